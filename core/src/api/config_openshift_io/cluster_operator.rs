@@ -1,0 +1,108 @@
+//! `ClusterOperator`: how an operator tells the cluster, and its upgrades, how it is.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Rest;
+use crate::api::meta::ObjectMeta;
+
+/// Kind.
+pub const KIND: &str = "ClusterOperator";
+/// Lower-case plural, as it stands in a URL.
+pub const PLURAL: &str = "clusteroperators";
+/// The one that Capstan writes.
+pub const NAME: &str = "control-plane-machine-set";
+/// The one of the etcd operator, which Capstan reads (decision 17).
+pub const ETCD: &str = "etcd";
+
+/// How an operator is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterOperator {
+    /// Group and version.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Empty.
+    #[serde(default)]
+    pub spec: Rest,
+    /// How the operator is.
+    #[serde(default)]
+    pub status: ClusterOperatorStatus,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// How the operator is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterOperatorStatus {
+    /// Available, Progressing, Degraded, Upgradeable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ClusterOperatorCondition>,
+    /// Versions of what the operator runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<OperandVersion>,
+    /// What belongs to the operator, for support archives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related_objects: Vec<ObjectReference>,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A condition of an operator. Not `metav1.Condition`: reason and message are optional here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterOperatorCondition {
+    /// CamelCase name of what is observed.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// When `status` last changed.
+    pub last_transition_time: Timestamp,
+    /// CamelCase, stable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The version of one part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperandVersion {
+    /// The part.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// An object that belongs to the operator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectReference {
+    /// API group.
+    pub group: String,
+    /// Lower-case plural.
+    pub resource: String,
+    /// Namespace, if the kind has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name; empty for all of them.
+    #[serde(default)]
+    pub name: String,
+}
+
+impl ClusterOperator {
+    /// A condition by its type.
+    pub fn condition(&self, type_: &str) -> Option<&ClusterOperatorCondition> {
+        self.status.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+}

@@ -1,0 +1,68 @@
+//! `FeatureGate` `cluster`: which gated features are on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::Rest;
+use crate::api::meta::ObjectMeta;
+
+/// Kind.
+pub const KIND: &str = "FeatureGate";
+/// Lower-case plural, as it stands in a URL.
+pub const PLURAL: &str = "featuregates";
+/// The name of the only one.
+pub const NAME: &str = "cluster";
+
+/// Which gated features are on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FeatureGate {
+    /// Group and version.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The gates as they are, for each version that runs.
+    #[serde(default)]
+    pub status: FeatureGateStatus,
+    /// Other fields, spec among them.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The gates as they are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FeatureGateStatus {
+    /// One entry a version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feature_gates: Vec<FeatureGateDetails>,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The gates of one version.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FeatureGateDetails {
+    /// The version.
+    #[serde(default)]
+    pub version: String,
+    /// Gates that are on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enabled: Vec<GateName>,
+    /// Gates that are off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disabled: Vec<GateName>,
+}
+
+/// A gate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateName {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+}

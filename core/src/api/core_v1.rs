@@ -1,0 +1,3 @@
+//! What Capstan reads of the core group.
+
+pub mod node;

@@ -1,0 +1,70 @@
+//! `MachineHealthCheck`, `machine.openshift.io/v1beta1`: when a machine is unhealthy, and what to do about it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::Rest;
+use crate::api::meta::{LabelSelector, ObjectMeta};
+
+/// Kind.
+pub const KIND: &str = "MachineHealthCheck";
+/// Group and version.
+pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
+/// Lower-case plural, as it stands in a URL.
+pub const PLURAL: &str = "machinehealthchecks";
+
+/// When a machine is unhealthy, and what to do about it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineHealthCheck {
+    /// Group and version.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is checked.
+    #[serde(default)]
+    pub spec: MachineHealthCheckSpec,
+    /// Other fields, status among them.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What is checked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineHealthCheckSpec {
+    /// Which machines are checked.
+    #[serde(default)]
+    pub selector: LabelSelector,
+    /// Node conditions that make a machine unhealthy, each after a time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unhealthy_conditions: Vec<UnhealthyCondition>,
+    /// How many machines may be unhealthy before remediation stops: a number or a percentage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unhealthy: Option<Value>,
+    /// How long a machine may take until its node joins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_startup_timeout: Option<String>,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A node condition that makes a machine unhealthy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnhealthyCondition {
+    /// The type of the condition.
+    #[serde(rename = "type", default)]
+    pub type_: String,
+    /// The status that is unhealthy.
+    #[serde(default)]
+    pub status: String,
+    /// For how long.
+    #[serde(default)]
+    pub timeout: Value,
+}

@@ -1,0 +1,12 @@
+//! Wire types: what the API server stores, one file a kind, grouped by API group.
+//!
+//! A wire type reads what Capstan needs and carries the rest through in `rest`, so that a round trip loses nothing
+//! (decision 3). It decides nothing: whether a value is *valid* is said where it is parsed into the model.
+
+pub mod config_openshift_io;
+pub mod core_v1;
+pub mod machine_openshift_io;
+pub mod meta;
+
+/// Fields that a wire type does not name, kept as they came.
+pub type Rest = serde_json::Map<String, serde_json::Value>;

@@ -1,0 +1,65 @@
+//! Where in an object: field paths, written as the API server writes them.
+
+use std::fmt;
+
+/// A path to a field, such as `spec.template.spec.taints[0].key` or `metadata.labels[app]`.
+///
+/// Ordered by its text, so that a list of violations has one order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldPath(String);
+
+impl FieldPath {
+    /// The object itself.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// A path that is written out already, with dots and brackets.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self(path.into())
+    }
+
+    /// A field of the object at this path.
+    #[must_use]
+    pub fn child(&self, field: &str) -> Self {
+        if self.0.is_empty() {
+            Self(field.to_owned())
+        } else {
+            Self(format!("{}.{field}", self.0))
+        }
+    }
+
+    /// An item of the list at this path.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// An entry of the map at this path.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    /// The text of the path; empty for the object itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is the object itself.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for FieldPath {
+    fn from(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+}

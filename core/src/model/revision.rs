@@ -1,0 +1,104 @@
+//! Names that are computed, not rolled: hashes of canonical JSON, and suffixes of machine names.
+//!
+//! A lost reply cannot make a second object when the name of the first can be computed again.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// The alphabet of Kubernetes' own random names: no vowels, so no words; nothing that is mistaken for another.
+const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// JSON with the keys of every object in order and without spaces: equal values give equal text.
+pub fn canonical_json(value: &Value) -> String {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by(|left, right| left.0.cmp(right.0));
+            text.push('{');
+            for (position, (key, item)) in entries.into_iter().enumerate() {
+                if position > 0 {
+                    text.push(',');
+                }
+                text.push_str(&Value::from(key.as_str()).to_string());
+                text.push(':');
+                write_canonical(item, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (position, item) in items.iter().enumerate() {
+                if position > 0 {
+                    text.push(',');
+                }
+                write_canonical(item, text);
+            }
+            text.push(']');
+        }
+        scalar => text.push_str(&scalar.to_string()),
+    }
+}
+
+/// The first `digits` hexadecimal digits (at most 64) of the SHA-256 of the value's canonical JSON.
+pub fn hex_hash(value: &Value, digits: usize) -> String {
+    let digest = Sha256::digest(canonical_json(value).as_bytes());
+    let mut text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.truncate(digits);
+    text
+}
+
+/// Five characters computed from `parts`, for a name that must be the same whenever it is computed.
+///
+/// The parts are length-prefixed before they are hashed: `["ab", "c"]` and `["a", "bc"]` differ.
+pub fn derived_suffix(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let digest = hash.finalize();
+    let mut number = digest
+        .iter()
+        .take(8)
+        .fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+    let letters = SUFFIX_ALPHABET.len() as u64;
+    let mut suffix = String::with_capacity(5);
+    for _ in 0..5 {
+        let letter = usize::try_from(number % letters)
+            .ok()
+            .and_then(|at| SUFFIX_ALPHABET.get(at));
+        suffix.push(char::from(letter.copied().unwrap_or(b'x')));
+        number /= letters;
+    }
+    suffix
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn canonical_json_does_not_depend_on_the_order_of_keys() {
+        let left: Value = serde_json::from_str(r#"{"b":[1,{"d":2,"c":3}],"a":"x"}"#).unwrap();
+        assert_eq!(canonical_json(&left), r#"{"a":"x","b":[1,{"c":3,"d":2}]}"#);
+        assert_eq!(
+            hex_hash(&left, 8),
+            hex_hash(&json!({"a": "x", "b": [1, {"c": 3, "d": 2}]}), 8)
+        );
+    }
+
+    #[test]
+    fn a_suffix_is_the_same_for_the_same_parts_and_another_for_others() {
+        assert_eq!(derived_suffix(&["uid", "0", ""]), derived_suffix(&["uid", "0", ""]));
+        assert_ne!(derived_suffix(&["ab", "c"]), derived_suffix(&["a", "bc"]));
+        assert_eq!(derived_suffix(&["uid", "0"]).len(), 5);
+    }
+}

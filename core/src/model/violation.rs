@@ -1,0 +1,181 @@
+//! Why an object is refused: a value, not an error. `Err` elsewhere means "could not decide".
+
+use std::fmt;
+
+use super::FieldPath;
+
+/// What is wrong with a field, in the words of the API conventions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ViolationKind {
+    /// The field must be there.
+    Required,
+    /// The value is not allowed.
+    Invalid,
+    /// The value is not one of those that are listed.
+    NotSupported,
+    /// The change, or the field in this place, is not allowed, whatever the value.
+    Forbidden,
+    /// The value stands twice in a list that is a set or a map.
+    Duplicate,
+    /// The value has another type.
+    TypeInvalid,
+    /// The string is too long.
+    TooLong,
+    /// The list is too long.
+    TooMany,
+}
+
+impl ViolationKind {
+    /// The `reason` of a cause in `status.details.causes`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+        }
+    }
+
+    /// The words that an API server starts a field error with.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::Duplicate => "Duplicate value",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+        }
+    }
+
+    /// Whether a message of this kind shows the value.
+    fn shows_value(self) -> bool {
+        !matches!(self, Self::Required | Self::Forbidden | Self::TooLong | Self::TooMany)
+    }
+}
+
+/// One reason to refuse an object: the field, what it holds, what is allowed, what to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// The field.
+    pub path: FieldPath,
+    /// What is wrong with it.
+    pub kind: ViolationKind,
+    /// The id of the rule that says so: stable, greppable, the label of the metric.
+    pub rule: String,
+    /// What the field holds, as JSON; `None` where there is nothing to show.
+    pub got: Option<String>,
+    /// What is allowed, as a clause: "replicas is immutable".
+    pub allowed: String,
+    /// What to do instead; empty where `allowed` says it all.
+    pub advice: String,
+}
+
+impl Violation {
+    /// A violation of `rule` at `path`, to be filled by the methods below.
+    pub fn new(rule: &str, path: impl Into<FieldPath>, kind: ViolationKind, allowed: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            kind,
+            rule: rule.to_owned(),
+            got: None,
+            allowed: allowed.into(),
+            advice: String::new(),
+        }
+    }
+
+    /// Shows what the field holds.
+    #[must_use]
+    pub fn got(mut self, value: &serde_json::Value) -> Self {
+        self.got = Some(shorten(&value.to_string()));
+        self
+    }
+
+    /// Says what to do instead.
+    #[must_use]
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+
+    /// The message of a cause: everything but the path.
+    pub fn detail(&self) -> String {
+        let mut text = String::from(self.kind.text());
+        if let Some(got) = self.got.as_deref().filter(|_| self.kind.shows_value()) {
+            text.push_str(": ");
+            text.push_str(got);
+        }
+        if !self.allowed.is_empty() {
+            text.push_str(": ");
+            text.push_str(&self.allowed);
+        }
+        if !self.advice.is_empty() {
+            text.push_str("; ");
+            text.push_str(&self.advice);
+        }
+        text
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_root() {
+            "<object>"
+        } else {
+            self.path.as_str()
+        };
+        write!(f, "{path}: {}", self.detail())
+    }
+}
+
+/// Puts violations into their one order, by path, and drops those that say the same twice.
+pub fn sort_violations(violations: &mut Vec<Violation>) {
+    violations.sort();
+    violations.dedup();
+}
+
+/// A value that fills a screen helps nobody.
+fn shorten(text: &str) -> String {
+    const LONGEST: usize = 200;
+    if text.chars().count() <= LONGEST {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(LONGEST).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_violation_reads_as_field_value_allowed_and_advice() {
+        let violation = Violation::new("r", "spec.replicas", ViolationKind::Invalid, "replicas is immutable")
+            .got(&json!(5))
+            .advice("keep 3");
+        assert_eq!(
+            violation.to_string(),
+            "spec.replicas: Invalid value: 5: replicas is immutable; keep 3"
+        );
+    }
+
+    #[test]
+    fn a_forbidden_field_does_not_show_its_value() {
+        let violation = Violation::new("r", "spec.state", ViolationKind::Forbidden, "no").got(&json!("Active"));
+        assert_eq!(violation.to_string(), "spec.state: Forbidden: no");
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        let violation = Violation::new("r", "spec", ViolationKind::Invalid, "").got(&json!("x".repeat(1000)));
+        assert!(violation.to_string().chars().count() < 250);
+    }
+}
