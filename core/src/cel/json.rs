@@ -1,0 +1,316 @@
+//! JSON as CEL values, borrowed: a map or a list is looked into where it stands, and only what an expression touches
+//! becomes a CEL value.
+
+use std::sync::OnceLock;
+
+use cel_interpreter::ExecutionError;
+use cel_interpreter::common::traits::{Container, Indexer, Iterable, Iterator as CelIterator, Sizer, Zeroer};
+use cel_interpreter::common::types::{self, CelBool, CelDouble, CelInt, CelNull, CelString, Type};
+use cel_interpreter::common::value::{CowVal, Val};
+use serde_json::{Map, Value};
+
+/// The CEL value that stands for `value`. Integers are `int`, as in the API server, never `uint`.
+pub(super) fn cel_value<'a>(value: &'a Value) -> Box<dyn Val + 'a> {
+    match value {
+        Value::Null => Box::new(CelNull),
+        Value::Bool(flag) => Box::new(CelBool::from(*flag)),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => Box::new(CelInt::from(integer)),
+            None => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
+        },
+        Value::String(text) => Box::new(CelString::from(text.as_str())),
+        Value::Array(items) => Box::new(JsonList {
+            items,
+            values: OnceLock::new(),
+        }),
+        Value::Object(map) => Box::new(JsonMap {
+            map,
+            keys: OnceLock::new(),
+        }),
+    }
+}
+
+/// A JSON object. Comprehensions go over its keys.
+#[derive(Debug)]
+struct JsonMap<'a> {
+    map: &'a Map<String, Value>,
+    /// Made when a comprehension asks for them: an iterator hands out references.
+    keys: OnceLock<Vec<CelString<'a>>>,
+}
+
+impl Val for JsonMap<'_> {
+    fn get_type(&self) -> &Type {
+        <Self as Val>::cel_type()
+    }
+
+    fn cel_type() -> &'static Type {
+        &types::MAP_TYPE
+    }
+
+    fn as_container(&self) -> Option<&dyn Container> {
+        Some(self)
+    }
+
+    fn as_indexer<'b, 'v>(&'b self) -> Option<&'b (dyn Indexer + 'v)>
+    where
+        Self: 'v,
+    {
+        Some(self)
+    }
+
+    fn as_iterable<'b, 'v>(&'b self) -> Option<&'b (dyn Iterable + 'v)>
+    where
+        Self: 'v,
+    {
+        Some(self)
+    }
+
+    fn as_sizer(&self) -> Option<&dyn Sizer> {
+        Some(self)
+    }
+
+    fn as_zeroer(&self) -> Option<&dyn Zeroer> {
+        Some(self)
+    }
+
+    // The other side cannot be recovered as a `JsonMap`, since it borrows: it is asked key by key.
+    fn equals(&self, other: &dyn Val) -> bool {
+        if other.get_type() != &types::MAP_TYPE {
+            return false;
+        }
+        let (Some(size), Some(indexer)) = (other.as_sizer(), other.as_indexer()) else {
+            return false;
+        };
+        size.size() == CelInt::from(length(self.map.len()))
+            && self.map.iter().all(|(key, value)| {
+                indexer
+                    .get(&CelString::from(key.as_str()))
+                    .is_ok_and(|theirs| cel_value(value).equals(theirs.as_ref()))
+            })
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v>
+    where
+        Self: 'v,
+    {
+        Box::new(Self {
+            map: self.map,
+            keys: OnceLock::new(),
+        })
+    }
+}
+
+impl Container for JsonMap<'_> {
+    fn contains(&self, value: &dyn Val) -> Result<bool, ExecutionError> {
+        Ok(value
+            .downcast_ref::<CelString<'_>>()
+            .is_some_and(|key| self.map.contains_key(key.inner())))
+    }
+}
+
+impl Indexer for JsonMap<'_> {
+    fn get<'b, 'v>(&'b self, index: &dyn Val) -> Result<CowVal<'b, 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        let Some(key) = index.downcast_ref::<CelString<'_>>() else {
+            return Err(unexpected(index, "string"));
+        };
+        match self.map.get(key.inner()) {
+            Some(value) => Ok(CowVal::Owned(cel_value(value))),
+            None => Err(ExecutionError::NoSuchKey(key.inner().to_owned().into())),
+        }
+    }
+
+    fn steal<'v>(self: Box<Self>, index: &dyn Val) -> Result<Box<dyn Val + 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        // What is taken out borrows the JSON, not this box.
+        let map = self.map;
+        let Some(key) = index.downcast_ref::<CelString<'_>>() else {
+            return Err(unexpected(index, "string"));
+        };
+        map.get(key.inner())
+            .map(cel_value)
+            .ok_or_else(|| ExecutionError::NoSuchKey(key.inner().to_owned().into()))
+    }
+}
+
+impl Iterable for JsonMap<'_> {
+    fn iter<'b, 'v>(&'b self) -> Box<dyn CelIterator<'b, 'v> + 'b>
+    where
+        Self: 'v,
+    {
+        let keys = self
+            .keys
+            .get_or_init(|| self.map.keys().map(|key| CelString::from(key.as_str())).collect());
+        Box::new(Keys(keys.iter()))
+    }
+}
+
+struct Keys<'b, 'a>(std::slice::Iter<'b, CelString<'a>>);
+
+impl<'b, 'v, 'a: 'v> CelIterator<'b, 'v> for Keys<'b, 'a> {
+    fn next(&mut self) -> Option<&'b (dyn Val + 'v)> {
+        self.0.next().map(|key| key as &(dyn Val + 'v))
+    }
+}
+
+impl Sizer for JsonMap<'_> {
+    fn size(&self) -> CelInt {
+        CelInt::from(length(self.map.len()))
+    }
+}
+
+impl Zeroer for JsonMap<'_> {
+    fn is_zero_value(&self) -> bool {
+        self.map.is_empty()
+    }
+}
+
+/// A JSON array.
+#[derive(Debug)]
+struct JsonList<'a> {
+    items: &'a [Value],
+    /// Made when a comprehension asks for them: an iterator hands out references.
+    values: OnceLock<Vec<Box<dyn Val + 'a>>>,
+}
+
+impl Val for JsonList<'_> {
+    fn get_type(&self) -> &Type {
+        <Self as Val>::cel_type()
+    }
+
+    fn cel_type() -> &'static Type {
+        &types::LIST_TYPE
+    }
+
+    fn as_container(&self) -> Option<&dyn Container> {
+        Some(self)
+    }
+
+    fn as_indexer<'b, 'v>(&'b self) -> Option<&'b (dyn Indexer + 'v)>
+    where
+        Self: 'v,
+    {
+        Some(self)
+    }
+
+    fn as_iterable<'b, 'v>(&'b self) -> Option<&'b (dyn Iterable + 'v)>
+    where
+        Self: 'v,
+    {
+        Some(self)
+    }
+
+    fn as_sizer(&self) -> Option<&dyn Sizer> {
+        Some(self)
+    }
+
+    fn as_zeroer(&self) -> Option<&dyn Zeroer> {
+        Some(self)
+    }
+
+    fn equals(&self, other: &dyn Val) -> bool {
+        if other.get_type() != &types::LIST_TYPE {
+            return false;
+        }
+        let (Some(size), Some(indexer)) = (other.as_sizer(), other.as_indexer()) else {
+            return false;
+        };
+        size.size() == CelInt::from(length(self.items.len()))
+            && self.items.iter().enumerate().all(|(position, item)| {
+                let index = CelInt::from(length(position));
+                indexer
+                    .get(&index)
+                    .is_ok_and(|theirs| cel_value(item).equals(theirs.as_ref()))
+            })
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v>
+    where
+        Self: 'v,
+    {
+        Box::new(Self {
+            items: self.items,
+            values: OnceLock::new(),
+        })
+    }
+}
+
+impl<'a> JsonList<'a> {
+    fn item(&self, index: &dyn Val) -> Result<&'a Value, ExecutionError> {
+        let Some(position) = index.downcast_ref::<CelInt>() else {
+            return Err(unexpected(index, "int"));
+        };
+        let position = *position.inner();
+        usize::try_from(position)
+            .ok()
+            .and_then(|position| self.items.get(position))
+            .ok_or_else(|| ExecutionError::IndexOutOfBounds(position.into()))
+    }
+}
+
+impl Container for JsonList<'_> {
+    fn contains(&self, value: &dyn Val) -> Result<bool, ExecutionError> {
+        Ok(self.items.iter().any(|item| cel_value(item).equals(value)))
+    }
+}
+
+impl Indexer for JsonList<'_> {
+    fn get<'b, 'v>(&'b self, index: &dyn Val) -> Result<CowVal<'b, 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        self.item(index).map(|item| CowVal::Owned(cel_value(item)))
+    }
+
+    fn steal<'v>(self: Box<Self>, index: &dyn Val) -> Result<Box<dyn Val + 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        self.item(index).map(cel_value)
+    }
+}
+
+impl Iterable for JsonList<'_> {
+    fn iter<'b, 'v>(&'b self) -> Box<dyn CelIterator<'b, 'v> + 'b>
+    where
+        Self: 'v,
+    {
+        let values = self.values.get_or_init(|| self.items.iter().map(cel_value).collect());
+        Box::new(Items(values.iter()))
+    }
+}
+
+struct Items<'b, 'a>(std::slice::Iter<'b, Box<dyn Val + 'a>>);
+
+impl<'b, 'v, 'a: 'v> CelIterator<'b, 'v> for Items<'b, 'a> {
+    fn next(&mut self) -> Option<&'b (dyn Val + 'v)> {
+        self.0.next().map(|item| item.as_ref() as &(dyn Val + 'v))
+    }
+}
+
+impl Sizer for JsonList<'_> {
+    fn size(&self) -> CelInt {
+        CelInt::from(length(self.items.len()))
+    }
+}
+
+impl Zeroer for JsonList<'_> {
+    fn is_zero_value(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+fn length(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+fn unexpected(value: &dyn Val, want: &str) -> ExecutionError {
+    ExecutionError::UnexpectedType {
+        got: value.get_type().name().to_owned(),
+        want: want.to_owned(),
+    }
+}
