@@ -1,9 +1,13 @@
 //! The words that all rooms share. Nothing here knows a kind, a rule or an API server.
 
+mod edit;
 mod path;
 mod revision;
+mod verdict;
 mod violation;
 
+pub use edit::{Edit, Operation, Propagation, User};
 pub use path::FieldPath;
 pub use revision::{canonical_json, derived_suffix, hex_hash};
+pub use verdict::{LONGEST_WARNING, LONGEST_WARNINGS, RuleInfo, Verdict, Warning};
 pub use violation::{Violation, ViolationKind, sort_violations};

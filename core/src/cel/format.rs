@@ -62,6 +62,10 @@ pub(super) fn library(env: &mut Env) -> Result<(), DeclarationError> {
     )
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature of an overload is the library's"
+)]
 fn validate<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let (Some(format), Some(text)) = (
         arguments.first().and_then(|value| value.downcast_ref::<Format>()),

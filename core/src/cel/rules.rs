@@ -1,1 +1,426 @@
-//! Rules.
+//! Rules in CEL: data under `webhooks/rules/`, compiled once, evaluated at their paths in an object.
+//!
+//! From the same data come the validations in the CRD schema, the ValidatingAdmissionPolicies, the webhook's verdict
+//! and the offline check. A rule says what *must hold* of the value at its path; where the path leads nowhere, it says
+//! nothing.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::{CelError, Program};
+
+/// A file under `webhooks/rules/`: the rules of one kind.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct RuleFile {
+    /// API group of the kind.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The rules.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule, as it stands in its file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Rule {
+    /// Stable and greppable: it labels the metric, the test, the page and the line in a denial.
+    pub id: String,
+    /// Where `self` is: dotted from the object's root; `[]` is each item of a list, `[name]` each item of a list that is
+    /// a map with that key. Empty for the object itself.
+    #[serde(default)]
+    pub path: String,
+    /// What must hold of `self`, and of `oldSelf` in a transition rule.
+    pub expression: String,
+    /// What is allowed, as the API server says it.
+    pub message: String,
+    /// The reason of the cause: `FieldValueInvalid`, `FieldValueRequired`, `FieldValueForbidden`, `FieldValueDuplicate`.
+    #[serde(default = "field_value_invalid")]
+    pub reason: String,
+    /// What to do instead.
+    #[serde(default)]
+    pub advice: String,
+    /// Who enforces the rule.
+    #[serde(default = "everybody")]
+    pub enforced_by: Vec<Enforcer>,
+    /// Values that pass and values that do not; a test runs them.
+    #[serde(default)]
+    pub cases: Cases,
+}
+
+fn field_value_invalid() -> String {
+    String::from("FieldValueInvalid")
+}
+
+fn everybody() -> Vec<Enforcer> {
+    vec![Enforcer::Schema, Enforcer::Policy, Enforcer::Webhook, Enforcer::Offline]
+}
+
+/// A place where a rule is enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforcer {
+    /// The validations in the schema of our CRD.
+    Schema,
+    /// A ValidatingAdmissionPolicy inside the API server.
+    Policy,
+    /// The validating webhook.
+    Webhook,
+    /// `capstan check`.
+    Offline,
+}
+
+impl Enforcer {
+    /// The word for it in rule files and in `capstan rules`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Schema => "schema",
+            Self::Policy => "policy",
+            Self::Webhook => "webhook",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// Examples of a rule.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cases {
+    /// Values of which the rule holds.
+    #[serde(default)]
+    pub allow: Vec<Case>,
+    /// Values of which it does not.
+    #[serde(default)]
+    pub deny: Vec<Case>,
+}
+
+/// An example: the value at the rule's path, and the one before.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The value.
+    #[serde(rename = "self")]
+    pub this: Value,
+    /// The value before the update; a transition rule says nothing without.
+    #[serde(rename = "oldSelf", default)]
+    pub old: Option<Value>,
+}
+
+/// A step of a rule's path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// A field of an object.
+    Field(String),
+    /// Each item of a list.
+    Items,
+    /// Each item of a list that is a map: items with the same value of this field are the same item.
+    ItemsBy(String),
+}
+
+/// Why rule files cannot be used.
+#[derive(Debug, Error)]
+pub enum RuleError {
+    /// The file is no rule file.
+    #[error("rule file {file}: {reason}")]
+    File {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A rule's expression is none.
+    #[error("rule {id}: {source}")]
+    Expression {
+        /// The rule.
+        id: String,
+        /// What is wrong.
+        source: CelError,
+    },
+}
+
+impl RuleFile {
+    /// Reads a rule file.
+    ///
+    /// # Errors
+    /// When the text is no rule file.
+    pub fn parse(file: &str, text: &str) -> Result<Self, RuleError> {
+        serde_saphyr::from_str(text).map_err(|error| RuleError::File {
+            file: file.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl Rule {
+    /// The steps of the rule's path.
+    pub fn segments(&self) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        for part in self.path.split('.').filter(|part| !part.is_empty()) {
+            let (field, items) = part
+                .split_once('[')
+                .map_or((part, None), |(field, key)| (field, Some(key)));
+            segments.push(Segment::Field(field.to_owned()));
+            match items.map(|key| key.trim_end_matches(']')) {
+                None => {}
+                Some("") => segments.push(Segment::Items),
+                Some(key) => segments.push(Segment::ItemsBy(key.to_owned())),
+            }
+        }
+        segments
+    }
+}
+
+/// A rule that is ready to be evaluated.
+#[derive(Debug)]
+pub struct CompiledRule {
+    /// The rule.
+    pub rule: Rule,
+    segments: Vec<Segment>,
+    program: Program,
+}
+
+impl CompiledRule {
+    /// Whether the rule compares with the value before an update: then it says nothing about a creation.
+    pub fn is_transition(&self) -> bool {
+        self.program.uses_old_self()
+    }
+}
+
+/// A rule that does not hold.
+#[derive(Clone, Debug)]
+pub struct Finding<'r, 'v> {
+    /// The rule.
+    pub rule: &'r Rule,
+    /// Where, with the positions of list items filled in.
+    pub path: String,
+    /// What stands there.
+    pub value: &'v Value,
+    /// Set when the expression gave no verdict, which refuses like a verdict of false.
+    pub error: Option<CelError>,
+}
+
+/// The rules of some kinds, compiled.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    by_kind: BTreeMap<String, Vec<CompiledRule>>,
+}
+
+impl RuleSet {
+    /// Compiles the rules of files.
+    ///
+    /// # Errors
+    /// When an expression does not compile.
+    pub fn compile(files: Vec<RuleFile>) -> Result<Self, RuleError> {
+        let mut by_kind: BTreeMap<String, Vec<CompiledRule>> = BTreeMap::new();
+        for file in files {
+            let rules = by_kind.entry(file.kind).or_default();
+            for rule in file.rules {
+                let program = Program::compile(&rule.expression).map_err(|source| RuleError::Expression {
+                    id: rule.id.clone(),
+                    source,
+                })?;
+                rules.push(CompiledRule {
+                    segments: rule.segments(),
+                    rule,
+                    program,
+                });
+            }
+        }
+        Ok(Self { by_kind })
+    }
+
+    /// The rules of a kind, in the order of its file.
+    pub fn of_kind(&self, kind: &str) -> &[CompiledRule] {
+        self.by_kind.get(kind).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The kinds that have rules.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.by_kind.keys().map(String::as_str)
+    }
+
+    /// The rules of `kind` that `enforcer` enforces and that do not hold for an object.
+    ///
+    /// As in the API server, a value that an update left as it was is not judged again, unless the rule compares it with
+    /// the value before.
+    pub fn findings<'r, 'v>(
+        &'r self,
+        kind: &str,
+        enforcer: Enforcer,
+        object: &'v Value,
+        old: Option<&'v Value>,
+    ) -> Vec<Finding<'r, 'v>> {
+        let mut findings = Vec::new();
+        for compiled in self
+            .of_kind(kind)
+            .iter()
+            .filter(|compiled| compiled.rule.enforced_by.contains(&enforcer))
+        {
+            let mut walk = Walk {
+                compiled,
+                findings: &mut findings,
+            };
+            walk.step(&compiled.segments, &mut String::new(), object, old, old.is_some());
+        }
+        findings
+    }
+}
+
+struct Walk<'r, 'f, 'v> {
+    compiled: &'r CompiledRule,
+    findings: &'f mut Vec<Finding<'r, 'v>>,
+}
+
+impl<'v> Walk<'_, '_, 'v> {
+    /// `correlated`: whether `old` (also an absent one) is known to be what `this` was before.
+    fn step(
+        &mut self,
+        segments: &[Segment],
+        path: &mut String,
+        this: &'v Value,
+        old: Option<&'v Value>,
+        correlated: bool,
+    ) {
+        let Some((segment, rest)) = segments.split_first() else {
+            self.judge(path, this, old);
+            return;
+        };
+        if !self.compiled.is_transition() && correlated && old == Some(this) {
+            return;
+        }
+        match segment {
+            Segment::Field(field) => {
+                let Some(next) = this.get(field).filter(|value| !value.is_null()) else {
+                    return;
+                };
+                let length = path.len();
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(field);
+                let old = old.and_then(|old| old.get(field)).filter(|value| !value.is_null());
+                self.step(rest, path, next, old, correlated);
+                path.truncate(length);
+            }
+            Segment::Items => self.items(rest, path, this, |_| None, false),
+            Segment::ItemsBy(key) => {
+                let find = |item: &Value| old?.as_array()?.iter().find(|before| before.get(key) == item.get(key));
+                self.items(rest, path, this, find, correlated);
+            }
+        }
+    }
+
+    fn items(
+        &mut self,
+        rest: &[Segment],
+        path: &mut String,
+        this: &'v Value,
+        before: impl Fn(&Value) -> Option<&'v Value>,
+        correlated: bool,
+    ) {
+        for (position, item) in this.as_array().into_iter().flatten().enumerate() {
+            let length = path.len();
+            path.push_str(&format!("[{position}]"));
+            self.step(rest, path, item, before(item), correlated);
+            path.truncate(length);
+        }
+    }
+
+    fn judge(&mut self, path: &str, this: &'v Value, old: Option<&'v Value>) {
+        let transition = self.compiled.is_transition();
+        if transition != old.is_some() && transition || !transition && old == Some(this) {
+            return;
+        }
+        let error = match self.compiled.program.evaluate(this, old) {
+            Ok(true) => return,
+            Ok(false) => None,
+            Err(error) => Some(error),
+        };
+        self.findings.push(Finding {
+            rule: &self.compiled.rule,
+            path: path.to_owned(),
+            value: this,
+            error,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rules(path: &str, expression: &str) -> RuleSet {
+        let rule = Rule {
+            id: "r".into(),
+            path: path.into(),
+            expression: expression.into(),
+            message: "m".into(),
+            reason: field_value_invalid(),
+            advice: String::new(),
+            enforced_by: everybody(),
+            cases: Cases::default(),
+        };
+        RuleSet::compile(vec![RuleFile {
+            group: "g".into(),
+            kind: "K".into(),
+            rules: vec![rule],
+        }])
+        .unwrap()
+    }
+
+    fn paths(rules: &RuleSet, object: &Value, old: Option<&Value>) -> Vec<String> {
+        rules
+            .findings("K", Enforcer::Webhook, object, old)
+            .into_iter()
+            .map(|finding| finding.path)
+            .collect()
+    }
+
+    #[test]
+    fn a_rule_is_silent_where_its_path_leads_nowhere() {
+        let rules = rules("spec.a.b", "false");
+        assert_eq!(paths(&rules, &json!({"spec": {}}), None), Vec::<String>::new());
+        assert_eq!(paths(&rules, &json!({"spec": {"a": {"b": 1}}}), None), ["spec.a.b"]);
+    }
+
+    #[test]
+    fn a_transition_rule_is_silent_without_a_value_before() {
+        let rules = rules("spec.a", "self == oldSelf");
+        let (one, two) = (json!({"spec": {"a": 1}}), json!({"spec": {"a": 2}}));
+        assert_eq!(paths(&rules, &two, None), Vec::<String>::new());
+        assert_eq!(paths(&rules, &two, Some(&json!({"spec": {}}))), Vec::<String>::new());
+        assert_eq!(paths(&rules, &two, Some(&two)), Vec::<String>::new());
+        assert_eq!(paths(&rules, &two, Some(&one)), ["spec.a"]);
+    }
+
+    #[test]
+    fn each_item_of_a_list_is_judged_and_named_by_its_position() {
+        let rules = rules("spec.list[].x", "self > 0");
+        let object = json!({"spec": {"list": [{"x": 1}, {"x": 0}, {}, {"x": -1}]}});
+        assert_eq!(paths(&rules, &object, None), ["spec.list[1].x", "spec.list[3].x"]);
+    }
+
+    #[test]
+    fn a_bad_value_that_the_update_left_alone_is_not_judged_again() {
+        let rules = rules("spec.list[name].x", "self > 0");
+        let old = json!({"spec": {"list": [{"name": "a", "x": 0}, {"name": "b", "x": 1}]}});
+        let moved = json!({"spec": {"list": [{"name": "b", "x": 2}, {"name": "a", "x": 0}]}});
+        assert_eq!(paths(&rules, &moved, Some(&old)), Vec::<String>::new());
+        let worse = json!({"spec": {"list": [{"name": "b", "x": -2}, {"name": "a", "x": 0}]}});
+        assert_eq!(paths(&rules, &worse, Some(&old)), ["spec.list[0].x"]);
+    }
+
+    #[test]
+    fn an_expression_without_verdict_is_a_finding() {
+        let rules = rules("spec", "self.missing == 1");
+        let object = json!({"spec": {}});
+        let findings = rules.findings("K", Enforcer::Webhook, &object, None);
+        assert!(findings.first().is_some_and(|finding| finding.error.is_some()));
+    }
+}

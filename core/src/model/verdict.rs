@@ -1,0 +1,130 @@
+//! What admission says of an edit: refusals, warnings, and the rules that they come from.
+
+use super::{Operation, Violation, sort_violations};
+
+/// The API server cuts warnings when all of them together are longer, and keeps 256 bytes of each then.
+pub const LONGEST_WARNING: usize = 256;
+/// What the API server accepts of warnings in all.
+pub const LONGEST_WARNINGS: usize = 4096;
+
+/// Something to tell whoever makes a risky edit that is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The rule that warns.
+    pub rule: String,
+    /// What will happen, most important first.
+    pub text: String,
+}
+
+impl Warning {
+    /// A warning of `rule`, cut to what an API server passes on.
+    pub fn new(rule: &str, text: impl Into<String>) -> Self {
+        let mut text: String = text.into();
+        if text.len() > LONGEST_WARNING {
+            let mut end = LONGEST_WARNING - "…".len();
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.push('…');
+        }
+        Self {
+            rule: rule.to_owned(),
+            text,
+        }
+    }
+}
+
+/// What admission says of an edit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why the edit is refused; empty when it is allowed.
+    pub violations: Vec<Violation>,
+    /// What whoever makes the edit should know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Verdict {
+    /// Whether the edit is allowed.
+    pub fn allowed(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Refuses the edit.
+    pub fn deny(&mut self, violation: Violation) {
+        self.violations.push(violation);
+    }
+
+    /// Warns, once.
+    pub fn warn(&mut self, warning: Warning) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Puts violations into their one order, and drops warnings that do not fit.
+    #[must_use]
+    pub fn finish(mut self) -> Self {
+        sort_violations(&mut self.violations);
+        let mut total = 0;
+        self.warnings.retain(|warning| {
+            total += warning.text.len();
+            total <= LONGEST_WARNINGS
+        });
+        self
+    }
+}
+
+/// A rule, as `capstan rules` lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleInfo {
+    /// Stable id.
+    pub id: String,
+    /// Kind of the objects that it judges.
+    pub kind: String,
+    /// The field that it is about.
+    pub path: String,
+    /// What it demands.
+    pub message: String,
+    /// The operations that it judges.
+    pub operations: Vec<Operation>,
+    /// `schema`, `policy`, `webhook`, `offline`.
+    pub enforced_by: Vec<&'static str>,
+}
+
+impl RuleInfo {
+    /// A rule in Rust: enforced by the webhook, and offline by the same code.
+    pub fn webhook(id: &str, kind: &str, path: &str, operations: &[Operation], message: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind: kind.to_owned(),
+            path: path.to_owned(),
+            message: message.to_owned(),
+            operations: operations.to_vec(),
+            enforced_by: vec!["webhook", "offline"],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_never_longer_than_an_api_server_passes_on() {
+        let warning = Warning::new("r", "ü".repeat(400));
+        assert!(warning.text.len() <= LONGEST_WARNING);
+        assert!(warning.text.ends_with('…'));
+    }
+
+    #[test]
+    fn warnings_that_do_not_fit_in_all_are_dropped_from_the_end() {
+        let mut verdict = Verdict::default();
+        for number in 0..100 {
+            verdict.warn(Warning::new("r", format!("{number:0200}")));
+        }
+        let verdict = verdict.finish();
+        assert_eq!(verdict.warnings.len(), LONGEST_WARNINGS / 200);
+        assert!(verdict.warnings.first().is_some_and(|first| first.text.ends_with("00")));
+    }
+}
