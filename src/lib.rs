@@ -1,1 +1,3 @@
-//! The shell.
+//! The shell of Capstan: it carries bytes in and writes out, and leaves every decision to [`capstan_core`].
+
+pub mod cli;
