@@ -2,9 +2,13 @@
 //!
 //! Source: the ControlPlaneMachineSet enhancement, "API Extensions", and the fields served today beyond it (decision 4):
 //! vSphere and Nutanix failure domains, OpenStack root volumes, typed AWS subnets, the Azure subnet.
+//!
+//! The documentation of a field is what `kubectl explain` prints, and the `schemars` attributes are what the schema of
+//! the CRD says beyond the type. What CEL states stands in `webhooks/rules/controlplanemachineset.yaml`.
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,8 +29,11 @@ pub const FINALIZER: &str = "controlplanemachineset.machine.openshift.io";
 /// The one machine type: a Machine of the Machine API, v1beta1. It names the like-named member of the template.
 pub const MACHINE_TYPE: &str = "machines_v1beta1_machine_openshift_io";
 
-/// Ensures that a specified number of control plane machine replicas are running at any given time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A ControlPlaneMachineSet describes the machines of the cluster's control plane, keeps as many of them as it should
+/// have, and rolls a change of their description out to them, one after the other. There is one per cluster, and it is
+/// named "cluster".
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["spec"]))]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSet {
     /// Group and version.
@@ -38,10 +45,10 @@ pub struct ControlPlaneMachineSet {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The desired control plane.
+    /// The control plane as it should be.
     #[serde(default)]
     pub spec: ControlPlaneMachineSetSpec,
-    /// The observed control plane.
+    /// The control plane as it was last observed. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ControlPlaneMachineSetStatus>,
     /// Other fields.
@@ -49,26 +56,39 @@ pub struct ControlPlaneMachineSet {
     pub rest: Rest,
 }
 
-/// The desired control plane.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The control plane as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["replicas", "selector", "template"]))]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetSpec {
-    /// The first part of the name of every machine that is created; five characters and the index follow.
+    /// The first part of the name of every machine that is created; a hyphen, five characters, a hyphen and the index
+    /// of the machine follow, as in "control-plane-abcde-0". It must be a lowercase RFC 1123 subdomain: lower case
+    /// alphanumeric characters, "-" or ".", with an alphanumeric character at both ends; 1 to 245 characters. Without
+    /// it, names start with the infrastructure name of the cluster and the role of the machine. Machines that exist
+    /// keep their names.
+    #[schemars(extend("minLength" = 1, "maxLength" = 245))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_name_prefix: Option<String>,
-    /// Whether the set acts on the machines (`Active`) or only describes them (`Inactive`).
+    /// Whether the set acts on the machines. "Inactive": it describes them, and reports, but does nothing. "Active": it
+    /// replaces and updates them as needed. A set that is Active stays Active; to stop it, delete the set, and its
+    /// machines stay.
+    #[schemars(extend("enum" = ["Active", "Inactive"], "x-default" = "Inactive"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// The size of the control plane: 3 or 5, immutable.
+    /// How many machines the control plane has: 3 or 5. Immutable: a set is created with the number of machines that
+    /// the control plane already has.
+    #[schemars(extend("enum" = [3, 5], "x-default" = 3))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// How a change of the template reaches the machines.
+    #[schemars(extend("x-default" = {"type": "RollingUpdate"}))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// Which machines belong to the set: immutable, and satisfied by the template's labels.
+    /// Which machines belong to the set. Immutable. The labels of the template must satisfy it.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What a machine of the set looks like.
+    /// What a machine of the control plane looks like. New machines are made from it, and machines that differ from it
+    /// are replaced as the strategy says.
     #[serde(default)]
     pub template: Template,
     /// Other fields.
@@ -77,9 +97,12 @@ pub struct ControlPlaneMachineSetSpec {
 }
 
 /// How a change of the template reaches the machines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Strategy {
-    /// `RollingUpdate`, `OnDelete` or, behind its gate, `Recreate`.
+    /// "RollingUpdate": machines that differ from the template are replaced by themselves, one after the other, each
+    /// removed only after its replacement is ready. "OnDelete": a machine is replaced once someone deletes it, which
+    /// allows a change to be tried on one machine first.
+    #[schemars(extend("enum" = ["RollingUpdate", "OnDelete"], "x-default" = "RollingUpdate"))]
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
     /// Other fields.
@@ -88,12 +111,15 @@ pub struct Strategy {
 }
 
 /// A union on `machineType`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["machineType"]))]
 pub struct Template {
-    /// The discriminator.
+    /// The kind of machines that the set makes. It names the field beside it that describes them. The only value is
+    /// "machines_v1beta1_machine_openshift_io".
+    #[schemars(extend("enum" = ["machines_v1beta1_machine_openshift_io"]))]
     #[serde(rename = "machineType", default)]
     pub machine_type: String,
-    /// The template of a Machine API machine.
+    /// What a Machine of the Machine API, machine.openshift.io/v1beta1, looks like.
     #[serde(
         rename = "machines_v1beta1_machine_openshift_io",
         default,
@@ -106,16 +132,20 @@ pub struct Template {
 }
 
 /// The template of a Machine API machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["metadata", "spec"]))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplate {
-    /// Where the machines may stand.
+    /// Where the machines may stand. The set spreads its machines over these as evenly as it can, and writes the
+    /// failure domain of a machine into its provider spec, over what the template says. Leave it out where the platform
+    /// has no failure domains: then all machines stand where the template says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_domains: Option<FailureDomains>,
-    /// Labels and annotations of the machines.
+    /// Labels and annotations of the machines. A change reaches existing machines in place, without replacing them.
     #[serde(default)]
     pub metadata: TemplateMeta,
-    /// The spec of the machines, without what the failure domain decides.
+    /// The spec of the machines. The provider spec in it is complete but for what the failure domain decides. A change
+    /// of the provider spec replaces the machines, as the strategy says.
     #[serde(default)]
     pub spec: MachineSpec,
     /// Other fields.
@@ -124,12 +154,15 @@ pub struct MachineTemplate {
 }
 
 /// Labels and annotations of the machines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["labels"]))]
 pub struct TemplateMeta {
-    /// Labels, among them the three that mark a control plane machine.
+    /// Labels of the machines. They satisfy the selector of the set, and three of them mark a machine of the control
+    /// plane: "machine.openshift.io/cluster-api-machine-role" and "machine.openshift.io/cluster-api-machine-type", both
+    /// "master", and "machine.openshift.io/cluster-api-cluster", the infrastructure name of the cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations of the machines.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// Other fields.
@@ -138,27 +171,39 @@ pub struct TemplateMeta {
 }
 
 /// Where the machines may stand: a union on `platform`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["platform"]))]
 pub struct FailureDomains {
-    /// The discriminator: an infrastructure platform type.
+    /// The platform of the cluster. It says which of the fields beside it lists the failure domains; failure domains
+    /// are supported on AWS, Azure, GCP, OpenStack, VSphere and Nutanix.
+    #[schemars(extend("enum" = [
+        "", "AWS", "Azure", "BareMetal", "GCP", "Libvirt", "OpenStack", "None", "VSphere", "oVirt", "IBMCloud",
+        "KubeVirt", "EquinixMetal", "PowerVS", "AlibabaCloud", "Nutanix", "External"
+    ]))]
     #[serde(default)]
     pub platform: String,
-    /// Failure domains on AWS.
+    /// Failure domains on AWS: subnets and availability zones.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws: Option<Vec<AwsFailureDomain>>,
-    /// Failure domains on Azure.
+    /// Failure domains on Azure: availability zones and subnets.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azure: Option<Vec<AzureFailureDomain>>,
-    /// Failure domains on Google Cloud.
+    /// Failure domains on Google Cloud: zones.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gcp: Option<Vec<GcpFailureDomain>>,
-    /// Failure domains on OpenStack.
+    /// Failure domains on OpenStack: availability zones of servers and of root volumes.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openstack: Option<Vec<OpenStackFailureDomain>>,
-    /// Failure domains on vSphere.
+    /// Failure domains on vSphere, by the names that the Infrastructure "cluster" gives them.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vsphere: Option<Vec<VSphereFailureDomain>>,
-    /// Failure domains on Nutanix.
+    /// Failure domains on Nutanix, by the names that the Infrastructure "cluster" gives them.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 256))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nutanix: Option<Vec<NutanixFailureDomain>>,
     /// Other fields.
@@ -167,12 +212,14 @@ pub struct FailureDomains {
 }
 
 /// A failure domain on AWS: at least one of the two.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("minProperties" = 1))]
 pub struct AwsFailureDomain {
-    /// The subnet of the instance.
+    /// The subnet of the instance. Without it, the instance stands in the first subnet that AWS lists in its
+    /// availability zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<AwsResourceReference>,
-    /// The zone of the instance.
+    /// Where the instance stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<AwsPlacement>,
     /// Other fields.
@@ -181,10 +228,11 @@ pub struct AwsFailureDomain {
 }
 
 /// The zone of an AWS instance.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["availabilityZone"]))]
 #[serde(rename_all = "camelCase")]
 pub struct AwsPlacement {
-    /// The availability zone.
+    /// The availability zone of the instance, such as "us-east-1a".
     #[serde(default)]
     pub availability_zone: String,
     /// Other fields.
@@ -193,18 +241,21 @@ pub struct AwsPlacement {
 }
 
 /// A reference to an AWS resource: a union on `type`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["type"]))]
 pub struct AwsResourceReference {
-    /// `ID`, `ARN` or `Filters`.
+    /// How the resource is named: by "ID", by "ARN", or by "Filters".
+    #[schemars(extend("enum" = ["ID", "ARN", "Filters"]))]
     #[serde(rename = "type", default)]
     pub type_: String,
-    /// The resource's id.
+    /// The id of the resource, with type ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The resource's ARN.
+    /// The ARN of the resource, with type ARN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arn: Option<String>,
-    /// Filters that the resource satisfies.
+    /// Filters that the resource satisfies, with type Filters.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<AwsResourceFilter>>,
     /// Other fields.
@@ -213,12 +264,14 @@ pub struct AwsResourceReference {
 }
 
 /// A filter on AWS resources.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name"]))]
 pub struct AwsResourceFilter {
-    /// What is filtered on; case-sensitive.
+    /// What is filtered on, such as "tag:Name". Case-sensitive.
     #[serde(default)]
     pub name: String,
-    /// The values, of which one must match; case-sensitive.
+    /// Values of which one must match. Case-sensitive.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
     /// Other fields.
@@ -227,12 +280,15 @@ pub struct AwsResourceFilter {
 }
 
 /// A failure domain on Azure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["zone"]))]
 pub struct AzureFailureDomain {
-    /// The availability zone; empty for none.
+    /// The availability zone of the virtual machine, such as "1"; empty to deploy it to no zone.
     #[serde(default)]
     pub zone: String,
-    /// Overrides the template's subnet.
+    /// The subnet of the virtual machine, over what the template says. 1 to 80 characters: it starts with an
+    /// alphanumeric character, goes on with these, ".", "-" and "_", and ends with an alphanumeric character or "_".
+    #[schemars(extend("maxLength" = 80, "pattern" = "^[a-zA-Z0-9]([a-zA-Z0-9_.-]*[a-zA-Z0-9_])?$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
     /// Other fields.
@@ -241,9 +297,10 @@ pub struct AzureFailureDomain {
 }
 
 /// A failure domain on Google Cloud.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["zone"]))]
 pub struct GcpFailureDomain {
-    /// The zone.
+    /// The zone of the virtual machine, such as "us-central1-a".
     #[serde(default)]
     pub zone: String,
     /// Other fields.
@@ -252,13 +309,15 @@ pub struct GcpFailureDomain {
 }
 
 /// A failure domain on OpenStack: at least one of the two.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("minProperties" = 1))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenStackFailureDomain {
-    /// The Nova availability zone.
+    /// The Nova availability zone of the server. Without it, Nova chooses. 1 to 63 characters, no colon and no space.
+    #[schemars(extend("minLength" = 1, "maxLength" = 63, "pattern" = "^[^: ]*$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
-    /// The root volume.
+    /// The root volume of the server. Without it, the template decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<OpenStackRootVolume>,
     /// Other fields.
@@ -267,13 +326,17 @@ pub struct OpenStackFailureDomain {
 }
 
 /// The root volume of an OpenStack machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["volumeType"]))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenStackRootVolume {
-    /// The Cinder availability zone.
+    /// The Cinder availability zone of the volume. Required beside an availability zone of the server. 1 to 63
+    /// characters, no space.
+    #[schemars(extend("minLength" = 1, "maxLength" = 63, "pattern" = "^[^ ]*$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
-    /// The type of the volume.
+    /// The type of the volume. 1 to 255 characters.
+    #[schemars(extend("minLength" = 1, "maxLength" = 255))]
     #[serde(default)]
     pub volume_type: String,
     /// Other fields.
@@ -282,9 +345,10 @@ pub struct OpenStackRootVolume {
 }
 
 /// A failure domain on vSphere.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name"]))]
 pub struct VSphereFailureDomain {
-    /// The name of a failure domain that the Infrastructure `cluster` defines.
+    /// The name of a failure domain under spec.platformSpec.vsphere.failureDomains of the Infrastructure "cluster".
     #[serde(default)]
     pub name: String,
     /// Other fields.
@@ -293,9 +357,13 @@ pub struct VSphereFailureDomain {
 }
 
 /// A failure domain on Nutanix.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name"]))]
 pub struct NutanixFailureDomain {
-    /// The name of a failure domain that the Infrastructure `cluster` defines.
+    /// The name of a failure domain under spec.platformSpec.nutanix.failureDomains of the Infrastructure "cluster". It
+    /// must be a lowercase RFC 1123 label: lower case alphanumeric characters or "-", with an alphanumeric character at
+    /// both ends; 1 to 63 characters.
+    #[schemars(extend("minLength" = 1, "maxLength" = 63))]
     #[serde(default)]
     pub name: String,
     /// Other fields.
@@ -303,29 +371,32 @@ pub struct NutanixFailureDomain {
     pub rest: Rest,
 }
 
-/// The observed control plane.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The control plane as it was last observed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetStatus {
-    /// Available, Progressing, Degraded, Error.
+    /// What was observed. "Available": the control plane has the machines that it needs. "Progressing": a change is on
+    /// its way to the machines. "Degraded": something keeps the set from doing its work, and a person should look.
+    /// "Error": the last attempt failed, and is repeated.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation that this status was computed from.
+    /// The generation of the set that this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many machines there are; more than desired during a rollout.
+    /// How many machines the set has. During a rollout this may be more than spec.replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How many machines are ready.
+    /// How many machines of the set are ready. During a rollout this may be more than spec.replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// How many machines that are not being deleted are ready and have the desired provider spec.
+    /// How many machines of the set are ready, have the provider spec of the template, and are not being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
-    /// How many indexes lack a ready machine.
+    /// How many indexes lack a ready machine: how many machines are still needed before the control plane is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable_replicas: Option<i32>,
-    /// The selector as a string, for the scale subresource.
+    /// The selector of the set as text, as the scale subresource wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// Other fields.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,8 +17,8 @@ pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
 /// Lower-case plural, as it stands in a URL.
 pub const PLURAL: &str = "machines";
 
-/// One machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A Machine is one instance on the platform of the cluster, and the node that runs on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
     /// Group and version.
@@ -29,10 +30,10 @@ pub struct Machine {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What the machine should be.
+    /// The machine as it should be.
     #[serde(default)]
     pub spec: MachineSpec,
-    /// What the machine is.
+    /// The machine as it was last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<MachineStatus>,
     /// Other fields.
@@ -41,25 +42,28 @@ pub struct Machine {
 }
 
 /// What a machine should be.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSpec {
-    /// Metadata for the node.
+    /// Labels and annotations that the machine hands to its node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<NodeMeta>,
-    /// Hooks that hold back draining and termination.
+    /// Hooks that hold back a step of the machine's deletion until whoever set them removes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle_hooks: Option<LifecycleHooks>,
-    /// Taints of the node.
+    /// Taints that the machine adds to its node. Taints of the node that do not stand here are left alone.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
-    /// What the platform needs to know.
+    /// What the platform needs to know to make the instance.
     #[serde(default)]
     pub provider_spec: ProviderSpec,
-    /// The platform's name of the instance.
+    /// The name of the instance on its platform, as the node and the cloud provider know it. The machine's controller
+    /// sets it.
     #[serde(rename = "providerID", default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// Which API leads: `MachineAPI` or `ClusterAPI`.
+    /// Which API leads the machine: "MachineAPI" or "ClusterAPI". What the other API holds is a copy of it.
+    #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,
     /// Other fields.
@@ -68,7 +72,7 @@ pub struct MachineSpec {
 }
 
 /// Metadata that a machine hands to its node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMeta {
     /// Unused by the Machine API; kept.
@@ -87,6 +91,7 @@ pub struct NodeMeta {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// Unused by the Machine API; kept.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uid"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Other fields.
@@ -95,9 +100,11 @@ pub struct NodeMeta {
 }
 
 /// What the platform needs to know.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderSpec {
-    /// An object of the platform's own kind, such as `AWSMachineProviderConfig`.
+    /// An object of the platform's own kind, such as AWSMachineProviderConfig. The schema does not look inside: the
+    /// webhook does.
+    #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// Other fields.
@@ -106,13 +113,15 @@ pub struct ProviderSpec {
 }
 
 /// Hooks that hold back the steps of a deletion.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleHooks {
     /// While one of these is there, the node is not drained.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pre_drain: Vec<LifecycleHook>,
     /// While one of these is there, the instance is not terminated.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pre_terminate: Vec<LifecycleHook>,
     /// Other fields.
@@ -121,18 +130,28 @@ pub struct LifecycleHooks {
 }
 
 /// A hook: who holds a deletion back, and why.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name", "owner"]))]
 pub struct LifecycleHook {
-    /// Unique within its list.
+    /// What the hook is for, unique within its list: CamelCase, with an optional prefix such as "example.com/". 3 to 256
+    /// characters.
+    #[schemars(extend(
+        "minLength" = 3,
+        "maxLength" = 256,
+        "pattern" = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+    ))]
     #[serde(default)]
     pub name: String,
-    /// Who set the hook, and removes it.
+    /// Who set the hook, and removes it. Clear enough that a person who waits can find out whom to ask. 3 to 512
+    /// characters.
+    #[schemars(extend("minLength" = 3, "maxLength" = 512))]
     #[serde(default)]
     pub owner: String,
 }
 
 /// A taint of the node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["key", "effect"]))]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
     /// The key.
@@ -150,7 +169,7 @@ pub struct Taint {
 }
 
 /// What a machine is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
     /// The node that runs on the machine.
@@ -171,7 +190,7 @@ pub struct MachineStatus {
 }
 
 /// A reference to a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeRef {
     /// The node's name.
     #[serde(default)]

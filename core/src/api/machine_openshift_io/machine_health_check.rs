@@ -1,5 +1,6 @@
 //! `MachineHealthCheck`, `machine.openshift.io/v1beta1`: when a machine is unhealthy, and what to do about it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,8 +14,8 @@ pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
 /// Lower-case plural, as it stands in a URL.
 pub const PLURAL: &str = "machinehealthchecks";
 
-/// When a machine is unhealthy, and what to do about it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A MachineHealthCheck says when a machine is unhealthy; unhealthy machines are deleted, so that they are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheck {
     /// Group and version.
@@ -35,7 +36,8 @@ pub struct MachineHealthCheck {
 }
 
 /// What is checked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["selector", "unhealthyConditions"]))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
     /// Which machines are checked.
@@ -44,10 +46,12 @@ pub struct MachineHealthCheckSpec {
     /// Node conditions that make a machine unhealthy, each after a time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
-    /// How many machines may be unhealthy before remediation stops: a number or a percentage.
+    /// How many of the selected machines may be unhealthy: a number, or a percentage such as "40%". While more are, none
+    /// is deleted.
+    #[schemars(extend("x-kubernetes-int-or-string" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unhealthy: Option<Value>,
-    /// How long a machine may take until its node joins.
+    /// How long a machine may take until its node joins, such as "10m".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_startup_timeout: Option<String>,
     /// Other fields.
@@ -56,7 +60,8 @@ pub struct MachineHealthCheckSpec {
 }
 
 /// A node condition that makes a machine unhealthy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["type", "status", "timeout"]))]
 pub struct UnhealthyCondition {
     /// The type of the condition.
     #[serde(rename = "type", default)]
@@ -64,7 +69,8 @@ pub struct UnhealthyCondition {
     /// The status that is unhealthy.
     #[serde(default)]
     pub status: String,
-    /// For how long.
+    /// For how long the condition must have had the status, such as "300s".
+    #[schemars(extend("type" = "string"))]
     #[serde(default)]
     pub timeout: Value,
 }
