@@ -7,4 +7,5 @@
 //! in as an argument, names are derived, maps are ordered: the same input gives the same output, everywhere.
 
 pub mod api;
+pub mod cpms;
 pub mod model;
