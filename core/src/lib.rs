@@ -8,4 +8,5 @@
 
 pub mod api;
 pub mod cel;
+pub mod cpms;
 pub mod model;

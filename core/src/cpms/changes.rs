@@ -1,0 +1,296 @@
+//! What is a change: the difference of two provider specs, field by field, and the hash that names a revision.
+//!
+//! Decision 8. Both sides are brought into one form first: platform defaults filled in, what means "not set" dropped,
+//! failure domain fields left out where failure domains decide them, image fields left out unless images are asked for.
+//! The order of keys never matters. Nothing here says whether a change is allowed, or when it reaches a machine.
+
+use serde_json::{Map, Value};
+
+use super::defaults::provider_spec_defaults;
+use super::domains::{self, Platform};
+use super::fields;
+use crate::model::hex_hash;
+
+/// Starts a rollout also for a change of the machine image; a value of `true` (decision 8).
+pub const ROLL_ON_IMAGE_CHANGE: &str = "capstan.dev/roll-on-image-change";
+
+/// What a comparison looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// Failure domains decide some fields, which are then no change of the template.
+    pub domains: bool,
+    /// Image fields count.
+    pub images: bool,
+}
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldChange {
+    /// Path within the provider spec: `instanceType`, `blockDevices[0].ebs.volumeSize`.
+    pub field: String,
+    /// What the machine has; `None` for nothing.
+    pub old: Option<Value>,
+    /// What the template asks for; `None` for nothing.
+    pub new: Option<Value>,
+}
+
+impl std::fmt::Display for FieldChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let show = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
+        write!(f, "{}: {} → {}", self.field, show(&self.old), show(&self.new))
+    }
+}
+
+/// The fields in which `template` asks for something else than `machine` has, ordered by path.
+pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
+    let mut found = Vec::new();
+    diff(
+        "",
+        Some(&canonical(machine, comparison)),
+        Some(&canonical(template, comparison)),
+        &mut found,
+    );
+    found.sort_by(|left, right| left.field.cmp(&right.field));
+    found
+}
+
+/// Eight hexadecimal digits that name what the template asks for: equal for equal demands.
+pub fn revision(template: &Value, comparison: Comparison) -> String {
+    hex_hash(&canonical(template, comparison), 8)
+}
+
+/// The provider spec in the one form in which it is compared.
+pub fn canonical(provider_spec: &Value, comparison: Comparison) -> Value {
+    let platform = Platform::of(provider_spec);
+    let mut spec = if comparison.domains {
+        domains::strip(provider_spec)
+    } else {
+        provider_spec.clone()
+    };
+    provider_spec_defaults(platform, &mut spec);
+    // The group of a provider spec was renamed once; its metadata is never filled.
+    for field in ["apiVersion", "metadata"] {
+        fields::remove(&mut spec, &[field]);
+    }
+    if !comparison.images {
+        leave_out_images(platform, &mut spec);
+    }
+    if platform == Some(Platform::VSphere) {
+        machine_own_vsphere(&mut spec);
+    }
+    for field in zero_fields(platform) {
+        let zero = spec
+            .get(*field)
+            .is_some_and(|value| value.as_bool() == Some(false) || value.as_f64() == Some(0.0));
+        if zero {
+            fields::remove(&mut spec, &[field]);
+        }
+    }
+    tidy(&mut spec);
+    spec
+}
+
+fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
+    match platform {
+        Some(Platform::Aws) => fields::remove(spec, &["ami"]),
+        Some(Platform::Azure) => fields::remove(spec, &["image"]),
+        Some(Platform::Gcp) => {
+            let disks = spec.get_mut("disks").and_then(Value::as_array_mut);
+            for disk in disks.into_iter().flatten() {
+                fields::remove(disk, &["image"]);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The template is known by its name, in whatever folder; addresses belong to one machine.
+fn machine_own_vsphere(spec: &mut Value) {
+    if let Some(template) = fields::text(spec, &["template"]) {
+        let name = fields::basename(template).to_owned();
+        fields::set(spec, &["template"], Value::String(name));
+    }
+    let devices = spec
+        .get_mut("network")
+        .and_then(|network| network.get_mut("devices"))
+        .and_then(Value::as_array_mut);
+    for device in devices.into_iter().flatten() {
+        for own in ["gateway", "ipAddrs"] {
+            fields::remove(device, &[own]);
+        }
+    }
+}
+
+/// Fields that Go writes even when they were not set, with the value that then stands there.
+fn zero_fields(platform: Option<Platform>) -> &'static [&'static str] {
+    match platform {
+        Some(Platform::Aws) => &["deviceIndex"],
+        Some(Platform::Azure) => &["publicIP", "acceleratedNetworking"],
+        Some(Platform::Gcp) => &["canIPForward", "deletionProtection"],
+        Some(Platform::OpenStack) => &["trunk"],
+        Some(Platform::VSphere) => &["numCPUs", "numCoresPerSocket", "memoryMiB", "diskGiB"],
+        Some(Platform::Nutanix) | None => &[],
+    }
+}
+
+/// Drops what means "not set": null, the empty string, the empty object, the empty list.
+fn tidy(value: &mut Value) {
+    let unset = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(tidy);
+            map.retain(|_, value| !unset(value));
+        }
+        // Items of a list stay in their places: the third disk is the third disk.
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn diff(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<FieldChange>) {
+    match (old, new) {
+        (Some(Value::Object(old)), Some(Value::Object(new))) => diff_objects(path, old, new, found),
+        (Some(Value::Array(old)), Some(Value::Array(new))) if old.len() == new.len() => {
+            for (position, (old, new)) in old.iter().zip(new).enumerate() {
+                diff(&format!("{path}[{position}]"), Some(old), Some(new), found);
+            }
+        }
+        (old, new) if old == new => {}
+        (old, new) => found.push(FieldChange {
+            field: path.to_owned(),
+            old: old.cloned(),
+            new: new.cloned(),
+        }),
+    }
+}
+
+fn diff_objects(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Vec<FieldChange>) {
+    let added = new.keys().filter(|key| !old.contains_key(*key));
+    for key in old.keys().chain(added) {
+        let child = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        diff(&child, old.get(key), new.get(key), found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLAIN: Comparison = Comparison {
+        domains: true,
+        images: false,
+    };
+    const IMAGES: Comparison = Comparison {
+        domains: true,
+        images: true,
+    };
+    const ALL: Comparison = Comparison {
+        domains: false,
+        images: false,
+    };
+
+    fn shown(template: &Value, machine: &Value, comparison: Comparison) -> Vec<String> {
+        changes(template, machine, comparison)
+            .iter()
+            .map(FieldChange::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn a_change_names_the_field_and_both_values() {
+        let machine = json!({"kind": "AWSMachineProviderConfig", "instanceType": "m6i.xlarge",
+            "blockDevices": [{"ebs": {"volumeSize": 100, "encrypted": true}}]});
+        let template = json!({"kind": "AWSMachineProviderConfig", "instanceType": "m6i.2xlarge",
+            "blockDevices": [{"ebs": {"volumeSize": 200}}]});
+        assert_eq!(
+            shown(&template, &machine, PLAIN),
+            [
+                "blockDevices[0].ebs.encrypted: true → nothing",
+                "blockDevices[0].ebs.volumeSize: 100 → 200",
+                "instanceType: \"m6i.xlarge\" → \"m6i.2xlarge\""
+            ]
+        );
+    }
+
+    #[test]
+    fn defaults_order_of_keys_and_what_go_writes_for_not_set_are_no_change() {
+        let machine = json!({"kind": "AWSMachineProviderConfig", "apiVersion": "machine.openshift.io/v1beta1",
+            "metadata": {"creationTimestamp": null}, "deviceIndex": 0, "instanceType": "m6i.xlarge", "keyName": "",
+            "loadBalancers": [], "userDataSecret": {"name": "master-user-data"},
+            "credentialsSecret": {"name": "aws-cloud-credentials"},
+            "placement": {"region": "us-east-1", "availabilityZone": "us-east-1b"}, "subnet": {"id": "subnet-2"}});
+        let template = json!({"instanceType": "m6i.xlarge", "apiVersion": "awsproviderconfig.openshift.io/v1beta1",
+            "kind": "AWSMachineProviderConfig", "placement": {"region": "us-east-1"}});
+        assert_eq!(shown(&template, &machine, PLAIN), [""; 0]);
+        assert_eq!(revision(&template, PLAIN), revision(&machine, PLAIN));
+        assert_eq!(revision(&template, PLAIN).len(), 8);
+    }
+
+    #[test]
+    fn without_failure_domains_the_zone_of_the_template_is_a_change() {
+        let machine = json!({"kind": "GCPMachineProviderSpec", "zone": "us-central1-a"});
+        let template = json!({"kind": "GCPMachineProviderSpec", "zone": "us-central1-b"});
+        assert_eq!(
+            shown(&template, &machine, ALL),
+            ["zone: \"us-central1-a\" → \"us-central1-b\""]
+        );
+        assert_eq!(shown(&template, &machine, PLAIN), [""; 0]);
+    }
+
+    #[test]
+    fn images_are_no_change_unless_they_are_asked_for() {
+        let pairs = [
+            (
+                json!({"kind": "AWSMachineProviderConfig", "ami": {"id": "ami-1"}}),
+                json!({"kind": "AWSMachineProviderConfig", "ami": {"id": "ami-2"}}),
+                "ami.id: \"ami-2\" → \"ami-1\"",
+            ),
+            (
+                json!({"kind": "AzureMachineProviderSpec", "image": {"resourceID": "1"}}),
+                json!({"kind": "AzureMachineProviderSpec", "image": {"resourceID": "2"}}),
+                "image.resourceID: \"2\" → \"1\"",
+            ),
+            (
+                json!({"kind": "GCPMachineProviderSpec", "disks": [{"boot": true, "image": "1"}]}),
+                json!({"kind": "GCPMachineProviderSpec", "disks": [{"boot": true, "image": "2"}]}),
+                "disks[0].image: \"2\" → \"1\"",
+            ),
+        ];
+        for (template, machine, change) in pairs {
+            assert_eq!(shown(&template, &machine, PLAIN), [""; 0]);
+            assert_eq!(shown(&template, &machine, IMAGES), [change]);
+        }
+    }
+
+    #[test]
+    fn a_vsphere_template_is_compared_by_name_and_addresses_belong_to_one_machine() {
+        let machine = json!({"kind": "VSphereMachineProviderSpec", "template": "rhcos-1", "numCPUs": 8,
+            "network": {"devices": [{"networkName": "n", "ipAddrs": ["10.0.0.4/24"], "gateway": "10.0.0.1"}]}});
+        let template = json!({"kind": "VSphereMachineProviderSpec", "template": "/dc/vm/rhcos-1", "numCPUs": 8,
+            "network": {"devices": [{"networkName": "n"}]}});
+        assert_eq!(shown(&template, &machine, ALL), [""; 0]);
+        let other = json!({"kind": "VSphereMachineProviderSpec", "template": "/dc/vm/rhcos-2", "numCPUs": 8,
+            "network": {"devices": [{"networkName": "n"}]}});
+        assert_eq!(shown(&other, &machine, ALL), ["template: \"rhcos-1\" → \"rhcos-2\""]);
+    }
+
+    #[test]
+    fn a_provider_spec_of_an_unknown_kind_is_compared_as_it_is() {
+        let machine = json!({"kind": "BareMetalMachineProviderSpec", "image": {"url": "a"}});
+        let template = json!({"kind": "BareMetalMachineProviderSpec", "image": {"url": "b"}});
+        assert_eq!(shown(&template, &machine, PLAIN), ["image.url: \"a\" → \"b\""]);
+        assert_eq!(shown(&json!(null), &json!("text"), PLAIN).len(), 1);
+    }
+}

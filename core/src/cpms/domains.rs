@@ -1,0 +1,432 @@
+//! Failure domains: one comparable value for six platforms, and how it goes into and comes out of a provider spec.
+//!
+//! Every function is total: whatever the JSON holds, the answer is a value or a [`DomainError`], never a panic (the
+//! nil pointers of today's operator, defect B12). Nothing here decides *which* machine stands where: see `placement`.
+//!
+//! Source: the ControlPlaneMachineSet enhancement, "Failure domains"; vSphere and Nutanix as served today (decision 4).
+
+mod aws;
+mod azure;
+mod gcp;
+mod nutanix;
+mod openstack;
+mod vsphere;
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::machine_openshift_io::control_plane_machine_set::FailureDomains;
+use crate::cpms::fields;
+use crate::model::{ViolationKind, canonical_json};
+
+/// A platform on which machines can be spread over failure domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Platform {
+    /// Amazon Web Services.
+    Aws,
+    /// Microsoft Azure.
+    Azure,
+    /// Google Cloud.
+    Gcp,
+    /// OpenStack.
+    OpenStack,
+    /// VMware vSphere.
+    VSphere,
+    /// Nutanix.
+    Nutanix,
+}
+
+impl Platform {
+    /// All of them, in the order in which they are listed to people.
+    pub const ALL: [Self; 6] = [
+        Self::Aws,
+        Self::Azure,
+        Self::Gcp,
+        Self::OpenStack,
+        Self::VSphere,
+        Self::Nutanix,
+    ];
+
+    /// The infrastructure platform type, as it stands in `failureDomains.platform`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aws => "AWS",
+            Self::Azure => "Azure",
+            Self::Gcp => "GCP",
+            Self::OpenStack => "OpenStack",
+            Self::VSphere => "VSphere",
+            Self::Nutanix => "Nutanix",
+        }
+    }
+
+    /// The platform of an infrastructure platform type.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|platform| platform.name() == name)
+    }
+
+    /// The kind of the platform's provider spec.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Aws => "AWSMachineProviderConfig",
+            Self::Azure => "AzureMachineProviderSpec",
+            Self::Gcp => "GCPMachineProviderSpec",
+            Self::OpenStack => "OpenstackProviderSpec",
+            Self::VSphere => "VSphereMachineProviderSpec",
+            Self::Nutanix => "NutanixMachineProviderConfig",
+        }
+    }
+
+    /// The platform of a provider spec's kind; `None` for kinds without failure domains.
+    pub fn from_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|platform| platform.kind() == kind)
+    }
+
+    /// The platform of a provider spec; `None` for kinds without failure domains.
+    pub fn of(provider_spec: &Value) -> Option<Self> {
+        Self::from_kind(fields::text(provider_spec, &["kind"])?)
+    }
+
+    /// The member of `failureDomains` that holds this platform's list.
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::Aws => "aws",
+            Self::Azure => "azure",
+            Self::Gcp => "gcp",
+            Self::OpenStack => "openstack",
+            Self::VSphere => "vsphere",
+            Self::Nutanix => "nutanix",
+        }
+    }
+
+    /// Whether a failure domain is only a name, and the Infrastructure `cluster` says what it means.
+    pub fn by_name(self) -> bool {
+        matches!(self, Self::VSphere | Self::Nutanix)
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A failure domain. Two are equal when they mean the same place, however they were written.
+#[derive(Clone, Debug)]
+pub struct FailureDomain {
+    platform: Platform,
+    /// As it stands in the set.
+    entry: Value,
+    /// The known fields only, with the template's own values where the entry has none.
+    full: Value,
+    /// `full` as canonical text: what is compared.
+    key: String,
+}
+
+impl FailureDomain {
+    /// A failure domain from an entry of the set's list.
+    pub fn new(platform: Platform, entry: Value) -> Self {
+        let full = match platform {
+            Platform::Aws => aws::normal(&entry),
+            Platform::Azure => azure::normal(&entry),
+            Platform::Gcp => gcp::normal(&entry),
+            Platform::OpenStack => openstack::normal(&entry),
+            Platform::VSphere => vsphere::normal(&entry),
+            Platform::Nutanix => nutanix::normal(&entry),
+        };
+        Self::with_full(platform, entry, full)
+    }
+
+    fn with_full(platform: Platform, entry: Value, full: Value) -> Self {
+        let key = canonical_json(&full);
+        Self {
+            platform,
+            entry,
+            full,
+            key,
+        }
+    }
+
+    /// The platform.
+    pub fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    /// The entry as it stands in the set; for a domain that was read from a machine, as it would stand there.
+    pub fn entry(&self) -> &Value {
+        &self.entry
+    }
+
+    /// The entry with the template's own values where it has none.
+    pub fn full(&self) -> &Value {
+        &self.full
+    }
+
+    /// A short text for people: `us-east-1a`, or `us-east-1a/subnet-1`.
+    pub fn label(&self) -> String {
+        let entry = match self.platform {
+            // What the template adds is the same for all, and would only make the label longer.
+            Platform::Aws if aws::normal(&self.entry).get("placement").is_some() => &self.entry,
+            _ => &self.full,
+        };
+        match self.platform {
+            Platform::Aws => aws::label(entry),
+            Platform::Azure => azure::label(&self.entry),
+            Platform::Gcp => gcp::label(entry),
+            Platform::OpenStack => openstack::label(&self.entry),
+            Platform::VSphere => vsphere::label(entry),
+            Platform::Nutanix => nutanix::label(entry),
+        }
+    }
+}
+
+impl PartialEq for FailureDomain {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for FailureDomain {}
+
+impl PartialOrd for FailureDomain {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for FailureDomain {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.platform, &self.key).cmp(&(other.platform, &other.key))
+    }
+}
+
+impl fmt::Display for FailureDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label())
+    }
+}
+
+/// Why a failure domain cannot be put into a provider spec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DomainError {
+    /// The provider spec is not a JSON object.
+    #[error("the provider spec is not an object")]
+    NotAnObject,
+    /// The provider spec is of another platform.
+    #[error("a failure domain of platform {domain} does not fit a provider spec of kind {kind:?}")]
+    OtherPlatform {
+        /// Platform of the failure domain.
+        domain: Platform,
+        /// Kind of the provider spec; empty if it has none.
+        kind: String,
+    },
+    /// The Infrastructure `cluster` was not given, and says what the name means.
+    #[error("failure domain {name:?} is defined in the Infrastructure `cluster`, which is not known")]
+    NoInfrastructure {
+        /// Name of the failure domain.
+        name: String,
+    },
+    /// The Infrastructure `cluster` does not define the name.
+    #[error("failure domain {name:?} is not defined in the Infrastructure `cluster` (defined: {})", known.join(", "))]
+    Undefined {
+        /// Name of the failure domain.
+        name: String,
+        /// Names that are defined, in order.
+        known: Vec<String>,
+    },
+}
+
+/// A field of a failure domain that is not as it must be: what a violation is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryFault {
+    /// Path within the entry, with dots; empty for the entry itself.
+    pub path: String,
+    /// What is wrong.
+    pub kind: ViolationKind,
+    /// What is allowed, as a clause.
+    pub allowed: String,
+    /// What to do; may be empty.
+    pub advice: String,
+}
+
+impl EntryFault {
+    fn new(path: &str, kind: ViolationKind, allowed: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind,
+            allowed: allowed.into(),
+            advice: String::new(),
+        }
+    }
+
+    fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+}
+
+/// The entries of the set's list for its platform, in their order, repeats included. Empty for other platforms.
+pub fn list(domains: &FailureDomains) -> Vec<FailureDomain> {
+    let Some(platform) = Platform::from_name(&domains.platform) else {
+        return Vec::new();
+    };
+    entries(domains, platform)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|entry| FailureDomain::new(platform, entry))
+        .collect()
+}
+
+/// The list of one platform as JSON; `None` if the set has none.
+pub fn entries(domains: &FailureDomains, platform: Platform) -> Option<Vec<Value>> {
+    fn as_json<T: serde::Serialize>(list: Option<&Vec<T>>) -> Option<Vec<Value>> {
+        // Wire types hold string keys only, so this cannot fail; a null is an entry without fields.
+        Some(
+            list?
+                .iter()
+                .map(|entry| serde_json::to_value(entry).unwrap_or_default())
+                .collect(),
+        )
+    }
+    match platform {
+        Platform::Aws => as_json(domains.aws.as_ref()),
+        Platform::Azure => as_json(domains.azure.as_ref()),
+        Platform::Gcp => as_json(domains.gcp.as_ref()),
+        Platform::OpenStack => as_json(domains.openstack.as_ref()),
+        Platform::VSphere => as_json(domains.vsphere.as_ref()),
+        Platform::Nutanix => as_json(domains.nutanix.as_ref()),
+    }
+}
+
+/// The provider spec of a machine that stands in `domain`: the template's, with what the domain decides.
+pub fn inject(
+    provider_spec: &Value,
+    domain: &FailureDomain,
+    infrastructure: Option<&Infrastructure>,
+) -> Result<Value, DomainError> {
+    if !provider_spec.is_object() {
+        return Err(DomainError::NotAnObject);
+    }
+    if Platform::of(provider_spec) != Some(domain.platform) {
+        return Err(DomainError::OtherPlatform {
+            domain: domain.platform,
+            kind: fields::text(provider_spec, &["kind"]).unwrap_or_default().to_owned(),
+        });
+    }
+    let mut spec = provider_spec.clone();
+    match domain.platform {
+        Platform::Aws => aws::inject(&mut spec, &domain.full),
+        Platform::Azure => azure::inject(&mut spec, &domain.full),
+        Platform::Gcp => gcp::inject(&mut spec, &domain.full),
+        Platform::OpenStack => openstack::inject(&mut spec, &domain.full),
+        Platform::VSphere => vsphere::inject(&mut spec, &domain.full, infrastructure)?,
+        Platform::Nutanix => nutanix::inject(&mut spec, &domain.full, infrastructure)?,
+    }
+    Ok(spec)
+}
+
+/// The failure domain in which a machine with this provider spec stands; `None` if it names none, or if its platform
+/// has none.
+pub fn extract(provider_spec: &Value, infrastructure: Option<&Infrastructure>) -> Option<FailureDomain> {
+    let platform = Platform::of(provider_spec)?;
+    let entry = match platform {
+        Platform::Aws => aws::extract(provider_spec),
+        Platform::Azure => Some(azure::extract(provider_spec)),
+        Platform::Gcp => gcp::extract(provider_spec),
+        Platform::OpenStack => openstack::extract(provider_spec),
+        Platform::VSphere => vsphere::extract(provider_spec, infrastructure),
+        Platform::Nutanix => nutanix::extract(provider_spec, infrastructure),
+    }?;
+    Some(FailureDomain::new(platform, entry))
+}
+
+/// The domain with the template's own values where its entry has none, so that it can be compared with a machine's.
+pub fn complete(domain: &FailureDomain, template: &Value) -> FailureDomain {
+    if Platform::of(template) != Some(domain.platform) {
+        return domain.clone();
+    }
+    let full = match domain.platform {
+        Platform::Aws => aws::complete(&domain.full, template),
+        Platform::Azure => azure::complete(&domain.full, template),
+        Platform::OpenStack => openstack::complete(&domain.full, template),
+        // One field, or a name: there is nothing to add.
+        Platform::Gcp | Platform::VSphere | Platform::Nutanix => domain.full.clone(),
+    };
+    FailureDomain::with_full(domain.platform, domain.entry.clone(), full)
+}
+
+/// The provider spec without what a failure domain decides: what the machines of a set have in common.
+pub fn strip(provider_spec: &Value) -> Value {
+    let mut spec = provider_spec.clone();
+    match Platform::of(provider_spec) {
+        Some(Platform::Aws) => aws::strip(&mut spec),
+        Some(Platform::Azure) => azure::strip(&mut spec),
+        Some(Platform::Gcp) => gcp::strip(&mut spec),
+        Some(Platform::OpenStack) => openstack::strip(&mut spec),
+        Some(Platform::VSphere) => vsphere::strip(&mut spec),
+        Some(Platform::Nutanix) => nutanix::strip(&mut spec),
+        None => {}
+    }
+    spec
+}
+
+/// What is wrong with an entry of the list. Names are looked up only if the Infrastructure is known.
+pub fn check(platform: Platform, entry: &Value, infrastructure: Option<&Infrastructure>) -> Vec<EntryFault> {
+    match platform {
+        Platform::Aws => aws::check(entry),
+        Platform::Azure => azure::check(entry),
+        Platform::Gcp => gcp::check(entry),
+        Platform::OpenStack => openstack::check(entry),
+        Platform::VSphere => named(entry, infrastructure.map(vsphere::names)),
+        Platform::Nutanix => named(entry, infrastructure.map(nutanix::names)),
+    }
+}
+
+/// The names of failure domains that the Infrastructure defines for the platform; none where they go without names.
+pub fn defined_names(platform: Platform, infrastructure: &Infrastructure) -> Vec<String> {
+    match platform {
+        Platform::VSphere => vsphere::names(infrastructure),
+        Platform::Nutanix => nutanix::names(infrastructure),
+        _ => Vec::new(),
+    }
+}
+
+fn named(entry: &Value, known: Option<Vec<String>>) -> Vec<EntryFault> {
+    let Some(name) = fields::text(entry, &["name"]) else {
+        return vec![EntryFault::new(
+            "name",
+            ViolationKind::Required,
+            "the name of a failure domain of the Infrastructure `cluster`",
+        )];
+    };
+    match known {
+        Some(known) if !known.iter().any(|defined| defined == name) => vec![
+            EntryFault::new(
+                "name",
+                ViolationKind::Invalid,
+                "must be a failure domain that the Infrastructure `cluster` defines",
+            )
+            .advice(if known.is_empty() {
+                "it defines none".to_owned()
+            } else {
+                format!("it defines {}", known.join(", "))
+            }),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+fn lookup_error(name: &str, known: Option<Vec<String>>) -> DomainError {
+    match known {
+        None => DomainError::NoInfrastructure { name: name.to_owned() },
+        Some(known) => DomainError::Undefined {
+            name: name.to_owned(),
+            known,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;
