@@ -7,3 +7,8 @@ pub mod changes;
 pub mod defaults;
 pub mod domains;
 mod fields;
+pub mod selector;
+pub mod spec;
+
+#[cfg(test)]
+mod samples;

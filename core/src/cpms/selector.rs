@@ -1,0 +1,179 @@
+//! Which machines belong to a set: a label selector that is known to be valid, and not empty.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::api::meta::LabelSelector;
+
+/// A label selector, parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Requirement {
+    Equals(String, String),
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+    Exists(String),
+    DoesNotExist(String),
+}
+
+impl Selector {
+    /// Parses a selector. The error is a clause that says what is allowed, with the path below the selector.
+    pub fn parse(selector: &LabelSelector) -> Result<Self, (String, String)> {
+        let mut all: Vec<Requirement> = Vec::new();
+        for (key, value) in &selector.match_labels {
+            check_key(key).map_err(|text| (format!("matchLabels[{key}]"), text))?;
+            check_value(value).map_err(|text| (format!("matchLabels[{key}]"), text))?;
+            all.push(Requirement::Equals(key.clone(), value.clone()));
+        }
+        for (position, requirement) in selector.match_expressions.iter().enumerate() {
+            let at = |field: &str| format!("matchExpressions[{position}].{field}");
+            let (key, values) = (requirement.key.clone(), requirement.values.clone());
+            check_key(&key).map_err(|text| (at("key"), text))?;
+            values
+                .iter()
+                .try_for_each(|value| check_value(value))
+                .map_err(|text| (at("values"), text))?;
+            all.push(match (requirement.operator.as_str(), values.is_empty()) {
+                ("In", false) => Requirement::In(key, values),
+                ("NotIn", false) => Requirement::NotIn(key, values),
+                ("Exists", true) => Requirement::Exists(key),
+                ("DoesNotExist", true) => Requirement::DoesNotExist(key),
+                ("In" | "NotIn", true) => {
+                    return Err((at("values"), "In and NotIn need at least one value".to_owned()));
+                }
+                ("Exists" | "DoesNotExist", false) => {
+                    return Err((at("values"), "Exists and DoesNotExist take no values".to_owned()));
+                }
+                _ => return Err((at("operator"), "one of In, NotIn, Exists, DoesNotExist".to_owned())),
+            });
+        }
+        if all.is_empty() {
+            // An empty selector selects everything, workers too.
+            return Err((String::new(), "at least one label or expression".to_owned()));
+        }
+        Ok(Self(all))
+    }
+
+    /// Whether an object with these labels is selected.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.iter().all(|requirement| match requirement {
+            Requirement::Equals(key, value) => labels.get(key) == Some(value),
+            Requirement::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
+            Requirement::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
+            Requirement::Exists(key) => labels.contains_key(key),
+            Requirement::DoesNotExist(key) => !labels.contains_key(key),
+        })
+    }
+}
+
+/// As `kubectl get -l` takes it, and as the scale subresource reports it.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, requirement) in self.0.iter().enumerate() {
+            if position > 0 {
+                f.write_str(",")?;
+            }
+            match requirement {
+                Requirement::Equals(key, value) => write!(f, "{key}={value}")?,
+                Requirement::In(key, values) => write!(f, "{key} in ({})", values.join(","))?,
+                Requirement::NotIn(key, values) => write!(f, "{key} notin ({})", values.join(","))?,
+                Requirement::Exists(key) => f.write_str(key)?,
+                Requirement::DoesNotExist(key) => write!(f, "!{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= 63
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    let (prefix, name) = key
+        .rsplit_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let prefix_ok =
+        prefix.is_none_or(|prefix| !prefix.is_empty() && prefix.len() <= 253 && super::spec::is_subdomain(prefix));
+    if prefix_ok && is_name(name) {
+        Ok(())
+    } else {
+        Err(
+            "a label key: a name of at most 63 letters, digits, '-', '_' and '.', with an optional DNS prefix"
+                .to_owned(),
+        )
+    }
+}
+
+fn check_value(value: &str) -> Result<(), String> {
+    if value.is_empty() || is_name(value) {
+        Ok(())
+    } else {
+        Err("a label value: at most 63 letters, digits, '-', '_' and '.'".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(selector: serde_json::Value) -> Result<Selector, (String, String)> {
+        Selector::parse(&serde_json::from_value(selector).unwrap())
+    }
+
+    #[test]
+    fn a_selector_matches_by_every_requirement() {
+        let selector = parse(json!({"matchLabels": {"role": "master"}, "matchExpressions": [
+            {"key": "type", "operator": "In", "values": ["master", "control-plane"]},
+            {"key": "zone", "operator": "NotIn", "values": ["z"]},
+            {"key": "cluster", "operator": "Exists"}, {"key": "old", "operator": "DoesNotExist"}]}))
+        .unwrap();
+        let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        assert!(selector.matches(&labels(&[("role", "master"), ("type", "master"), ("cluster", "c")])));
+        assert!(!selector.matches(&labels(&[("role", "worker"), ("type", "master"), ("cluster", "c")])));
+        assert!(!selector.matches(&labels(&[("role", "master"), ("type", "master")])));
+        assert!(!selector.matches(&labels(&[
+            ("role", "master"),
+            ("type", "master"),
+            ("cluster", "c"),
+            ("zone", "z")
+        ])));
+        assert_eq!(
+            selector.to_string(),
+            "role=master,type in (master,control-plane),zone notin (z),cluster,!old"
+        );
+    }
+
+    #[test]
+    fn a_selector_that_selects_everything_or_makes_no_sense_is_refused() {
+        let path = |selector| parse(selector).unwrap_err().0;
+        assert_eq!(path(json!({})), "");
+        assert_eq!(
+            path(json!({"matchExpressions": [{"key": "a", "operator": "In"}]})),
+            "matchExpressions[0].values"
+        );
+        assert_eq!(
+            path(json!({"matchExpressions": [{"key": "a", "operator": "Is"}]})),
+            "matchExpressions[0].operator"
+        );
+        assert_eq!(
+            path(json!({"matchExpressions": [{"key": "", "operator": "Exists"}]})),
+            "matchExpressions[0].key"
+        );
+        assert_eq!(path(json!({"matchLabels": {"a": "b c"}})), "matchLabels[a]");
+    }
+}
