@@ -7,6 +7,7 @@ pub mod changes;
 pub mod defaults;
 pub mod domains;
 mod fields;
+pub mod rules;
 pub mod selector;
 pub mod spec;
 

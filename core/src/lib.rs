@@ -6,6 +6,7 @@
 //! Nothing in this crate may read a clock, open a socket or a file, roll a random number or start a task. Time comes
 //! in as an argument, names are derived, maps are ordered: the same input gives the same output, everywhere.
 
+pub mod admission;
 pub mod api;
 pub mod cel;
 pub mod cpms;

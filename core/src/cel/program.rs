@@ -59,6 +59,25 @@ struct Bindings<'a> {
     old_is_optional: bool,
 }
 
+/// What a rule about a request may name. An absent object is null, as in an admission policy.
+struct RequestBindings<'a> {
+    request: &'a Value,
+    object: &'a Value,
+    old: &'a Value,
+}
+
+impl VariableResolver for RequestBindings<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let value = match variable {
+            "request" => self.request,
+            "object" => self.object,
+            "oldObject" => self.old,
+            _ => return None,
+        };
+        Some(CowVal::Owned(json::cel_value(value)))
+    }
+}
+
 impl VariableResolver for Bindings<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
         match variable {
@@ -127,7 +146,22 @@ impl Program {
         })
     }
 
-    fn run(&self, bindings: &Bindings<'_>) -> Result<bool, CelError> {
+    /// Whether the expression holds for a request, in the environment of an admission policy: `request`, `object`,
+    /// `oldObject`.
+    ///
+    /// # Errors
+    /// When the expression gives no verdict.
+    pub fn evaluate_request(
+        &self,
+        request: &Value,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<bool, CelError> {
+        let (object, old) = (object.unwrap_or(&Value::Null), old.unwrap_or(&Value::Null));
+        self.run(&RequestBindings { request, object, old })
+    }
+
+    fn run(&self, bindings: &dyn VariableResolver) -> Result<bool, CelError> {
         let failed = |reason: String| CelError::Evaluate {
             expression: self.expression.clone(),
             reason,

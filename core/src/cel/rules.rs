@@ -11,6 +11,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::{CelError, Program};
+use crate::model::{Edit, Operation, Propagation};
 
 /// A file under `webhooks/rules/`: the rules of one kind.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,6 +31,12 @@ pub struct RuleFile {
 pub struct Rule {
     /// Stable and greppable: it labels the metric, the test, the page and the line in a denial.
     pub id: String,
+    /// What the expression is about.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The operations that a rule about a request judges; empty for a rule about a field.
+    #[serde(default)]
+    pub operations: Vec<String>,
     /// Where `self` is: dotted from the object's root; `[]` is each item of a list, `[name]` each item of a list that is
     /// a map with that key. Empty for the object itself.
     #[serde(default)]
@@ -58,6 +65,17 @@ fn field_value_invalid() -> String {
 
 fn everybody() -> Vec<Enforcer> {
     vec![Enforcer::Schema, Enforcer::Policy, Enforcer::Webhook, Enforcer::Offline]
+}
+
+/// What an expression is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// The field at the rule's path: `self`, and `oldSelf` in a transition rule.
+    #[default]
+    Field,
+    /// The request as a whole: `request`, `object` and `oldObject`, as in an admission policy. No schema can say it.
+    Request,
 }
 
 /// A place where a rule is enforced.
@@ -102,7 +120,7 @@ pub struct Cases {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The value.
+    /// The value; for a rule about a request, an object with `request`, `object` and `oldObject`.
     #[serde(rename = "self")]
     pub this: Value,
     /// The value before the update; a transition rule says nothing without.
@@ -243,6 +261,39 @@ impl RuleSet {
         self.by_kind.keys().map(String::as_str)
     }
 
+    fn enforced(&self, kind: &str, enforcer: Enforcer, scope: Scope) -> impl Iterator<Item = &CompiledRule> {
+        let enforced = move |compiled: &&CompiledRule| {
+            compiled.rule.enforced_by.contains(&enforcer) && compiled.rule.scope == scope
+        };
+        self.of_kind(kind).iter().filter(enforced)
+    }
+
+    /// The rules about requests that do not hold for an edit.
+    pub fn refusals(&self, kind: &str, enforcer: Enforcer, edit: &Edit<'_>) -> Vec<(&Rule, Option<CelError>)> {
+        let judges = |rule: &Rule| {
+            rule.operations
+                .iter()
+                .any(|operation| operation == edit.operation.as_str())
+        };
+        let mut rules = self
+            .enforced(kind, enforcer, Scope::Request)
+            .filter(|compiled| judges(&compiled.rule))
+            .peekable();
+        if rules.peek().is_none() {
+            return Vec::new();
+        }
+        let request = request_of(edit);
+        rules
+            .filter_map(
+                |compiled| match compiled.program.evaluate_request(&request, edit.object, edit.old) {
+                    Ok(true) => None,
+                    Ok(false) => Some((&compiled.rule, None)),
+                    Err(error) => Some((&compiled.rule, Some(error))),
+                },
+            )
+            .collect()
+    }
+
     /// The rules of `kind` that `enforcer` enforces and that do not hold for an object.
     ///
     /// As in the API server, a value that an update left as it was is not judged again, unless the rule compares it with
@@ -268,6 +319,28 @@ impl RuleSet {
         }
         findings
     }
+}
+
+/// What an admission policy sees as `request`.
+fn request_of(edit: &Edit<'_>) -> Value {
+    let policy = edit.propagation.map(|propagation| match propagation {
+        Propagation::Foreground => "Foreground",
+        Propagation::Background => "Background",
+        Propagation::Orphan => "Orphan",
+    });
+    let options = match (edit.operation, policy) {
+        (Operation::Delete, Some(policy)) => serde_json::json!({ "propagationPolicy": policy }),
+        _ => serde_json::json!({}),
+    };
+    serde_json::json!({
+        "operation": edit.operation.as_str(),
+        "name": edit.name,
+        "namespace": edit.namespace,
+        "subResource": edit.subresource,
+        "dryRun": edit.dry_run,
+        "options": options,
+        "userInfo": { "username": edit.user.name, "groups": edit.user.groups },
+    })
 }
 
 struct Walk<'r, 'f, 'v> {
@@ -358,6 +431,8 @@ mod tests {
     fn rules(path: &str, expression: &str) -> RuleSet {
         let rule = Rule {
             id: "r".into(),
+            scope: Scope::Field,
+            operations: Vec::new(),
             path: path.into(),
             expression: expression.into(),
             message: "m".into(),

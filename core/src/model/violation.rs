@@ -110,13 +110,26 @@ impl Violation {
             text.push_str(": ");
             text.push_str(got);
         }
-        if !self.allowed.is_empty() {
+        let plainly = self.plainly();
+        if !plainly.is_empty() {
             text.push_str(": ");
-            text.push_str(&self.allowed);
+            text.push_str(&plainly);
         }
+        text
+    }
+
+    /// What is allowed, what to do, and which rule says so: for an operation that is refused as a whole.
+    pub fn plainly(&self) -> String {
+        let mut text = self.allowed.clone();
         if !self.advice.is_empty() {
             text.push_str("; ");
             text.push_str(&self.advice);
+        }
+        // What the schema says is said as the API server says it; a rule of ours can be looked up by its id.
+        if !self.rule.starts_with("schema-") {
+            text.push_str(" [");
+            text.push_str(&self.rule);
+            text.push(']');
         }
         text
     }
@@ -163,14 +176,14 @@ mod tests {
             .advice("keep 3");
         assert_eq!(
             violation.to_string(),
-            "spec.replicas: Invalid value: 5: replicas is immutable; keep 3"
+            "spec.replicas: Invalid value: 5: replicas is immutable; keep 3 [r]"
         );
     }
 
     #[test]
     fn a_forbidden_field_does_not_show_its_value() {
         let violation = Violation::new("r", "spec.state", ViolationKind::Forbidden, "no").got(&json!("Active"));
-        assert_eq!(violation.to_string(), "spec.state: Forbidden: no");
+        assert_eq!(violation.to_string(), "spec.state: Forbidden: no [r]");
     }
 
     #[test]

@@ -1,0 +1,222 @@
+//! The answer: an AdmissionReview as the API server documents it (decision 19: kube's own writes a patch as numbers, and
+//! denies with code 0).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Serialize;
+
+use crate::model::{Verdict, Violation, ViolationKind};
+
+/// The whole answer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<&'a str>,
+}
+
+/// `metav1.Status`: why a request was refused, for programs and for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Always `Failure`.
+    pub status: &'static str,
+    /// For people.
+    pub message: String,
+    /// For programs: `Invalid`, `Forbidden`, `BadRequest`, `InternalError`.
+    pub reason: &'static str,
+    /// About which object, and which fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+    /// HTTP status code.
+    pub code: u16,
+}
+
+/// About which object, and which fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Details {
+    /// Name of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// API group of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Kind of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// One entry for each field.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// `FieldValueInvalid` and its siblings.
+    pub reason: &'static str,
+    /// What the field holds, what is allowed, what to do.
+    pub message: String,
+    /// The path of the field.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+impl Status {
+    /// A refusal without causes.
+    pub fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status: "Failure",
+            message: message.into(),
+            reason,
+            details: None,
+            code,
+        }
+    }
+}
+
+/// The status of a refusal, as Kubernetes writes it: 403 Forbidden for an operation that is refused as a whole, 422
+/// Invalid for fields.
+pub fn deny_status(group: &str, kind: &str, resource: &str, name: &str, violations: &[Violation]) -> Status {
+    let whole = violations
+        .iter()
+        .all(|violation| violation.path.is_root() && violation.kind == ViolationKind::Forbidden);
+    let causes = violations
+        .iter()
+        .map(|violation| Cause {
+            reason: violation.kind.reason(),
+            message: violation.detail(),
+            field: violation.path.as_str().to_owned(),
+        })
+        .collect();
+    let details = |kind: &str| Details {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        causes,
+    };
+    if whole {
+        let reasons: Vec<String> = violations.iter().map(Violation::plainly).collect();
+        let message = format!(
+            "{} {name:?} is forbidden: {}",
+            qualified(resource, group),
+            reasons.join("; ")
+        );
+        return Status {
+            status: "Failure",
+            message,
+            reason: "Forbidden",
+            details: Some(details(resource)),
+            code: 403,
+        };
+    }
+    let mut reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    let reasons = if reasons.len() == 1 {
+        reasons.remove(0)
+    } else {
+        format!("[{}]", reasons.join(", "))
+    };
+    let message = format!("{} {name:?} is invalid: {reasons}", qualified(kind, group));
+    Status {
+        status: "Failure",
+        message,
+        reason: "Invalid",
+        details: Some(details(kind)),
+        code: 422,
+    }
+}
+
+fn qualified(kind: &str, group: &str) -> String {
+    if group.is_empty() {
+        kind.to_owned()
+    } else {
+        format!("{kind}.{group}")
+    }
+}
+
+/// The bytes of an answer.
+pub fn encode(uid: &str, status: Option<&Status>, verdict: &Verdict, patch: Option<&json_patch::Patch>) -> Vec<u8> {
+    let patch = patch
+        .filter(|patch| status.is_none() && !patch.0.is_empty())
+        .and_then(|patch| serde_json::to_vec(patch).ok());
+    let review = Review {
+        api_version: "admission.k8s.io/v1",
+        kind: "AdmissionReview",
+        response: Response {
+            uid,
+            allowed: status.is_none(),
+            status,
+            patch_type: patch.as_ref().map(|_| "JSONPatch"),
+            patch: patch.map(|patch| BASE64.encode(patch)),
+            warnings: verdict.warnings.iter().map(|warning| warning.text.as_str()).collect(),
+        },
+    };
+    // Strings and numbers always serialise; an answer must be there in any case.
+    serde_json::to_vec(&review).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_operation_that_is_refused_as_a_whole_is_forbidden() {
+        let violation = Violation::new(
+            "r",
+            "",
+            ViolationKind::Forbidden,
+            "foreground deletion deletes the machines",
+        )
+        .advice("use another propagation policy");
+        let status = deny_status("g.io", "Thing", "things", "cluster", &[violation]);
+        assert_eq!((status.code, status.reason), (403, "Forbidden"));
+        assert_eq!(
+            status.message,
+            "things.g.io \"cluster\" is forbidden: foreground deletion deletes the machines; use another propagation policy [r]"
+        );
+    }
+
+    #[test]
+    fn fields_that_are_refused_make_the_object_invalid() {
+        let violations = [
+            Violation::new("a", "spec.a", ViolationKind::Invalid, "x").got(&json!(1)),
+            Violation::new("b", "spec.b", ViolationKind::Forbidden, "y"),
+        ];
+        let status = deny_status("g.io", "Thing", "things", "cluster", &violations);
+        assert_eq!((status.code, status.reason), (422, "Invalid"));
+        assert_eq!(
+            status.message,
+            "Thing.g.io \"cluster\" is invalid: [spec.a: Invalid value: 1: x [a], spec.b: Forbidden: y [b]]"
+        );
+    }
+
+    #[test]
+    fn a_patch_travels_as_base64_and_never_with_a_refusal() {
+        let patch: json_patch::Patch =
+            serde_json::from_value(json!([{"op": "add", "path": "/spec/a", "value": 1}])).unwrap();
+        let answer: Value = serde_json::from_slice(&encode("u", None, &Verdict::default(), Some(&patch))).unwrap();
+        let encoded = answer.pointer("/response/patch").and_then(Value::as_str).unwrap();
+        assert_eq!(BASE64.decode(encoded).unwrap(), serde_json::to_vec(&patch).unwrap());
+        assert_eq!(answer.pointer("/response/patchType"), Some(&json!("JSONPatch")));
+        let denied = Status::plain(400, "BadRequest", "no");
+        let answer: Value =
+            serde_json::from_slice(&encode("u", Some(&denied), &Verdict::default(), Some(&patch))).unwrap();
+        assert_eq!(answer.pointer("/response/patch"), None);
+    }
+}

@@ -1,0 +1,331 @@
+//! The table of gates: which kinds are judged, at which routes, and by whom.
+//!
+//! A new kind is one line in [`GATES`], its rule file in [`RULE_FILES`], and its two routes in [`ROUTES`].
+
+use std::collections::BTreeMap;
+
+use json_patch::Patch;
+
+use super::request::{NoReview, Request};
+use super::response::{Status, deny_status, encode};
+use super::snapshot::{Snapshot, Source};
+use crate::api::config_openshift_io::feature_gate::FeatureGate;
+use crate::api::machine_openshift_io::{self, control_plane_machine_set};
+use crate::cel::rules::{Enforcer, RuleError, RuleFile, RuleSet, Scope};
+use crate::cpms;
+use crate::cpms::spec::Gates;
+use crate::model::{Edit, Operation, RuleInfo, Verdict};
+
+/// The two passes of admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Before the schema is checked: fills in, and refuses what the schema would refuse with fewer words.
+    Mutate,
+    /// After the schema was checked: judges the result.
+    Validate,
+}
+
+/// A path of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Where the API server sends reviews to.
+    pub path: &'static str,
+    /// Which pass this is.
+    pub phase: Phase,
+    /// API group of the resource.
+    pub group: &'static str,
+    /// Plural of the resource.
+    pub resource: &'static str,
+}
+
+/// Everything that is served. `webhooks/` registers these, and a test holds the two against each other.
+pub const ROUTES: &[Route] = &[
+    Route {
+        path: "/mutate-machine-openshift-io-v1-controlplanemachineset",
+        phase: Phase::Mutate,
+        group: machine_openshift_io::GROUP,
+        resource: control_plane_machine_set::PLURAL,
+    },
+    Route {
+        path: "/validate-machine-openshift-io-v1-controlplanemachineset",
+        phase: Phase::Validate,
+        group: machine_openshift_io::GROUP,
+        resource: control_plane_machine_set::PLURAL,
+    },
+];
+
+/// The rule files, compiled in: the rules that are tested are the rules that run.
+pub(super) const RULE_FILES: &[(&str, &str)] = &[(
+    "webhooks/rules/controlplanemachineset.yaml",
+    include_str!("../../../webhooks/rules/controlplanemachineset.yaml"),
+)];
+
+/// What the judgement of an edit gave.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Refusals and warnings.
+    pub verdict: Verdict,
+    /// What is filled in; empty in the validating pass.
+    pub patch: Option<Patch>,
+}
+
+/// A kind that is judged.
+struct Gate {
+    group: &'static str,
+    kind: &'static str,
+    resource: &'static str,
+    judge: fn(&Admission, Phase, &Edit<'_>, &Snapshot) -> Outcome,
+    rules: fn() -> Vec<RuleInfo>,
+}
+
+const GATES: &[Gate] = &[Gate {
+    group: machine_openshift_io::GROUP,
+    kind: control_plane_machine_set::KIND,
+    resource: control_plane_machine_set::PLURAL,
+    judge: judge_control_plane_machine_set,
+    rules: cpms::rules::table,
+}];
+
+fn judge_control_plane_machine_set(
+    admission: &Admission,
+    phase: Phase,
+    edit: &Edit<'_>,
+    snapshot: &Snapshot,
+) -> Outcome {
+    let lookup = cpms::rules::Lookup {
+        machines: snapshot.machines.as_deref(),
+        infrastructure: snapshot.infrastructure.as_ref(),
+        nodes: snapshot.nodes.as_ref(),
+        cluster_operators: snapshot.cluster_operators.as_ref(),
+        gates: admission.options.gates(snapshot.feature_gate.as_ref()),
+        namespace: &admission.options.namespace,
+        wait_for_unknown: snapshot.source == Source::Cluster,
+    };
+    match phase {
+        Phase::Mutate => {
+            let (verdict, patch) = cpms::rules::mutate(edit, &lookup, &admission.rules);
+            Outcome { verdict, patch }
+        }
+        Phase::Validate => Outcome {
+            verdict: cpms::rules::validate(edit, &lookup, &admission.rules),
+            patch: None,
+        },
+    }
+}
+
+/// What is configured of admission.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of the Machine API.
+    pub namespace: String,
+    /// Feature gates by name, over what the cluster says of them.
+    pub feature_gates: BTreeMap<String, bool>,
+    /// The version whose entry in the cluster's FeatureGate counts; empty for the first.
+    pub release_version: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            namespace: machine_openshift_io::NAMESPACE.to_owned(),
+            feature_gates: BTreeMap::new(),
+            release_version: String::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The gates of ControlPlaneMachineSets: by default, then by the cluster's FeatureGate, then by configuration.
+    pub fn gates(&self, cluster: Option<&FeatureGate>) -> Gates {
+        let mut gates = cluster.map_or_else(Gates::default, |gate| Gates::of(gate, &self.release_version));
+        for (name, on) in [
+            (Gates::NAME_PREFIX, &mut gates.name_prefix),
+            (Gates::RECREATE, &mut gates.recreate),
+        ] {
+            if let Some(configured) = self.feature_gates.get(name) {
+                *on = *configured;
+            }
+        }
+        gates
+    }
+}
+
+/// Rules that are ready to judge. Made once, shared by all requests.
+#[derive(Debug)]
+pub struct Admission {
+    options: Options,
+    files: Vec<RuleFile>,
+    rules: RuleSet,
+}
+
+/// What the log and the metrics say of a review. No part of an object is in here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Uid of the review.
+    pub uid: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Namespace of the object.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+    /// Who asked.
+    pub user: String,
+    /// What was to be done.
+    pub operation: String,
+    /// Whether nothing was to be stored.
+    pub dry_run: bool,
+    /// The verdict.
+    pub allowed: bool,
+    /// HTTP status code of a refusal; 200 otherwise.
+    pub code: u16,
+    /// Ids of the rules that refused.
+    pub denied_by: Vec<String>,
+    /// Ids of the rules that warned.
+    pub warned_by: Vec<String>,
+}
+
+/// A review that was answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// What goes over the wire.
+    pub body: Vec<u8>,
+    /// What is logged and counted.
+    pub record: Record,
+}
+
+impl Admission {
+    /// Reads and compiles the rules.
+    ///
+    /// # Errors
+    /// When a rule file is broken; a test makes sure that none of those that are built in is.
+    pub fn new(options: Options) -> Result<Self, RuleError> {
+        let files: Vec<RuleFile> = RULE_FILES
+            .iter()
+            .map(|(file, text)| RuleFile::parse(file, text))
+            .collect::<Result<_, _>>()?;
+        let rules = RuleSet::compile(files.clone())?;
+        Ok(Self { options, files, rules })
+    }
+
+    /// The rule files, as they were read.
+    pub fn files(&self) -> &[RuleFile] {
+        &self.files
+    }
+
+    /// What is configured.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The compiled rules.
+    pub fn rule_set(&self) -> &RuleSet {
+        &self.rules
+    }
+
+    /// Every rule of every kind, ordered by kind and id.
+    pub fn table(&self) -> Vec<RuleInfo> {
+        let mut table: Vec<RuleInfo> = GATES.iter().flat_map(|gate| (gate.rules)()).collect();
+        for kind in self.rules.kinds() {
+            table.extend(self.rules.of_kind(kind).iter().map(|compiled| {
+                let rule = &compiled.rule;
+                let operations = match rule.scope {
+                    Scope::Request => rule
+                        .operations
+                        .iter()
+                        .filter_map(|word| Operation::parse(word))
+                        .collect(),
+                    Scope::Field if compiled.is_transition() => vec![Operation::Update],
+                    Scope::Field => vec![Operation::Create, Operation::Update],
+                };
+                RuleInfo {
+                    id: rule.id.clone(),
+                    kind: kind.to_owned(),
+                    path: rule.path.clone(),
+                    message: rule.message.clone(),
+                    operations,
+                    enforced_by: rule
+                        .enforced_by
+                        .iter()
+                        .map(|enforcer: &Enforcer| enforcer.as_str())
+                        .collect(),
+                }
+            }));
+        }
+        table.sort_by(|left, right| (&left.kind, &left.id).cmp(&(&right.kind, &right.id)));
+        table
+    }
+
+    /// Judges an edit of a kind; `None` for a kind that has no gate.
+    pub fn judge(&self, phase: Phase, kind: &str, edit: &Edit<'_>, snapshot: &Snapshot) -> Option<Outcome> {
+        let gate = GATES.iter().find(|gate| gate.kind == kind)?;
+        Some((gate.judge)(self, phase, edit, snapshot))
+    }
+
+    /// The status of a refusal of an edit of a kind that has a gate.
+    pub fn status(&self, kind: &str, name: &str, verdict: &Verdict) -> Option<Status> {
+        let gate = GATES.iter().find(|gate| gate.kind == kind)?;
+        (!verdict.allowed()).then(|| deny_status(gate.group, gate.kind, gate.resource, name, &verdict.violations))
+    }
+
+    /// Answers a review that came in at a route.
+    ///
+    /// # Errors
+    /// When the body is no review, so that there is nobody to answer to.
+    pub fn answer(&self, route: &Route, body: &[u8], snapshot: &Snapshot) -> Result<Answer, NoReview> {
+        let request = Request::read(body)?;
+        let (outcome, status) = self.decide(route, &request, snapshot);
+        let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
+        let ids = |rules: Vec<&String>| {
+            let mut ids: Vec<String> = rules.into_iter().cloned().collect();
+            ids.dedup();
+            ids
+        };
+        let record = Record {
+            uid: request.uid.into_owned(),
+            kind: request.kind.kind.into_owned(),
+            namespace: request.namespace.into_owned(),
+            name: request.name.into_owned(),
+            user: request.user.name,
+            operation: request.operation.as_str().to_owned(),
+            dry_run: request.dry_run,
+            allowed: status.is_none(),
+            code: status.as_ref().map_or(200, |status| status.code),
+            denied_by: ids(outcome
+                .verdict
+                .violations
+                .iter()
+                .map(|violation| &violation.rule)
+                .collect()),
+            warned_by: ids(outcome.verdict.warnings.iter().map(|warning| &warning.rule).collect()),
+        };
+        Ok(Answer { body, record })
+    }
+
+    fn decide(&self, route: &Route, request: &Request<'_>, snapshot: &Snapshot) -> (Outcome, Option<Status>) {
+        let gate = GATES
+            .iter()
+            .find(|gate| gate.group == route.group && gate.resource == route.resource);
+        let gate = match gate {
+            Some(gate) if request.group == gate.group && request.resource == gate.resource => gate,
+            _ => {
+                let message = format!(
+                    "{} judges {}.{}, not {}.{}: correct the rules of the webhook configuration",
+                    route.path, route.resource, route.group, request.resource, request.group
+                );
+                return (Outcome::default(), Some(Status::plain(400, "BadRequest", message)));
+            }
+        };
+        let objects = match request.objects() {
+            Ok(objects) => objects,
+            Err(reason) => {
+                let message = format!("the object in the review cannot be read: {reason}");
+                return (Outcome::default(), Some(Status::plain(400, "BadRequest", message)));
+            }
+        };
+        let edit = request.edit(&objects);
+        let outcome = (gate.judge)(self, route.phase, &edit, snapshot);
+        let status = self.status(gate.kind, edit.name, &outcome.verdict);
+        (outcome, status)
+    }
+}

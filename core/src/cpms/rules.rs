@@ -1,0 +1,474 @@
+//! What an edit of a ControlPlaneMachineSet may do, and what whoever makes it should know.
+//!
+//! Three passes over one edit: the rules in CEL; the parse into the model; and what needs a computation or a look at the
+//! cluster. An update is judged as hard as a creation, save for what it left as it was. Nothing here decides what the
+//! controller does next.
+//!
+//! Source: the ControlPlaneMachineSet enhancement; the checks of today's operator and the holes in them (defects B2, B11,
+//! B12, B17, B18).
+
+mod deletion;
+mod domains;
+mod provider_spec;
+mod rollout;
+
+use std::collections::BTreeMap;
+
+use json_patch::Patch;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::changes::{Comparison, ROLL_ON_IMAGE_CHANGE};
+use super::domains::Platform;
+use super::spec::{self, Gates, ParseContext, Spec};
+use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::core_v1::node::Node;
+use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, KIND};
+use crate::api::machine_openshift_io::label;
+use crate::api::machine_openshift_io::machine::Machine;
+use crate::cel::rules::{Enforcer, RuleSet};
+use crate::model::{Edit, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
+
+/// The path of the machine template in a set.
+const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
+
+/// What the rules may look up. `None` is unknown.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a> {
+    /// The Machines of the Machine API.
+    pub machines: Option<&'a [Machine]>,
+    /// The Infrastructure `cluster`.
+    pub infrastructure: Option<&'a Infrastructure>,
+    /// The nodes, by name.
+    pub nodes: Option<&'a BTreeMap<String, Node>>,
+    /// The ClusterOperators, by name.
+    pub cluster_operators: Option<&'a BTreeMap<String, ClusterOperator>>,
+    /// Feature gates.
+    pub gates: Gates,
+    /// The namespace of the Machine API.
+    pub namespace: &'a str,
+    /// Whether what is unknown will be known soon: then what needs it is refused until it is; otherwise it is warned of.
+    pub wait_for_unknown: bool,
+}
+
+impl<'a> Lookup<'a> {
+    /// The machines of the control plane, whether a set owns them or not.
+    fn control_plane(&self) -> Option<Vec<&'a Machine>> {
+        let is_master = |machine: &&Machine| {
+            let labels = &machine.metadata.labels;
+            [label::ROLE, label::TYPE]
+                .iter()
+                .all(|key| labels.get(*key).is_some_and(|value| value == "master"))
+        };
+        Some(self.machines?.iter().filter(is_master).collect())
+    }
+
+    /// Says that `what` is not known: a refusal where it will be known soon, a warning otherwise.
+    fn unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, what: &str, needed_for: &str) {
+        if self.wait_for_unknown {
+            verdict.deny(
+                Violation::new(
+                    rule,
+                    path,
+                    ViolationKind::Forbidden,
+                    format!("{what} not known yet, and {needed_for}"),
+                )
+                .advice("try again in a moment"),
+            );
+        } else {
+            verdict.warn(Warning::new(
+                rule,
+                format!("{path}: not checked: {what} not given, and {needed_for}"),
+            ));
+        }
+    }
+}
+
+/// The first pass, before the schema: fills in what the CRD's defaults cannot say, and refuses what the schema's own
+/// rules would refuse, in words that say what to do.
+///
+/// Running it again over its own result changes nothing.
+pub fn mutate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> (Verdict, Option<Patch>) {
+    let mut verdict = Verdict::default();
+    let Some(object) = edit.object else {
+        return (verdict, None);
+    };
+    for violation in rules_in_cel(rules, Enforcer::Schema, object, edit.old) {
+        verdict.deny(violation);
+    }
+    let _ = lookup;
+    let patch = (verdict.allowed() && edit.subresource.is_empty())
+        .then(|| provider_spec::defaults(object))
+        .flatten();
+    (verdict.finish(), patch)
+}
+
+/// The second pass: judges the object as it would be stored.
+pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
+    let mut verdict = Verdict::default();
+    for (rule, error) in rules.refusals(KIND, Enforcer::Webhook, edit) {
+        let violation = Violation::new(&rule.id, rule.path.as_str(), ViolationKind::Forbidden, &rule.message);
+        verdict.deny(violation.advice(error.map_or_else(|| rule.advice.clone(), |error| error.to_string())));
+    }
+    if edit.operation == Operation::Delete {
+        deletion::judge(edit, lookup, &mut verdict);
+        return verdict.finish();
+    }
+    let Some(object) = edit.object else {
+        return verdict.finish();
+    };
+    for violation in rules_in_cel(rules, Enforcer::Webhook, object, edit.old) {
+        verdict.deny(violation);
+    }
+    // A change of metadata alone moves nothing; and an object that is being deleted can always lose its finalizers.
+    let unchanged = edit.old.is_some_and(|old| old.get("spec") == object.get("spec"));
+    if edit.subresource.is_empty() && !unchanged {
+        judge_spec(edit, object, lookup, &mut verdict);
+    }
+    verdict.finish()
+}
+
+/// The rules in CEL that do not hold, as violations.
+fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option<&Value>) -> Vec<Violation> {
+    let violation = |finding: crate::cel::rules::Finding<'_, '_>| {
+        let kind = match finding.rule.reason.as_str() {
+            "FieldValueRequired" => ViolationKind::Required,
+            "FieldValueForbidden" => ViolationKind::Forbidden,
+            "FieldValueDuplicate" => ViolationKind::Duplicate,
+            _ => ViolationKind::Invalid,
+        };
+        let message = finding.rule.message.trim_end_matches('.');
+        let violation = Violation::new(&finding.rule.id, finding.path.as_str(), kind, message).got(finding.value);
+        violation.advice(
+            finding
+                .error
+                .map_or_else(|| finding.rule.advice.clone(), |error| error.to_string()),
+        )
+    };
+    rules
+        .findings(KIND, enforcer, object, old)
+        .into_iter()
+        .map(violation)
+        .collect()
+}
+
+/// A set that was read, and what the parse said of it.
+pub(super) struct Judged {
+    set: ControlPlaneMachineSet,
+    spec: Result<Spec, Vec<Violation>>,
+}
+
+impl Judged {
+    fn read(object: &Value, lookup: &Lookup<'_>) -> Result<Self, Box<Violation>> {
+        let set = ControlPlaneMachineSet::deserialize(object).map_err(|error| {
+            Box::new(
+                Violation::new("cpms-readable", "spec", ViolationKind::TypeInvalid, error.to_string())
+                    .advice("correct the type of the field; kubectl explain cpms.spec describes all of them"),
+            )
+        })?;
+        let context = ParseContext {
+            infrastructure: lookup.infrastructure,
+            gates: lookup.gates,
+            ignore_gated_fields: false,
+        };
+        let spec = spec::parse(&set, &context);
+        Ok(Self { set, spec })
+    }
+
+    fn is_active(&self) -> bool {
+        self.set.spec.state.as_deref() == Some("Active")
+    }
+
+    fn provider_spec(&self) -> Option<&Value> {
+        self.set.spec.template.machine.as_ref()?.provider_spec()
+    }
+
+    /// The platform that the failure domains name, or else that of the provider spec.
+    fn platform(&self) -> Option<String> {
+        let machine = self.set.spec.template.machine.as_ref()?;
+        let named = machine.failure_domains.as_ref().map(|domains| domains.platform.clone());
+        let named = named.filter(|platform| !platform.is_empty());
+        named.or_else(|| {
+            machine
+                .provider_spec()
+                .and_then(Platform::of)
+                .map(|platform| platform.name().to_owned())
+        })
+    }
+
+    fn kind(&self) -> Option<&str> {
+        self.provider_spec()?.get("kind")?.as_str()
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.set.metadata.annotations.get(key).map(String::as_str)
+    }
+
+    /// How the template is compared with machines.
+    fn comparison(&self) -> Comparison {
+        let domains = self.spec.as_ref().is_ok_and(|spec| !spec.failure_domains.is_empty());
+        Comparison {
+            domains,
+            images: self.annotation(ROLL_ON_IMAGE_CHANGE) == Some("true"),
+        }
+    }
+}
+
+fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    let new = match Judged::read(object, lookup) {
+        Ok(new) => new,
+        Err(violation) => return verdict.deny(*violation),
+    };
+    // An old object that cannot be read says nothing about what was allowed: the new one is judged as a creation.
+    let old = edit.old.and_then(|old| Judged::read(old, lookup).ok());
+    let activated = new.is_active() && !old.as_ref().is_some_and(Judged::is_active);
+
+    if let Err(violations) = &new.spec {
+        let known = match old.as_ref().map(|old| &old.spec) {
+            // What was wrong before, and was not touched, is not this edit's fault; but a set is activated as a whole.
+            Some(Err(known)) if !activated => known.as_slice(),
+            _ => &[],
+        };
+        for violation in violations.iter().filter(|violation| !known.contains(violation)) {
+            // Where a rule in CEL spoke of a field already, the parse has nothing to add.
+            if !verdict.violations.iter().any(|said| said.path == violation.path) {
+                verdict.deny(violation.clone());
+            }
+        }
+    }
+    if old.is_none() {
+        judge_namespace(edit, lookup, verdict);
+    }
+    if let Some(old) = &old {
+        judge_platform(old, &new, verdict);
+    }
+    provider_spec::judge(old.as_ref(), &new, lookup, verdict);
+    if new.is_active() && activated {
+        judge_replicas(&new, lookup, verdict);
+    }
+    if let Ok(spec) = &new.spec {
+        domains::judge(old.as_ref(), &new, spec, activated, lookup, verdict);
+        if new.is_active() && verdict.allowed() {
+            rollout::warn(old.as_ref(), &new, spec, activated, lookup, verdict);
+        }
+    }
+}
+
+fn judge_namespace(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    if edit.operation == Operation::Create && !edit.namespace.is_empty() && edit.namespace != lookup.namespace {
+        verdict.deny(
+            Violation::new(
+                "cpms-namespace",
+                "metadata.namespace",
+                ViolationKind::Invalid,
+                format!(
+                    "the machines of the control plane live in {}, and only a set in that namespace is acted on",
+                    lookup.namespace
+                ),
+            )
+            .got(&Value::from(edit.namespace))
+            .advice(format!("create the set in {}", lookup.namespace)),
+        );
+    }
+}
+
+fn judge_platform(old: &Judged, new: &Judged, verdict: &mut Verdict) {
+    if let (Some(before), Some(after)) = (old.kind(), new.kind())
+        && before != after
+    {
+        let path = format!("{TEMPLATE}.spec.providerSpec.value.kind");
+        verdict.deny(
+            Violation::new(
+                "cpms-provider-spec-kind-immutable",
+                path.as_str(),
+                ViolationKind::Invalid,
+                format!("the kind of the provider spec is immutable, and was {before}"),
+            )
+            .got(&Value::from(after))
+            .advice("a control plane cannot move to another platform: keep the kind"),
+        );
+    }
+    if let (Some(before), Some(after)) = (old.platform(), new.platform())
+        && before != after
+    {
+        let path = format!("{TEMPLATE}.failureDomains.platform");
+        verdict.deny(
+            Violation::new(
+                "cpms-platform-immutable",
+                path.as_str(),
+                ViolationKind::Invalid,
+                format!("the platform is immutable, and was {before}"),
+            )
+            .got(&Value::from(after))
+            .advice("a control plane cannot move to another platform: keep the platform"),
+        );
+    }
+}
+
+fn judge_replicas(new: &Judged, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    const RULE: &str = "cpms-replicas-match-machines";
+    let Some(replicas) = new.set.spec.replicas else { return };
+    let Some(machines) = lookup.control_plane() else {
+        let why = "an active set must have as many replicas as there are machines";
+        return lookup.unknown(verdict, RULE, "spec.replicas", "the control plane Machines are", why);
+    };
+    if usize::try_from(replicas) == Ok(machines.len()) {
+        return;
+    }
+    let mut names: Vec<&str> = machines.iter().map(|machine| machine.metadata.name()).collect();
+    names.sort_unstable();
+    let found = match names.as_slice() {
+        [] => String::from("there are no control plane machines"),
+        names => format!(
+            "there are {} control plane machines ({})",
+            names.len(),
+            names.join(", ")
+        ),
+    };
+    let advice = match names.len() {
+        fitting @ (3 | 5) => format!(
+            "set spec.replicas to {fitting} and spec.state to Active in one step: since replicas is immutable, delete the \
+             inactive set and create it again"
+        ),
+        _ => String::from("only 3 and 5 are supported: bring the number of machines to one of them first"),
+    };
+    verdict.deny(
+        Violation::new(
+            RULE,
+            "spec.replicas",
+            ViolationKind::Forbidden,
+            format!(
+                "replicas ({replicas}) does not match the current number of control plane machines ({}): {found}",
+                names.len()
+            ),
+        )
+        .advice(advice),
+    );
+}
+
+/// What the parse into the model demands beyond the rules in CEL.
+fn parse_table() -> Vec<RuleInfo> {
+    let template = |field: &str| format!("{TEMPLATE}.{field}");
+    [
+        ("cpms-state", "spec.state".to_owned(), "state is Active or Inactive"),
+        ("cpms-replicas", "spec.replicas".to_owned(), "replicas is 3 or 5"),
+        (
+            "cpms-strategy",
+            "spec.strategy.type".to_owned(),
+            "the strategy is one that is known, and its gate is on",
+        ),
+        (
+            "cpms-recreate-acknowledged",
+            "metadata.annotations".to_owned(),
+            "Recreate is acknowledged as a risk to etcd",
+        ),
+        (
+            "cpms-name-prefix",
+            "spec.machineNamePrefix".to_owned(),
+            "the name prefix is an RFC 1123 subdomain of 1 to 245 characters",
+        ),
+        (
+            "cpms-name-prefix-gate",
+            "spec.machineNamePrefix".to_owned(),
+            "a name prefix needs its feature gate",
+        ),
+        (
+            "cpms-rollout-annotations",
+            "metadata.annotations".to_owned(),
+            "annotations that pace a rollout can be read",
+        ),
+        (
+            "cpms-selector-valid",
+            "spec.selector".to_owned(),
+            "the selector can be evaluated",
+        ),
+        (
+            "cpms-selector-matches",
+            template("metadata.labels"),
+            "the selector matches the labels of the template",
+        ),
+        (
+            "cpms-machine-type",
+            "spec.template.machineType".to_owned(),
+            "the machine type is one that is known",
+        ),
+        (
+            "cpms-machine-template",
+            "spec.template".to_owned(),
+            "the template describes a machine",
+        ),
+        (
+            "cpms-platform",
+            template("failureDomains.platform"),
+            "the platform has failure domains",
+        ),
+        (
+            "cpms-platform-agrees",
+            template("failureDomains.platform"),
+            "failure domains and provider spec are of one platform",
+        ),
+        (
+            "cpms-provider-spec",
+            template("spec.providerSpec.value"),
+            "the provider spec is an object of a known kind",
+        ),
+        (
+            "cpms-failure-domains",
+            template("failureDomains"),
+            "failure domains that are given are not empty",
+        ),
+        (
+            "cpms-failure-domain",
+            template("failureDomains"),
+            "each failure domain is complete and can be used",
+        ),
+    ]
+    .into_iter()
+    .map(|(id, path, message)| RuleInfo::webhook(id, KIND, &path, &[Operation::Create, Operation::Update], message))
+    .collect()
+}
+
+/// The rules of this room that are not CEL, for `capstan rules`.
+pub fn table() -> Vec<RuleInfo> {
+    const BOTH: &[Operation] = &[Operation::Create, Operation::Update];
+    let rule = |id, path, operations, message| RuleInfo::webhook(id, KIND, path, operations, message);
+    let mut table = vec![
+        rule(
+            "cpms-readable",
+            "spec",
+            BOTH,
+            "every field has the type that the schema gives it",
+        ),
+        rule(
+            "cpms-namespace",
+            "metadata.namespace",
+            &[Operation::Create],
+            "the set is in the namespace of the Machine API",
+        ),
+        rule(
+            "cpms-replicas-match-machines",
+            "spec.replicas",
+            BOTH,
+            "a set that becomes active has as many replicas as there are control plane machines",
+        ),
+        rule(
+            "cpms-platform-immutable",
+            "spec.template.machines_v1beta1_machine_openshift_io.failureDomains.platform",
+            &[Operation::Update],
+            "the platform is immutable",
+        ),
+        rule(
+            "cpms-provider-spec-kind-immutable",
+            "spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value.kind",
+            &[Operation::Update],
+            "the kind of the provider spec is immutable",
+        ),
+    ];
+    table.extend(parse_table());
+    table.extend(domains::table());
+    table.extend(provider_spec::table());
+    table.extend(rollout::table());
+    table.extend(deletion::table());
+    table
+}
