@@ -9,3 +9,4 @@
 pub mod api;
 pub mod cel;
 pub mod model;
+pub mod schema;
