@@ -11,3 +11,4 @@ pub mod api;
 pub mod cel;
 pub mod cpms;
 pub mod model;
+pub mod schema;

@@ -1,0 +1,3 @@
+//! Structural schemas: the CustomResourceDefinitions that come out of the wire types.
+pub mod crd;
+mod structural;

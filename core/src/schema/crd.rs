@@ -1,0 +1,549 @@
+//! The CustomResourceDefinitions: schemas out of the wire types, with the CEL rules from `webhooks/rules/` at their paths.
+//!
+//! Nothing here knows a rule: a rule is data, and its path says where in the schema it belongs.
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use super::structural::{Unknown, schema_of};
+use crate::api::config_openshift_io::{cluster_operator, feature_gate, infrastructure};
+use crate::api::machine_openshift_io::control_plane_machine_set::{self as cpms, ControlPlaneMachineSet};
+use crate::api::machine_openshift_io::machine::{self, Machine};
+use crate::api::machine_openshift_io::machine_health_check::{self, MachineHealthCheck};
+use crate::api::machine_openshift_io::machine_set::{self, MachineSet};
+use crate::api::{config_openshift_io, machine_openshift_io};
+use crate::cel::rules::{Enforcer, Rule, RuleError, RuleFile, Segment};
+
+/// Why CustomResourceDefinitions cannot be made.
+#[derive(Debug, Error)]
+pub enum CrdError {
+    /// A rule names a place that its kind does not have.
+    #[error("rule {id}: the schema of {kind} has no {path:?}")]
+    NoSuchPath {
+        /// The rule.
+        id: String,
+        /// The kind.
+        kind: String,
+        /// The path.
+        path: String,
+    },
+    /// A definition cannot be written as YAML.
+    #[error("{name} cannot be written as YAML: {reason}")]
+    Yaml {
+        /// The definition.
+        name: String,
+        /// What the writer says.
+        reason: String,
+    },
+}
+
+/// The kinds that Capstan owns, each with the rules that its schema enforces.
+///
+/// # Errors
+/// When a rule names a place that its kind does not have.
+pub fn crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
+    let mut definitions = vec![
+        control_plane_machine_set(),
+        machine(),
+        machine_set(),
+        machine_health_check(),
+    ];
+    for file in files {
+        for definition in &mut definitions {
+            if text_at(definition, "/spec/names/kind") != file.kind || text_at(definition, "/spec/group") != file.group
+            {
+                continue;
+            }
+            let Some(schema) = definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema") else {
+                continue;
+            };
+            for rule in file
+                .rules
+                .iter()
+                .filter(|rule| rule.enforced_by.contains(&Enforcer::Schema))
+            {
+                inject(schema, rule).ok_or_else(|| CrdError::NoSuchPath {
+                    id: rule.id.clone(),
+                    kind: file.kind.clone(),
+                    path: rule.path.clone(),
+                })?;
+            }
+        }
+    }
+    Ok(definitions)
+}
+
+/// Kinds of the cluster's configuration that Capstan reads and does not own: for a cluster that is no OpenShift, such as
+/// that of the tests. They keep whatever is written into them.
+pub fn foreign_crds() -> Vec<Value> {
+    let open = |description: &str| {
+        let part = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({"type": "object", "description": description, "properties": {"spec": part, "status": part}})
+    };
+    let config = |kind, plural, short_names| Names {
+        group: config_openshift_io::GROUP,
+        kind,
+        plural,
+        short_names,
+        scope: "Cluster",
+    };
+    let condition = |name: &str, field: &str, kind: &str| {
+        column(
+            name,
+            kind,
+            &format!(".status.conditions[?(@.type==\"{field}\")].status"),
+            0,
+        )
+    };
+    vec![
+        definition(
+            config(infrastructure::KIND, infrastructure::PLURAL, &[]),
+            &Version::new(
+                "v1",
+                open("What the cluster runs on."),
+                &[column("Age", "date", AGE, 0)],
+            ),
+        ),
+        definition(
+            config(cluster_operator::KIND, cluster_operator::PLURAL, &["co"]),
+            &Version::new(
+                "v1",
+                open("How an operator of the cluster is."),
+                &[
+                    condition("Available", "Available", "string"),
+                    condition("Progressing", "Progressing", "string"),
+                    condition("Degraded", "Degraded", "string"),
+                    condition("Upgradeable", "Upgradeable", "string"),
+                    column("Age", "date", AGE, 0),
+                ],
+            ),
+        ),
+        definition(
+            config(feature_gate::KIND, feature_gate::PLURAL, &[]),
+            &Version::new(
+                "v1",
+                open("Which gated features are on."),
+                &[column("Age", "date", AGE, 0)],
+            ),
+        ),
+    ]
+}
+
+/// The command that writes `manifests/crds` anew.
+const REGENERATE: &str = "cargo run -p capstan -- manifests crds --out manifests/crds";
+
+/// The rule files that are built in.
+///
+/// # Errors
+/// When a file is no rule file; a test keeps that from happening.
+pub fn rule_files() -> Result<Vec<RuleFile>, RuleError> {
+    let built_in = [(
+        "webhooks/rules/controlplanemachineset.yaml",
+        include_str!("../../../webhooks/rules/controlplanemachineset.yaml"),
+    )];
+    built_in
+        .into_iter()
+        .map(|(file, text)| RuleFile::parse(file, text))
+        .collect()
+}
+
+/// The definitions of `crds` as files for `manifests/crds`: name and text of each.
+///
+/// # Errors
+/// As `crds`.
+pub fn crd_files(files: &[RuleFile]) -> Result<Vec<(String, String)>, CrdError> {
+    crds(files)?
+        .iter()
+        .map(|definition| {
+            let file = format!(
+                "{}_{}.yaml",
+                text_at(definition, "/spec/group"),
+                text_at(definition, "/spec/names/plural")
+            );
+            Ok((
+                file,
+                format!(
+                    "# Generated from core/src/api and webhooks/rules: {REGENERATE}\n{}",
+                    yaml(definition)?
+                ),
+            ))
+        })
+        .collect()
+}
+
+/// The definitions of `crds` as one text, as `kubectl apply -f -` reads it.
+///
+/// # Errors
+/// As `crds`.
+pub fn crd_yaml(files: &[RuleFile]) -> Result<String, CrdError> {
+    let texts: Vec<String> = crd_files(files)?.into_iter().map(|(_, text)| text).collect();
+    Ok(texts.join("---\n"))
+}
+
+fn yaml(definition: &Value) -> Result<String, CrdError> {
+    serde_saphyr::to_string(definition).map_err(|error| CrdError::Yaml {
+        name: name(definition).to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// The name of a definition, such as `machines.machine.openshift.io`.
+pub fn name(definition: &Value) -> &str {
+    text_at(definition, "/metadata/name")
+}
+
+/// The schema of a definition, as `Schema::parse` reads it.
+pub fn schema(definition: &Value) -> Option<&Value> {
+    definition.pointer("/spec/versions/0/schema/openAPIV3Schema")
+}
+
+fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+const AGE: &str = ".metadata.creationTimestamp";
+
+fn control_plane_machine_set() -> Value {
+    let count = |name, field: &str, what| {
+        let mut column = column(name, "integer", field, 0);
+        column.insert("description".into(), Value::from(what));
+        column
+    };
+    let mut state = column("State", "string", ".spec.state", 0);
+    state.insert("description".into(), "Whether the set acts on the machines".into());
+    let mut version = Version::new(
+        "v1",
+        owned_schema::<ControlPlaneMachineSet>(Unknown::Prune),
+        &[
+            count("Desired", ".spec.replicas", "How many machines there should be"),
+            count("Current", ".status.replicas", "How many machines there are"),
+            count("Ready", ".status.readyReplicas", "How many machines are ready"),
+            count(
+                "Updated",
+                ".status.updatedReplicas",
+                "How many machines are ready and as the template says",
+            ),
+            count(
+                "Unavailable",
+                ".status.unavailableReplicas",
+                "How many machines are still needed",
+            ),
+            state,
+            column("Age", "date", AGE, 0),
+        ],
+    );
+    version.scale = Some(".status.selector");
+    definition(machine_api(cpms::KIND, cpms::PLURAL, &["cpms"]), &version)
+}
+
+fn machine() -> Value {
+    let label = |name, label: &str| {
+        column(
+            name,
+            "string",
+            &format!(".metadata.labels['machine\\.openshift\\.io/{label}']"),
+            0,
+        )
+    };
+    let version = Version::new(
+        "v1beta1",
+        owned_schema::<Machine>(Unknown::Keep),
+        &[
+            column("Phase", "string", ".status.phase", 0),
+            label("Type", "instance-type"),
+            label("Region", "region"),
+            label("Zone", "zone"),
+            column("Age", "date", AGE, 0),
+            column("Node", "string", ".status.nodeRef.name", 1),
+            column("ProviderID", "string", ".spec.providerID", 1),
+            column(
+                "State",
+                "string",
+                ".metadata.annotations['machine\\.openshift\\.io/instance-state']",
+                1,
+            ),
+        ],
+    );
+    definition(machine_api(machine::KIND, machine::PLURAL, &[]), &version)
+}
+
+fn machine_set() -> Value {
+    let mut version = Version::new(
+        "v1beta1",
+        owned_schema::<MachineSet>(Unknown::Keep),
+        &[
+            column("Desired", "integer", ".spec.replicas", 0),
+            column("Current", "integer", ".status.replicas", 0),
+            column("Ready", "integer", ".status.readyReplicas", 0),
+            column("Available", "integer", ".status.availableReplicas", 0),
+            column("Age", "date", AGE, 0),
+        ],
+    );
+    version.scale = Some(".status.labelSelector");
+    definition(machine_api(machine_set::KIND, machine_set::PLURAL, &[]), &version)
+}
+
+fn machine_health_check() -> Value {
+    let version = Version::new(
+        "v1beta1",
+        owned_schema::<MachineHealthCheck>(Unknown::Keep),
+        &[
+            column("MaxUnhealthy", "string", ".spec.maxUnhealthy", 0),
+            column("ExpectedMachines", "integer", ".status.expectedMachines", 0),
+            column("CurrentHealthy", "integer", ".status.currentHealthy", 0),
+            column("Age", "date", AGE, 0),
+        ],
+    );
+    definition(
+        machine_api(
+            machine_health_check::KIND,
+            machine_health_check::PLURAL,
+            &["mhc", "mhcs"],
+        ),
+        &version,
+    )
+}
+
+struct Names {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    scope: &'static str,
+}
+
+fn machine_api(kind: &'static str, plural: &'static str, short_names: &'static [&'static str]) -> Names {
+    Names {
+        group: machine_openshift_io::GROUP,
+        kind,
+        plural,
+        short_names,
+        scope: "Namespaced",
+    }
+}
+
+struct Version {
+    name: &'static str,
+    schema: Value,
+    columns: Vec<Value>,
+    /// Where the selector stands that the scale subresource shows; `None` for a kind that does not scale.
+    scale: Option<&'static str>,
+}
+
+impl Version {
+    fn new(name: &'static str, schema: Value, columns: &[Map<String, Value>]) -> Self {
+        Self {
+            name,
+            schema: with_type_meta(schema),
+            columns: columns.iter().cloned().map(Value::Object).collect(),
+            scale: None,
+        }
+    }
+}
+
+fn column(name: &str, kind: &str, path: &str, priority: i32) -> Map<String, Value> {
+    let mut column = Map::new();
+    column.insert("name".into(), name.into());
+    column.insert("type".into(), kind.into());
+    column.insert("jsonPath".into(), path.into());
+    if priority > 0 {
+        column.insert("priority".into(), priority.into());
+    }
+    column
+}
+
+/// The schema of a kind of ours; a kind without a status of ours keeps the one that it is given.
+fn owned_schema<T: JsonSchema>(unknown: Unknown) -> Value {
+    let mut schema = schema_of::<T>(unknown);
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties
+            .entry("status")
+            .or_insert_with(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    }
+    schema
+}
+
+/// Type and metadata are the API server's; their schema says no more than that they are there.
+fn with_type_meta(mut schema: Value) -> Value {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        let text = |description: &str| json!({"type": "string", "description": description});
+        properties.insert(
+            "apiVersion".into(),
+            text("Group and version of the schema that this object follows."),
+        );
+        properties.insert("kind".into(), text("The kind of this object, in CamelCase."));
+        properties.insert("metadata".into(), json!({"type": "object"}));
+    }
+    schema
+}
+
+fn definition(names: Names, version: &Version) -> Value {
+    let mut subresources = json!({"status": {}});
+    if let (Some(selector), Some(subresources)) = (version.scale, subresources.as_object_mut()) {
+        subresources.insert(
+            "scale".into(),
+            json!({
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": selector,
+            }),
+        );
+    }
+    let mut spoken = json!({
+        "kind": names.kind,
+        "listKind": format!("{}List", names.kind),
+        "plural": names.plural,
+        "singular": names.kind.to_lowercase(),
+    });
+    if let (false, Some(spoken)) = (names.short_names.is_empty(), spoken.as_object_mut()) {
+        spoken.insert("shortNames".into(), names.short_names.into());
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{}.{}", names.plural, names.group)},
+        "spec": {
+            "group": names.group,
+            "names": spoken,
+            "scope": names.scope,
+            "versions": [{
+                "name": version.name,
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": version.schema},
+                "subresources": subresources,
+                "additionalPrinterColumns": version.columns,
+            }],
+        },
+    })
+}
+
+/// Puts a rule where its path leads; `None` when it leads nowhere.
+fn inject(schema: &mut Value, rule: &Rule) -> Option<()> {
+    let mut node = schema;
+    let segments = rule.segments();
+    for (position, segment) in segments.iter().enumerate() {
+        node = match segment {
+            Segment::Field(field) => {
+                // The API server knows the schema of metadata; a rule on the name has to name the name.
+                if position == 1 && field == "name" && segments.first() == Some(&Segment::Field("metadata".into())) {
+                    node.as_object_mut()?
+                        .entry("properties")
+                        .or_insert_with(|| json!({"name": {"type": "string"}}));
+                }
+                node.get_mut("properties")?.get_mut(field)?
+            }
+            Segment::Items | Segment::ItemsBy(_) => node.get_mut("items")?,
+        };
+    }
+    let validations = node
+        .as_object_mut()?
+        .entry("x-kubernetes-validations")
+        .or_insert_with(|| json!([]));
+    validations.as_array_mut()?.push(json!({
+        "rule": rule.expression,
+        "message": rule.message,
+        "reason": rule.reason,
+    }));
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use super::*;
+
+    fn definitions() -> Vec<Value> {
+        crds(&rule_files().unwrap()).unwrap()
+    }
+
+    fn walk(path: &str, node: &Value, visit: &mut dyn FnMut(&str, &Map<String, Value>)) {
+        let Value::Object(map) = node else { return };
+        visit(path, map);
+        for (name, child) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            walk(&format!("{path}.{name}"), child, visit);
+        }
+        for child in [map.get("items"), map.get("additionalProperties")]
+            .into_iter()
+            .flatten()
+        {
+            walk(&format!("{path}[]"), child, visit);
+        }
+    }
+
+    #[test]
+    fn the_manifests_in_the_repository_are_those_that_the_types_and_rules_give() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/crds");
+        let expected: BTreeMap<String, String> = crd_files(&rule_files().unwrap()).unwrap().into_iter().collect();
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            found.insert(name, std::fs::read_to_string(&path).unwrap());
+        }
+        assert!(
+            expected == found,
+            "manifests/crds is not what core/src/api and webhooks/rules say; run: {REGENERATE}"
+        );
+    }
+
+    #[test]
+    fn every_rule_that_the_schema_enforces_stands_in_a_definition_once() {
+        let yaml = serde_json::to_string(&definitions()).unwrap();
+        for rule in rule_files().unwrap().iter().flat_map(|file| &file.rules) {
+            let message = serde_json::to_string(&rule.message).unwrap();
+            let enforced = rule.enforced_by.contains(&Enforcer::Schema);
+            assert_eq!(yaml.matches(&message).count(), usize::from(enforced), "{}", rule.id);
+        }
+    }
+
+    #[test]
+    fn every_field_is_described_for_kubectl_explain() {
+        for definition in definitions() {
+            walk(name(&definition), schema(&definition).unwrap(), &mut |path, node| {
+                let known = path.ends_with(".metadata") || path.ends_with(".metadata.name") || path.ends_with("[]");
+                let open = node.contains_key("x-kubernetes-preserve-unknown-fields");
+                assert!(
+                    known || open || node.contains_key("description"),
+                    "{path} has no description"
+                );
+            });
+        }
+    }
+
+    #[test]
+    fn only_the_provider_spec_of_a_control_plane_machine_set_keeps_unknown_fields() {
+        let definitions = definitions();
+        let mut open = Vec::new();
+        walk("", schema(definitions.first().unwrap()).unwrap(), &mut |path, node| {
+            let unnamed = node.get("type") == Some(&json!("object"))
+                && !node.contains_key("properties")
+                && !node.contains_key("additionalProperties");
+            if node.contains_key("x-kubernetes-preserve-unknown-fields") || unnamed {
+                open.push(path.to_owned());
+            }
+        });
+        assert_eq!(
+            open,
+            [".spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value"]
+        );
+    }
+
+    #[test]
+    fn a_rule_that_leads_nowhere_is_an_error() {
+        let mut files = rule_files().unwrap();
+        files[0].rules[0].path = "spec.nothing".into();
+        assert!(matches!(crds(&files), Err(CrdError::NoSuchPath { .. })));
+    }
+
+    #[test]
+    fn the_text_of_all_definitions_is_that_of_the_files_one_after_the_other() {
+        let files = rule_files().unwrap();
+        let all = crd_yaml(&files).unwrap();
+        let parsed: Vec<Value> = serde_saphyr::from_multiple(&all).unwrap();
+        assert_eq!(parsed, crds(&files).unwrap());
+    }
+}
