@@ -1,7 +1,9 @@
-//! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager and kubectl, for tests and `make run`.
+//! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager and kubectl, for tests and `make
+//! run`.
 //!
-//! It owns where the binaries come from, how they are started, who may speak to them, and that they end with their owner, also
-//! when the owner is killed. It must never listen on, or speak to, anything but 127.0.0.1, and never touch a cluster of the user's.
+//! It owns where the binaries come from, how they are started, who may speak to them, and that they end with their
+//! owner, also when the owner is killed. It must never listen on, or speak to, anything but 127.0.0.1, and never touch
+//! a cluster of the user's.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {

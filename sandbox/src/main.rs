@@ -17,7 +17,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print the folder with etcd, kube-apiserver, kube-controller-manager and kubectl; build them first if they are not there
+    /// Print the folder with etcd, kube-apiserver and the rest; build them first if they are not there
     Kube,
     /// Start a control plane, print how to reach it, and keep it until Ctrl-C; nothing is left running after that
     ControlPlane {

@@ -288,6 +288,62 @@ async fn a_server_that_ends_at_once_is_reported_with_what_it_said() {
     );
 }
 
+#[tokio::test]
+async fn a_server_beside_the_control_plane_is_waited_for_over_http_and_https_and_ends_in_order() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let port = free_port().unwrap();
+    for url in [
+        format!("http://127.0.0.1:{port}/readyz"),
+        format!("{}/readyz", plane.url()),
+    ] {
+        let mut command = Command::new(&plane.binaries().kubectl);
+        command
+            .arg("proxy")
+            .arg(format!("--port={port}"))
+            .env("KUBECONFIG", plane.kubeconfig().unwrap());
+        let process = plane.start_server("proxy", command, &url).await.unwrap();
+        let id = process.id();
+        process.stop(SOON).await.unwrap();
+        assert!(!Path::new(&format!("/proc/{id}")).exists());
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_of_a_service_is_called_on_loopback() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let namespace = plane.namespace("webhook").await.unwrap();
+    // Nobody listens there: the refusal then says which address was called.
+    let port = free_port().unwrap();
+    let manifest = format!(
+        "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {{name: nobody}}
+webhooks:
+- name: nobody.sandbox.capstan.dev
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  clientConfig: {{service: {{name: nobody, namespace: capstan, path: /validate}}}}
+  namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {namespace}}}}}
+  rules: [{{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}}]
+"
+    );
+    let ca = fs::read_to_string(plane.folder().join("ca.crt")).unwrap();
+    plane.register_webhooks(&manifest, port, &ca).await.unwrap();
+    let create = ["create", "configmap", "probe", "--dry-run=server", "-n", &namespace];
+    let refused = wait_until("the webhook to be asked", SOON, async || {
+        let output = plane.kubectl().args(create).run().await?;
+        Ok((!output.success()).then_some(output))
+    })
+    .await
+    .unwrap();
+    let expected = format!(
+        "failed calling webhook \"nobody.sandbox.capstan.dev\": failed to call webhook: Post \"https://127.0.0.1:{port}/validate?timeout=10s\""
+    );
+    assert!(refused.stderr.contains(&expected), "{refused}");
+}
+
 /// `capstan-sandbox control-plane`, and the folder of what it started.
 fn held_by_a_process() -> (Child, PathBuf) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_capstan-sandbox"))

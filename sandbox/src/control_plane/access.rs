@@ -1,4 +1,5 @@
-//! Who speaks to the control plane: kubeconfig files and clients for the administrator and for plain users, and what those may do.
+//! Who speaks to the control plane: kubeconfig files and clients for the administrator and for plain users, and what
+//! those may do.
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -52,7 +53,8 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// A client for the administrator. Make one for each runtime: its connections are tasks of the runtime that made it.
+    /// A client for the administrator. Make one for each runtime: its connections are tasks of the runtime that made
+    /// it.
     ///
     /// # Errors
     /// The kubeconfig cannot be written or read.
@@ -101,8 +103,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Lets a user do `verbs` on `resources` of one API group in the whole cluster, beside what was granted before. Subresources
-    /// are named as in RBAC: `controlplanemachinesets/scale`.
+    /// Lets a user do `verbs` on `resources` of one API group in the whole cluster, beside what was granted before.
+    /// Subresources are named as in RBAC: `controlplanemachinesets/scale`.
     ///
     /// # Errors
     /// The API server refuses.

@@ -1,6 +1,7 @@
 //! Decides where the four binaries come from: `KUBEBUILDER_ASSETS`, the cache under `target/kube`, or a build with Go.
 //!
-//! It must never fall back from a folder that the user named to another one in silence, and never start a build that cannot end.
+//! It must never fall back from a folder that the user named to another one in silence, and never start a build that
+//! cannot end.
 
 use std::env;
 use std::ffi::OsStr;
@@ -25,11 +26,12 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds the binaries, and builds those that are missing: about four minutes, once for each change of the pinned versions.
-    /// Blocks, with progress on standard error; processes that need the same binaries wait for one another.
+    /// Finds the binaries, and builds those that are missing: about four minutes, once for each change of the pinned
+    /// versions. Blocks, with progress on standard error; processes that need the same binaries wait for one another.
     ///
     /// # Errors
-    /// One line that says what to install, when neither the binaries nor Go are there; the failed step, when a build fails.
+    /// One line that says what to install, when neither the binaries nor Go are there; the failed step, when a build
+    /// fails.
     pub fn locate() -> Result<Self> {
         Self::locate_in(&Places::from_environment())
     }

@@ -1,4 +1,5 @@
-//! Builds the binaries from the Go module that pins them. One process builds at a time; what is half built is never found.
+//! Builds the binaries from the Go module that pins them. One process builds at a time; what is half built is never
+//! found.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -115,7 +116,8 @@ fn lock(cache: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Straight to the stream: the test harness swallows what `eprintln!` writes, and a silent four minutes look like a hang.
+/// Straight to the stream: the test harness swallows what `eprintln!` writes, and a silent four minutes look like a
+/// hang.
 fn tell(line: &str) {
     // Progress that cannot be shown is no reason to fail.
     let _ = io::stderr().write_all(format!("capstan-sandbox: {line}\n").as_bytes());

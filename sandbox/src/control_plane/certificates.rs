@@ -1,5 +1,5 @@
-//! The authority of one control plane: its serving certificate, its users, and the key that signs service account tokens.
-//! Keys live as long as the control plane and stand in its folder only.
+//! The authority of one control plane: its serving certificate, its users, and the key that signs service account
+//! tokens. Keys live as long as the control plane and stand in its folder only.
 
 use anyhow::{Context, Result, bail};
 use rcgen::{
@@ -86,8 +86,8 @@ fn params(name: &str, groups: &[&str]) -> Result<CertificateParams> {
     params.not_after = now + Duration::days(365);
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
-    // rcgen keeps one value for each type of attribute. The organisation by name and by number are two types to it, and the same
-    // attribute on the wire; a third has no place.
+    // rcgen keeps one value for each type of attribute. The organisation by name and by number are two types to it, and
+    // the same attribute on the wire; a third has no place.
     let attributes = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
     if groups.len() > attributes.len() {
         bail!(

@@ -1,5 +1,5 @@
-//! The folder of one running control plane: data, certificates, logs. It goes with its owner; what a killed owner left behind,
-//! the next one removes.
+//! The folder of one running control plane: data, certificates, logs. It goes with its owner; what a killed owner left
+//! behind, the next one removes.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 #[derive(Debug)]
 pub(super) struct Folder {
     folder: tempfile::TempDir,
-    /// Locked as long as the owner lives; the kernel unlocks it when the owner dies. That is how a folder is known to be left behind.
+    /// Locked as long as the owner lives; the kernel unlocks it when the owner dies. That is how a folder is known to
+    /// be left behind.
     _alive: File,
 }
 
@@ -50,7 +51,8 @@ fn remove_left_behind(runs: &Path) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let left_behind = match File::open(entry.path().join(ALIVE)) {
             Ok(alive) => !matches!(alive.try_lock(), Err(TryLockError::WouldBlock)),
-            // No lock, while nobody makes folders: its owner died between the two steps, or half of it is removed already.
+            // No lock, while nobody makes folders: its owner died between the two steps, or half of it is removed
+            // already.
             Err(_) => entry.file_name().to_string_lossy().starts_with("plane-"),
         };
         if left_behind {

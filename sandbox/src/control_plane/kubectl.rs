@@ -45,7 +45,8 @@ pub struct Output {
     pub stdout: String,
     /// Errors and warnings.
     pub stderr: String,
-    /// What the person saw in the editor, once for each time that it opened. After a refusal it opens again, with the reason.
+    /// What the person saw in the editor, once for each time that it opened. After a refusal it opens again, with the
+    /// reason.
     pub opened: Vec<String>,
 }
 
@@ -86,7 +87,8 @@ impl ControlPlane {
         }
     }
 
-    /// Applies manifests as the administrator, on the server's side. CustomResourceDefinitions among them are served when it returns.
+    /// Applies manifests as the administrator, on the server's side. CustomResourceDefinitions among them are served
+    /// when it returns.
     ///
     /// # Errors
     /// The API server refuses one of them; those before it are applied.

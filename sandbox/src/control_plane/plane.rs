@@ -21,7 +21,8 @@ use super::wait::{free_ports, get};
 const READY: Duration = Duration::from_secs(120);
 /// Ports are free when they are chosen and may be taken when they are used.
 const ATTEMPTS: usize = 5;
-/// What every test may rely on: garbage collection, namespaces that go, service accounts, aggregated roles, policies' status.
+/// What every test may rely on: garbage collection, namespaces that go, service accounts, aggregated roles, policies'
+/// status.
 const CONTROLLERS: [&str; 6] = [
     "garbage-collector-controller",
     "namespace-controller",
@@ -148,8 +149,8 @@ impl ControlPlane {
         servers.into_iter().flatten().map(Process::id).collect()
     }
 
-    /// Starts a server beside the control plane, such as Capstan itself, with its log in the folder as `<name>.log`. It ends when
-    /// it is dropped, and with this process.
+    /// Starts a server beside the control plane, such as Capstan itself, with its log in the folder as `<name>.log`. It
+    /// ends when it is dropped, and with this process.
     ///
     /// # Errors
     /// It cannot be started, it ends, or does not answer at `ready_url` in time.

@@ -39,8 +39,8 @@ struct Job {
 
 /// Starts a child that dies with this process.
 ///
-/// The kernel sends the parent-death signal when the *thread* that forked ends, and a test's thread ends with its test. So one
-/// thread, which lives as long as the process, starts them all.
+/// The kernel sends the parent-death signal when the *thread* that forked ends, and a test's thread ends with its test.
+/// So one thread, which lives as long as the process, starts them all.
 pub(super) fn spawn_tethered(mut command: Command, tether: Tether) -> io::Result<Child> {
     static SPAWNER: OnceLock<io::Result<Sender<Job>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
@@ -78,8 +78,8 @@ pub(super) fn spawn_tethered(mut command: Command, tether: Tether) -> io::Result
 )]
 fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = getpid();
-    // SAFETY: the closure runs in the forked child, where only async-signal-safe calls are allowed. It makes two system calls
-    // without allocating or locking; the error values hold numbers only.
+    // SAFETY: the closure runs in the forked child, where only async-signal-safe calls are allowed. It makes two system
+    // calls without allocating or locking; the error values hold numbers only.
     unsafe {
         command.pre_exec(move || {
             rustix::process::set_parent_process_death_signal(Some(signal))?;
@@ -154,7 +154,8 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until an HTTP GET of `url` answers with a success. Certificates are not checked: this is a question about life.
+    /// Waits until an HTTP GET of `url` answers with a success. Certificates are not checked: this is a question about
+    /// life.
     ///
     /// # Errors
     /// The process ended, or did not answer before the deadline.

@@ -1,4 +1,5 @@
-//! Registers webhooks that run on loopback, out of the manifests that a cluster gets. Nothing but the address is changed.
+//! Registers webhooks that run on loopback, out of the manifests that a cluster gets. Nothing but the address is
+//! changed.
 
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
@@ -19,8 +20,8 @@ impl ControlPlane {
     }
 }
 
-/// Rewrites the `clientConfig.service` of every webhook in these documents to `https://127.0.0.1:<port><path>`, trusted through
-/// `ca_pem`. Documents of other kinds stay as they are.
+/// Rewrites the `clientConfig.service` of every webhook in these documents to `https://127.0.0.1:<port><path>`, trusted
+/// through `ca_pem`. Documents of other kinds stay as they are.
 ///
 /// # Errors
 /// A document that cannot be read, or a webhook that names no service.
