@@ -1,1 +1,3 @@
-//! The sandbox.
+//! The world that Capstan is tried in. Never linked into what a cluster runs.
+
+pub mod control_plane;

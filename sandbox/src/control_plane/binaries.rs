@@ -1,0 +1,252 @@
+//! Decides where the four binaries come from: `KUBEBUILDER_ASSETS`, the cache under `target/kube`, or a build with Go.
+//!
+//! It must never fall back from a folder that the user named to another one in silence, and never start a build that
+//! cannot end.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::build;
+
+/// The programs of the control plane, as paths to files that exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binaries {
+    /// The store.
+    pub etcd: PathBuf,
+    /// The API server.
+    pub kube_apiserver: PathBuf,
+    /// The controllers, of which the garbage collector and the namespace controller matter here.
+    pub kube_controller_manager: PathBuf,
+    /// The command line.
+    pub kubectl: PathBuf,
+}
+
+impl Binaries {
+    /// Finds the binaries, and builds those that are missing: about four minutes, once for each change of the pinned
+    /// versions. Blocks, with progress on standard error; processes that need the same binaries wait for one another.
+    ///
+    /// # Errors
+    /// One line that says what to install, when neither the binaries nor Go are there; the failed step, when a build
+    /// fails.
+    pub fn locate() -> Result<Self> {
+        Self::locate_in(&Places::from_environment())
+    }
+
+    pub(super) fn locate_in(places: &Places) -> Result<Self> {
+        let cache = cache_folder(places)?;
+        let candidates = Tool::ALL
+            .into_iter()
+            .map(|tool| candidate(tool, places, &cache))
+            .collect::<Result<Vec<PathBuf>>>()?;
+        let missing: Vec<Tool> = Tool::ALL
+            .into_iter()
+            .zip(&candidates)
+            .filter(|(_, path)| !path.is_file())
+            .map(|(tool, _)| tool)
+            .collect();
+        if !missing.is_empty() {
+            let Some(go) = places.on_path("go") else {
+                let names: Vec<&str> = missing.iter().map(|tool| tool.file_name()).collect();
+                bail!(
+                    "the control plane needs {}: install Go 1.26 or newer (https://go.dev/dl), which builds them once, or set \
+                     KUBEBUILDER_ASSETS to a folder that holds them",
+                    names.join(", ")
+                );
+            };
+            build::build(&go, &module_folder(), &cache, &missing)?;
+        }
+        match <[PathBuf; 4]>::try_from(candidates) {
+            Ok([etcd, kube_apiserver, kube_controller_manager, kubectl]) => Ok(Self {
+                etcd,
+                kube_apiserver,
+                kube_controller_manager,
+                kubectl,
+            }),
+            Err(paths) => bail!("expected one path for each tool, got {paths:?}"),
+        }
+    }
+
+    /// The folder that holds the binaries (that of etcd, should they stand in several).
+    pub fn folder(&self) -> &Path {
+        self.etcd.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// One of the programs. The order is that of their cost: what fails early fails before the long builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    Etcd,
+    ApiServer,
+    ControllerManager,
+    Kubectl,
+}
+
+impl Tool {
+    pub(super) const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Kubectl];
+
+    pub(super) fn file_name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Kubectl => "kubectl",
+        }
+    }
+}
+
+/// What of the environment decides where binaries come from; gathered, so that the decision can be tested.
+pub(super) struct Places {
+    pub(super) assets: Option<PathBuf>,
+    pub(super) path: Vec<PathBuf>,
+    pub(super) target: PathBuf,
+}
+
+impl Places {
+    pub(super) fn from_environment() -> Self {
+        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        Self {
+            assets: set("KUBEBUILDER_ASSETS").map(PathBuf::from),
+            path: env::var_os("PATH")
+                .map(|path| env::split_paths(&path).collect())
+                .unwrap_or_default(),
+            // `join` of an absolute path is that path. A test runs in its package's folder, Cargo in the workspace's.
+            target: workspace().join(set("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())),
+        }
+    }
+
+    fn on_path(&self, name: impl AsRef<OsStr>) -> Option<PathBuf> {
+        self.path
+            .iter()
+            .map(|folder| folder.join(name.as_ref()))
+            .find(|file| file.is_file())
+    }
+}
+
+/// Where the pinned versions stand: `tests/kube`.
+pub(super) fn module_folder() -> PathBuf {
+    workspace().join("tests/kube")
+}
+
+/// The root of the workspace, as it was when this crate was compiled.
+fn workspace() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}
+
+/// The path where a tool is expected. In the cache it need not exist yet; in a folder that the user named, it must.
+fn candidate(tool: Tool, places: &Places, cache: &Path) -> Result<PathBuf> {
+    let Some(assets) = &places.assets else {
+        return Ok(cache.join(tool.file_name()));
+    };
+    let asset = assets.join(tool.file_name());
+    if asset.is_file() {
+        return Ok(asset);
+    }
+    // The bundle that the ecosystem publishes has no controller manager.
+    if tool == Tool::ControllerManager {
+        return Ok(places
+            .on_path(tool.file_name())
+            .unwrap_or_else(|| cache.join(tool.file_name())));
+    }
+    bail!(
+        "KUBEBUILDER_ASSETS is {}, which holds no {}: point it at a folder with etcd, kube-apiserver and kubectl, or unset it",
+        assets.display(),
+        tool.file_name()
+    )
+}
+
+/// `target/kube/<key>`, the key being a hash of what the build depends on. Comments do not count: they build nothing.
+fn cache_folder(places: &Places) -> Result<PathBuf> {
+    let mut hash = Sha256::new();
+    hash.update(build::RECIPE);
+    for name in ["go.mod", "go.sum"] {
+        let path = module_folder().join(name);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            hash.update(line);
+            hash.update("\n");
+        }
+    }
+    let key: String = hash
+        .finalize()
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(places.target.join("kube").join(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder_with(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in names {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        folder
+    }
+
+    fn places(assets: Option<&Path>, path: &[&Path], target: &Path) -> Places {
+        Places {
+            assets: assets.map(Path::to_path_buf),
+            path: path.iter().map(|folder| folder.to_path_buf()).collect(),
+            target: target.to_path_buf(),
+        }
+    }
+
+    #[test]
+    fn the_folder_that_the_user_names_is_used_and_the_controller_manager_may_come_from_the_path() {
+        let assets = folder_with(&["etcd", "kube-apiserver", "kubectl"]);
+        let path = folder_with(&["kube-controller-manager", "kubectl"]);
+        let target = folder_with(&[]);
+        let found = Binaries::locate_in(&places(Some(assets.path()), &[path.path()], target.path())).unwrap();
+        assert_eq!(found.kubectl, assets.path().join("kubectl"));
+        assert_eq!(
+            found.kube_controller_manager,
+            path.path().join("kube-controller-manager")
+        );
+        assert_eq!(found.folder(), assets.path());
+    }
+
+    #[test]
+    fn a_named_folder_that_lacks_a_binary_is_an_error_and_not_a_build() {
+        let assets = folder_with(&["etcd", "kube-apiserver"]);
+        let path = folder_with(&["go"]);
+        let target = folder_with(&[]);
+        let error = Binaries::locate_in(&places(Some(assets.path()), &[path.path()], target.path())).unwrap_err();
+        assert!(error.to_string().contains("holds no kubectl"), "{error}");
+        assert!(std::fs::read_dir(target.path()).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn without_binaries_and_without_go_one_line_says_what_to_install() {
+        let target = folder_with(&[]);
+        let error = Binaries::locate_in(&places(None, &[], target.path()))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with(
+                "the control plane needs etcd, kube-apiserver, kube-controller-manager, kubectl: install Go"
+            )
+        );
+        assert_eq!(error.lines().count(), 1);
+    }
+
+    #[test]
+    fn what_is_in_the_cache_is_not_built_again() {
+        let target = folder_with(&[]);
+        let here = places(None, &[], target.path());
+        let cache = cache_folder(&here).unwrap();
+        std::fs::create_dir_all(&cache).unwrap();
+        for tool in Tool::ALL {
+            std::fs::write(cache.join(tool.file_name()), "").unwrap();
+        }
+        assert_eq!(Binaries::locate_in(&here).unwrap().folder(), cache);
+    }
+}

@@ -1,0 +1,91 @@
+//! `capstan-sandbox`: the control plane of the tests, by hand.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A real Kubernetes control plane on this machine's loopback, for trying things out.
+#[derive(Parser)]
+#[command(name = "capstan-sandbox", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print the folder with etcd, kube-apiserver and the rest; build them first if they are not there
+    Kube,
+    /// Start a control plane, print how to reach it, and keep it until Ctrl-C; nothing is left running after that
+    ControlPlane {
+        /// Write an audit log into the control plane's folder
+        #[arg(long)]
+        audit: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Kube => kube(),
+        Command::ControlPlane { audit } => control_plane(Options {
+            audit,
+            ..Options::default()
+        }),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say_error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where this program says why it failed")]
+fn say_error(error: &anyhow::Error) {
+    eprintln!("capstan-sandbox: {error:#}");
+}
+
+#[expect(clippy::print_stdout, reason = "the folder is the answer")]
+fn kube() -> Result<()> {
+    println!("{}", Binaries::locate()?.folder().display());
+    Ok(())
+}
+
+fn control_plane(options: Options) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    let outcome = runtime.block_on(async {
+        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        tokio::select! {
+            outcome = hold(options) => outcome,
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+        }
+    });
+    // A build with Go that was interrupted ends with this process; waiting for it would undo the interruption.
+    runtime.shutdown_background();
+    outcome
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "the lines are the answer, and can be given to `eval`"
+)]
+async fn hold(options: Options) -> Result<()> {
+    let plane = ControlPlane::start(options).await?;
+    println!("export KUBECONFIG={}", plane.kubeconfig()?.display());
+    println!(
+        "export PATH={}:$PATH",
+        plane
+            .binaries()
+            .kubectl
+            .parent()
+            .context("kubectl without a folder")?
+            .display()
+    );
+    println!("# {} is ready; Ctrl-C ends it", plane.url());
+    std::future::pending().await
+}

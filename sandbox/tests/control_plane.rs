@@ -1,0 +1,413 @@
+//! The real control plane: it starts, it obeys its rules, and it leaves nothing behind.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails is what these are for"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use capstan_sandbox::control_plane::{ControlPlane, Editor, Options, free_port, wait_until};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, PostParams, PropagationPolicy};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Long, for a loaded machine; nothing passes by waiting for it.
+const SOON: Duration = Duration::from_secs(60);
+
+fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
+    let owners = owner.map(|owner| {
+        serde_json::json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": owner.metadata.name, "uid": owner.metadata.uid}])
+    });
+    serde_json::from_value(serde_json::json!({"metadata": {"name": name, "ownerReferences": owners}})).unwrap()
+}
+
+/// The processes whose command line names `folder`.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(&folder))
+        .collect()
+}
+
+#[tokio::test]
+async fn kubectl_applies_and_edits_as_a_person_would() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let namespace = plane.namespace("kubectl").await.unwrap();
+    let version = plane
+        .kubectl()
+        .args(["version"])
+        .run()
+        .await
+        .unwrap()
+        .checked()
+        .unwrap();
+    assert_eq!(version.stdout.matches("v1.36.3").count(), 2, "{version}");
+
+    let yaml = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {colour: red}}";
+    let applied = plane
+        .kubectl()
+        .args(["apply", "-n", &namespace, "-f", "-"])
+        .stdin(yaml)
+        .run()
+        .await
+        .unwrap();
+    assert_eq!(applied.stdout, "configmap/a created\n");
+
+    let edit = ["edit", "configmap", "a", "-n", &namespace];
+    let edited = plane
+        .kubectl()
+        .args(edit)
+        .editor(Editor::Sed("s/colour: red/colour: blue/".into()))
+        .run()
+        .await
+        .unwrap();
+    assert_eq!(edited.stdout, "configmap/a edited\n", "{edited}");
+    assert_eq!(edited.opened.len(), 1);
+    assert!(edited.opened[0].contains("colour: red"));
+
+    // What the server refuses is shown to the person, who is asked again.
+    let refused = plane
+        .kubectl()
+        .args(edit)
+        .editor(Editor::Sed("s/^( *)colour: .*/\\1'a b': c/".into()))
+        .run()
+        .await
+        .unwrap();
+    assert!(!refused.success());
+    assert_eq!(refused.opened.len(), 2, "{refused}");
+    assert!(
+        refused.opened[1].contains("a valid config key must consist of"),
+        "{}",
+        refused.opened[1]
+    );
+    assert!(refused.stderr.contains("configmaps \"a\" is invalid"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_plain_user_may_do_what_was_allowed_and_nothing_else() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let get = ["get", "configmaps", "-n", "kube-system"];
+    let refused = plane
+        .kubectl()
+        .as_user("mallory", &["devs", "night-shift"])
+        .args(get)
+        .run()
+        .await
+        .unwrap();
+    assert_eq!(refused.status, 1);
+    assert_eq!(
+        refused.stderr,
+        "Error from server (Forbidden): configmaps is forbidden: User \"mallory\" cannot list resource \"configmaps\" in API \
+         group \"\" in the namespace \"kube-system\"\n"
+    );
+    let whoami = plane
+        .kubectl()
+        .as_user("mallory", &["devs", "night-shift"])
+        .args(["auth", "whoami", "-o", "json"]);
+    let whoami: serde_json::Value = serde_json::from_str(&whoami.run().await.unwrap().stdout).unwrap();
+    let groups = &whoami["status"]["userInfo"]["groups"];
+    assert_eq!(
+        *groups,
+        serde_json::json!(["devs", "night-shift", "system:authenticated"])
+    );
+
+    plane.allow("alice", &["list"], "", &["configmaps"]).await.unwrap();
+    // The authorizer reads a cache, which hears of new roles a moment later.
+    wait_until("alice's rights", SOON, async || {
+        Ok(plane
+            .kubectl()
+            .as_user("alice", &[])
+            .args(get)
+            .run()
+            .await?
+            .success()
+            .then_some(()))
+    })
+    .await
+    .unwrap();
+    let client = plane.client_for("alice", &[]).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client, "kube-system");
+    maps.list(&Default::default()).await.unwrap();
+    let error = maps
+        .create(&PostParams::default(), &config_map("x", None))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, kube::Error::Api(status) if status.code == 403),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_garbage_collector_deletes_what_an_owner_leaves() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let namespace = plane.namespace("gc").await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(plane.client().await.unwrap(), &namespace);
+    let owner = maps
+        .create(&PostParams::default(), &config_map("owner", None))
+        .await
+        .unwrap();
+    maps.create(&PostParams::default(), &config_map("dependant", Some(&owner)))
+        .await
+        .unwrap();
+    let background = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Background),
+        ..DeleteParams::default()
+    };
+    maps.delete("owner", &background).await.unwrap();
+    wait_until("the dependant to go", SOON, async || {
+        Ok(maps.get_opt("dependant").await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn the_audit_log_counts_writes_and_two_control_planes_do_not_meet() {
+    let shared = ControlPlane::shared().await.unwrap();
+    let options = Options {
+        audit: true,
+        no_controllers: true,
+        ..Options::default()
+    };
+    let own = ControlPlane::start(options).await.unwrap();
+    assert_ne!(own.url(), shared.url());
+    let maps: Api<ConfigMap> = Api::namespaced(own.client().await.unwrap(), "default");
+    maps.create(&PostParams::default(), &config_map("only-here", None))
+        .await
+        .unwrap();
+    maps.create(
+        &PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        },
+        &config_map("dry", None),
+    )
+    .await
+    .unwrap();
+    maps.create(&PostParams::default(), &config_map("only-here", None))
+        .await
+        .unwrap_err();
+    let elsewhere: Api<ConfigMap> = Api::namespaced(shared.client().await.unwrap(), "default");
+    assert!(elsewhere.get_opt("only-here").await.unwrap().is_none());
+
+    let by_admin = |event: &&capstan_sandbox::control_plane::AuditEvent| event.user.username == "admin";
+    let asked = wait_until("three requests in the log", SOON, async || {
+        let events: Vec<_> = own
+            .audit_events()?
+            .iter()
+            .filter(by_admin)
+            .filter(|e| e.verb == "create")
+            .cloned()
+            .collect();
+        Ok((events.len() == 3).then_some(events))
+    })
+    .await
+    .unwrap();
+    let written: Vec<_> = asked.iter().filter(|event| event.is_write()).collect();
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0].object_ref.as_ref().unwrap().name, "only-here");
+
+    let folder = own.folder().to_path_buf();
+    assert_eq!(processes_in(&folder).len(), 2);
+    drop(own);
+    assert_eq!(processes_in(&folder), [""; 0]);
+    assert!(!folder.exists());
+}
+
+#[tokio::test]
+async fn a_definition_that_was_applied_is_served_at_once() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let yaml = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: hoists.sandbox.capstan.dev}
+spec:
+  group: sandbox.capstan.dev
+  scope: Cluster
+  names: {kind: Hoist, plural: hoists}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+";
+    plane.apply_yaml(yaml).await.unwrap();
+    plane
+        .apply_yaml("{apiVersion: sandbox.capstan.dev/v1, kind: Hoist, metadata: {name: h}}")
+        .await
+        .unwrap();
+    plane
+        .kubectl()
+        .args(["get", "hoists", "h"])
+        .run()
+        .await
+        .unwrap()
+        .checked()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_after_it_was_chosen_leads_to_another_attempt() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken_port = taken.local_addr().unwrap().port();
+    for position in [0, 1, 2] {
+        let mut ports = [free_port().unwrap(), free_port().unwrap(), free_port().unwrap()];
+        ports[position] = taken_port;
+        let options = Options {
+            no_controllers: true,
+            ports: Some(ports),
+            ..Options::default()
+        };
+        let plane = ControlPlane::start(options).await.unwrap();
+        assert!(!plane.url().ends_with(&format!(":{taken_port}")));
+        plane.client().await.unwrap().apiserver_version().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_at_once_is_reported_with_what_it_said() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo no certificate here; exit 3"]);
+    let url = format!("http://127.0.0.1:{}/readyz", free_port().unwrap());
+    let error = plane.start_server("stub", command, &url).await.unwrap_err();
+    let text = format!("{error:#}");
+    assert!(
+        text.contains("stub ended (exit status: 3)") && text.contains("no certificate here"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_beside_the_control_plane_is_waited_for_over_http_and_https_and_ends_in_order() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let port = free_port().unwrap();
+    for url in [
+        format!("http://127.0.0.1:{port}/readyz"),
+        format!("{}/readyz", plane.url()),
+    ] {
+        let mut command = Command::new(&plane.binaries().kubectl);
+        command
+            .arg("proxy")
+            .arg(format!("--port={port}"))
+            .env("KUBECONFIG", plane.kubeconfig().unwrap());
+        let process = plane.start_server("proxy", command, &url).await.unwrap();
+        let id = process.id();
+        process.stop(SOON).await.unwrap();
+        assert!(!Path::new(&format!("/proc/{id}")).exists());
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_of_a_service_is_called_on_loopback() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let namespace = plane.namespace("webhook").await.unwrap();
+    // Nobody listens there: the refusal then says which address was called.
+    let port = free_port().unwrap();
+    let manifest = format!(
+        "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {{name: nobody}}
+webhooks:
+- name: nobody.sandbox.capstan.dev
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  clientConfig: {{service: {{name: nobody, namespace: capstan, path: /validate}}}}
+  namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {namespace}}}}}
+  rules: [{{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}}]
+"
+    );
+    let ca = fs::read_to_string(plane.folder().join("ca.crt")).unwrap();
+    plane.register_webhooks(&manifest, port, &ca).await.unwrap();
+    let create = ["create", "configmap", "probe", "--dry-run=server", "-n", &namespace];
+    let refused = wait_until("the webhook to be asked", SOON, async || {
+        let output = plane.kubectl().args(create).run().await?;
+        Ok((!output.success()).then_some(output))
+    })
+    .await
+    .unwrap();
+    let expected = format!(
+        "failed calling webhook \"nobody.sandbox.capstan.dev\": failed to call webhook: Post \"https://127.0.0.1:{port}/validate?timeout=10s\""
+    );
+    assert!(refused.stderr.contains(&expected), "{refused}");
+}
+
+/// `capstan-sandbox control-plane`, and the folder of what it started.
+fn held_by_a_process() -> (Child, PathBuf) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_capstan-sandbox"))
+        .arg("control-plane")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let kubeconfig = PathBuf::from(line.strip_prefix("export KUBECONFIG=").unwrap());
+    assert!(lines.nth(1).unwrap().unwrap().contains("is ready"));
+    (child, kubeconfig.parent().unwrap().to_path_buf())
+}
+
+fn end(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_owner_leaves_no_process_behind_and_the_next_one_removes_its_folder() {
+    let (mut child, folder) = held_by_a_process();
+    assert_eq!(processes_in(&folder).len(), 3);
+    end(&child, Signal::KILL);
+    child.wait().unwrap();
+    wait_until("the servers to end", SOON, async || {
+        Ok(processes_in(&folder).is_empty().then_some(()))
+    })
+    .await
+    .unwrap();
+    assert!(folder.exists());
+    let options = Options {
+        no_controllers: true,
+        ..Options::default()
+    };
+    let _next = ControlPlane::start(options).await.unwrap();
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_control_plane_that_is_interrupted_by_hand_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let (mut child, folder) = held_by_a_process();
+        end(&child, signal);
+        assert!(child.wait().unwrap().success());
+        assert_eq!(processes_in(&folder), [""; 0]);
+        assert!(!folder.exists());
+    }
+}
+
+#[test]
+fn without_binaries_and_without_go_one_line_says_what_to_install() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_capstan-sandbox"))
+        .arg("kube")
+        .env_remove("KUBEBUILDER_ASSETS")
+        .env("PATH", empty.path())
+        .env("CARGO_TARGET_DIR", empty.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "capstan-sandbox: the control plane needs etcd, kube-apiserver, kube-controller-manager, kubectl: install Go 1.26 or newer \
+         (https://go.dev/dl), which builds them once, or set KUBEBUILDER_ASSETS to a folder that holds them\n"
+    );
+}
