@@ -25,6 +25,8 @@ pub struct Cli {
     command: Command,
 }
 
+// Parsed once and taken apart at once: boxing the large one would help nobody.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),

@@ -1,0 +1,197 @@
+//! What the server counts, in OpenMetrics text. Labels come from fixed sets only (routes, rule ids, HTTP codes), never
+//! from a request, so the number of series is bounded.
+
+use std::fmt::Debug;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::answer::Record;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Request {
+    route: String,
+    code: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Decision {
+    route: String,
+    verdict: &'static str,
+    /// The id of the rule; empty when none denied.
+    rule: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// All counters of the server. Cheap to update, without a lock for the usual case.
+#[derive(Clone, Debug)]
+pub(super) struct Metrics {
+    requests: Family<Request, Counter>,
+    decisions: Family<Decision, Counter>,
+    durations: Family<RouteLabel, Histogram, Buckets>,
+    pub(super) in_flight: Gauge,
+    pub(super) connections: Gauge,
+    panics: Counter,
+    handshakes: Family<Reason, Counter>,
+    cuts: Family<Reason, Counter>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RouteLabel {
+    route: String,
+}
+
+/// From a cheap review to the deadline: a review takes tens of microseconds, a slow body takes seconds.
+#[derive(Clone, Debug)]
+struct Buckets;
+
+impl prometheus_client::metrics::family::MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new([
+            0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0,
+        ])
+    }
+}
+
+impl Metrics {
+    /// Counters at zero, listed in `registry`.
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            decisions: Family::default(),
+            durations: Family::new_with_constructor(Buckets),
+            in_flight: Gauge::default(),
+            connections: Gauge::default(),
+            panics: Counter::default(),
+            handshakes: Family::default(),
+            cuts: Family::default(),
+        };
+        registry.register(
+            "capstan_requests",
+            "Requests to a webhook by HTTP code",
+            metrics.requests.clone(),
+        );
+        registry.register(
+            "capstan_decisions",
+            "Verdicts by rule; a denial counts once for every rule that denied",
+            metrics.decisions.clone(),
+        );
+        registry.register_with_unit(
+            "capstan_review_duration",
+            "From the end of a request's head to its answer",
+            Unit::Seconds,
+            metrics.durations.clone(),
+        );
+        registry.register(
+            "capstan_reviews_in_flight",
+            "Reviews without an answer yet",
+            metrics.in_flight.clone(),
+        );
+        registry.register(
+            "capstan_connections",
+            "Open connections to the webhooks",
+            metrics.connections.clone(),
+        );
+        registry.register(
+            "capstan_panics",
+            "Reviews that ended in a panic: defects",
+            metrics.panics.clone(),
+        );
+        registry.register(
+            "capstan_tls_handshakes_failed",
+            "TLS handshakes that failed",
+            metrics.handshakes.clone(),
+        );
+        registry.register(
+            "capstan_connections_cut",
+            "Connections ended for a head that stalled, for idling, or to make room",
+            metrics.cuts.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn handshake_failed(&self, reason: &'static str) {
+        self.handshakes.get_or_create(&Reason { reason }).inc();
+    }
+
+    pub(super) fn cut(&self, reason: &'static str) {
+        self.cuts.get_or_create(&Reason { reason }).inc();
+    }
+
+    pub(super) fn panicked(&self) {
+        self.panics.inc();
+    }
+
+    /// The counters of one route, looked up once.
+    pub(super) fn route(&self, route: &str) -> RouteMetrics {
+        let route = route.to_owned();
+        RouteMetrics {
+            answered: self.requests.get_or_create_owned(&Request {
+                route: route.clone(),
+                code: 200,
+            }),
+            allowed: self.decisions.get_or_create_owned(&Decision {
+                route: route.clone(),
+                verdict: "allowed",
+                rule: String::new(),
+            }),
+            duration: self.durations.get_or_create_owned(&RouteLabel { route: route.clone() }),
+            route,
+            all: self.clone(),
+        }
+    }
+}
+
+/// The counters of one route. What nearly every review touches is at hand.
+#[derive(Clone, Debug)]
+pub(super) struct RouteMetrics {
+    route: String,
+    answered: Counter<u64, AtomicU64>,
+    allowed: Counter<u64, AtomicU64>,
+    duration: Histogram,
+    all: Metrics,
+}
+
+impl RouteMetrics {
+    pub(super) fn answered(&self, record: &Record, duration: Duration) {
+        self.answered.inc();
+        self.duration.observe(duration.as_secs_f64());
+        if record.allowed {
+            self.allowed.inc();
+            return;
+        }
+        let count = |rule: &str| {
+            let label = Decision {
+                route: self.route.clone(),
+                verdict: "denied",
+                rule: rule.to_owned(),
+            };
+            self.all.decisions.get_or_create(&label).inc();
+        };
+        if record.rules.is_empty() {
+            count("");
+        }
+        record.rules.iter().for_each(|rule| count(rule));
+    }
+
+    pub(super) fn refused(&self, code: u16, duration: Duration) {
+        self.all
+            .requests
+            .get_or_create(&Request {
+                route: self.route.clone(),
+                code,
+            })
+            .inc();
+        self.duration.observe(duration.as_secs_f64());
+    }
+}

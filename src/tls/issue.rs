@@ -1,0 +1,186 @@
+//! Makes authorities and leaves. The profile: ECDSA on P-256, an authority that may sign leaves only, a leaf for server
+//! authentication with the names as subject alternative names; both begin an hour early, for clocks that lag.
+
+use std::net::IpAddr;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use time::OffsetDateTime;
+
+/// Seconds in a day.
+pub const DAY: i64 = 86_400;
+/// How much earlier than now a certificate begins.
+const LAG: i64 = 3_600;
+
+/// It could not be issued.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The certificate library refuses: names or keys.
+    #[error(transparent)]
+    Library(#[from] rcgen::Error),
+    /// Not a date.
+    #[error("a date out of range")]
+    Date(#[from] time::error::ComponentRange),
+    /// The certificate of the authority is none of ours.
+    #[error("the certificate of the authority cannot be read")]
+    Authority,
+    /// A leaf without names fits nobody.
+    #[error("a certificate needs at least one DNS name or address")]
+    NoNames,
+}
+
+/// What a leaf is for: DNS names and addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names(Vec<String>);
+
+impl Names {
+    /// The names, in order and once each.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Result<Self, Error> {
+        let mut names: Vec<_> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            Err(Error::NoNames)
+        } else {
+            Ok(Self(names))
+        }
+    }
+
+    /// The names under which pods of this machine's cluster reach a Service.
+    ///
+    /// # Errors
+    ///
+    /// None can occur with a namespace and a name.
+    pub fn of_service(namespace: &str, name: &str) -> Result<Self, Error> {
+        Self::new([
+            format!("{name}.{namespace}.svc"),
+            format!("{name}.{namespace}.svc.cluster.local"),
+        ])
+    }
+
+    /// As text, sorted.
+    #[must_use]
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+}
+
+/// A certificate with its key, both PEM.
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Leaf {
+    /// The certificate.
+    pub certificate: String,
+    /// Its private key (PKCS #8).
+    pub key: String,
+}
+
+impl std::fmt::Debug for Leaf {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leaf")
+            .field("certificate", &self.certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A certificate authority with its key, both PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Authority {
+    /// The certificate.
+    pub certificate: String,
+    /// Its private key (PKCS #8).
+    pub key: String,
+}
+
+impl std::fmt::Debug for Authority {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority")
+            .field("certificate", &self.certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+fn validity(params: &mut CertificateParams, from: i64, to: i64) -> Result<(), Error> {
+    params.not_before = OffsetDateTime::from_unix_timestamp(from)?;
+    params.not_after = OffsetDateTime::from_unix_timestamp(to)?;
+    Ok(())
+}
+
+impl Authority {
+    /// A new authority that holds for `lifetime` seconds from `now` (seconds since 1970).
+    ///
+    /// # Errors
+    ///
+    /// Dates out of range.
+    pub fn issue(name: &str, now: i64, lifetime: i64) -> Result<Self, Error> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        validity(&mut params, now - LAG, now + lifetime)?;
+        params.distinguished_name = DistinguishedName::new();
+        // Two authorities of one product must differ in name, else a verifier may build the wrong chain and give up.
+        params
+            .distinguished_name
+            .push(DnType::CommonName, format!("{name} {now}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key)?;
+        Ok(Self {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+
+    fn common_name(&self) -> Result<String, Error> {
+        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(|_| Error::Authority)?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(&der).map_err(|_| Error::Authority)?;
+        let name = certificate
+            .subject()
+            .iter_common_name()
+            .next()
+            .and_then(|name| name.as_str().ok());
+        name.map(ToOwned::to_owned).ok_or(Error::Authority)
+    }
+
+    /// A leaf for `names` that holds for `lifetime` seconds from `now` (seconds since 1970). It is the caller's part to
+    /// keep it within the authority's time.
+    ///
+    /// # Errors
+    ///
+    /// A name that can stand in no certificate, dates out of range, or an authority that cannot be read.
+    pub fn leaf(&self, names: &Names, now: i64, lifetime: i64) -> Result<Leaf, Error> {
+        // What of the authority goes into a leaf: its name, and an identifier computed from its key.
+        let mut own = CertificateParams::default();
+        own.distinguished_name = DistinguishedName::new();
+        own.distinguished_name.push(DnType::CommonName, self.common_name()?);
+        own.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let issuer = Issuer::new(own, KeyPair::from_pem(&self.key)?);
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        validity(&mut params, now - LAG, now + lifetime)?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "capstan webhook");
+        for name in &names.0 {
+            params.subject_alt_names.push(match name.parse::<IpAddr>() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) => SanType::DnsName(name.as_str().try_into()?),
+            });
+        }
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &issuer)?;
+        Ok(Leaf {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}

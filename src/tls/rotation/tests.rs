@@ -1,0 +1,306 @@
+//! The rotation against a cluster that lags, restarts and loses things.
+
+use super::{Authority, Bundle, DAY, Held, Leaf, Profile, Step, next};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// A Secret and two webhook configurations, each with the number of its last change, and everything that was ever in
+/// them: what an API server or a replica may still go by.
+struct Cluster {
+    now: i64,
+    profile: Profile,
+    secret: Option<Held>,
+    secret_version: u64,
+    bundles: Vec<(u64, Bundle)>,
+    /// Which bundle, since when, what.
+    trusts: Vec<(usize, i64, BTreeSet<String>)>,
+    /// Since when, issuer and end of the leaf.
+    leaves: Vec<(i64, String, i64)>,
+    authorities: u64,
+}
+
+/// One replica: what it read last, with the versions.
+#[derive(Clone, Default)]
+struct Replica {
+    bundles: Vec<(u64, Bundle)>,
+    secret: Option<(Option<Held>, u64)>,
+}
+
+impl Cluster {
+    fn new(bundles: usize) -> Self {
+        let profile = Profile::default();
+        Self {
+            now: 1_800_000_000,
+            profile,
+            secret: None,
+            secret_version: 0,
+            bundles: vec![(0, Bundle::default()); bundles],
+            trusts: Vec::new(),
+            leaves: Vec::new(),
+            authorities: 0,
+        }
+    }
+
+    /// Carries out what the replica concluded, unless something changed since it looked. `None`: it did not read yet.
+    fn apply(&mut self, replica: &mut Replica, skew: i64) -> Option<Step> {
+        let (held, version) = replica.secret.take()?;
+        let now = self.now + skew;
+        let bundles: Vec<_> = replica.bundles.iter().map(|(_, bundle)| bundle.clone()).collect();
+        let step = next(now, &self.profile, &held.clone().unwrap_or_default(), &bundles);
+        if step == Step::Publish {
+            let target = held.unwrap_or_default().target();
+            for (index, (seen, bundle)) in replica.bundles.iter().enumerate() {
+                if self.bundles[index].0 == *seen && (bundle.rest || bundle.trusted != target) {
+                    self.set_bundle(index, target);
+                    break; // and then it crashes, now and then
+                }
+            }
+        } else if step != Step::Nothing && version == self.secret_version {
+            self.secret = Some(self.change(held.unwrap_or_default(), &step, now));
+            self.secret_version += 1;
+        }
+        Some(step)
+    }
+
+    fn set_bundle(&mut self, index: usize, trusted: BTreeSet<String>) {
+        self.trusts.push((index, self.now, trusted.clone()));
+        self.bundles[index].0 += 1;
+        self.bundles[index].1 = Bundle { trusted, rest: false };
+    }
+
+    fn change(&mut self, mut held: Held, step: &Step, now: i64) -> Held {
+        match step {
+            Step::Adopt(ids) => {
+                for id in ids {
+                    let not_after = now + 300 * DAY;
+                    held.authorities.insert(
+                        0,
+                        Authority {
+                            id: id.clone(),
+                            not_after,
+                            signs: false,
+                            added: now,
+                            published: None,
+                        },
+                    );
+                }
+            }
+            Step::AddAuthority => {
+                self.authorities += 1;
+                held.authorities.push(Authority {
+                    id: format!("ca-{}", self.authorities),
+                    not_after: now + self.profile.authority_lifetime,
+                    signs: true,
+                    added: now,
+                    published: None,
+                });
+            }
+            Step::Record { id, published } => {
+                held.authorities
+                    .iter_mut()
+                    .find(|authority| authority.id == *id)
+                    .unwrap()
+                    .published = *published;
+            }
+            Step::IssueLeaf { issuer, .. } => {
+                let authority = held
+                    .authorities
+                    .iter()
+                    .find(|authority| authority.id == *issuer)
+                    .unwrap();
+                assert!(authority.signs);
+                let not_after = (now + self.profile.leaf_lifetime).min(authority.not_after);
+                self.leaves.push((self.now, issuer.clone(), not_after));
+                held.leaf = Some(Leaf {
+                    issuer: issuer.clone(),
+                    not_after,
+                    issued: now,
+                    names_fit: true,
+                });
+            }
+            Step::Retire { id } => {
+                held.authorities.retain(|authority| authority.id != *id);
+                held.retired.insert(id.clone());
+            }
+            Step::Publish | Step::Nothing => unreachable!(),
+        }
+        held
+    }
+
+    /// Everything of a history that somebody may go by who lags by up to `lag`: the last before the window, and all in it.
+    fn current<T: Clone>(history: impl Iterator<Item = (i64, T)>, from: i64) -> Vec<T> {
+        let all: Vec<_> = history.collect();
+        let first = all.iter().rposition(|(since, _)| *since <= from).unwrap_or(0);
+        all.into_iter().skip(first).map(|(_, value)| value).collect()
+    }
+
+    /// Any API server, any replica, however they lag: the call works.
+    fn check(&self, skew: i64) -> Result<(), TestCaseError> {
+        let leaves = self.leaves.iter().map(|(since, issuer, _)| (*since, issuer.clone()));
+        let leaves = Self::current(leaves, self.now - self.profile.retire + 2 * skew + 1);
+        for index in 0..self.bundles.len() {
+            let trusts = self.trusts.iter().filter(|(of, _, _)| *of == index);
+            let trusts = trusts.map(|(_, since, trusted)| (*since, trusted.clone()));
+            for trusted in Self::current(trusts, self.now - self.profile.settle + 2 * skew + 1) {
+                for issuer in &leaves {
+                    prop_assert!(
+                        trusted.contains(issuer),
+                        "{issuer} is presented, {trusted:?} trusted by {index}"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The replicas work until none has anything left to do.
+    fn settle(&mut self) {
+        for _ in 0..100 {
+            let mut replica = Replica {
+                bundles: self.bundles.clone(),
+                secret: Some((self.secret.clone(), self.secret_version)),
+            };
+            if self.apply(&mut replica, 0) == Some(Step::Nothing) {
+                return;
+            }
+        }
+        panic!("never comes to rest: {:?} {:?}", self.secret, self.bundles);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    ReadBundles(usize),
+    ReadSecret(usize),
+    Apply(usize),
+    Work,
+    Seconds(i64),
+    Days(i64),
+    LoseSecret,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..2usize).prop_map(Event::ReadBundles),
+        4 => (0..2usize).prop_map(Event::ReadSecret),
+        6 => (0..2usize).prop_map(Event::Apply),
+        4 => Just(Event::Work),
+        4 => (1..700i64).prop_map(Event::Seconds),
+        3 => (1..60i64).prop_map(Event::Days),
+        1 => Just(Event::LoseSecret),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn whoever_lags_the_presented_certificate_is_trusted(events in proptest::collection::vec(event(), 1..250)) {
+        const SKEW: i64 = 20;
+        let mut cluster = Cluster::new(2);
+        let mut replicas = [Replica::default(), Replica::default()];
+        for event in events {
+            match event {
+                Event::ReadBundles(of) => {
+                    replicas[of] = Replica { bundles: cluster.bundles.clone(), secret: None };
+                }
+                Event::ReadSecret(of) if replicas[of].bundles.is_empty() => {}
+                Event::ReadSecret(of) => {
+                    replicas[of].secret = Some((cluster.secret.clone(), cluster.secret_version));
+                }
+                Event::Apply(of) => {
+                    cluster.apply(&mut replicas[of], if of == 0 { SKEW } else { -SKEW });
+                }
+                Event::Work => cluster.settle(),
+                Event::Seconds(seconds) => cluster.now += seconds,
+                Event::Days(days) => {
+                    cluster.settle();
+                    cluster.now += days * DAY;
+                    cluster.settle();
+                }
+                Event::LoseSecret => {
+                    cluster.secret = None;
+                    cluster.secret_version += 1;
+                }
+            }
+            cluster.check(SKEW)?;
+        }
+    }
+}
+
+#[test]
+fn over_ten_years_the_leaf_is_always_valid_and_authorities_do_not_pile_up() {
+    let mut cluster = Cluster::new(2);
+    for _ in 0..10 * 365 * 2 {
+        cluster.settle();
+        let held = cluster.secret.clone().unwrap();
+        assert!(held.leaf.unwrap().not_after > cluster.now + 20 * DAY);
+        assert!(held.authorities.len() <= 3, "{:?}", held.authorities);
+        cluster.check(0).unwrap();
+        cluster.now += DAY / 2;
+    }
+    assert!(cluster.authorities >= 9, "an authority a year");
+}
+
+#[test]
+fn the_first_installation_does_not_wait() {
+    for bundles in 0..3 {
+        let mut cluster = Cluster::new(bundles);
+        cluster.settle();
+        assert!(cluster.secret.unwrap().leaf.is_some());
+    }
+}
+
+#[test]
+fn after_years_switched_off_it_starts_anew_without_waiting() {
+    let mut cluster = Cluster::new(1);
+    cluster.settle();
+    cluster.now += 3000 * DAY;
+    cluster.settle();
+    let held = cluster.secret.clone().unwrap();
+    assert_eq!(held.leaf.unwrap().issuer, "ca-2");
+    assert_eq!(held.authorities.len(), 1);
+    assert_eq!(cluster.bundles[0].1.trusted, BTreeSet::from(["ca-2".to_owned()]));
+}
+
+#[test]
+fn a_bundle_that_was_emptied_is_filled_and_the_next_authority_waits_anew() {
+    let mut cluster = Cluster::new(2);
+    cluster.settle();
+    cluster.now += 366 * DAY;
+    cluster.settle();
+    assert_eq!(cluster.secret.as_ref().unwrap().authorities.len(), 2);
+    cluster.now += cluster.profile.settle - 1;
+    cluster.bundles[1] = (
+        99,
+        Bundle {
+            trusted: BTreeSet::new(),
+            rest: true,
+        },
+    );
+    cluster.settle();
+    assert_eq!(cluster.bundles[1].1.trusted.len(), 2);
+    cluster.now += 1;
+    cluster.settle();
+    let issuer = |cluster: &Cluster| cluster.secret.clone().unwrap().leaf.unwrap().issuer;
+    assert_eq!(issuer(&cluster), "ca-1");
+    cluster.now += cluster.profile.settle;
+    cluster.settle();
+    assert_eq!(issuer(&cluster), "ca-2");
+}
+
+#[test]
+fn a_leaf_without_a_wanted_name_is_replaced_and_keeps_the_names_it_had() {
+    let mut cluster = Cluster::new(1);
+    cluster.settle();
+    let mut held = cluster.secret.clone().unwrap();
+    held.leaf.as_mut().unwrap().names_fit = false;
+    cluster.now += cluster.profile.settle;
+    let step = next(cluster.now, &cluster.profile, &held, &[cluster.bundles[0].1.clone()]);
+    assert_eq!(
+        step,
+        Step::IssueLeaf {
+            issuer: "ca-1".to_owned(),
+            keep_names: true
+        }
+    );
+}
