@@ -14,7 +14,7 @@ use super::{CelError, Program};
 use crate::model::{Edit, Operation, Propagation};
 
 /// A file under `webhooks/rules/`: the rules of one kind.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RuleFile {
     /// API group of the kind.

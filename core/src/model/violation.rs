@@ -55,7 +55,7 @@ impl ViolationKind {
 
     /// Whether a message of this kind shows the value.
     fn shows_value(self) -> bool {
-        !matches!(self, Self::Required | Self::Forbidden | Self::TooLong | Self::TooMany)
+        !matches!(self, Self::Required | Self::Forbidden | Self::TooLong)
     }
 }
 

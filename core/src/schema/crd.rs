@@ -98,7 +98,7 @@ pub fn foreign_crds() -> Vec<Value> {
     };
     vec![
         definition(
-            config(infrastructure::KIND, infrastructure::PLURAL, &[]),
+            &config(infrastructure::KIND, infrastructure::PLURAL, &[]),
             &Version::new(
                 "v1",
                 open("What the cluster runs on."),
@@ -106,7 +106,7 @@ pub fn foreign_crds() -> Vec<Value> {
             ),
         ),
         definition(
-            config(cluster_operator::KIND, cluster_operator::PLURAL, &["co"]),
+            &config(cluster_operator::KIND, cluster_operator::PLURAL, &["co"]),
             &Version::new(
                 "v1",
                 open("How an operator of the cluster is."),
@@ -120,7 +120,7 @@ pub fn foreign_crds() -> Vec<Value> {
             ),
         ),
         definition(
-            config(feature_gate::KIND, feature_gate::PLURAL, &[]),
+            &config(feature_gate::KIND, feature_gate::PLURAL, &[]),
             &Version::new(
                 "v1",
                 open("Which gated features are on."),
@@ -234,7 +234,7 @@ fn control_plane_machine_set() -> Value {
         ],
     );
     version.scale = Some(".status.selector");
-    definition(machine_api(cpms::KIND, cpms::PLURAL, &["cpms"]), &version)
+    definition(&machine_api(cpms::KIND, cpms::PLURAL, &["cpms"]), &version)
 }
 
 fn machine() -> Value {
@@ -265,7 +265,7 @@ fn machine() -> Value {
             ),
         ],
     );
-    definition(machine_api(machine::KIND, machine::PLURAL, &[]), &version)
+    definition(&machine_api(machine::KIND, machine::PLURAL, &[]), &version)
 }
 
 fn machine_set() -> Value {
@@ -281,7 +281,7 @@ fn machine_set() -> Value {
         ],
     );
     version.scale = Some(".status.labelSelector");
-    definition(machine_api(machine_set::KIND, machine_set::PLURAL, &[]), &version)
+    definition(&machine_api(machine_set::KIND, machine_set::PLURAL, &[]), &version)
 }
 
 fn machine_health_check() -> Value {
@@ -296,7 +296,7 @@ fn machine_health_check() -> Value {
         ],
     );
     definition(
-        machine_api(
+        &machine_api(
             machine_health_check::KIND,
             machine_health_check::PLURAL,
             &["mhc", "mhcs"],
@@ -378,7 +378,7 @@ fn with_type_meta(mut schema: Value) -> Value {
     schema
 }
 
-fn definition(names: Names, version: &Version) -> Value {
+fn definition(names: &Names, version: &Version) -> Value {
     let mut subresources = json!({"status": {}});
     if let (Some(selector), Some(subresources)) = (version.scale, subresources.as_object_mut()) {
         subresources.insert(

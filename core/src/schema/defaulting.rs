@@ -1,0 +1,70 @@
+//! Defaults are filled in, from the outside in: a default that is an object gets the defaults of its own fields.
+
+use serde_json::Value;
+
+use super::node::{Additional, Schema};
+
+impl Schema {
+    /// Fills in what the schema has defaults for. A null where none is allowed counts as absent: it is replaced by the
+    /// default, or dropped where there is none.
+    pub fn set_defaults(&self, object: &mut Value) {
+        self.drop_nulls(object);
+        self.fill(object);
+    }
+
+    fn drop_nulls(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => map.retain(|name, value| {
+                let Some(schema) = self.field(name) else { return true };
+                if value.is_null() && !schema.nullable && schema.default.is_none() {
+                    return false;
+                }
+                schema.drop_nulls(value);
+                true
+            }),
+            Value::Array(list) => {
+                if let Some(schema) = &self.items {
+                    list.iter_mut().for_each(|item| schema.drop_nulls(item));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fill(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (name, schema) in &self.properties {
+                    let Some(default) = &schema.default else { continue };
+                    let missing = match map.get(name) {
+                        None => true,
+                        Some(value) => value.is_null() && !schema.nullable,
+                    };
+                    if missing {
+                        map.insert(name.clone(), default.clone());
+                    }
+                }
+                for (name, value) in map.iter_mut() {
+                    if let Some(schema) = self.properties.get(name) {
+                        schema.fill(value);
+                    } else if let Some(Additional::Schema(schema)) = &self.additional {
+                        schema.fill_item(value);
+                    }
+                }
+            }
+            Value::Array(list) => {
+                if let Some(schema) = &self.items {
+                    list.iter_mut().for_each(|item| schema.fill_item(item));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fill_item(&self, value: &mut Value) {
+        if let (true, false, Some(default)) = (value.is_null(), self.nullable, &self.default) {
+            *value = default.clone();
+        }
+        self.fill(value);
+    }
+}

@@ -1,0 +1,147 @@
+//! Fields that the schema does not know are dropped, and named.
+
+use serde_json::{Map, Value};
+
+use super::node::{Additional, Schema};
+use crate::model::FieldPath;
+
+/// Type and metadata, which every object has.
+const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// The fields of `metadata`, which the API server knows without a schema.
+const OBJECT_META: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+impl Schema {
+    /// Drops the fields that the schema does not know from an object of the kind, and says which they were, in order.
+    pub fn prune(&self, object: &mut Value) -> Vec<FieldPath> {
+        let mut unknown = Vec::new();
+        let path = FieldPath::root();
+        object_meta(object, &path, &mut unknown);
+        if self.preserve {
+            self.skip(object, true, &path, &mut unknown);
+        } else {
+            self.drop_unknown(object, true, &path, &mut unknown);
+        }
+        unknown.sort();
+        unknown
+    }
+
+    fn prune_node(&self, value: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+        if self.embedded {
+            object_meta(value, path, unknown);
+        }
+        if self.preserve {
+            self.skip(value, self.embedded, path, unknown);
+        } else {
+            self.drop_unknown(value, self.embedded, path, unknown);
+        }
+    }
+
+    fn drop_unknown(&self, value: &mut Value, resource: bool, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+        match value {
+            Value::Object(map) => map.retain(|name, value| {
+                if resource && META.contains(&name.as_str()) {
+                    return true;
+                }
+                let path = path.child(name);
+                match (self.properties.get(name), &self.additional) {
+                    (Some(schema), _) => schema.prune_node(value, &path, unknown),
+                    (None, Some(Additional::Schema(schema))) => schema.prune_node(value, &path, unknown),
+                    (None, Some(Additional::Any)) => drop_all(value, &path, unknown),
+                    (None, None) => {
+                        unknown.push(path);
+                        return false;
+                    }
+                }
+                true
+            }),
+            Value::Array(list) => {
+                for (index, item) in list.iter_mut().enumerate() {
+                    let path = path.index(index);
+                    match &self.items {
+                        Some(schema) => schema.prune_node(item, &path, unknown),
+                        None => drop_all(item, &path, unknown),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Where unknown fields are kept, those that are known may still hold some that are not.
+    fn skip(&self, value: &mut Value, resource: bool, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+        match value {
+            Value::Object(map) => {
+                for (name, value) in map.iter_mut() {
+                    if resource && META.contains(&name.as_str()) {
+                        continue;
+                    }
+                    let path = path.child(name);
+                    match (self.properties.get(name), &self.additional) {
+                        (Some(schema), _) => schema.prune_node(value, &path, unknown),
+                        (None, Some(Additional::Schema(schema))) => schema.prune_node(value, &path, unknown),
+                        (None, Some(Additional::Any)) => drop_all(value, &path, unknown),
+                        (None, None) => {}
+                    }
+                }
+            }
+            Value::Array(list) => {
+                let Some(schema) = &self.items else { return };
+                for (index, item) in list.iter_mut().enumerate() {
+                    schema.skip(item, schema.embedded, &path.index(index), unknown);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A value without a schema keeps no fields.
+fn drop_all(value: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+    match value {
+        Value::Object(map) => {
+            unknown.extend(map.keys().map(|name| path.child(name)));
+            map.clear();
+        }
+        Value::Array(list) => {
+            for (index, item) in list.iter_mut().enumerate() {
+                drop_all(item, &path.index(index), unknown);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn object_meta(object: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let path = path.child("metadata");
+    keep(metadata, &OBJECT_META, &path, unknown);
+}
+
+fn keep(map: &mut Map<String, Value>, known: &[&str], path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+    map.retain(|name, _| {
+        let keep = known.contains(&name.as_str());
+        if !keep {
+            unknown.push(path.child(name));
+        }
+        keep
+    });
+}
