@@ -11,7 +11,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod certs;
+pub mod check;
 pub mod completions;
+pub mod documents;
+pub mod review;
+pub mod rules;
 pub mod serve;
 
 /// Guards and rolls the machines that a Kubernetes control plane runs on.
@@ -30,6 +34,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Check(check::Args),
+    Review(review::Args),
+    Rules(rules::Args),
     Certs(certs::Args),
     Completions(completions::Args),
 }
@@ -49,6 +56,9 @@ pub fn main(cli: Cli) -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Review(args) => review::run(args),
+        Command::Rules(args) => rules::run(args),
         Command::Certs(args) => certs::run(args),
         Command::Completions(args) => completions::run(args),
     }

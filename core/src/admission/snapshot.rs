@@ -5,12 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
-use crate::api::config_openshift_io::feature_gate::FeatureGate;
-use crate::api::config_openshift_io::infrastructure::Infrastructure;
-use crate::api::core_v1::node::Node;
-use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
-use crate::api::machine_openshift_io::machine::Machine;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
+use crate::api::config_openshift_io::feature_gate::{self, FeatureGate};
+use crate::api::config_openshift_io::infrastructure::{self, Infrastructure};
+use crate::api::core_v1::node::{self, Node};
+use crate::api::machine_openshift_io;
+use crate::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet};
+use crate::api::machine_openshift_io::machine::{self, Machine};
 
 /// Where a snapshot comes from: it decides what an unknown means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,4 +43,70 @@ pub struct Snapshot {
     pub cluster_operators: Option<BTreeMap<String, ClusterOperator>>,
     /// The ControlPlaneMachineSets of the namespace.
     pub control_plane_machine_sets: Option<Vec<ControlPlaneMachineSet>>,
+}
+
+/// An object that was given to be looked up and cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {name:?} cannot be read: {reason}")]
+pub struct Unreadable {
+    /// The object's kind.
+    pub kind: String,
+    /// The object's name.
+    pub name: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Snapshot {
+    /// A snapshot of the objects that somebody gave. A kind of which there is none is unknown; a kind that no rule looks
+    /// up is ignored.
+    ///
+    /// # Errors
+    /// When an object is not of the shape of its kind.
+    pub fn of_files(objects: &[Value]) -> Result<Self, Unreadable> {
+        let mut snapshot = Self::default();
+        for object in objects {
+            let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let (kind, name) = (text("/kind"), text("/metadata/name").to_owned());
+            match kind {
+                machine::KIND if text("/apiVersion").starts_with(machine_openshift_io::GROUP) => {
+                    snapshot.machines.get_or_insert_default().push(read(object)?);
+                }
+                node::KIND => {
+                    snapshot.nodes.get_or_insert_default().insert(name, read(object)?);
+                }
+                infrastructure::KIND if name == infrastructure::NAME => snapshot.infrastructure = Some(read(object)?),
+                feature_gate::KIND if name == feature_gate::NAME => snapshot.feature_gate = Some(read(object)?),
+                cluster_operator::KIND => {
+                    snapshot
+                        .cluster_operators
+                        .get_or_insert_default()
+                        .insert(name, read(object)?);
+                }
+                control_plane_machine_set::KIND => {
+                    snapshot
+                        .control_plane_machine_sets
+                        .get_or_insert_default()
+                        .push(read(object)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(snapshot)
+    }
+}
+
+fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    T::deserialize(object).map_err(|error| Unreadable {
+        kind: text("/kind"),
+        name: text("/metadata/name"),
+        reason: error.to_string(),
+    })
 }

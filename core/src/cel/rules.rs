@@ -306,11 +306,7 @@ impl RuleSet {
         old: Option<&'v Value>,
     ) -> Vec<Finding<'r, 'v>> {
         let mut findings = Vec::new();
-        for compiled in self
-            .of_kind(kind)
-            .iter()
-            .filter(|compiled| compiled.rule.enforced_by.contains(&enforcer))
-        {
+        for compiled in self.enforced(kind, enforcer, Scope::Field) {
             let mut walk = Walk {
                 compiled,
                 findings: &mut findings,

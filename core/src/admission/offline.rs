@@ -1,0 +1,315 @@
+//! The verdict that a cluster would give, without one: decoding, the mutating pass, the schema, the validating pass, in the
+//! order of an API server.
+//!
+//! An API server stops at the first step that refuses. Here the mutating pass and the schema are reported together, since
+//! whoever corrects a file wants to hear of everything at once; the verdict is the same.
+
+use std::collections::BTreeMap;
+
+use json_patch::Patch;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::response::{Status, deny_status};
+use super::{Admission, Phase, Snapshot};
+use crate::cel::rules::{RuleError, RuleFile};
+use crate::model::{Edit, FieldPath, Operation, Propagation, User, Verdict, Violation, Warning};
+use crate::schema::Schema;
+use crate::schema::crd::{self, CrdError};
+
+/// Why nothing can be checked: one of our own definitions is broken. A test makes sure that none is.
+#[derive(Debug, Error)]
+pub enum CheckError {
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] RuleError),
+    /// The CRDs.
+    #[error(transparent)]
+    Crds(#[from] CrdError),
+    /// The schema of a CRD.
+    #[error("the schema of {name}: {reason}")]
+    Schema {
+        /// The CRD.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A kind whose schema is known.
+#[derive(Debug)]
+struct Kind {
+    group: String,
+    version: String,
+    plural: String,
+    schema: Schema,
+}
+
+/// Our CRDs and our rules, ready to check objects.
+#[derive(Debug)]
+pub struct Checker {
+    admission: Admission,
+    kinds: BTreeMap<String, Kind>,
+}
+
+/// What is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    /// What is done to the object.
+    pub operation: Operation,
+    /// The object as it would be; for a deletion, as it is.
+    pub object: &'a Value,
+    /// For an update, the object as it is.
+    pub old: Option<&'a Value>,
+    /// For a deletion, what becomes of the dependants.
+    pub propagation: Option<Propagation>,
+    /// Who asks.
+    pub user: &'a User,
+}
+
+/// What the check gave.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// Why the object is refused; `None` when it is allowed.
+    pub status: Option<Status>,
+    /// The refusals that the status is made of, with the rules that they come from.
+    pub violations: Vec<Violation>,
+    /// What whoever makes the edit should know.
+    pub warnings: Vec<Warning>,
+    /// What the mutating webhook fills in.
+    pub patch: Option<Patch>,
+}
+
+impl Checker {
+    /// Compiles the schemas of our CRDs.
+    ///
+    /// # Errors
+    /// When one of our definitions is broken.
+    pub fn new(admission: Admission) -> Result<Self, CheckError> {
+        let mut kinds = BTreeMap::new();
+        for definition in crd::crds(admission.files())? {
+            let text = |pointer: &str| {
+                definition
+                    .pointer(pointer)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let (kind, group) = (text("/spec/names/kind"), text("/spec/group"));
+            let none = RuleFile {
+                group: group.clone(),
+                kind: kind.clone(),
+                rules: Vec::new(),
+            };
+            let rules = admission
+                .files()
+                .iter()
+                .find(|file| file.kind == kind && file.group == group)
+                .unwrap_or(&none);
+            let broken = |reason: String| CheckError::Schema {
+                name: text("/metadata/name"),
+                reason,
+            };
+            let schema = crd::schema(&definition).ok_or_else(|| broken(String::from("there is none")))?;
+            let schema = Schema::parse(schema, rules).map_err(|error| broken(error.to_string()))?;
+            let plural = text("/spec/names/plural");
+            kinds.insert(
+                kind,
+                Kind {
+                    group,
+                    version: text("/spec/versions/0/name"),
+                    plural,
+                    schema,
+                },
+            );
+        }
+        Ok(Self { admission, kinds })
+    }
+
+    /// The rules that are checked.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// Checks one object.
+    pub fn check(&self, check: &Check<'_>, snapshot: &Snapshot) -> Checked {
+        let text = |pointer: &str| {
+            check
+                .object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
+        let Some(known) = self
+            .kinds
+            .get(kind)
+            .filter(|known| api_version.starts_with(&format!("{}/", known.group)))
+        else {
+            return unknown_kind(kind, api_version);
+        };
+        if api_version != format!("{}/{}", known.group, known.version) {
+            let message = format!(
+                "no matches for kind {kind:?} in version {api_version:?}: use {}/{}",
+                known.group, known.version
+            );
+            return refused(Status::plain(404, "NotFound", message), Vec::new());
+        }
+        if check.operation == Operation::Delete {
+            return self.judge_deletion(check, kind, name, snapshot);
+        }
+        let mut object = check.object.clone();
+        let unknown = known.schema.prune(&mut object);
+        if !unknown.is_empty() {
+            return unknown_fields(kind, known, &unknown);
+        }
+        known.schema.set_defaults(&mut object);
+        let old = check.old.map(|old| {
+            let mut old = old.clone();
+            known.schema.prune(&mut old);
+            known.schema.set_defaults(&mut old);
+            old
+        });
+        let mutated = self.pass(Phase::Mutate, check, kind, &object, old.as_ref(), snapshot);
+        if let Some(patch) = &mutated.1
+            && let Err(error) = json_patch::patch(&mut object, patch)
+        {
+            return refused(
+                Status::plain(500, "InternalError", format!("the patch does not apply: {error}")),
+                Vec::new(),
+            );
+        }
+        let mut violations = mutated.0.violations;
+        for violation in known.schema.validate(&object, old.as_ref()) {
+            // The mutating pass says what the schema's rules say, and what to do about it.
+            if !violations
+                .iter()
+                .any(|said| said.path == violation.path && said.rule == violation.rule)
+            {
+                violations.push(violation);
+            }
+        }
+        let mut warnings = mutated.0.warnings;
+        if violations.is_empty() {
+            let (verdict, _) = self.pass(Phase::Validate, check, kind, &object, old.as_ref(), snapshot);
+            violations = verdict.violations;
+            for warning in verdict.warnings {
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+            }
+        }
+        crate::model::sort_violations(&mut violations);
+        let status =
+            (!violations.is_empty()).then(|| deny_status(&known.group, kind, &known.plural, name, &violations));
+        let patch = mutated.1.filter(|_| status.is_none());
+        Checked {
+            status,
+            violations,
+            warnings,
+            patch,
+        }
+    }
+
+    fn pass(
+        &self,
+        phase: Phase,
+        check: &Check<'_>,
+        kind: &str,
+        object: &Value,
+        old: Option<&Value>,
+        snapshot: &Snapshot,
+    ) -> (Verdict, Option<Patch>) {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let edit = Edit {
+            operation: check.operation,
+            subresource: "",
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            object: Some(object),
+            old,
+            propagation: None,
+            user: check.user,
+            dry_run: true,
+        };
+        let outcome = self.admission.judge(phase, kind, &edit, snapshot).unwrap_or_default();
+        (outcome.verdict, outcome.patch)
+    }
+
+    fn judge_deletion(&self, check: &Check<'_>, kind: &str, name: &str, snapshot: &Snapshot) -> Checked {
+        let namespace = check
+            .object
+            .pointer("/metadata/namespace")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let edit = Edit {
+            operation: Operation::Delete,
+            subresource: "",
+            namespace,
+            name,
+            object: None,
+            old: Some(check.object),
+            propagation: check.propagation,
+            user: check.user,
+            dry_run: true,
+        };
+        let verdict = self
+            .admission
+            .judge(Phase::Validate, kind, &edit, snapshot)
+            .unwrap_or_default()
+            .verdict;
+        let status = self.admission.status(kind, name, &verdict);
+        Checked {
+            status,
+            violations: verdict.violations,
+            warnings: verdict.warnings,
+            patch: None,
+        }
+    }
+}
+
+fn refused(status: Status, violations: Vec<Violation>) -> Checked {
+    Checked {
+        status: Some(status),
+        violations,
+        ..Checked::default()
+    }
+}
+
+/// What a cluster does with it, nobody here knows: that is said, and nothing is refused.
+fn unknown_kind(kind: &str, api_version: &str) -> Checked {
+    let text = format!("not judged: Capstan has no rules for {kind} of {api_version}");
+    Checked {
+        warnings: vec![Warning::new("check-unknown-kind", text)],
+        ..Checked::default()
+    }
+}
+
+/// As an API server answers a request with strict field validation, which kubectl asks for.
+fn unknown_fields(kind: &str, known: &Kind, fields: &[FieldPath]) -> Checked {
+    let list: Vec<String> = fields
+        .iter()
+        .map(|field| format!("unknown field {:?}", field.as_str()))
+        .collect();
+    let message = format!(
+        "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
+        known.version,
+        list.join(", ")
+    );
+    let violations = fields
+        .iter()
+        .map(|field| {
+            Violation::new(
+                "schema-unknown-field",
+                field.clone(),
+                crate::model::ViolationKind::Invalid,
+                "unknown field",
+            )
+            .advice(format!(
+                "correct a misspelling, or remove it; kubectl explain {} lists the fields",
+                known.plural
+            ))
+        })
+        .collect();
+    refused(Status::plain(400, "BadRequest", message), violations)
+}

@@ -1,0 +1,252 @@
+//! `capstan check`: the verdict that a cluster would give, offline.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
+use capstan_core::model::{Operation, Propagation, User};
+use serde_json::{Value, json};
+
+use super::documents::{self, Document};
+
+mod sarif;
+
+/// Check objects as a cluster would: the schema of our CRDs, then the webhooks.
+///
+/// FILE is YAML or JSON, one document or many; `-` is standard input. Without --old an object is judged as a creation; with
+/// it as the update of its namesake there. What the rules look up (Machines, Infrastructure, FeatureGate, ...) is given
+/// with --with; what they need and were not given is said as a warning.
+///
+/// Exit code: 0 when all are allowed, 1 when one is refused, 2 when the input cannot be read.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  capstan check set.yaml
+  capstan check --old before.yaml --with machines.yaml after.yaml
+  kubectl get cpms cluster -n openshift-machine-api -o yaml | capstan check --operation delete --propagation foreground -")]
+pub struct Args {
+    /// The objects as they are: an update is judged.
+    #[arg(long, value_name = "FILE")]
+    old: Vec<PathBuf>,
+    /// Objects that rules look up: a file or a folder; may be repeated.
+    #[arg(long, value_name = "FILE|DIR")]
+    with: Vec<PathBuf>,
+    /// What is done. By default `update` with --old, `create` without.
+    #[arg(long, value_enum)]
+    operation: Option<OperationArg>,
+    /// For a deletion: what becomes of the machines.
+    #[arg(long, value_enum)]
+    propagation: Option<PropagationArg>,
+    /// Who does it, with groups.
+    #[arg(long = "as", value_name = "USER[,GROUP...]", value_parser = user)]
+    user: Option<User>,
+    /// Feature gates over those that are given with --with, such as CPMSRecreate=true; may be repeated.
+    #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
+    feature_gates: Vec<(String, bool)>,
+    /// How the result is printed.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+    /// What is checked.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OperationArg {
+    Create,
+    Update,
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PropagationArg {
+    Foreground,
+    Background,
+    Orphan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Text,
+    Json,
+    Sarif,
+}
+
+fn user(text: &str) -> Result<User, String> {
+    let mut parts = text.split(',');
+    let name = parts
+        .next()
+        .filter(|name| !name.is_empty())
+        .ok_or("expected USER[,GROUP...]")?;
+    Ok(User {
+        name: name.to_owned(),
+        groups: parts.map(str::to_owned).collect(),
+    })
+}
+
+/// Reads `NAME=true` or `NAME=false`.
+///
+/// # Errors
+/// When it is neither.
+pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
+    match text.split_once('=') {
+        Some((name, "true")) if !name.is_empty() => Ok((name.to_owned(), true)),
+        Some((name, "false")) if !name.is_empty() => Ok((name.to_owned(), false)),
+        _ => Err(String::from("expected NAME=true or NAME=false")),
+    }
+}
+
+/// One document, and what was said of it.
+struct Row {
+    document: Document,
+    operation: Operation,
+    checked: Checked,
+}
+
+/// Checks, prints, and says by the exit code whether all are allowed.
+///
+/// # Errors
+/// When an input cannot be read.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        feature_gates: args.feature_gates.iter().cloned().collect(),
+        ..Options::default()
+    };
+    let admission = Admission::new(options).context("reading the rules that are built in")?;
+    let checker = Checker::new(admission).context("reading the schemas that are built in")?;
+    let old = documents::read_all(&args.old)?;
+    let snapshot = snapshot(&args.with)?;
+    let user = args.user.clone().unwrap_or_default();
+    let mut rows = Vec::new();
+    for document in documents::read_all(&args.files)? {
+        let before = old.iter().find(|old| old.key() == document.key());
+        let operation = match args.operation {
+            Some(OperationArg::Create) => Operation::Create,
+            Some(OperationArg::Update) => Operation::Update,
+            Some(OperationArg::Delete) => Operation::Delete,
+            None if before.is_some() => Operation::Update,
+            None => Operation::Create,
+        };
+        if operation == Operation::Update && before.is_none() {
+            let (kind, namespace, name) = document.key();
+            bail!(
+                "{}: document at line {}: an update of {kind} {namespace}/{name} needs the object as it is: give it with --old",
+                document.file,
+                document.line
+            );
+        }
+        let check = Check {
+            operation,
+            object: &document.object,
+            old: before
+                .filter(|_| operation == Operation::Update)
+                .map(|before| &before.object),
+            propagation: args.propagation.map(|propagation| match propagation {
+                PropagationArg::Foreground => Propagation::Foreground,
+                PropagationArg::Background => Propagation::Background,
+                PropagationArg::Orphan => Propagation::Orphan,
+            }),
+            user: &user,
+        };
+        let checked = checker.check(&check, &snapshot);
+        rows.push(Row {
+            document,
+            operation,
+            checked,
+        });
+    }
+    let text = match args.output {
+        Output::Text => rows.iter().map(as_text).collect::<String>(),
+        Output::Json => pretty(&Value::from(rows.iter().map(as_json).collect::<Vec<_>>()))?,
+        Output::Sarif => pretty(&sarif::report(&rows, &checker.admission().table()))?,
+    };
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("writing the result")?;
+    let refused = rows.iter().any(|row| row.checked.status.is_some());
+    Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// What the rules may look up.
+///
+/// # Errors
+/// When a file cannot be read, or an object is not of the shape of its kind.
+pub fn snapshot(paths: &[PathBuf]) -> anyhow::Result<Snapshot> {
+    let documents = documents::read_all(paths)?;
+    for document in &documents {
+        Snapshot::of_files(std::slice::from_ref(&document.object))
+            .with_context(|| format!("{}: document at line {}", document.file, document.line))?;
+    }
+    let objects: Vec<Value> = documents.into_iter().map(|document| document.object).collect();
+    Ok(Snapshot::of_files(&objects)?)
+}
+
+/// JSON for people and programs, with a line end.
+///
+/// # Errors
+/// Never for what is printed here.
+pub fn pretty(value: &Value) -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+fn operation_word(operation: Operation) -> String {
+    operation.as_str().to_lowercase()
+}
+
+fn as_text(row: &Row) -> String {
+    let (kind, namespace, name) = row.document.key();
+    let place = if namespace.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{namespace}/{name}")
+    };
+    let verdict = match &row.checked.status {
+        None => String::from("allowed"),
+        Some(status) => format!("refused ({} {})", status.code, status.reason),
+    };
+    let mut text = format!("{kind} {place} ({}): {verdict}\n", operation_word(row.operation));
+    match &row.checked.status {
+        Some(status) if row.checked.violations.is_empty() => text.push_str(&format!("  {}\n", status.message)),
+        _ => row
+            .checked
+            .violations
+            .iter()
+            .for_each(|violation| text.push_str(&format!("  {violation}\n"))),
+    }
+    for warning in &row.checked.warnings {
+        text.push_str(&format!("  warning: {} [{}]\n", warning.text, warning.rule));
+    }
+    text
+}
+
+fn as_json(row: &Row) -> Value {
+    let (kind, namespace, name) = row.document.key();
+    let causes: Vec<Value> = row
+        .checked
+        .violations
+        .iter()
+        .map(|violation| {
+            json!({
+                "field": violation.path.as_str(),
+                "reason": violation.kind.reason(),
+                "message": violation.detail(),
+                "rule": violation.rule,
+            })
+        })
+        .collect();
+    let status = row.checked.status.as_ref();
+    json!({
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "operation": operation_word(row.operation),
+        "allowed": status.is_none(),
+        "code": status.map_or(200, |status| status.code),
+        "reason": status.map_or("", |status| status.reason),
+        "message": status.map_or("", |status| status.message.as_str()),
+        "causes": causes,
+        "warnings": row.checked.warnings.iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(),
+        "patch": row.checked.patch.as_ref().map_or_else(|| json!([]), |patch| json!(patch)),
+    })
+}

@@ -1,0 +1,57 @@
+//! The result of a check as SARIF 2.1.0, which code hosts show beside the line.
+
+use capstan_core::model::RuleInfo;
+use serde_json::{Value, json};
+
+use super::Row;
+
+pub(super) fn report(rows: &[Row], rules: &[RuleInfo]) -> Value {
+    let results: Vec<Value> = rows
+        .iter()
+        .flat_map(|row| {
+            let refusals = row
+                .checked
+                .violations
+                .iter()
+                .map(|violation| result(row, &violation.rule, "error", &violation.to_string()));
+            let bare = row
+                .checked
+                .status
+                .as_ref()
+                .filter(|_| row.checked.violations.is_empty());
+            let bare = bare.map(|status| result(row, "check", "error", &status.message));
+            let warnings = row
+                .checked
+                .warnings
+                .iter()
+                .map(|warning| result(row, &warning.rule, "warning", &warning.text));
+            refusals.chain(bare).chain(warnings).collect::<Vec<_>>()
+        })
+        .collect();
+    let rules: Vec<Value> = rules
+        .iter()
+        .map(|rule| json!({ "id": rule.id, "shortDescription": { "text": rule.message } }))
+        .collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "capstan", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+            "results": results,
+        }],
+    })
+}
+
+fn result(row: &Row, rule: &str, level: &str, text: &str) -> Value {
+    json!({
+        "ruleId": rule,
+        "level": level,
+        "message": { "text": text },
+        "locations": [{
+            "physicalLocation": {
+                "artifactLocation": { "uri": row.document.file },
+                "region": { "startLine": row.document.line },
+            },
+        }],
+    })
+}

@@ -1,0 +1,247 @@
+//! Files of Kubernetes objects, as the offline commands read them: YAML or JSON, one document or many, `-` for standard
+//! input, a `List` taken apart. What cannot be read is said with file, document and line.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+/// An object, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The file, as it was named; `-` for standard input.
+    pub file: String,
+    /// The line at which the document starts, from 1.
+    pub line: usize,
+    /// The object.
+    pub object: Value,
+}
+
+impl Document {
+    /// A text of the object, empty where there is none.
+    pub fn text(&self, pointer: &str) -> &str {
+        self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What identifies the object: kind, namespace, name.
+    pub fn key(&self) -> (&str, &str, &str) {
+        (
+            self.text("/kind"),
+            self.text("/metadata/namespace"),
+            self.text("/metadata/name"),
+        )
+    }
+}
+
+/// Reads files, and all `.yaml`, `.yml` and `.json` files of folders, in the order of their names.
+///
+/// # Errors
+/// When one of them cannot be read, or holds something that is no Kubernetes object.
+pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            for file in files_of(path)? {
+                documents.extend(read(&file)?);
+            }
+        } else {
+            documents.extend(read(path)?);
+        }
+    }
+    Ok(documents)
+}
+
+fn files_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let step = || format!("reading the folder {}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(step)? {
+        let path = entry.with_context(step)?.path();
+        let is_manifest = path.extension().and_then(|extension| extension.to_str());
+        if path.is_file() && is_manifest.is_some_and(|extension| ["yaml", "yml", "json"].contains(&extension)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Reads one file.
+///
+/// # Errors
+/// When it cannot be read, or holds something that is no Kubernetes object.
+pub fn read(path: &Path) -> anyhow::Result<Vec<Document>> {
+    let text = read_text(path)?;
+    parse(&path.display().to_string(), &text)
+}
+
+/// The bytes of a file, or of standard input.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .context("reading standard input")?;
+        return Ok(bytes);
+    }
+    std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(read_bytes(path)?).with_context(|| format!("{}: it is no UTF-8 text", path.display()))
+}
+
+fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    let mut number = 0;
+    for (line, part) in split(text) {
+        if part.trim_start().starts_with(['{', '[']) {
+            let mut stream = serde_json::Deserializer::from_str(&part).into_iter::<Value>();
+            loop {
+                let line = line + line_of(&part, stream.byte_offset()) - 1;
+                let Some(next) = stream.next() else { break };
+                number += 1;
+                match next {
+                    Ok(value) => add(&mut documents, file, number, line, value)?,
+                    // YAML in flow style looks like JSON at first.
+                    Err(_) if stream.byte_offset() == 0 => {
+                        add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?
+                    }
+                    Err(error) => bail!("{file}: document {number}, from line {line}: no JSON: {error}"),
+                }
+            }
+        } else {
+            number += 1;
+            add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?;
+        }
+    }
+    Ok(documents)
+}
+
+fn yaml(file: &str, number: usize, line: usize, part: &str) -> anyhow::Result<Value> {
+    serde_saphyr::from_str(part).map_err(|error| {
+        let at = error.location().map_or(line, |location| {
+            line + usize::try_from(location.line()).unwrap_or(1) - 1
+        });
+        anyhow::anyhow!(
+            "{file}: document {number}, line {at}: it cannot be read: {}",
+            error.without_snippet()
+        )
+    })
+}
+
+/// The YAML documents of a text with the lines at which they start. A line that starts with `---` ends a document: within
+/// one, only a block scalar at its very top could hold such a line, and an object is none.
+fn split(text: &str) -> Vec<(usize, String)> {
+    let mut parts: Vec<(usize, String)> = vec![(1, String::new())];
+    for (number, line) in text.lines().enumerate() {
+        let separator = line
+            .strip_prefix("---")
+            .filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
+        match separator {
+            Some(rest) => parts.push((number + 1, format!("{}\n", rest.trim_start()))),
+            None => {
+                if let Some((_, part)) = parts.last_mut() {
+                    part.push_str(line);
+                    part.push('\n');
+                }
+            }
+        }
+    }
+    let says_something = |part: &str| {
+        part.lines()
+            .any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+    };
+    parts.retain(|(_, part)| says_something(part));
+    parts
+}
+
+fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, value: Value) -> anyhow::Result<()> {
+    if let Value::Array(items) = value {
+        for item in items {
+            add(documents, file, number, line, item)?;
+        }
+        return Ok(());
+    }
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if !value.is_object() || kind.is_empty() || value.get("apiVersion").and_then(Value::as_str).is_none() {
+        bail!("{file}: document {number}, line {line}: no Kubernetes object: apiVersion and kind are needed");
+    }
+    if kind.ends_with("List")
+        && let Some(Value::Array(items)) = value.get("items")
+    {
+        for item in items.clone() {
+            add(documents, file, number, line, item)?;
+        }
+        return Ok(());
+    }
+    documents.push(Document {
+        file: file.to_owned(),
+        line,
+        object: value,
+    });
+    Ok(())
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.get(..offset).unwrap_or_default();
+    let blank = text.get(offset..).map_or(0, |rest| {
+        rest.chars()
+            .take_while(|letter| letter.is_whitespace())
+            .filter(|letter| *letter == '\n')
+            .count()
+    });
+    before.matches('\n').count() + blank + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_know_the_line_at_which_they_start() {
+        let text = "# a comment\n---\napiVersion: v1\nkind: A\n---\n\n---\napiVersion: v1\nkind: B\n";
+        let lines: Vec<(usize, String)> = parse("f", text)
+            .unwrap()
+            .iter()
+            .map(|d| (d.line, d.text("/kind").to_owned()))
+            .collect();
+        assert_eq!(lines, [(2, "A".to_owned()), (7, "B".to_owned())]);
+    }
+
+    #[test]
+    fn a_list_and_an_array_are_taken_apart() {
+        let text = r#"[{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"A"}]},{"apiVersion":"v1","kind":"B"}]"#;
+        let kinds: Vec<String> = parse("f", text)
+            .unwrap()
+            .iter()
+            .map(|d| d.text("/kind").to_owned())
+            .collect();
+        assert_eq!(kinds, ["A", "B"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_document_and_line() {
+        let error = parse("f", "apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: [\n")
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("f: document 2, line "), "{error}");
+        let error = parse("f", "apiVersion: v1\nkind: A\n---\nname: x\n")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("document 2, line 3: no Kubernetes object"), "{error}");
+        let error = format!("{:#}", parse("f", "{\"kind\":").unwrap_err());
+        assert!(error.contains("document 1, line 1"), "{error}");
+    }
+
+    #[test]
+    fn json_documents_may_follow_one_another() {
+        let text = "{\"apiVersion\":\"v1\",\"kind\":\"A\"}\n\n{\"apiVersion\":\"v1\",\"kind\":\"B\"}\n";
+        let lines: Vec<usize> = parse("f", text).unwrap().iter().map(|d| d.line).collect();
+        assert_eq!(lines, [1, 3]);
+    }
+}
