@@ -7,6 +7,8 @@ pub mod changes;
 pub mod defaults;
 pub mod domains;
 mod fields;
+pub mod indexes;
+pub mod placement;
 pub mod selector;
 pub mod spec;
 
