@@ -8,6 +8,8 @@ pub mod defaults;
 pub mod domains;
 mod fields;
 pub mod rules;
+pub mod indexes;
+pub mod placement;
 pub mod selector;
 pub mod spec;
 

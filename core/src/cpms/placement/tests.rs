@@ -1,0 +1,246 @@
+//! The mapping vectors of today's operator, and what must hold for every input.
+//!
+//! Letters are zones, `0:a` is a machine of index 0 in zone a, `!` marks one that is being deleted, `new-` the younger
+//! machine of an index, `0a` in a result is index 0 in zone a.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::cpms::domains::Platform;
+use crate::cpms::indexes::{Member, assign};
+
+fn zone(letter: &str) -> FailureDomain {
+    FailureDomain::new(Platform::Gcp, json!({ "zone": letter }))
+}
+
+fn zones(letters: &str) -> Vec<FailureDomain> {
+    letters.split_whitespace().map(zone).collect()
+}
+
+fn show(placement: &Placement) -> String {
+    let parts: Vec<String> = placement
+        .iter()
+        .map(|(index, domain)| format!("{index}{domain}"))
+        .collect();
+    parts.join(" ")
+}
+
+fn placement(text: &str) -> Placement {
+    text.split_whitespace()
+        .map(|part| {
+            let (index, letter) = part.split_at(part.len() - 1);
+            (index.parse().unwrap(), zone(letter))
+        })
+        .collect()
+}
+
+struct Sample {
+    name: String,
+    zone: FailureDomain,
+    young: bool,
+    deleting: bool,
+}
+
+fn samples(text: &str) -> Vec<Sample> {
+    text.split_whitespace()
+        .map(|part| {
+            let (name, letter) = part.split_once(':').unwrap();
+            Sample {
+                name: format!("master-{}", name.trim_end_matches('!')),
+                zone: zone(letter),
+                young: name.starts_with("new-"),
+                deleting: name.ends_with('!'),
+            }
+        })
+        .collect()
+}
+
+/// Machines as the state reads them: indexes are assigned first.
+fn with_standing<T>(text: &str, use_them: impl FnOnce(&[Standing<'_>]) -> T) -> T {
+    let samples = samples(text);
+    let none = BTreeMap::new();
+    let members: Vec<Member<'_>> = samples
+        .iter()
+        .map(|sample| Member {
+            name: &sample.name,
+            uid: &sample.name,
+            annotations: &none,
+            domain: Some(&sample.zone),
+        })
+        .collect();
+    let standing: Vec<Standing<'_>> = samples
+        .iter()
+        .zip(assign(&members))
+        .map(|(sample, index)| Standing {
+            index: index.value,
+            domain: Some(&sample.zone),
+            created: Some(Timestamp::from_second(i64::from(sample.young)).unwrap()),
+            name: &sample.name,
+            deleting: sample.deleting,
+        })
+        .collect();
+    use_them(&standing)
+}
+
+#[test]
+fn the_full_mapping_follows_the_vectors() {
+    let vectors = [
+        (3, "", "0:a 1:b 2:c", ""),
+        (3, "a b c", "0:a 1:b 2:c", "0a 1b 2c"),
+        (3, "a b c", "0:b 1:a 2:c", "0b 1a 2c"),
+        (5, "a b c", "0:b 1:c 2:a 3:c 4:b", "0b 1c 2a 3c 4b"),
+        (3, "a b", "0:a 1:b 2:c", "0a 1b 2a"),
+        (3, "a", "0:a 1:b 2:c", "0a 1a 2a"),
+        (3, "a a b c", "0:a 1:b 2:c", "0a 1b 2c"),
+        (3, "a b b c", "0:a 1:b 2:c", "0a 1b 2c"),
+        (3, "a b c", "0!:a 1:a 2:a", "0b 1a 2c"),
+        (3, "a b c", "a:b 1:c 2:a", "0b 1c 2a"),
+        (3, "a b c", "3:a 4:b 5:c", "3a 4b 5c"),
+        (3, "a b c", "1:b 4:a 6:b 9:c", "1b 4a 6b 9c"),
+        (3, "a b c", "3:a new-3:a 4:b new-4:b 5:c", "3a 4b 5c"),
+        (3, "a b c d", "0:b 1:c 2:d", "0b 1c 2d"),
+    ];
+    for (replicas, domains, machines, expected) in vectors {
+        let found = with_standing(machines, |machines| place(replicas, &zones(domains), machines));
+        assert_eq!(show(&found), expected, "R{replicas} [{domains}] [{machines}]");
+    }
+}
+
+#[test]
+fn the_base_map_follows_the_vectors() {
+    let vectors = [
+        (0, "a b c", "", ""),
+        (3, "b c a", "0b 1c 2a", "0a 1b 2c"),
+        (3, "a", "0a 1a 2a", "0a 1a 2a"),
+        (3, "b a", "0b 1a 2b", "0a 1b 2a"),
+        (5, "b c a", "0a 1a 2b 3b 4c", "0a 1b 2c 3a 4b"),
+        (5, "b a", "0a 1a 2b 3b 4a", "0a 1b 2a 3b 4a"),
+        (4, "a b c", "0a 1b", "0a 1b 2c 3a"),
+        (3, "a b c", "0b", "0b 1a 2c"),
+        (5, "a b c d e", "0d 1c 2b", "0b 1c 2d 3a 4e"),
+    ];
+    for (replicas, domains, standing, expected) in vectors {
+        let found = base(replicas, &zones(domains), &placement(standing));
+        assert_eq!(show(&found), expected, "R{replicas} [{domains}] [{standing}]");
+    }
+}
+
+#[test]
+fn the_machine_map_follows_the_vectors() {
+    let vectors = [
+        ("0:a 1:b 2:c", "0a 1b 2c", ""),
+        // Today's operator leaves machines without numbers out; here every machine has an index.
+        ("a:a 1:b c:c", "0a 1b 2c", ""),
+        ("0:a new-0:a 2:c", "0a 2c", ""),
+        ("new-0:b 0:a 2:c", "0b 2c", ""),
+        ("3:a 4:b 5:c", "3a 4b 5c", ""),
+        ("0!:a 1:b 2:c", "0a 1b 2c", "0"),
+        ("0!:a new-0:a 1:b 2:c", "0a 1b 2c", ""),
+    ];
+    for (machines, expected, expected_leaving) in vectors {
+        with_standing(machines, |machines_standing| {
+            assert_eq!(show(&standing(machines_standing)), expected, "[{machines}]");
+            let leaving: Vec<String> = leaving(machines_standing).iter().map(u32::to_string).collect();
+            assert_eq!(leaving.join(" "), expected_leaving, "[{machines}]");
+        });
+    }
+}
+
+#[test]
+fn reconciling_follows_the_vectors() {
+    let vectors = [
+        ("0a 1b 2c", "0a 1b 2c", "", "0a 1b 2c"),
+        ("0a 1b 2c", "0b 1c 2a", "", "0b 1c 2a"),
+        ("0a 1b 2c 3a 4b", "0b 1a 2a 3c 4b", "", "0b 1a 2a 3c 4b"),
+        ("0a 1b 2c", "0b 1a 2a", "", "0b 1a 2c"),
+        ("0a 1b 2c", "0b 1a 2a", "2", "0b 1a 2c"),
+        ("0a 1b 2a", "0b 1a 2b", "", "0b 1a 2b"),
+        ("0a 1b 2c 3a", "0b 1a 2c 3c", "", "0b 1a 2c 3c"),
+        ("0a 1b 2c", "0b 2a 4c", "", "0b 2a 4c"),
+        ("0a 1b 2c 3a", "0b 2b 4a 6c", "", "0b 2b 4a 6c"),
+    ];
+    for (base, standing, leaving, expected) in vectors {
+        let leaving = leaving.split_whitespace().map(|index| index.parse().unwrap()).collect();
+        let found = reconcile(&placement(base), &placement(standing), &leaving);
+        assert_eq!(show(&found), expected, "base[{base}] machines[{standing}]");
+    }
+}
+
+#[test]
+fn rekeying_follows_the_vectors() {
+    for (wanted, expected) in [("0 1 2", "0a 1b 2c"), ("0", "0a 1b 2c"), ("0 2 3", "0a 2c 3b")] {
+        let standing = wanted
+            .split_whitespace()
+            .map(|index| (index.parse().unwrap(), zone("x")))
+            .collect();
+        assert_eq!(show(&rekey(&placement("0a 1b 2c"), &standing)), expected, "[{wanted}]");
+    }
+}
+
+#[test]
+fn a_domain_that_is_added_and_sorts_first_moves_nothing_that_is_spread_already() {
+    let found = with_standing("0:b 1:c 2:d", |machines| place(3, &zones("a b c d"), machines));
+    assert_eq!(show(&found), "0b 1c 2d");
+    let found = with_standing("0:b 1:c 2:b", |machines| place(3, &zones("a b c"), machines));
+    assert_eq!(show(&found), "0b 1c 2a", "one too many in b: the spread improves");
+}
+
+#[test]
+fn a_domain_that_a_leaving_machine_keeps_is_not_given_to_another() {
+    // Today's operator answers 1a 2b 3b and leaves c empty.
+    let found = with_standing("1:a 2!:b 3:d", |machines| place(3, &zones("a b c"), machines));
+    assert_eq!(show(&found), "1a 2b 3c");
+}
+
+fn any_machines() -> impl Strategy<Value = String> {
+    let machine = (
+        0..7_u32,
+        prop::sample::select(vec!["a", "b", "c", "d"]),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    prop::collection::vec(machine, 0..8).prop_map(|machines| {
+        let parts: Vec<String> = machines
+            .iter()
+            .enumerate()
+            .map(|(at, (index, zone, young, deleting))| {
+                let young = if *young { "new-" } else { "" };
+                let deleting = if *deleting { "!" } else { "" };
+                format!("{young}n{at}-{index}{deleting}:{zone}")
+            })
+            .collect();
+        parts.join(" ")
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_machines_and_domains_never_matters(machines in any_machines(), swap in any::<bool>()) {
+        let reversed: Vec<&str> = machines.split_whitespace().rev().collect();
+        let (there, back) = if swap { ("a b c", "c b a") } else { ("a b c", "b c a a") };
+        let found = with_standing(&machines, |machines| place(3, &zones(there), machines));
+        let again = with_standing(&reversed.join(" "), |machines| place(3, &zones(back), machines));
+        prop_assert_eq!(show(&found), show(&again));
+    }
+
+    #[test]
+    fn once_machines_stand_where_they_were_placed_nothing_moves_again(machines in any_machines()) {
+        let first = with_standing(&machines, |machines| place(3, &zones("a b c"), machines));
+        let settled: Vec<String> = first.iter().map(|(index, domain)| format!("{index}:{domain}")).collect();
+        let second = with_standing(&settled.join(" "), |machines| place(3, &zones("a b c"), machines));
+        prop_assert_eq!(show(&first), show(&second));
+    }
+
+    #[test]
+    fn every_machine_is_placed_in_a_listed_domain_and_none_holds_more_than_its_share(machines in any_machines()) {
+        let found = with_standing(&machines, |machines| place(3, &zones("a b c"), machines));
+        prop_assert!(found.len() >= 3);
+        let share = found.len().div_ceil(3);
+        for letter in ["a", "b", "c"] {
+            let holds = found.values().filter(|domain| **domain == zone(letter)).count();
+            prop_assert!(holds <= share, "{letter} holds {holds} of {}", show(&found));
+        }
+        prop_assert!(found.values().all(|domain| *domain != zone("d")));
+    }
+}
