@@ -33,7 +33,7 @@ fn policy(file: &RuleFile) -> Vec<Value> {
             };
             json!({
                 "expression": expression(rule),
-                "message": format!("{at}{}{advice} [{}]", rule.message, rule.id),
+                "message": format!("{at}{}{advice} [{}]", rule.message.trim_end_matches('.'), rule.id),
                 "reason": if rule.scope == Scope::Request { "Forbidden" } else { "Invalid" },
             })
         })

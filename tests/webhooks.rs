@@ -1,0 +1,269 @@
+//! What is registered is what is served, and what a rule file says of its rules is so. No API server is needed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails is what these are for"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use capstan::manifests::{policy_files, webhook_files};
+use capstan_core::admission::{Admission, Options, Phase, ROUTES};
+use capstan_core::cel::Program;
+use capstan_core::cel::rules::{Case, Enforcer, Rule, Scope};
+use serde_json::{Value, json};
+
+fn admission() -> Admission {
+    Admission::new(Options::default()).unwrap()
+}
+
+/// The configurations by kind.
+fn configurations() -> Vec<Value> {
+    webhook_files()
+        .iter()
+        .map(|(name, text)| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}")))
+        .collect()
+}
+
+/// Each webhook, with the phase that its configuration stands for.
+fn webhooks() -> Vec<(Phase, Value)> {
+    let mut webhooks = Vec::new();
+    for configuration in configurations() {
+        let phase = match configuration["kind"].as_str().unwrap() {
+            "MutatingWebhookConfiguration" => Phase::Mutate,
+            "ValidatingWebhookConfiguration" => Phase::Validate,
+            kind => panic!("{kind} is no webhook configuration"),
+        };
+        for webhook in configuration["webhooks"].as_array().unwrap() {
+            webhooks.push((phase, webhook.clone()));
+        }
+    }
+    webhooks
+}
+
+fn words(list: &Value) -> BTreeSet<&str> {
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn every_route_is_registered_and_every_registration_is_served() {
+    let served: BTreeSet<(String, bool)> = ROUTES
+        .iter()
+        .map(|route| (route.path.to_owned(), route.phase == Phase::Mutate))
+        .collect();
+    let registered: BTreeSet<(String, bool)> = webhooks()
+        .iter()
+        .map(|(phase, webhook)| {
+            let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
+            (path.to_owned(), *phase == Phase::Mutate)
+        })
+        .collect();
+    assert_eq!(registered, served);
+    assert_eq!(webhooks().len(), ROUTES.len(), "a path is registered twice");
+}
+
+#[test]
+fn a_route_gets_the_resource_that_it_judges_and_no_other() {
+    for (_, webhook) in webhooks() {
+        let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
+        let route = ROUTES.iter().find(|route| route.path == path).unwrap();
+        let rules = webhook["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), 1, "{path}");
+        assert_eq!(words(&rules[0]["apiGroups"]), BTreeSet::from([route.group]), "{path}");
+        let scale = format!("{}/scale", route.resource);
+        assert_eq!(
+            words(&rules[0]["resources"]),
+            BTreeSet::from([route.resource, scale.as_str()]),
+            "{path}"
+        );
+        let expected = match route.phase {
+            Phase::Mutate => BTreeSet::from(["CREATE", "UPDATE"]),
+            Phase::Validate => BTreeSet::from(["CREATE", "UPDATE", "DELETE"]),
+        };
+        assert_eq!(words(&rules[0]["operations"]), expected, "{path}");
+    }
+}
+
+#[test]
+fn every_webhook_fails_closed_soon_and_for_everybody() {
+    let mut names = BTreeSet::new();
+    for (phase, webhook) in webhooks() {
+        let name = webhook["name"].as_str().unwrap().to_owned();
+        for (field, expected) in [
+            ("failurePolicy", json!("Fail")),
+            ("timeoutSeconds", json!(5)),
+            ("sideEffects", json!("None")),
+            ("matchPolicy", json!("Equivalent")),
+            ("admissionReviewVersions", json!(["v1"])),
+            // Whoever could set a label could switch the rules off.
+            ("namespaceSelector", Value::Null),
+            ("objectSelector", Value::Null),
+        ] {
+            assert_eq!(webhook[field], expected, "{name}: {field}");
+        }
+        let again = if phase == Phase::Mutate {
+            json!("IfNeeded")
+        } else {
+            Value::Null
+        };
+        assert_eq!(webhook["reinvocationPolicy"], again, "{name}");
+        assert!(names.insert(name), "two webhooks have one name");
+    }
+}
+
+#[test]
+fn only_the_removal_of_finalizers_from_what_is_being_deleted_is_exempt() {
+    let meta = |deleting: bool, finalizers: &[&str]| {
+        let mut meta = json!({"name": "cluster"});
+        if deleting {
+            meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        if !finalizers.is_empty() {
+            meta["finalizers"] = json!(finalizers);
+        }
+        meta
+    };
+    let object = |meta: Value, spec: Value| json!({"metadata": meta, "spec": spec});
+    let (a, b) = (json!({"replicas": 3}), json!({"replicas": 5}));
+    let deleting = || object(meta(true, &["x", "y"]), a.clone());
+    // Operation, object, old object, and whether the webhook is asked.
+    let cases = [
+        ("UPDATE", object(meta(true, &["x"]), a.clone()), deleting(), false),
+        ("UPDATE", object(meta(true, &[]), a.clone()), deleting(), false),
+        (
+            "UPDATE",
+            json!({"metadata": meta(true, &[])}),
+            json!({"metadata": meta(true, &["x"])}),
+            false,
+        ),
+        ("UPDATE", object(meta(true, &["z"]), a.clone()), deleting(), true),
+        ("UPDATE", object(meta(true, &[]), b), deleting(), true),
+        ("UPDATE", json!({"metadata": meta(true, &[])}), deleting(), true),
+        (
+            "UPDATE",
+            object(meta(false, &[]), a.clone()),
+            object(meta(false, &["x"]), a.clone()),
+            true,
+        ),
+        ("CREATE", object(meta(true, &[]), a.clone()), Value::Null, true),
+        ("DELETE", Value::Null, deleting(), true),
+    ];
+    for (_, webhook) in webhooks() {
+        let conditions = webhook["matchConditions"].as_array().unwrap();
+        assert_eq!(conditions.len(), 1);
+        let program = Program::compile(conditions[0]["expression"].as_str().unwrap()).unwrap();
+        for (operation, object, old, asked) in &cases {
+            let request = json!({"operation": operation});
+            let some = |value| Some(value).filter(|value: &&Value| !value.is_null());
+            let matches = program.evaluate_request(&request, some(object), some(old)).unwrap();
+            assert_eq!(matches, *asked, "{operation} {object} {old}");
+        }
+    }
+}
+
+#[test]
+fn the_policies_in_the_repository_are_those_that_the_rules_give() {
+    let expected: BTreeMap<String, String> = policy_files(admission().files()).unwrap().into_iter().collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("webhooks/policies");
+    let found: BTreeMap<String, String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    assert!(
+        expected == found,
+        "webhooks/policies is not what webhooks/rules says; the first line of each file is the command that writes it anew"
+    );
+}
+
+#[test]
+fn a_policy_refuses_what_its_rule_file_says_and_nothing_more() {
+    for file in admission().files() {
+        let (_, text) = policy_files(std::slice::from_ref(file)).unwrap().remove(0);
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        let [policy, binding] = documents.as_slice() else {
+            panic!("{text}")
+        };
+        assert_eq!(binding["spec"]["policyName"], policy["metadata"]["name"]);
+        assert_eq!(binding["spec"]["validationActions"], json!(["Deny"]));
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail");
+        let messages: Vec<&str> = policy["spec"]["validations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|validation| validation["message"].as_str().unwrap())
+            .collect();
+        let rules = file
+            .rules
+            .iter()
+            .filter(|rule| rule.enforced_by.contains(&Enforcer::Policy));
+        let ids: Vec<String> = rules.map(|rule| format!("[{}]", rule.id)).collect();
+        assert_eq!(messages.len(), ids.len());
+        for (message, id) in messages.iter().zip(&ids) {
+            assert!(message.ends_with(id.as_str()), "{message} does not name {id}");
+        }
+    }
+}
+
+/// Whether a rule's expression holds for a case of it.
+fn holds(rule: &Rule, program: &Program, case: &Case) -> bool {
+    let verdict = match rule.scope {
+        Scope::Field if program.uses_old_self() && case.old.is_none() => return true,
+        Scope::Field => program.evaluate(&case.this, case.old.as_ref()),
+        Scope::Request => {
+            let part = |name: &str| case.this.get(name);
+            program.evaluate_request(part("request").unwrap(), part("object"), part("oldObject"))
+        }
+    };
+    verdict.unwrap_or_else(|error| panic!("{}: {:?}: {error}", rule.id, case.this))
+}
+
+#[test]
+fn every_rule_allows_and_denies_what_its_cases_say() {
+    for rule in admission().files().iter().flat_map(|file| &file.rules) {
+        let program = Program::compile(&rule.expression).unwrap();
+        assert!(!rule.cases.allow.is_empty(), "{} has no case that it allows", rule.id);
+        assert!(!rule.cases.deny.is_empty(), "{} has no case that it denies", rule.id);
+        for case in &rule.cases.allow {
+            assert!(holds(rule, &program, case), "{} denies {case:?}", rule.id);
+        }
+        for case in &rule.cases.deny {
+            assert!(!holds(rule, &program, case), "{} allows {case:?}", rule.id);
+        }
+    }
+}
+
+#[test]
+fn every_rule_id_is_unique_and_says_what_to_do() {
+    let admission = admission();
+    let mut ids = BTreeSet::new();
+    for rule in admission.table() {
+        assert!(ids.insert(rule.id.clone()), "{} is the id of two rules", rule.id);
+        assert!(
+            rule.id.starts_with(|letter: char| letter.is_ascii_lowercase())
+                && rule
+                    .id
+                    .chars()
+                    .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-'),
+            "{} is no id",
+            rule.id
+        );
+        assert!(!rule.message.is_empty(), "{} has no message", rule.id);
+        assert!(!rule.operations.is_empty(), "{} judges nothing", rule.id);
+        assert!(!rule.enforced_by.is_empty(), "{} is enforced nowhere", rule.id);
+    }
+    for rule in admission.files().iter().flat_map(|file| &file.rules) {
+        assert!(!rule.advice.is_empty(), "{} has no advice", rule.id);
+    }
+}
