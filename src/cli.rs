@@ -56,9 +56,9 @@ pub fn main(cli: Cli) -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Review(args) => review::run(args),
-        Command::Rules(args) => rules::run(args),
+        Command::Check(args) => check::run(&args),
+        Command::Review(args) => review::run(&args),
+        Command::Rules(args) => rules::run(&args),
         Command::Certs(args) => certs::run(args),
         Command::Completions(args) => completions::run(args),
     }

@@ -108,7 +108,7 @@ struct Row {
 ///
 /// # Errors
 /// When an input cannot be read.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         feature_gates: args.feature_gates.iter().cloned().collect(),
         ..Options::default()

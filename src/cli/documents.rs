@@ -109,7 +109,7 @@ fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
                     Ok(value) => add(&mut documents, file, number, line, value)?,
                     // YAML in flow style looks like JSON at first.
                     Err(_) if stream.byte_offset() == 0 => {
-                        add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?
+                        add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?;
                     }
                     Err(error) => bail!("{file}: document {number}, from line {line}: no JSON: {error}"),
                 }

@@ -38,7 +38,7 @@ enum Webhook {
 ///
 /// # Errors
 /// When the input is no AdmissionReview.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         feature_gates: args.feature_gates.iter().cloned().collect(),
         ..Options::default()

@@ -29,7 +29,7 @@ enum Output {
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let table = Admission::new(Options::default())
         .context("reading the rules that are built in")?
         .table();
