@@ -14,6 +14,7 @@ pub mod certs;
 pub mod check;
 pub mod completions;
 pub mod documents;
+pub mod manifests;
 pub mod review;
 pub mod rules;
 pub mod serve;
@@ -37,6 +38,7 @@ enum Command {
     Check(check::Args),
     Review(review::Args),
     Rules(rules::Args),
+    Manifests(manifests::Args),
     Certs(certs::Args),
     Completions(completions::Args),
 }
@@ -59,6 +61,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Review(args) => review::run(&args),
         Command::Rules(args) => rules::run(&args),
+        Command::Manifests(args) => manifests::run(&args),
         Command::Certs(args) => certs::run(args),
         Command::Completions(args) => completions::run(args),
     }

@@ -7,9 +7,9 @@ pub mod changes;
 pub mod defaults;
 pub mod domains;
 mod fields;
-pub mod rules;
 pub mod indexes;
 pub mod placement;
+pub mod rules;
 pub mod selector;
 pub mod spec;
 

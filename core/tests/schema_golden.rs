@@ -21,7 +21,7 @@ fn read(file: &str) -> Value {
 }
 
 fn definition(kind: &str) -> Definition {
-    let files = crd::rule_files().unwrap();
+    let files = capstan_core::cel::rules::built_in().unwrap();
     match kind {
         "cpms" => Definition::parse(&crd::crds(&files).unwrap()[0], None, &files[0]).unwrap(),
         "widget" => Definition::parse(&read("widget.json"), None, &RuleFile::default()).unwrap(),

@@ -1,6 +1,6 @@
 //! The table of gates: which kinds are judged, at which routes, and by whom.
 //!
-//! A new kind is one line in [`GATES`], its rule file in [`RULE_FILES`], and its two routes in [`ROUTES`].
+//! A new kind is one line in [`GATES`], its rule file in `cel::rules`, and its two routes in [`ROUTES`].
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::response::{Status, deny_status, encode};
 use super::snapshot::{Snapshot, Source};
 use crate::api::config_openshift_io::feature_gate::FeatureGate;
 use crate::api::machine_openshift_io::{self, control_plane_machine_set};
-use crate::cel::rules::{Enforcer, RuleError, RuleFile, RuleSet, Scope};
+use crate::cel::rules::{self, Enforcer, RuleError, RuleFile, RuleSet, Scope};
 use crate::cpms;
 use crate::cpms::spec::Gates;
 use crate::model::{Edit, Operation, RuleInfo, Verdict};
@@ -53,12 +53,6 @@ pub const ROUTES: &[Route] = &[
         resource: control_plane_machine_set::PLURAL,
     },
 ];
-
-/// The rule files, compiled in: the rules that are tested are the rules that run.
-pub(super) const RULE_FILES: &[(&str, &str)] = &[(
-    "webhooks/rules/controlplanemachineset.yaml",
-    include_str!("../../../webhooks/rules/controlplanemachineset.yaml"),
-)];
 
 /// What the judgement of an edit gave.
 #[derive(Clone, Debug, Default)]
@@ -200,10 +194,7 @@ impl Admission {
     /// # Errors
     /// When a rule file is broken; a test makes sure that none of those that are built in is.
     pub fn new(options: Options) -> Result<Self, RuleError> {
-        let files: Vec<RuleFile> = RULE_FILES
-            .iter()
-            .map(|(file, text)| RuleFile::parse(file, text))
-            .collect::<Result<_, _>>()?;
+        let files = rules::built_in()?;
         let rules = RuleSet::compile(files.clone())?;
         Ok(Self { options, files, rules })
     }

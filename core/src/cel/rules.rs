@@ -160,6 +160,23 @@ pub enum RuleError {
     },
 }
 
+/// The rule files, compiled in: the rules that are tested are the rules that run.
+const BUILT_IN: &[(&str, &str)] = &[(
+    "webhooks/rules/controlplanemachineset.yaml",
+    include_str!("../../../webhooks/rules/controlplanemachineset.yaml"),
+)];
+
+/// The rule files of `webhooks/rules/`.
+///
+/// # Errors
+/// When one of them is no rule file; a test keeps that from happening.
+pub fn built_in() -> Result<Vec<RuleFile>, RuleError> {
+    BUILT_IN
+        .iter()
+        .map(|(file, text)| RuleFile::parse(file, text))
+        .collect()
+}
+
 impl RuleFile {
     /// Reads a rule file.
     ///

@@ -13,7 +13,7 @@ use crate::api::machine_openshift_io::machine::{self, Machine};
 use crate::api::machine_openshift_io::machine_health_check::{self, MachineHealthCheck};
 use crate::api::machine_openshift_io::machine_set::{self, MachineSet};
 use crate::api::{config_openshift_io, machine_openshift_io};
-use crate::cel::rules::{Enforcer, Rule, RuleError, RuleFile, Segment};
+use crate::cel::rules::{Enforcer, Rule, RuleFile, Segment};
 
 /// Why CustomResourceDefinitions cannot be made.
 #[derive(Debug, Error)]
@@ -132,21 +132,6 @@ pub fn foreign_crds() -> Vec<Value> {
 
 /// The command that writes `manifests/crds` anew.
 const REGENERATE: &str = "cargo run -p capstan -- manifests crds --out manifests/crds";
-
-/// The rule files that are built in.
-///
-/// # Errors
-/// When a file is no rule file; a test keeps that from happening.
-pub fn rule_files() -> Result<Vec<RuleFile>, RuleError> {
-    let built_in = [(
-        "webhooks/rules/controlplanemachineset.yaml",
-        include_str!("../../../webhooks/rules/controlplanemachineset.yaml"),
-    )];
-    built_in
-        .into_iter()
-        .map(|(file, text)| RuleFile::parse(file, text))
-        .collect()
-}
 
 /// The definitions of `crds` as files for `manifests/crds`: name and text of each.
 ///
@@ -457,7 +442,7 @@ mod tests {
     use super::*;
 
     fn definitions() -> Vec<Value> {
-        crds(&rule_files().unwrap()).unwrap()
+        crds(&crate::cel::rules::built_in().unwrap()).unwrap()
     }
 
     fn walk(path: &str, node: &Value, visit: &mut dyn FnMut(&str, &Map<String, Value>)) {
@@ -477,7 +462,10 @@ mod tests {
     #[test]
     fn the_manifests_in_the_repository_are_those_that_the_types_and_rules_give() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/crds");
-        let expected: BTreeMap<String, String> = crd_files(&rule_files().unwrap()).unwrap().into_iter().collect();
+        let expected: BTreeMap<String, String> = crd_files(&crate::cel::rules::built_in().unwrap())
+            .unwrap()
+            .into_iter()
+            .collect();
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
@@ -493,7 +481,11 @@ mod tests {
     #[test]
     fn every_rule_that_the_schema_enforces_stands_in_a_definition_once() {
         let yaml = serde_json::to_string(&definitions()).unwrap();
-        for rule in rule_files().unwrap().iter().flat_map(|file| &file.rules) {
+        for rule in crate::cel::rules::built_in()
+            .unwrap()
+            .iter()
+            .flat_map(|file| &file.rules)
+        {
             let message = serde_json::to_string(&rule.message).unwrap();
             let enforced = rule.enforced_by.contains(&Enforcer::Schema);
             assert_eq!(yaml.matches(&message).count(), usize::from(enforced), "{}", rule.id);
@@ -534,14 +526,14 @@ mod tests {
 
     #[test]
     fn a_rule_that_leads_nowhere_is_an_error() {
-        let mut files = rule_files().unwrap();
+        let mut files = crate::cel::rules::built_in().unwrap();
         files[0].rules[0].path = "spec.nothing".into();
         assert!(matches!(crds(&files), Err(CrdError::NoSuchPath { .. })));
     }
 
     #[test]
     fn the_text_of_all_definitions_is_that_of_the_files_one_after_the_other() {
-        let files = rule_files().unwrap();
+        let files = crate::cel::rules::built_in().unwrap();
         let all = crd_yaml(&files).unwrap();
         let parsed: Vec<Value> = serde_saphyr::from_multiple(&all).unwrap();
         assert_eq!(parsed, crds(&files).unwrap());

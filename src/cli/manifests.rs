@@ -1,0 +1,59 @@
+//! `capstan manifests`: what has to be installed, as it stands in the repository.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use capstan_core::cel::rules;
+use capstan_core::schema::crd;
+
+use crate::manifests;
+
+/// Print what has to be installed in a cluster, ready for `kubectl apply -f -`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which manifests.
+    #[arg(value_enum)]
+    what: What,
+    /// Write one file each into this folder instead of printing them.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// The CustomResourceDefinitions.
+    Crds,
+    /// The webhook configurations.
+    Webhooks,
+    /// The ValidatingAdmissionPolicies, which hold while the webhook is down.
+    Policies,
+}
+
+/// Prints or writes.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let files = match args.what {
+        What::Crds => crd::crd_files(&rules::built_in()?)?,
+        What::Webhooks => manifests::webhook_files(),
+        What::Policies => manifests::policy_files(&rules::built_in()?)?,
+    };
+    match &args.out {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+            for (name, text) in &files {
+                let path = folder.join(name);
+                std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+            }
+        }
+        None => {
+            std::io::stdout()
+                .write_all(manifests::join(&files).as_bytes())
+                .context("writing the manifests")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
