@@ -1,0 +1,464 @@
+//! Golden reviews: an edit in, the bytes of the answer out. What a user of `kubectl` gets to read is in the snapshots.
+
+use capstan_core::admission::{Admission, Options, Phase, ROUTES, Route, Snapshot, Source};
+use serde_json::{Value, json};
+
+const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
+
+fn labels() -> Value {
+    json!({
+        "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
+        "machine.openshift.io/cluster-api-machine-role": "master",
+        "machine.openshift.io/cluster-api-machine-type": "master",
+    })
+}
+
+fn provider_spec() -> Value {
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "AWSMachineProviderConfig",
+        "ami": {"id": "ami-0c1"},
+        "blockDevices": [{"ebs": {"volumeSize": 120, "volumeType": "gp3"}}],
+        "credentialsSecret": {"name": "aws-cloud-credentials"},
+        "iamInstanceProfile": {"id": "prod-x7k2p-master-profile"},
+        "instanceType": "m6i.xlarge",
+        "placement": {"region": "us-east-1"},
+        "userDataSecret": {"name": "master-user-data"},
+    })
+}
+
+fn domain(zone: &str) -> Value {
+    json!({"placement": {"availabilityZone": zone}})
+}
+
+fn set() -> Value {
+    json!({
+        "apiVersion": "machine.openshift.io/v1",
+        "kind": "ControlPlaneMachineSet",
+        "metadata": {"name": "cluster", "namespace": "openshift-machine-api", "uid": "set-uid", "generation": 1},
+        "spec": {
+            "replicas": 3,
+            "state": "Active",
+            "strategy": {"type": "RollingUpdate"},
+            "selector": {"matchLabels": labels()},
+            "template": {
+                "machineType": MACHINE,
+                MACHINE: {
+                    "failureDomains": {"platform": "AWS", "aws": ZONES.map(domain)},
+                    "metadata": {"labels": labels()},
+                    "spec": {"providerSpec": {"value": provider_spec()}},
+                },
+            },
+        },
+    })
+}
+
+fn machine(index: usize, zone: &str) -> Value {
+    let mut spec = provider_spec();
+    spec["placement"]["availabilityZone"] = json!(zone);
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "Machine",
+        "metadata": {"name": format!("prod-x7k2p-master-{index}"), "namespace": "openshift-machine-api", "labels": labels()},
+        "spec": {"providerSpec": {"value": spec}},
+    })
+}
+
+fn machines(count: usize) -> Snapshot {
+    let machines: Vec<Value> = (0..count)
+        .map(|index| machine(index, ZONES[index % ZONES.len()]))
+        .collect();
+    Snapshot {
+        source: Source::Cluster,
+        ..Snapshot::of_files(&machines).unwrap()
+    }
+}
+
+/// A review of the webhook's resource, as an API server sends it.
+struct Review {
+    phase: Phase,
+    operation: &'static str,
+    subresource: &'static str,
+    object: Value,
+    old: Value,
+    options: Value,
+}
+
+impl Review {
+    fn update(change: impl FnOnce(&mut Value)) -> Self {
+        let old = set();
+        let mut object = old.clone();
+        change(&mut object);
+        Self {
+            phase: Phase::Validate,
+            operation: "UPDATE",
+            subresource: "",
+            object,
+            old,
+            options: Value::Null,
+        }
+    }
+
+    fn update_of(change_both: impl FnOnce(&mut Value), change: impl FnOnce(&mut Value)) -> Self {
+        let mut old = set();
+        change_both(&mut old);
+        let mut object = old.clone();
+        change(&mut object);
+        Self {
+            object,
+            old,
+            ..Self::update(|_| {})
+        }
+    }
+
+    fn create(change: impl FnOnce(&mut Value)) -> Self {
+        Self {
+            operation: "CREATE",
+            old: Value::Null,
+            ..Self::update(change)
+        }
+    }
+
+    fn delete(propagation: &str) -> Self {
+        let options =
+            json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": propagation});
+        Self {
+            operation: "DELETE",
+            object: Value::Null,
+            options,
+            ..Self::update(|_| {})
+        }
+    }
+
+    fn before_the_schema(self) -> Self {
+        Self {
+            phase: Phase::Mutate,
+            ..self
+        }
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let name = [&self.object, &self.old]
+            .iter()
+            .find_map(|object| object["metadata"]["name"].as_str());
+        let mut request = json!({
+            "uid": "11111111-2222-3333-4444-555555555555",
+            "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
+            "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
+            "name": name,
+            "namespace": "openshift-machine-api",
+            "operation": self.operation,
+            "userInfo": {"username": "kube:admin", "groups": ["system:authenticated"]},
+            "object": self.object,
+            "oldObject": self.old,
+            "dryRun": false,
+            "options": self.options,
+        });
+        if !self.subresource.is_empty() {
+            request["subResource"] = json!(self.subresource);
+        }
+        serde_json::to_vec(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))
+            .unwrap()
+    }
+}
+
+fn route(phase: Phase) -> &'static Route {
+    ROUTES.iter().find(|route| route.phase == phase).unwrap()
+}
+
+fn answer(review: &Review, snapshot: &Snapshot) -> Value {
+    let admission = Admission::new(Options::default()).unwrap();
+    let answer = admission.answer(route(review.phase), &review.body(), snapshot).unwrap();
+    let value: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(value["response"]["uid"], "11111111-2222-3333-4444-555555555555");
+    assert_eq!(value["response"]["allowed"], answer.record.allowed);
+    value
+}
+
+/// The answer as a person reads it.
+fn told(review: &Review, snapshot: &Snapshot) -> String {
+    let answer = answer(review, snapshot);
+    let response = &answer["response"];
+    let mut text = match response["allowed"].as_bool() {
+        Some(true) => String::from("allowed\n"),
+        _ => format!(
+            "refused: {} {}\n{}\n",
+            response["status"]["code"],
+            response["status"]["reason"].as_str().unwrap(),
+            response["status"]["message"].as_str().unwrap()
+        ),
+    };
+    for cause in response["status"]["details"]["causes"].as_array().into_iter().flatten() {
+        text.push_str(&format!(
+            "cause: {} at {}\n",
+            cause["reason"].as_str().unwrap(),
+            cause["field"]
+        ));
+    }
+    for warning in response["warnings"].as_array().into_iter().flatten() {
+        text.push_str(&format!("warning: {}\n", warning.as_str().unwrap()));
+    }
+    text
+}
+
+fn template(set: &mut Value) -> &mut Value {
+    &mut set["spec"]["template"][MACHINE]
+}
+
+fn value(set: &mut Value) -> &mut Value {
+    &mut template(set)["spec"]["providerSpec"]["value"]
+}
+
+macro_rules! golden {
+    ($($(#[$meta:meta])* $name:ident: $review:expr, $snapshot:expr;)*) => {$(
+        $(#[$meta])*
+        #[test]
+        fn $name() {
+            insta::assert_snapshot!(told(&$review, &$snapshot));
+        }
+    )*};
+}
+
+golden! {
+    an_update_that_changes_nothing_is_allowed: Review::update(|_| {}), machines(3);
+    replicas_cannot_change: Review::update(|set| set["spec"]["replicas"] = json!(5)), machines(3);
+    replicas_cannot_change_and_the_advice_comes_before_the_schema:
+        Review::update(|set| set["spec"]["replicas"] = json!(5)).before_the_schema(), machines(3);
+    an_active_set_cannot_become_inactive: Review::update(|set| set["spec"]["state"] = json!("Inactive")), machines(3);
+    the_selector_cannot_change:
+        Review::update(|set| set["spec"]["selector"]["matchLabels"]["x"] = json!("y")), machines(3);
+    a_name_prefix_must_be_a_subdomain:
+        Review::update(|set| set["spec"]["machineNamePrefix"] = json!("Bad_Prefix")), machines(3);
+    a_good_name_prefix_is_allowed:
+        Review::update(|set| set["spec"]["machineNamePrefix"] = json!("control-plane")), machines(3);
+    there_is_one_set_and_its_name_is_cluster: Review::create(|set| set["metadata"]["name"] = json!("other")), machines(3);
+    aws_domains_do_not_fit_a_gcp_provider_spec:
+        Review::update(|set| *value(set) = json!({"kind": "GCPMachineProviderSpec", "targetPools": ["a"]})), machines(3);
+    a_control_plane_cannot_change_its_platform:
+        Review::update(|set| {
+            *value(set) = json!({"kind": "GCPMachineProviderSpec", "targetPools": ["a"]});
+            template(set)["failureDomains"] = json!({"platform": "GCP", "gcp": [{"zone": "a"}, {"zone": "b"}, {"zone": "c"}]});
+        }), machines(3);
+    three_zones_cannot_become_one_by_accident:
+        Review::update(|set| template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0])])), machines(3);
+    three_zones_can_become_one_on_purpose:
+        Review::update(|set| {
+            template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0])]);
+            set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "us-east-1a"});
+        }), machines(3);
+    an_acknowledgement_of_another_list_does_not_count:
+        Review::update(|set| {
+            template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0])]);
+            set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "us-east-1b"});
+        }), machines(3);
+    all_domains_cannot_be_removed:
+        Review::update(|set| { template(set).as_object_mut().unwrap().remove("failureDomains"); }), machines(3);
+    a_domain_can_be_added:
+        Review::update(|set| template(set)["failureDomains"]["aws"].as_array_mut().unwrap().push(domain("us-east-1d"))),
+        machines(3);
+    a_domain_in_use_cannot_be_exchanged:
+        Review::update(|set| template(set)["failureDomains"]["aws"][2] = domain("us-east-1d")), machines(3);
+    a_domain_that_is_listed_twice_is_warned_of:
+        Review::update(|set| template(set)["failureDomains"]["aws"].as_array_mut().unwrap().push(domain(ZONES[0]))),
+        machines(3);
+    each_domain_is_validated_and_not_only_the_first:
+        Review::update(|set| template(set)["failureDomains"]["aws"][2] = json!({"subnet": {"type": "ID", "arn": "x"}})),
+        machines(3);
+    failure_domains_that_are_given_are_not_empty:
+        Review::update(|set| template(set)["failureDomains"]["aws"] = json!([])), machines(3);
+    three_replicas_cannot_be_activated_over_five_machines:
+        Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
+        machines(5);
+    an_active_set_cannot_be_created_over_five_machines: Review::create(|_| {}), machines(5);
+    an_inactive_set_can_be_created_over_five_machines:
+        Review::create(|set| set["spec"]["state"] = json!("Inactive")), machines(5);
+    a_set_that_fits_can_be_activated:
+        Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
+        machines(3);
+    activation_says_what_it_replaces:
+        Review::update_of(
+            |set| { set["spec"]["state"] = json!("Inactive"); value(set)["instanceType"] = json!("m6i.4xlarge"); },
+            |set| set["spec"]["state"] = json!("Active"),
+        ), machines(3);
+    activation_judges_also_what_was_wrong_before:
+        Review::update_of(
+            |set| { set["spec"]["state"] = json!("Inactive"); template(set)["failureDomains"]["aws"] = json!([]); },
+            |set| set["spec"]["state"] = json!("Active"),
+        ), machines(3);
+    activation_waits_until_the_machines_are_known:
+        Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
+        Snapshot { source: Source::Cluster, ..Snapshot::default() };
+    offline_what_is_not_given_is_a_warning:
+        Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
+        Snapshot::default();
+    a_deleting_set_cannot_be_activated:
+        Review::update_of(
+            |set| { set["spec"]["state"] = json!("Inactive"); set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"); },
+            |set| set["spec"]["state"] = json!("Active"),
+        ), machines(3);
+    a_deleting_set_can_lose_its_finalizers_whatever_it_holds:
+        Review::update_of(
+            |set| {
+                set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
+                set["metadata"]["name"] = json!("from-an-old-release");
+                template(set)["failureDomains"]["aws"] = json!([]);
+            },
+            |set| set["metadata"]["finalizers"] = json!([]),
+        ), machines(3);
+    a_spec_change_of_a_deleting_set_is_still_judged:
+        Review::update_of(
+            |set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
+            |set| { set["metadata"]["finalizers"] = json!([]); set["spec"]["replicas"] = json!(5); },
+        ), machines(3);
+    what_was_wrong_before_and_is_left_alone_is_not_judged_again:
+        Review::update_of(
+            |set| template(set)["failureDomains"]["aws"] = json!([]),
+            |set| set["spec"]["strategy"]["type"] = json!("OnDelete"),
+        ), machines(3);
+    an_instance_type_rolls_the_machines: Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), machines(3);
+    on_delete_rolls_nothing_by_itself:
+        Review::update_of(
+            |set| set["spec"]["strategy"]["type"] = json!("OnDelete"),
+            |set| value(set)["instanceType"] = json!("m6i.2xlarge"),
+        ), machines(3);
+    an_image_alone_rolls_nothing: Review::update(|set| value(set)["ami"]["id"] = json!("ami-0c2")), machines(3);
+    an_image_rolls_when_the_set_says_so:
+        Review::update(|set| {
+            value(set)["ami"]["id"] = json!("ami-0c2");
+            set["metadata"]["annotations"] = json!({"capstan.dev/roll-on-image-change": "true"});
+        }), machines(3);
+    a_field_that_the_platform_does_not_know_is_warned_of:
+        Review::update(|set| value(set)["instancetype"] = json!("m6i.2xlarge")), machines(3);
+    foreground_deletion_is_refused: Review::delete("Foreground"), machines(3);
+    background_deletion_says_what_stops_being_managed: Review::delete("Background"), machines(3);
+    orphaning_deletion_says_what_stops_being_managed: Review::delete("Orphan"), machines(3);
+    the_finalizer_of_foreground_deletion_cannot_be_set_by_hand:
+        Review::update(|set| set["metadata"]["finalizers"] = json!(["foregroundDeletion"])), machines(3);
+    a_set_elsewhere_is_refused:
+        Review { object: { let mut set = set(); set["metadata"]["namespace"] = json!("default"); set }, ..Review::create(|_| {}) },
+        machines(3);
+    labels_that_the_selector_does_not_match_are_refused:
+        Review::create(|set| set["spec"]["selector"]["matchLabels"]["x"] = json!("y")), machines(3);
+    recreate_needs_its_gate: Review::update(|set| set["spec"]["strategy"]["type"] = json!("Recreate")), machines(3);
+    several_faults_are_told_at_once:
+        Review::update(|set| {
+            set["spec"]["replicas"] = json!(5);
+            set["spec"]["machineNamePrefix"] = json!("-x");
+            template(set)["failureDomains"]["platform"] = json!("GCP");
+        }), machines(3);
+    the_scale_subresource_cannot_change_replicas:
+        Review {
+            subresource: "scale",
+            object: json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "cluster"}, "spec": {"replicas": 5}}),
+            old: json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "cluster"}, "spec": {"replicas": 3}}),
+            ..Review::update(|_| {})
+        }, machines(3);
+}
+
+#[test]
+fn the_bytes_of_a_refusal_do_not_change_by_accident() {
+    let admission = Admission::new(Options::default()).unwrap();
+    let review = Review::update(|set| set["spec"]["replicas"] = json!(5));
+    let answer = admission
+        .answer(route(Phase::Validate), &review.body(), &machines(3))
+        .unwrap();
+    insta::assert_snapshot!(String::from_utf8(answer.body).unwrap());
+}
+
+#[test]
+fn secrets_that_every_cluster_names_alike_are_filled_in_and_only_once() {
+    let mut review = Review::create(|set| {
+        value(set).as_object_mut().unwrap().remove("userDataSecret");
+        value(set).as_object_mut().unwrap().remove("credentialsSecret");
+    })
+    .before_the_schema();
+    let admission = Admission::new(Options::default()).unwrap();
+    let first = answer(&review, &machines(3));
+    assert_eq!(first["response"]["patchType"], "JSONPatch");
+    let outcome = |object: &Value| {
+        let user = capstan_core::model::User::default();
+        let edit = capstan_core::model::Edit {
+            operation: capstan_core::model::Operation::Create,
+            subresource: "",
+            namespace: "openshift-machine-api",
+            name: "cluster",
+            object: Some(object),
+            old: None,
+            propagation: None,
+            user: &user,
+            dry_run: false,
+        };
+        admission
+            .judge(Phase::Mutate, "ControlPlaneMachineSet", &edit, &machines(3))
+            .unwrap()
+    };
+    let patch = outcome(&review.object).patch.unwrap();
+    insta::assert_json_snapshot!(patch);
+    json_patch::patch(&mut review.object, &patch).unwrap();
+    assert_eq!(outcome(&review.object).patch, None);
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_refused_under_its_uid() {
+    let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
+    let body = String::from_utf8(Review::update(|_| {}).body()).unwrap();
+    let body = body.replace("\"replicas\":3", &format!("\"replicas\":{deep}"));
+    let admission = Admission::new(Options::default()).unwrap();
+    let answer = admission
+        .answer(route(Phase::Validate), body.as_bytes(), &machines(3))
+        .unwrap();
+    assert_eq!((answer.record.allowed, answer.record.code), (false, 400));
+    assert_eq!(answer.record.uid, "11111111-2222-3333-4444-555555555555");
+}
+
+#[test]
+fn a_review_of_another_resource_is_refused_by_name() {
+    let body = String::from_utf8(Review::update(|_| {}).body())
+        .unwrap()
+        .replace("controlplanemachinesets", "pods");
+    let admission = Admission::new(Options::default()).unwrap();
+    let answer = admission
+        .answer(route(Phase::Validate), body.as_bytes(), &machines(3))
+        .unwrap();
+    assert_eq!((answer.record.allowed, answer.record.code), (false, 400));
+}
+
+#[test]
+fn every_warning_fits_what_an_api_server_passes_on() {
+    let review = Review::update(|set| {
+        for field in 0..60 {
+            value(set)[format!("unknownFieldNumber{field}")] = json!("x".repeat(300));
+        }
+    });
+    let answer = answer(&review, &machines(3));
+    let warnings = answer["response"]["warnings"].as_array().unwrap();
+    assert!(!warnings.is_empty());
+    assert!(warnings.iter().all(|warning| warning.as_str().unwrap().len() <= 256));
+}
+
+#[test]
+fn every_rule_that_speaks_is_in_the_table_and_no_id_stands_twice() {
+    let admission = Admission::new(Options::default()).unwrap();
+    let mut ids: Vec<String> = admission.table().into_iter().map(|rule| rule.id).collect();
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+    for review in [
+        Review::update(|set| set["spec"]["replicas"] = json!(5)),
+        Review::update(|set| template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0])])),
+        Review::update(|set| value(set)["x"] = json!(1)),
+        Review::delete("Background"),
+        Review::delete("Foreground"),
+    ] {
+        let answer = admission
+            .answer(route(Phase::Validate), &review.body(), &machines(3))
+            .unwrap();
+        let spoken = answer.record.denied_by.iter().chain(&answer.record.warned_by);
+        for id in spoken {
+            assert!(ids.contains(id), "{id}");
+        }
+    }
+}
