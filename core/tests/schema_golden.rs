@@ -30,13 +30,10 @@ fn definition(kind: &str) -> Definition {
 }
 
 fn cause(violation: &Violation) -> Value {
-    let mut violation = violation.clone();
-    // What to do is ours to say; an API server does not.
-    violation.advice.clear();
     json!({
         "field": violation.path.as_str(),
         "reason": violation.kind.reason(),
-        "message": violation.detail(),
+        "message": violation.server_detail(),
     })
 }
 

@@ -105,15 +105,20 @@ impl Violation {
 
     /// The message of a cause: everything but the path.
     pub fn detail(&self) -> String {
+        self.with_clause(&self.plainly())
+    }
+
+    /// The message of a cause as an API server words it when its schema refuses: without advice and rule.
+    pub fn server_detail(&self) -> String {
+        self.with_clause(&self.allowed)
+    }
+
+    fn with_clause(&self, clause: &str) -> String {
         let mut text = String::from(self.kind.text());
-        if let Some(got) = self.got.as_deref().filter(|_| self.kind.shows_value()) {
+        let got = self.got.as_deref().filter(|_| self.kind.shows_value());
+        for part in got.into_iter().chain(Some(clause).filter(|clause| !clause.is_empty())) {
             text.push_str(": ");
-            text.push_str(got);
-        }
-        let plainly = self.plainly();
-        if !plainly.is_empty() {
-            text.push_str(": ");
-            text.push_str(&plainly);
+            text.push_str(part);
         }
         text
     }

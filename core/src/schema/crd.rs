@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::structural::{Unknown, schema_of};
+use super::{Definition, SchemaError};
 use crate::api::config_openshift_io::{cluster_operator, feature_gate, infrastructure};
 use crate::api::machine_openshift_io::control_plane_machine_set::{self as cpms, ControlPlaneMachineSet};
 use crate::api::machine_openshift_io::machine::{self, Machine};
@@ -36,6 +37,9 @@ pub enum CrdError {
         /// What the writer says.
         reason: String,
     },
+    /// A definition of ours cannot be used; a test keeps that from happening.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
 }
 
 /// The kinds that Capstan owns, each with the rules that its schema enforces.
@@ -72,6 +76,22 @@ pub fn crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
         }
     }
     Ok(definitions)
+}
+
+/// The kinds that Capstan owns, ready to be applied offline; what their rules refuse carries the ids of the rules.
+///
+/// # Errors
+/// As `crds`.
+pub fn definitions(files: &[RuleFile]) -> Result<Vec<Definition>, CrdError> {
+    let nothing = RuleFile::default();
+    crds(files)?
+        .iter()
+        .map(|definition| {
+            let kind = text_at(definition, "/spec/names/kind");
+            let known = files.iter().find(|file| file.kind == kind).unwrap_or(&nothing);
+            Ok(Definition::parse(definition, None, known)?)
+        })
+        .collect()
 }
 
 /// Kinds of the cluster's configuration that Capstan reads and does not own: for a cluster that is no OpenShift, such as
@@ -522,6 +542,25 @@ mod tests {
             open,
             [".spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value"]
         );
+    }
+
+    #[test]
+    fn every_kind_of_ours_is_ready_to_be_applied_offline() {
+        let definitions = super::definitions(&rule_files().unwrap()).unwrap();
+        let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": {"name": "m"},
+            "spec": {"authoritativeAPI": "Both", "somethingElse": {"kept": true}}});
+        let definition = definitions
+            .iter()
+            .find(|definition| definition.describes(&machine))
+            .unwrap();
+        let outcome = definition.apply(&machine, None);
+        assert_eq!(outcome.object.pointer("/spec/somethingElse/kept"), Some(&json!(true)));
+        let fields: Vec<&str> = outcome
+            .violations
+            .iter()
+            .map(|violation| violation.path.as_str())
+            .collect();
+        assert_eq!(fields, ["spec.authoritativeAPI"]);
     }
 
     #[test]
