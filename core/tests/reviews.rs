@@ -142,12 +142,16 @@ impl Review {
         let name = [&self.object, &self.old]
             .iter()
             .find_map(|object| object["metadata"]["name"].as_str());
+        let objects = [&self.object, &self.old].into_iter();
+        let namespace = objects
+            .filter_map(|object| object["metadata"]["namespace"].as_str())
+            .next();
         let mut request = json!({
             "uid": "11111111-2222-3333-4444-555555555555",
             "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
             "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
             "name": name,
-            "namespace": "openshift-machine-api",
+            "namespace": namespace,
             "operation": self.operation,
             "userInfo": {"username": "kube:admin", "groups": ["system:authenticated"]},
             "object": self.object,

@@ -158,14 +158,14 @@ impl Checker {
         if check.operation == Operation::Delete {
             return self.judge_deletion(check, kind, name, snapshot);
         }
-        let mut object = check.object.clone();
+        let mut object = without_status(check.object);
         let unknown = known.schema.prune(&mut object);
         if !unknown.is_empty() {
             return unknown_fields(kind, known, &unknown);
         }
         known.schema.set_defaults(&mut object);
         let old = check.old.map(|old| {
-            let mut old = old.clone();
+            let mut old = without_status(old);
             known.schema.prune(&mut old);
             known.schema.set_defaults(&mut old);
             old
@@ -266,6 +266,15 @@ impl Checker {
             patch: None,
         }
     }
+}
+
+/// A request for an object does not write its status, whatever it holds.
+fn without_status(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    object
 }
 
 fn refused(status: Status, violations: Vec<Violation>) -> Checked {

@@ -39,11 +39,11 @@ struct Wire<'a> {
     #[serde(borrow)]
     resource: GroupVersionResource<'a>,
     #[serde(borrow, default)]
-    sub_resource: Cow<'a, str>,
+    sub_resource: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    name: Cow<'a, str>,
+    name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    namespace: Cow<'a, str>,
+    namespace: Option<Cow<'a, str>>,
     #[serde(borrow)]
     operation: Cow<'a, str>,
     #[serde(default)]
@@ -164,9 +164,9 @@ impl<'a> Request<'a> {
             kind: wire.kind,
             group: wire.resource.group,
             resource: wire.resource.resource,
-            subresource: wire.sub_resource,
-            name: wire.name,
-            namespace: wire.namespace,
+            subresource: wire.sub_resource.unwrap_or_default(),
+            name: wire.name.unwrap_or_default(),
+            namespace: wire.namespace.unwrap_or_default(),
             operation,
             user: User {
                 name: wire.user_info.username,

@@ -92,6 +92,8 @@ fn judge_control_plane_machine_set(
         nodes: snapshot.nodes.as_ref(),
         cluster_operators: snapshot.cluster_operators.as_ref(),
         gates: admission.options.gates(snapshot.feature_gate.as_ref()),
+        // A cluster without OpenShift's configuration has no FeatureGate, and the defaults are its gates.
+        feature_gate_unknown: snapshot.feature_gate.is_none() && snapshot.source == Source::Files,
         namespace: &admission.options.namespace,
         wait_for_unknown: snapshot.source == Source::Cluster,
     };

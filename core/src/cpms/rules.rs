@@ -46,6 +46,8 @@ pub struct Lookup<'a> {
     pub cluster_operators: Option<&'a BTreeMap<String, ClusterOperator>>,
     /// Feature gates.
     pub gates: Gates,
+    /// Whether the cluster's FeatureGate is unknown, so that the gates are the defaults.
+    pub feature_gate_unknown: bool,
     /// The namespace of the Machine API.
     pub namespace: &'a str,
     /// Whether what is unknown will be known soon: then what needs it is refused until it is; otherwise it is warned of.
@@ -232,7 +234,11 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         };
         for violation in violations.iter().filter(|violation| !known.contains(violation)) {
             // Where a rule in CEL spoke of a field already, the parse has nothing to add.
-            if !verdict.violations.iter().any(|said| said.path == violation.path) {
+            if !verdict
+                .violations
+                .iter()
+                .any(|said| said.path.contains(&violation.path))
+            {
                 verdict.deny(violation.clone());
             }
         }
@@ -244,14 +250,46 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         judge_platform(old, &new, verdict);
     }
     provider_spec::judge(old.as_ref(), &new, lookup, verdict);
+    warn_of_the_unknown(old.as_ref(), &new, lookup, verdict);
     if new.is_active() && activated {
         judge_replicas(&new, lookup, verdict);
     }
-    if let Ok(spec) = &new.spec {
+    let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
+    if let Some(spec) = new.spec.as_ref().ok().filter(|_| !moved) {
         domains::judge(old.as_ref(), &new, spec, activated, lookup, verdict);
         if new.is_active() && verdict.allowed() {
             rollout::warn(old.as_ref(), &new, spec, activated, lookup, verdict);
         }
+    }
+}
+
+/// What the parse would have looked up, had it been there.
+fn warn_of_the_unknown(old: Option<&Judged>, new: &Judged, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    let prefix = |judged: &Judged| judged.set.spec.machine_name_prefix.clone();
+    if lookup.feature_gate_unknown && prefix(new).is_some() && old.and_then(prefix) != prefix(new) {
+        let why = "a name prefix needs the gate CPMSMachineNamePrefix, which is on by default";
+        lookup.unknown(
+            verdict,
+            "cpms-name-prefix-gate",
+            "spec.machineNamePrefix",
+            "the FeatureGate cluster is",
+            why,
+        );
+    }
+    let by_name = new
+        .spec
+        .as_ref()
+        .is_ok_and(|spec| !spec.failure_domains.is_empty() && spec.template.platform.is_some_and(Platform::by_name));
+    if by_name && lookup.infrastructure.is_none() {
+        let why = "it defines what the names of failure domains mean";
+        let path = format!("{TEMPLATE}.failureDomains");
+        lookup.unknown(
+            verdict,
+            "cpms-failure-domain",
+            &path,
+            "the Infrastructure cluster is",
+            why,
+        );
     }
 }
 

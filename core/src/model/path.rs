@@ -46,6 +46,14 @@ impl FieldPath {
         &self.0
     }
 
+    /// Whether `other` is this field, or a part of it.
+    pub fn contains(&self, other: &Self) -> bool {
+        other
+            .0
+            .strip_prefix(&self.0)
+            .is_some_and(|rest| self.is_root() || rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+
     /// Whether this is the object itself.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
@@ -61,5 +69,22 @@ impl fmt::Display for FieldPath {
 impl From<&str> for FieldPath {
     fn from(path: &str) -> Self {
         Self(path.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FieldPath;
+
+    #[test]
+    fn a_field_contains_its_parts_and_not_its_neighbours() {
+        let field = FieldPath::from("spec.a");
+        for inside in ["spec.a", "spec.a.b", "spec.a[0]"] {
+            assert!(field.contains(&inside.into()), "{inside}");
+        }
+        for outside in ["spec", "spec.ab", "metadata"] {
+            assert!(!field.contains(&outside.into()), "{outside}");
+        }
+        assert!(FieldPath::root().contains(&field));
     }
 }

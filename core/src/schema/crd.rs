@@ -546,7 +546,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_ours_is_ready_to_be_applied_offline() {
-        let definitions = super::definitions(&rule_files().unwrap()).unwrap();
+        let definitions = super::definitions(&crate::cel::rules::built_in().unwrap()).unwrap();
         let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": {"name": "m"},
             "spec": {"authoritativeAPI": "Both", "somethingElse": {"kept": true}}});
         let definition = definitions

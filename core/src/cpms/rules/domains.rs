@@ -16,6 +16,9 @@ use crate::model::{Operation, RuleInfo, Verdict, Violation, ViolationKind, Warni
 /// Names the failure domains that whoever edits accepts, separated by commas.
 pub(super) const ACKNOWLEDGE: &str = "capstan.dev/acknowledge-failure-domains";
 
+/// How an empty list is acknowledged.
+const NONE: &str = "none";
+
 const IN_USE: &str = "cpms-failure-domains-in-use";
 const DUPLICATED: &str = "cpms-failure-domains-duplicated";
 const SPREAD: &str = "cpms-spread-reduced";
@@ -34,6 +37,9 @@ fn distinct(spec: &Spec) -> Vec<FailureDomain> {
 }
 
 fn labels(domains: &[FailureDomain]) -> String {
+    if domains.is_empty() {
+        return String::from(NONE);
+    }
     domains.iter().map(FailureDomain::label).collect::<Vec<_>>().join(",")
 }
 
@@ -46,21 +52,26 @@ pub(super) fn judge(
     verdict: &mut Verdict,
 ) {
     let domains = distinct(spec);
-    let before = old.and_then(|old| old.spec.as_ref().ok()).map(distinct);
-    if before.as_ref() == Some(&domains) && !activated {
-        return;
-    }
-    if domains.len() < spec.failure_domains.len() {
+    let known = old.and_then(|old| old.spec.as_ref().ok());
+    if domains.len() < spec.failure_domains.len()
+        && known.is_none_or(|known| known.failure_domains.len() != spec.failure_domains.len())
+    {
         let text = format!("{TEMPLATE}.failureDomains: an entry is listed more than once; it counts once");
         verdict.warn(Warning::new(REPEATED, text));
     }
+    let before = known.map(distinct);
+    if before.as_ref() == Some(&domains) && !activated {
+        return;
+    }
     // Naming all of them says that the administrator looked at this list, and not at some list once.
     let acknowledged = new.annotation(ACKNOWLEDGE).is_some_and(|named| {
-        let mut named: Vec<&str> = named.split(',').map(str::trim).collect();
-        let mut labels: Vec<String> = domains.iter().map(FailureDomain::label).collect();
-        named.sort_unstable();
-        labels.sort_unstable();
-        named == labels
+        let listed = labels(&domains);
+        let sorted = |list: &str| {
+            let mut names: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
+            names.sort_unstable();
+            names
+        };
+        sorted(named) == sorted(&listed)
     });
     if let Some(before) = &before {
         judge_spread(before, &domains, spec, acknowledged, verdict);
