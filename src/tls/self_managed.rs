@@ -340,6 +340,3 @@ fn observe(pem: &[u8], now: i64) -> Bundle {
         },
     }
 }
-
-#[cfg(test)]
-mod tests;
