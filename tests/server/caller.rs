@@ -106,15 +106,15 @@ impl Caller {
 }
 
 /// The head of a POST with a body of `length` bytes.
-pub fn head(length: usize) -> String {
-    format!("POST /review HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
+pub fn head(path: &str, length: usize) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
 }
 
 /// Sends all but the last byte of a review, which then occupies the server until the byte comes.
-pub async fn half(stream: &mut Stream, uid: &str) -> u8 {
+pub async fn half(stream: &mut Stream, uid: &str, path: &str) -> u8 {
     let body = review(uid);
     let (last, first) = body.split_last().unwrap();
-    stream.write_all(head(body.len()).as_bytes()).await.unwrap();
+    stream.write_all(head(path, body.len()).as_bytes()).await.unwrap();
     stream.write_all(first).await.unwrap();
     stream.flush().await.unwrap();
     *last

@@ -69,7 +69,7 @@ async fn a_connection_without_a_request_is_ended_in_both_protocols() {
 async fn a_body_that_never_ends_is_answered_at_the_deadline() {
     let running = start(limited(|limits| limits.deadline = Duration::from_secs(1))).await;
     let mut stream = open(&running).await;
-    half(&mut stream, "slow").await;
+    half(&mut stream, "slow", "/review").await;
     let text = answer(&mut stream).await;
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
     still_serves(&running).await;
@@ -79,7 +79,7 @@ async fn a_body_that_never_ends_is_answered_at_the_deadline() {
 async fn a_body_that_says_it_is_too_long_is_refused_before_it_is_sent() {
     let running = start(settings()).await;
     let mut stream = open(&running).await;
-    send(&mut stream, head(BODY_LIMIT + 1).as_bytes()).await;
+    send(&mut stream, head("/review", BODY_LIMIT + 1).as_bytes()).await;
     let text = answer(&mut stream).await;
     assert!(text.starts_with("HTTP/1.1 413"), "{text}");
     assert!(text.contains(r#""reason":"RequestEntityTooLarge""#), "{text}");
@@ -173,8 +173,8 @@ async fn a_panic_ends_one_review_and_nothing_else() {
 async fn overload_is_answered_at_once() {
     let running = start(limited(|limits| limits.reviews = 2)).await;
     let (mut first, mut second) = (open(&running).await, open(&running).await);
-    let last = half(&mut first, "first").await;
-    half(&mut second, "second").await;
+    let last = half(&mut first, "first", "/review").await;
+    half(&mut second, "second", "/review").await;
     let mut caller = Caller::new(open(&running).await).await.unwrap();
     eventually("both hold a place", async || {
         get(running.health, "/metrics")
@@ -195,7 +195,7 @@ async fn overload_is_answered_at_once() {
 async fn bodies_that_would_fill_the_memory_are_refused() {
     let running = start(limited(|limits| limits.bodies = 10 << 20)).await;
     let mut first = open(&running).await;
-    send(&mut first, head(6 << 20).as_bytes()).await;
+    send(&mut first, head("/review", 6 << 20).as_bytes()).await;
     let mut caller = Caller::new(open(&running).await).await.unwrap();
     eventually("the first holds its share", async || {
         get(running.health, "/metrics")
@@ -219,7 +219,7 @@ async fn bodies_that_would_fill_the_memory_are_refused() {
 async fn at_the_cap_the_idlest_connection_makes_room_and_a_busy_one_does_not() {
     let running = start(limited(|limits| limits.connections = 2)).await;
     let mut busy = open(&running).await;
-    let last = half(&mut busy, "busy").await;
+    let last = half(&mut busy, "busy", "/review").await;
     eventually("the first is busy", async || {
         get(running.health, "/metrics")
             .await

@@ -14,7 +14,7 @@ async fn what_runs_is_finished_and_nothing_new_is_taken() {
     let running = start(settings()).await;
     let mut idle = open(&running).await;
     let mut busy = open(&running).await;
-    let last = half(&mut busy, "late").await;
+    let last = half(&mut busy, "late", "/review").await;
     eventually("the review runs", async || {
         get(running.health, "/metrics")
             .await
@@ -83,7 +83,7 @@ async fn what_does_not_end_in_time_is_cut_and_counted() {
     })
     .await;
     let mut busy = open(&running).await;
-    half(&mut busy, "stuck").await;
+    half(&mut busy, "stuck", "/review").await;
     eventually("the review runs", async || {
         get(running.health, "/metrics")
             .await

@@ -8,6 +8,7 @@
 mod caller;
 mod hostile;
 mod leaving;
+mod process;
 mod rotating;
 mod running;
 mod self_managed;
