@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
@@ -48,12 +49,27 @@ fn spawn(stream: TcpStream, place: OwnedSemaphorePermit, paces: &Arc<Paces>, sha
     let entry = paces.open();
     let shared = shared.clone();
     tasks.spawn(async move {
-        let counted = shared.tls.is_some().then(|| shared.metrics.connections.clone());
-        counted.as_ref().map(|gauge| gauge.inc());
+        // Those of the health port are not counted.
+        let counted = shared.tls.is_some().then(|| Counted::new(&shared.metrics.connections));
         connection::serve(stream, Arc::clone(&entry.pace), shared).await;
-        counted.as_ref().map(|gauge| gauge.dec());
-        drop((entry, place));
+        drop((counted, entry, place));
     });
+}
+
+/// Counts a connection, however it ends.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 /// A place for one connection: a free one, or that of the connection that has been idle for the longest time. While all

@@ -45,7 +45,7 @@ impl Refusal {
     }
 
     /// The `reason` of a `Status`, from the list of the API machinery (`metav1.StatusReason`).
-    fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::NoSuchRoute => "NotFound",
             Self::Method => "MethodNotAllowed",

@@ -69,7 +69,8 @@ async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Resp
                 target: "capstan::review",
                 route = route.path,
                 code = refusal.code().as_u16(),
-                reason = ?refusal,
+                // Not the message: it may quote the body.
+                reason = refusal.reason(),
                 duration_us = micros(duration),
                 "no verdict"
             );

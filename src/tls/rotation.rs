@@ -143,8 +143,9 @@ pub fn next(now: i64, profile: &Profile, held: &Held, bundles: &[Bundle]) -> Ste
         .or_else(|| add_authority(now, profile, held))
         .or_else(|| publish(held, bundles))
         .or_else(|| record(now, held, bundles))
-        .or_else(|| issue_leaf(now, profile, held))
+        // Before the next leaf, since its date is what the time of retiring is counted from.
         .or_else(|| retire(now, profile, held))
+        .or_else(|| issue_leaf(now, profile, held))
         .unwrap_or(Step::Nothing)
 }
 
@@ -220,9 +221,12 @@ fn issue_leaf(now: i64, profile: &Profile, held: &Held) -> Option<Step> {
     } else {
         signers(now, held).rfind(settled)
     }?;
+    // Near the end of its authority a leaf cannot be made to last longer, and then it isn't made again.
+    let lasts_longer = |leaf: &Leaf| (now + profile.leaf_lifetime).min(signer.not_after) > leaf.not_after;
+    let due = |leaf: &Leaf| leaf.not_after - now < profile.leaf_renewal && lasts_longer(leaf);
     let keep_names = match present {
         None => false,
-        Some(leaf) if leaf.issuer != signer.id || leaf.not_after - now < profile.leaf_renewal => !leaf.names_fit,
+        Some(leaf) if leaf.issuer != signer.id || due(leaf) => !leaf.names_fit,
         Some(leaf) if !leaf.names_fit => true,
         Some(_) => return None,
     };

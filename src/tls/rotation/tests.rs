@@ -289,6 +289,21 @@ fn a_bundle_that_was_emptied_is_filled_and_the_next_authority_waits_anew() {
 }
 
 #[test]
+fn a_leaf_that_ends_with_its_authority_is_not_made_again_and_again() {
+    let mut cluster = Cluster::new(1);
+    cluster.settle();
+    // Switched off until ten days before the end; the next authority has to settle first.
+    cluster.now += 720 * DAY;
+    cluster.settle();
+    let held = cluster.secret.clone().unwrap();
+    let (leaf, issuer) = (held.leaf.unwrap(), &held.authorities[0]);
+    assert_eq!(
+        (leaf.issuer.as_str(), leaf.not_after),
+        (issuer.id.as_str(), issuer.not_after)
+    );
+}
+
+#[test]
 fn a_leaf_without_a_wanted_name_is_replaced_and_keeps_the_names_it_had() {
     let mut cluster = Cluster::new(1);
     cluster.settle();

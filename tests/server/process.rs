@@ -1,0 +1,131 @@
+//! The program itself: it says where it listens, leaves on a signal, and breaks off on the second.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use serde_json::Value;
+
+use crate::caller::{Caller, config, connect, half, review};
+use crate::running::{eventually, get};
+
+struct Process {
+    child: Child,
+    webhooks: std::net::SocketAddr,
+    health: std::net::SocketAddr,
+    trust: String,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+impl Process {
+    fn start(folder: &std::path::Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_capstan"))
+            .args([
+                "serve",
+                "--null-reviewer",
+                "--listen",
+                "127.0.0.1:0",
+                "--health-addr",
+                "127.0.0.1:0",
+            ])
+            .args([
+                "--log-format",
+                "json",
+                "--shutdown-delay",
+                "0s",
+                "--drain-timeout",
+                "1h",
+            ])
+            .arg("--dev-certificate")
+            .arg(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["message"], "serving");
+        let address = |name: &str| line[name].as_str().unwrap().parse().unwrap();
+        let (webhooks, health) = (address("webhooks"), address("health"));
+        let trust = std::fs::read_to_string(folder.join("ca.crt")).unwrap();
+        Self {
+            child,
+            webhooks,
+            health,
+            trust,
+            lines,
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    async fn end(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the process ends", async || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        })
+        .await;
+        status.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_it_in_order_and_every_review_was_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start(folder.path());
+    let stream = connect(process.webhooks, config(&process.trust, "h2", rustls::ALL_VERSIONS))
+        .await
+        .unwrap();
+    let mut caller = Caller::new(stream).await.unwrap();
+    assert_eq!(caller.post("/null", review("the-uid")).await.unwrap().status(), 200);
+    process.signal("TERM");
+    assert_eq!(process.end().await.code(), Some(0));
+    let lines: Vec<Value> = (&mut process.lines)
+        .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+        .collect();
+    let review = lines.iter().find(|line| line["message"] == "review").unwrap();
+    assert_eq!(
+        (&review["uid"], &review["allowed"], &review["code"]),
+        (&"the-uid".into(), &true.into(), &200.into())
+    );
+    assert!(
+        lines.iter().all(|line| !line.to_string().contains("xxxx")),
+        "a piece of an object is logged: {lines:?}"
+    );
+    assert_eq!(lines.last().unwrap()["message"], "shut down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_signal_breaks_off_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start(folder.path());
+    let config = config(&process.trust, "http/1.1", rustls::ALL_VERSIONS);
+    let mut stream = connect(process.webhooks, config).await.unwrap();
+    half(&mut stream, "stuck", "/null").await;
+    let health = process.health;
+    eventually("the review runs", async || {
+        get(health, "/metrics").await.1.contains("reviews_in_flight 1")
+    })
+    .await;
+    process.signal("INT");
+    eventually("not ready", async || get(health, "/readyz").await.0 == 503).await;
+    process.signal("TERM");
+    assert_eq!(process.end().await.code(), Some(2));
+}
