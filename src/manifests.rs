@@ -9,6 +9,9 @@ use capstan_core::cel::rules::RuleFile;
 
 const MUTATING: &str = include_str!("../webhooks/mutating.yaml");
 const VALIDATING: &str = include_str!("../webhooks/validating.yaml");
+const RBAC: &str = include_str!("../manifests/rbac.yaml");
+const SERVICE: &str = include_str!("../manifests/service.yaml");
+const DEPLOYMENT: &str = include_str!("../manifests/deployment.yaml");
 /// The command that writes `webhooks/policies` anew.
 const REGENERATE: &str = "cargo run -p capstan -- manifests policies --out webhooks/policies";
 
@@ -16,6 +19,18 @@ const REGENERATE: &str = "cargo run -p capstan -- manifests policies --out webho
 #[must_use]
 pub fn webhook_files() -> Vec<(String, String)> {
     files(&[("mutating.yaml", MUTATING), ("validating.yaml", VALIDATING)])
+}
+
+/// What the server may do, as a file.
+#[must_use]
+pub fn rbac_files() -> Vec<(String, String)> {
+    files(&[("rbac.yaml", RBAC)])
+}
+
+/// The server itself, and the address under which the API server finds it, as files.
+#[must_use]
+pub fn deployment_files() -> Vec<(String, String)> {
+    files(&[("service.yaml", SERVICE), ("deployment.yaml", DEPLOYMENT)])
 }
 
 /// The admission policies with their bindings, a file for each kind: what the API server refuses by itself, also while the
