@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod certs;
+pub mod cluster;
 pub mod completions;
 pub mod serve;
 
