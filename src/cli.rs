@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 
 pub mod certs;
 pub mod check;
+pub mod cluster;
 pub mod completions;
 pub mod documents;
 pub mod manifests;

@@ -20,6 +20,7 @@ mod answer;
 mod body;
 mod connection;
 mod health;
+mod judge;
 mod lifecycle;
 mod limits;
 pub mod logs;
@@ -30,6 +31,7 @@ mod refusal;
 mod webhook;
 
 pub use answer::{Answer, NoReview, Record, Reviewer};
+pub use judge::{Judge, Surroundings};
 pub use lifecycle::Lifecycle;
 pub use limits::{BODY_LIMIT, Limits};
 pub use null::NullReviewer;

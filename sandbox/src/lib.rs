@@ -1,3 +1,4 @@
 //! The world that Capstan is tried in. Never linked into what a cluster runs.
 
 pub mod control_plane;
+pub mod infrastructure;

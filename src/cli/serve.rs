@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use capstan_core::admission::{Admission, Snapshot};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::server::{Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, logs};
+use super::cluster::{Cluster, Scope};
+use crate::controllers::Caches;
+use crate::server::{Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, Surroundings, logs};
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
 use crate::tls::self_managed::{self, SelfManaged};
@@ -80,6 +83,11 @@ pub struct Args {
     /// Time for what runs to end after that.
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Limits")]
     drain_timeout: Duration,
+
+    #[command(flatten)]
+    cluster: Cluster,
+    #[command(flatten)]
+    scope: Scope,
 
     /// How log lines look.
     #[arg(long, value_enum, default_value = "text", help_heading = "Logs")]
@@ -158,7 +166,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let server = Server::bind(
         settings,
         certificates.clone(),
-        reviewer(args)?,
+        reviewer(args).await?,
         Registry::default(),
         lifecycle.clone(),
     )
@@ -190,9 +198,26 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Who judges.
-fn reviewer(args: &Args) -> anyhow::Result<Arc<dyn Reviewer>> {
-    anyhow::ensure!(args.null_reviewer, "nothing to judge with yet: only --null-reviewer");
-    Ok(Arc::new(NullReviewer::new(vec!["/null".to_owned()])))
+async fn reviewer(args: &Args) -> anyhow::Result<Arc<dyn Reviewer>> {
+    if args.null_reviewer {
+        return Ok(Arc::new(NullReviewer::new(vec!["/null".to_owned()])));
+    }
+    let admission = Admission::new(args.scope.options()).context("reading the rules")?;
+    let caches = Caches::start(&args.cluster.client().await?, &args.scope.namespace);
+    Ok(Arc::new(Judge::new(admission, Arc::new(Cached(caches)))))
+}
+
+/// The caches, as the judge looks at them.
+struct Cached(Arc<Caches>);
+
+impl Surroundings for Cached {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.snapshot()
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.0.synced()
+    }
 }
 
 /// Fills the slot, and keeps it filled in the background.
@@ -220,9 +245,7 @@ async fn certify(args: &Args, certificates: Certificates) -> anyhow::Result<()> 
             names: Names::new(args.dns_name.iter().cloned())?,
             profile: rotation::Profile::default(),
         };
-        let client = kube::Client::try_default()
-            .await
-            .context("connecting to the API server")?;
+        let client = args.cluster.client().await?;
         tokio::spawn(SelfManaged::new(client, settings, certificates).run());
     } else if let Some(folder) = &args.dev_certificate {
         let folder = (folder.as_os_str() != "memory").then_some(folder.as_path());

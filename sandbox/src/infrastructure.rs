@@ -1,0 +1,13 @@
+//! Machines that behave like machines: a simulated provider that works on the objects of a real API server.
+//!
+//! It plays those around Capstan: the machine controller (phases, drain, termination, the machine's finalizer), the
+//! kubelet (a Node that joins and becomes ready), the link between the two, and the etcd operator (its deletion hook,
+//! decision 17). How fast each step goes, and which machines fail, is chosen by whoever starts it. It never touches a
+//! ControlPlaneMachineSet, and knows nothing of Capstan.
+
+mod etcd;
+mod lifecycle;
+mod provider;
+
+pub use lifecycle::{Fault, Speeds};
+pub use provider::{Options, Provider};

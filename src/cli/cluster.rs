@@ -1,0 +1,96 @@
+//! Which cluster a command speaks to, and which of its parts: flags that several commands share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use capstan_core::admission::Options;
+use capstan_core::api::machine_openshift_io::NAMESPACE;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// Which cluster.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Cluster {
+    /// How to reach the API server; by default KUBECONFIG, ~/.kube/config, or the service account of the pod.
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig; by default its current one.
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub context: Option<String>,
+}
+
+impl Cluster {
+    /// A client for it.
+    ///
+    /// # Errors
+    /// The configuration cannot be read, or names nothing that can be reached.
+    pub async fn client(&self) -> anyhow::Result<kube::Client> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let config = match (&self.kubeconfig, &self.context) {
+            (None, None) => kube::Config::infer().await.context("finding a cluster")?,
+            (None, Some(_)) => kube::Config::from_kubeconfig(&options)
+                .await
+                .context("reading the kubeconfig")?,
+            (Some(path), _) => {
+                let reading = || format!("reading {}", path.display());
+                let kubeconfig = Kubeconfig::read_from(path).with_context(reading)?;
+                kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .with_context(reading)?
+            }
+        };
+        kube::Client::try_from(config).context("connecting to the API server")
+    }
+}
+
+/// What is judged and acted on.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Scope {
+    /// Namespace of the Machine API.
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", help_heading = "Cluster")]
+    pub namespace: String,
+    /// Feature gates over what the cluster says of them: CPMSMachineNamePrefix=true,CPMSRecreate=true.
+    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', value_parser = gate, help_heading = "Cluster")]
+    pub feature_gates: Vec<(String, bool)>,
+    /// Version whose entry in the FeatureGate counts, and that the ClusterOperator reports.
+    #[arg(
+        long,
+        env = "RELEASE_VERSION",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "VERSION",
+        help_heading = "Cluster"
+    )]
+    pub release_version: String,
+}
+
+impl Scope {
+    /// As core takes it.
+    pub fn options(&self) -> Options {
+        Options {
+            namespace: self.namespace.clone(),
+            feature_gates: self.feature_gates.iter().cloned().collect::<BTreeMap<_, _>>(),
+            release_version: self.release_version.clone(),
+        }
+    }
+}
+
+fn gate(text: &str) -> Result<(String, bool), String> {
+    let expected = "expected NAME=true or NAME=false";
+    let (name, on) = text.split_once('=').ok_or(expected)?;
+    Ok((name.to_owned(), on.parse().map_err(|_| expected)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gate;
+
+    #[test]
+    fn a_gate_is_named_with_its_state() {
+        assert_eq!(gate("CPMSRecreate=true"), Ok(("CPMSRecreate".to_owned(), true)));
+        assert!(gate("CPMSRecreate").is_err() && gate("CPMSRecreate=yes").is_err());
+    }
+}

@@ -1,0 +1,129 @@
+//! The reviewer that runs in a cluster: the rules of core, over the picture of the cluster that the caches keep.
+
+use std::sync::Arc;
+
+use capstan_core::admission::{Admission, ROUTES, Snapshot};
+
+use super::answer::{Answer, NoReview, Record, Reviewer};
+
+/// Where the judge looks things up: memory, never a call.
+pub trait Surroundings: Send + Sync + 'static {
+    /// The cluster as it was last seen.
+    fn snapshot(&self) -> Arc<Snapshot>;
+
+    /// Whether everything has been read once.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, for the person who reads `/readyz`.
+    fn ready(&self) -> Result<(), String>;
+}
+
+/// Judges by the rules of core.
+pub struct Judge {
+    admission: Admission,
+    surroundings: Arc<dyn Surroundings>,
+}
+
+impl Judge {
+    /// Judges by these rules, with these surroundings.
+    pub fn new(admission: Admission, surroundings: Arc<dyn Surroundings>) -> Self {
+        Self {
+            admission,
+            surroundings,
+        }
+    }
+}
+
+impl Reviewer for Judge {
+    fn routes(&self) -> Vec<String> {
+        ROUTES.iter().map(|route| route.path.to_owned()).collect()
+    }
+
+    fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
+        let no_review = |message: String| NoReview { message };
+        let known = ROUTES.iter().find(|known| known.path == route);
+        let route = known.ok_or_else(|| no_review(format!("nothing is judged at {route}")))?;
+        let answer = self
+            .admission
+            .answer(route, body, &self.surroundings.snapshot())
+            .map_err(|error| no_review(error.to_string()))?;
+        let record = answer.record;
+        Ok(Answer {
+            body: answer.body,
+            record: Record {
+                uid: record.uid,
+                kind: record.kind,
+                namespace: record.namespace,
+                name: record.name,
+                user: record.user,
+                operation: record.operation,
+                dry_run: record.dry_run,
+                allowed: record.allowed,
+                code: record.code,
+                rules: record.denied_by,
+                warnings: record.warned_by.len(),
+            },
+        })
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.surroundings.ready()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::admission::Options;
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Surroundings for Nothing {
+        fn snapshot(&self) -> Arc<Snapshot> {
+            Arc::default()
+        }
+
+        fn ready(&self) -> Result<(), String> {
+            Err("not read yet: machines".to_owned())
+        }
+    }
+
+    fn judge() -> Judge {
+        Judge::new(Admission::new(Options::default()).unwrap(), Arc::new(Nothing))
+    }
+
+    #[test]
+    fn every_route_of_core_is_served_and_answers_with_a_record() {
+        let judge = judge();
+        assert_eq!(judge.routes().len(), ROUTES.len());
+        let review = br#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u-1",
+            "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
+            "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
+            "name": "other", "namespace": "openshift-machine-api", "operation": "CREATE",
+            "userInfo": {"username": "alice"}, "object": {"metadata": {"name": "other"}}}}"#;
+        for route in judge.routes() {
+            let answer = judge.review(&route, review).unwrap();
+            assert_eq!(answer.record.uid, "u-1", "{route}");
+            assert_eq!(answer.record.user, "alice");
+        }
+        let refused = judge.review(ROUTES.last().unwrap().path, review).unwrap().record;
+        assert!(
+            !refused.allowed && refused.rules.contains(&"cpms-name".to_owned()),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_review_has_nobody_to_answer_to() {
+        let route = ROUTES.first().unwrap().path;
+        assert!(judge().review(route, b"{}").is_err());
+        assert!(judge().review("/elsewhere", b"{}").is_err());
+    }
+
+    #[test]
+    fn readiness_is_that_of_the_caches() {
+        assert_eq!(judge().ready(), Err("not read yet: machines".to_owned()));
+    }
+}
