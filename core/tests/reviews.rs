@@ -1,5 +1,10 @@
 //! Golden reviews: an edit in, the bytes of the answer out. What a user of `kubectl` gets to read is in the snapshots.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot read its own fixture should stop"
+)]
 use capstan_core::admission::{Admission, Options, Phase, ROUTES, Route, Snapshot, Source};
 use serde_json::{Value, json};
 
