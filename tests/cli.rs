@@ -1,0 +1,443 @@
+//! The offline commands as a pipeline meets them: arguments, exit codes, and the JSON that is a contract.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot start the program or read its output should stop"
+)]
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
+
+fn set() -> Value {
+    let labels = json!({
+        "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
+        "machine.openshift.io/cluster-api-machine-role": "master",
+        "machine.openshift.io/cluster-api-machine-type": "master",
+    });
+    json!({
+        "apiVersion": "machine.openshift.io/v1",
+        "kind": "ControlPlaneMachineSet",
+        "metadata": {"name": "cluster", "namespace": "openshift-machine-api"},
+        "spec": {
+            "replicas": 3,
+            "state": "Active",
+            "selector": {"matchLabels": labels},
+            "template": {"machineType": MACHINE, MACHINE: {
+                "failureDomains": {"platform": "GCP", "gcp": [{"zone": "a"}, {"zone": "b"}, {"zone": "c"}]},
+                "metadata": {"labels": labels},
+                "spec": {"providerSpec": {"value": {
+                    "kind": "GCPMachineProviderSpec",
+                    "machineType": "n2-standard-4",
+                    "targetPools": ["api"],
+                    "userDataSecret": {"name": "master-user-data"},
+                    "credentialsSecret": {"name": "gcp-cloud-credentials"},
+                }}},
+            }},
+        },
+    })
+}
+
+fn machine(index: usize, zone: &str) -> Value {
+    let set = set();
+    let template = &set["spec"]["template"][MACHINE];
+    let mut value = template["spec"]["providerSpec"]["value"].clone();
+    value["zone"] = json!(zone);
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "Machine",
+        "metadata": {
+            "name": format!("prod-x7k2p-master-{index}"),
+            "namespace": "openshift-machine-api",
+            "labels": template["metadata"]["labels"],
+        },
+        "spec": {"providerSpec": {"value": value}},
+    })
+}
+
+/// A folder of this test, gone with it.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn objects(&self, name: &str, objects: &[Value]) -> PathBuf {
+        let texts: Vec<String> = objects
+            .iter()
+            .map(|object| serde_json::to_string_pretty(object).unwrap())
+            .collect();
+        self.file(name, &texts.join("\n---\n"))
+    }
+
+    fn machines(&self) -> PathBuf {
+        let zones = ["a", "b", "c"];
+        self.objects(
+            "machines.yaml",
+            &zones
+                .iter()
+                .enumerate()
+                .map(|(i, zone)| machine(i, zone))
+                .collect::<Vec<_>>(),
+        )
+    }
+}
+
+fn capstan(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that refuses its arguments closes its input unread.
+    let _closed = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn path(path: &std::path::Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_refused_update_exits_with_1_and_names_field_value_and_rule() {
+    let folder = Folder::new();
+    let mut new = set();
+    new["spec"]["replicas"] = json!(5);
+    let (old, new) = (folder.objects("old.yaml", &[set()]), folder.objects("new.yaml", &[new]));
+    let output = capstan(&["check", "-o", "json", "--old", path(&old), path(&new)], "");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let row = &rows[0];
+    assert_eq!(
+        row.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(),
+        [
+            "allowed",
+            "causes",
+            "code",
+            "kind",
+            "message",
+            "name",
+            "namespace",
+            "operation",
+            "patch",
+            "reason",
+            "warnings"
+        ]
+    );
+    assert_eq!(
+        (&row["kind"], &row["namespace"], &row["name"], &row["operation"]),
+        (
+            &json!("ControlPlaneMachineSet"),
+            &json!("openshift-machine-api"),
+            &json!("cluster"),
+            &json!("update")
+        )
+    );
+    assert_eq!(
+        (&row["allowed"], &row["code"], &row["reason"]),
+        (&json!(false), &json!(422), &json!("Invalid"))
+    );
+    let cause = &row["causes"][0];
+    assert_eq!(
+        (&cause["field"], &cause["reason"], &cause["rule"]),
+        (
+            &json!("spec.replicas"),
+            &json!("FieldValueInvalid"),
+            &json!("cpms-replicas-immutable")
+        )
+    );
+    assert!(
+        cause["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("Invalid value: 5: replicas is immutable")
+    );
+    assert!(
+        row["message"]
+            .as_str()
+            .unwrap()
+            .contains("spec.replicas: Invalid value: 5: replicas is immutable")
+    );
+}
+
+#[test]
+fn a_good_set_with_its_machines_is_allowed_without_a_word() {
+    let folder = Folder::new();
+    let file = folder.objects("set.yaml", &[set()]);
+    let output = capstan(
+        &["check", "-o", "json", "--with", path(&folder.machines()), path(&file)],
+        "",
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let row = &rows[0];
+    assert_eq!(
+        (&row["allowed"], &row["code"], &row["operation"]),
+        (&json!(true), &json!(200), &json!("create"))
+    );
+    assert_eq!(
+        (&row["warnings"], &row["patch"], &row["causes"]),
+        (&json!([]), &json!([]), &json!([]))
+    );
+}
+
+#[test]
+fn what_a_rule_needs_and_was_not_given_is_a_warning() {
+    let output = capstan(&["check", "-o", "json", "-"], &set().to_string());
+    assert_eq!(output.status.code(), Some(0));
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let warnings = rows[0]["warnings"].to_string();
+    assert!(
+        warnings.contains("spec.replicas: not checked: the control plane Machines are not given"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn the_patch_fills_in_what_is_missing() {
+    let folder = Folder::new();
+    let mut set = set();
+    let value = set
+        .pointer_mut(&format!("/spec/template/{MACHINE}/spec/providerSpec/value"))
+        .unwrap();
+    value.as_object_mut().unwrap().remove("userDataSecret");
+    let output = capstan(
+        &["check", "-o", "json", "--with", path(&folder.machines()), "-"],
+        &set.to_string(),
+    );
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        rows[0]["patch"],
+        json!([{
+            "op": "add",
+            "path": format!("/spec/template/{MACHINE}/spec/providerSpec/value/userDataSecret"),
+            "value": {"name": "master-user-data"},
+        }])
+    );
+}
+
+#[test]
+fn a_deletion_is_judged_by_its_propagation() {
+    let text = set().to_string();
+    let run = |propagation: &str| {
+        capstan(
+            &[
+                "check",
+                "-o",
+                "json",
+                "--operation",
+                "delete",
+                "--propagation",
+                propagation,
+                "-",
+            ],
+            &text,
+        )
+    };
+    let refused = run("foreground");
+    assert_eq!(refused.status.code(), Some(1));
+    let rows: Value = serde_json::from_str(&stdout(&refused)).unwrap();
+    assert_eq!(
+        (&rows[0]["code"], &rows[0]["reason"]),
+        (&json!(403), &json!("Forbidden"))
+    );
+    assert_eq!(rows[0]["causes"][0]["rule"], "cpms-foreground-deletion");
+    for propagation in ["background", "orphan"] {
+        let allowed = run(propagation);
+        assert_eq!(allowed.status.code(), Some(0));
+        assert!(stdout(&allowed).contains("unmanaged"), "{propagation}");
+    }
+}
+
+#[test]
+fn unknown_fields_are_refused_as_kubectl_has_them_refused() {
+    let mut set = set();
+    set["spec"]["replicsa"] = json!(3);
+    let output = capstan(&["check", "-o", "json", "-"], &set.to_string());
+    assert_eq!(output.status.code(), Some(1));
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (&rows[0]["code"], &rows[0]["reason"]),
+        (&json!(400), &json!("BadRequest"))
+    );
+    assert!(
+        rows[0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("strict decoding error: unknown field \"spec.replicsa\"")
+    );
+}
+
+#[test]
+fn types_enums_and_required_fields_are_the_schema_s() {
+    for (change, field, words) in [
+        (json!({"replicas": "three"}), "spec.replicas", "must be of type integer"),
+        (
+            json!({"replicas": 4}),
+            "spec.replicas",
+            "supported values: \"3\", \"5\"",
+        ),
+        (
+            json!({"strategy": {"type": "Fast"}}),
+            "spec.strategy.type",
+            "supported values: \"RollingUpdate\", \"OnDelete\"",
+        ),
+        (json!({"selector": null}), "spec.selector", "Required value"),
+    ] {
+        let mut set = set();
+        for (key, value) in change.as_object().unwrap() {
+            match value {
+                Value::Null => drop(set["spec"].as_object_mut().unwrap().remove(key)),
+                value => set["spec"][key] = value.clone(),
+            }
+        }
+        let output = capstan(&["check", "-o", "json", "-"], &set.to_string());
+        assert_eq!(output.status.code(), Some(1), "{change}");
+        let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let causes = rows[0]["causes"].as_array().unwrap();
+        let said = |cause: &&Value| cause["field"] == field && cause["message"].as_str().unwrap().contains(words);
+        assert!(causes.iter().any(|cause| said(&cause)), "{change}: {rows}");
+    }
+}
+
+#[test]
+fn input_that_cannot_be_read_exits_with_2_and_says_file_document_and_line() {
+    let folder = Folder::new();
+    let file = folder.file(
+        "broken.yaml",
+        "apiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: [\n",
+    );
+    let output = capstan(&["check", path(&file)], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("broken.yaml: document 2, line"),
+        "{}",
+        stderr(&output)
+    );
+    let output = capstan(&["check", "--operation", "update", "-"], &set().to_string());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--old"));
+    let output = capstan(&["check", "--operation", "sideways", "-"], "");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn each_document_gets_a_row_and_one_refusal_is_enough_for_exit_1() {
+    let mut other = set();
+    other["metadata"]["name"] = json!("other");
+    let text = format!("{}\n---\n{}\n", set(), other);
+    let output = capstan(&["check", "-o", "json", "-"], &text);
+    assert_eq!(output.status.code(), Some(1));
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let allowed: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["allowed"]).collect();
+    assert_eq!(allowed, [&json!(true), &json!(false)]);
+}
+
+#[test]
+fn sarif_points_at_file_and_line() {
+    let folder = Folder::new();
+    let mut other = set();
+    other["metadata"]["name"] = json!("other");
+    let file = folder.objects("sets.yaml", &[set(), other]);
+    let output = capstan(
+        &["check", "-o", "sarif", "--with", path(&folder.machines()), path(&file)],
+        "",
+    );
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let result = &report["runs"][0]["results"][0];
+    assert_eq!(
+        (&result["ruleId"], &result["level"]),
+        (&json!("cpms-name"), &json!("error"))
+    );
+    let location = &result["locations"][0]["physicalLocation"];
+    assert!(
+        location["artifactLocation"]["uri"]
+            .as_str()
+            .unwrap()
+            .ends_with("sets.yaml")
+    );
+    assert!(location["region"]["startLine"].as_u64().unwrap() > 40);
+}
+
+fn review(object: &Value, old: &Value) -> String {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "b1e0",
+        "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
+        "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
+        "name": "cluster", "namespace": "openshift-machine-api", "operation": "UPDATE",
+        "userInfo": {"username": "admin"}, "object": object, "oldObject": old,
+    }})
+    .to_string()
+}
+
+#[test]
+fn a_review_is_answered_with_exit_0_whatever_the_verdict() {
+    let mut new = set();
+    new["spec"]["state"] = json!("Inactive");
+    let output = capstan(&["review"], &review(&new, &set()));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (&answer["response"]["uid"], &answer["response"]["allowed"]),
+        (&json!("b1e0"), &json!(false))
+    );
+    assert_eq!(answer["response"]["status"]["code"], 422);
+    let output = capstan(&["review", "-"], "{}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn the_rules_are_listed_with_id_kind_path_message_operations_and_enforcers() {
+    let output = capstan(&["rules", "-o", "json"], "");
+    let rules: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let rule = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|rule| rule["id"] == "cpms-replicas-immutable")
+        .unwrap();
+    assert_eq!(
+        rule,
+        &json!({
+            "id": "cpms-replicas-immutable",
+            "kind": "ControlPlaneMachineSet",
+            "path": "spec.replicas",
+            "message": "replicas is immutable",
+            "operations": ["UPDATE"],
+            "enforcedBy": ["schema", "policy", "webhook", "offline"],
+        })
+    );
+    assert!(stdout(&capstan(&["rules", "-o", "markdown"], "")).contains("| `cpms-foreground-deletion` |"));
+}
+
+#[test]
+fn every_set_of_manifests_can_be_read_again() {
+    for what in ["crds", "webhooks", "policies"] {
+        let output = capstan(&["manifests", what], "");
+        assert_eq!(output.status.code(), Some(0), "{what}");
+        let again = capstan(&["check", "-"], &stdout(&output));
+        assert_eq!(again.status.code(), Some(0), "{what}: {}", stderr(&again));
+    }
+}
