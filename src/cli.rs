@@ -1,6 +1,6 @@
 //! The command line: which subcommands there are, and how their outcome becomes an exit code.
 //!
-//! One file a subcommand, each with `pub struct Args` (clap) and `pub fn run(Args) -> anyhow::Result<ExitCode>`; a new
+//! One file a subcommand, each with `pub struct Args` (clap) and `pub fn run(&Args) -> anyhow::Result<ExitCode>`; a new
 //! one is a file, a line in [`Command`] and a line in [`run`]. Nothing is decided here but the exit code of an error.
 //!
 //! Exit codes: 0 is success, 1 is a verdict against the input, 2 is input that could not be read or a step that failed.
@@ -58,13 +58,13 @@ pub fn main(cli: Cli) -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Review(args) => review::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Manifests(args) => manifests::run(&args),
-        Command::Certs(args) => certs::run(args),
-        Command::Completions(args) => completions::run(args),
+        Command::Certs(args) => certs::run(&args),
+        Command::Completions(args) => completions::run(&args),
     }
 }
 

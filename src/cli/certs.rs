@@ -60,11 +60,10 @@ struct Inspect {
 /// # Errors
 ///
 /// A file cannot be read or written, or holds something else than it should.
-#[allow(clippy::needless_pass_by_value)] // every subcommand has this shape
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let now = jiff::Timestamp::now().as_second();
     let mut out = io::stdout().lock();
-    match args.command {
+    match &args.command {
         Command::Issue(issue) => {
             issue.run(now, &mut out)?;
             Ok(ExitCode::SUCCESS)

@@ -18,8 +18,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Standard output could not be written.
-#[allow(clippy::needless_pass_by_value)] // every subcommand has this shape
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::Cli::command(), "capstan", &mut script);
     std::io::Write::write_all(&mut std::io::stdout(), &script)?;

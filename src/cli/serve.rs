@@ -52,7 +52,7 @@ pub struct Args {
         help_heading = "Certificate"
     )]
     webhook_configuration: Vec<String>,
-    /// Name or address that the certificate is for, such as capstan.capstan-system.svc; may be repeated.
+    /// Name or address that the certificate is for, such as capstan-webhook.openshift-machine-api.svc; may be repeated.
     #[arg(long, value_name = "NAME", conflicts_with = "tls_cert", help_heading = "Certificate")]
     dns_name: Vec<String>,
     /// Make a certificate for localhost and write its authority to DIR/ca.crt ("memory": write nothing).
@@ -128,8 +128,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// It cannot start, or a second signal cut off what ran.
-#[allow(clippy::needless_pass_by_value)] // every subcommand has this shape
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let logs = logs::start(args.log_format, &args.log).context("starting the logs")?;
     // Reviews take microseconds; more threads than that only cost memory on a large machine.
     let threads = std::thread::available_parallelism()
@@ -139,7 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .worker_threads(threads)
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(serve(&args));
+    let outcome = runtime.block_on(serve(args));
     // What was cut off must not hold up the end.
     runtime.shutdown_background();
     drop(logs);
