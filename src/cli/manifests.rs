@@ -29,6 +29,10 @@ enum What {
     Webhooks,
     /// The ValidatingAdmissionPolicies, which hold while the webhook is down.
     Policies,
+    /// The ServiceAccount of the server and what it may do.
+    Rbac,
+    /// The server itself and its Service.
+    Deployment,
 }
 
 /// Prints or writes.
@@ -40,6 +44,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Crds => crd::crd_files(&rules::built_in()?)?,
         What::Webhooks => manifests::webhook_files(),
         What::Policies => manifests::policy_files(&rules::built_in()?)?,
+        What::Rbac => manifests::rbac_files(),
+        What::Deployment => manifests::deployment_files(),
     };
     match &args.out {
         Some(folder) => {
