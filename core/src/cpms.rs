@@ -5,13 +5,22 @@
 
 pub mod changes;
 pub mod defaults;
+pub mod degraded;
 pub mod domains;
 mod fields;
 pub mod indexes;
 pub mod placement;
+pub mod plan;
+pub mod preview;
+pub mod removal;
+pub mod report;
 pub mod rules;
 pub mod selector;
 pub mod spec;
+pub mod state;
+pub mod status;
 
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod simulation;

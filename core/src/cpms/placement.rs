@@ -31,11 +31,22 @@ pub struct Standing<'a> {
     pub deleting: bool,
 }
 
-/// The domain of every index: those that machines have, filled up to `replicas`. Empty without failure domains.
+/// The indexes of a control plane: those that machines have, and the lowest free ones up to `replicas`.
+pub fn indexes(replicas: usize, machines: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+    let mut indexes: BTreeSet<u32> = machines.into_iter().collect();
+    let mut next = 0..;
+    while indexes.len() < replicas {
+        indexes.extend(next.next());
+    }
+    indexes
+}
+
+/// The domain of every index. Empty without failure domains.
 pub fn place(replicas: usize, domains: &[FailureDomain], machines: &[Standing<'_>]) -> Placement {
     let standing = standing(machines);
-    let base = base(replicas, domains, &standing);
-    reconcile(&base, &standing, &leaving(machines))
+    let wanted = indexes(replicas, machines.iter().map(|machine| machine.index));
+    let base = base(wanted.len(), domains, &standing);
+    reconcile(&base, &standing, &leaving(machines), &wanted)
 }
 
 /// Where the machine of each index stands; the newest speaks for an index with more than one.
@@ -78,8 +89,8 @@ fn base(replicas: usize, domains: &[FailureDomain], standing: &Placement) -> Pla
         .collect()
 }
 
-fn reconcile(base: &Placement, standing: &Placement, leaving: &BTreeSet<u32>) -> Placement {
-    let mut candidates = rekey(base, standing);
+fn reconcile(base: &Placement, standing: &Placement, leaving: &BTreeSet<u32>, wanted: &BTreeSet<u32>) -> Placement {
+    let mut candidates = rekey(base, wanted);
     let mut matched: BTreeSet<u32> = BTreeSet::new();
     // Those that stay choose first; those that go keep their domain only if nobody else needs it.
     let (staying, going): (Vec<_>, Vec<_>) = standing.iter().partition(|(index, _)| !leaving.contains(index));
@@ -118,22 +129,14 @@ fn reconcile(base: &Placement, standing: &Placement, leaving: &BTreeSet<u32>) ->
     result
 }
 
-/// Gives the candidates the indexes that machines have; those that machines do not use serve the others.
-fn rekey(base: &Placement, standing: &Placement) -> Placement {
+/// Gives the candidates the indexes that are wanted; those that are not wanted serve the others.
+fn rekey(base: &Placement, wanted: &BTreeSet<u32>) -> Placement {
     let mut candidates = base.clone();
-    let wanted: Vec<u32> = standing
-        .keys()
-        .filter(|index| !base.contains_key(index))
-        .copied()
-        .collect();
-    let spare: Vec<u32> = base
-        .keys()
-        .filter(|index| !standing.contains_key(index))
-        .copied()
-        .collect();
-    for (wanted, spare) in wanted.into_iter().zip(spare) {
-        if let Some(domain) = candidates.remove(&spare) {
-            candidates.insert(wanted, domain);
+    let missing = wanted.iter().filter(|index| !base.contains_key(index));
+    let spare = base.keys().filter(|index| !wanted.contains(index));
+    for (missing, spare) in missing.zip(spare) {
+        if let Some(domain) = candidates.remove(spare) {
+            candidates.insert(*missing, domain);
         }
     }
     candidates

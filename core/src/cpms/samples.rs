@@ -57,3 +57,8 @@ pub(crate) fn json_set() -> Value {
 pub(crate) fn aws_set() -> ControlPlaneMachineSet {
     serde_json::from_value(json_set()).unwrap()
 }
+
+/// A machine's name without what all share.
+pub(crate) fn short(name: &str) -> String {
+    name.replace("ocp-x7k2p-master-", "m-")
+}

@@ -162,7 +162,9 @@ fn reconciling_follows_the_vectors() {
     ];
     for (base, standing, leaving, expected) in vectors {
         let leaving = leaving.split_whitespace().map(|index| index.parse().unwrap()).collect();
-        let found = reconcile(&placement(base), &placement(standing), &leaving);
+        let (base_map, standing_map) = (placement(base), placement(standing));
+        let wanted = indexes(base_map.len(), standing_map.keys().copied());
+        let found = reconcile(&base_map, &standing_map, &leaving, &wanted);
         assert_eq!(show(&found), expected, "base[{base}] machines[{standing}]");
     }
 }
@@ -170,11 +172,8 @@ fn reconciling_follows_the_vectors() {
 #[test]
 fn rekeying_follows_the_vectors() {
     for (wanted, expected) in [("0 1 2", "0a 1b 2c"), ("0", "0a 1b 2c"), ("0 2 3", "0a 2c 3b")] {
-        let standing = wanted
-            .split_whitespace()
-            .map(|index| (index.parse().unwrap(), zone("x")))
-            .collect();
-        assert_eq!(show(&rekey(&placement("0a 1b 2c"), &standing)), expected, "[{wanted}]");
+        let indexes = wanted.split_whitespace().map(|index| index.parse().unwrap()).collect();
+        assert_eq!(show(&rekey(&placement("0a 1b 2c"), &indexes)), expected, "[{wanted}]");
     }
 }
 
@@ -191,6 +190,17 @@ fn a_domain_that_a_leaving_machine_keeps_is_not_given_to_another() {
     // Today's operator answers 1a 2b 3b and leaves c empty.
     let found = with_standing("1:a 2!:b 3:d", |machines| place(3, &zones("a b c"), machines));
     assert_eq!(show(&found), "1a 2b 3c");
+}
+
+#[test]
+fn gaps_are_filled_with_the_lowest_free_indexes() {
+    let filled = |machines: &[u32]| indexes(3, machines.iter().copied()).into_iter().collect::<Vec<u32>>();
+    assert_eq!(filled(&[0, 1, 3]), [0, 1, 3]);
+    assert_eq!(filled(&[1, 1, 1]), [0, 1, 2]);
+    assert_eq!(filled(&[4, 5]), [0, 4, 5]);
+    // Today's operator places index 2 here, and creates index 0 without a failure domain.
+    let found = with_standing("4:a 5:b", |machines| place(3, &zones("a b c"), machines));
+    assert_eq!(show(&found), "0c 4a 5b");
 }
 
 fn any_machines() -> impl Strategy<Value = String> {

@@ -1,0 +1,240 @@
+//! What stops a control plane's rollout until a person looks at it.
+//!
+//! Each reason names the machines and nodes, and what to do. While there is one, nothing is created and nothing is
+//! deleted; status and in-place repair go on. Source: the ControlPlaneMachineSet enhancement, "Selecting Machines" and
+//! "Failure Modes"; reasons as today's operator has them, plus those that it does not report (defects B1, B6).
+
+use super::domains;
+use super::spec::{Spec, Strategy};
+use super::state::{MachineState, NodeState, Owner, State};
+use crate::model::Violation;
+
+/// One reason to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Degradation {
+    /// Stable, CamelCase: the reason of the condition.
+    pub reason: &'static str,
+    /// What is wrong, with names, and what to do.
+    pub message: String,
+}
+
+/// Everything that stops, in the order of importance. The first gives the condition its reason.
+pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
+    [
+        unparsable(state),
+        infrastructure(spec, state),
+        no_ready_machine(state),
+        unmanaged_nodes(state),
+        excess_indexes(spec, state),
+        foreign_owners(state),
+        failed_replacement(state),
+        excess_updated(spec, state),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The reasons to stop for a set that does not parse.
+pub fn invalid(violations: &[Violation]) -> Vec<Degradation> {
+    let strategy = |violation: &&Violation| violation.path.as_str().starts_with("spec.strategy");
+    let list = |violations: Vec<&Violation>| {
+        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        texts.join("; ")
+    };
+    let (strategies, others): (Vec<&Violation>, Vec<&Violation>) = violations.iter().partition(strategy);
+    let mut found = Vec::new();
+    if !others.is_empty() {
+        found.push(Degradation {
+            reason: "InvalidSpec",
+            message: format!("The set is not valid and nothing is done with it: {}", list(others)),
+        });
+    }
+    if !strategies.is_empty() {
+        found.push(Degradation {
+            reason: "InvalidStrategy",
+            message: format!("The update strategy cannot be followed: {}", list(strategies)),
+        });
+    }
+    found
+}
+
+fn unparsable(state: &State) -> Option<Degradation> {
+    let texts: Vec<String> = state
+        .unparsable
+        .iter()
+        .map(|object| format!("{} {} ({})", object.kind, object.name, object.message))
+        .collect();
+    (!texts.is_empty()).then(|| Degradation {
+        reason: "UnparsableObjects",
+        message: format!(
+            "{} object(s) cannot be read: {}; correct or remove them",
+            texts.len(),
+            texts.join(", ")
+        ),
+    })
+}
+
+fn infrastructure(spec: &Spec, state: &State) -> Option<Degradation> {
+    if state.lacks_infrastructure(spec) {
+        return Some(Degradation {
+            reason: "InfrastructureUnknown",
+            message: "The Infrastructure cluster is not known, and only it says where the failure domains are"
+                .to_owned(),
+        });
+    }
+    let template = &spec.template.provider_spec;
+    let infrastructure = state.observed.infrastructure.as_ref();
+    let errors: Vec<String> = spec
+        .failure_domains
+        .iter()
+        .filter_map(|domain| domains::inject(template, domain, infrastructure).err())
+        .map(|error| error.to_string())
+        .collect();
+    (!errors.is_empty()).then(|| Degradation {
+        reason: "InvalidFailureDomain",
+        message: format!("{}; correct failureDomains of the set", errors.join("; ")),
+    })
+}
+
+fn no_ready_machine(state: &State) -> Option<Degradation> {
+    if state.machines.is_empty() {
+        return Some(Degradation {
+            reason: "NoReadyMachines",
+            message: "No machine is selected by the set; it manages machines that exist and cannot make the first. \
+                      Create control plane machines, or delete the set"
+                .to_owned(),
+        });
+    }
+    if state.machines.iter().any(MachineState::is_ready) {
+        return None;
+    }
+    let texts: Vec<String> = state
+        .machines
+        .iter()
+        .map(|machine| format!("{} {}", machine.name, machine.unready_because().unwrap_or_default()))
+        .collect();
+    Some(Degradation {
+        reason: "NoReadyMachines",
+        message: format!(
+            "No control plane machine is ready: {}; bring one back before anything is replaced",
+            texts.join(", ")
+        ),
+    })
+}
+
+/// Whether the unclaimed nodes may be those of machines that are just joining: a machine learns of its node a moment
+/// after the node registers. Until it has, nothing is done, but nobody is alarmed.
+pub(super) fn nodes_are_joining(state: &State) -> bool {
+    let joining =
+        |machine: &&MachineState| machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting();
+    state.unclaimed_nodes.len() <= state.machines.iter().filter(joining).count()
+}
+
+fn unmanaged_nodes(state: &State) -> Option<Degradation> {
+    let nodes = &state.unclaimed_nodes;
+    (!nodes.is_empty() && !nodes_are_joining(state)).then(|| Degradation {
+        reason: "UnmanagedNodes",
+        message: format!(
+            "Found {} unmanaged node(s): {}; no machine of the set claims them. Remove the node from the cluster, create \
+             a machine for it, or repair the labels of its machine",
+            nodes.len(),
+            nodes.join(", ")
+        ),
+    })
+}
+
+fn excess_indexes(spec: &Spec, state: &State) -> Option<Degradation> {
+    let excess = state
+        .indexes
+        .len()
+        .checked_sub(spec.replicas.count())
+        .filter(|count| *count > 0)?;
+    let texts: Vec<String> = state
+        .indexes
+        .iter()
+        .map(|index| {
+            let names: Vec<&str> = state.of_index(*index).map(|machine| machine.name.as_str()).collect();
+            format!("{index} ({})", names.join(", "))
+        })
+        .collect();
+    Some(Degradation {
+        reason: "ExcessIndexes",
+        message: format!(
+            "Observed {excess} index(es) in excess of {} replicas: {}; delete the machines that should not be there",
+            spec.replicas.count(),
+            texts.join(", ")
+        ),
+    })
+}
+
+fn foreign_owners(state: &State) -> Option<Degradation> {
+    let texts: Vec<String> = state
+        .machines
+        .iter()
+        .filter_map(|machine| match &machine.owner {
+            Owner::Foreign { owner } => Some(format!("{} (by {owner})", machine.name)),
+            _ => None,
+        })
+        .collect();
+    (!texts.is_empty()).then(|| Degradation {
+        reason: "MachinesAlreadyOwned",
+        message: format!(
+            "{} machine(s) are controlled by another: {}; remove that owner reference, or the labels that the set selects",
+            texts.len(),
+            texts.join(", ")
+        ),
+    })
+}
+
+fn failed_replacement(state: &State) -> Option<Degradation> {
+    let texts: Vec<String> = state
+        .machines
+        .iter()
+        .filter(|machine| machine.is_current() && !machine.is_deleting() && !machine.is_ready())
+        .filter_map(|machine| {
+            Some(format!(
+                "{} (index {}): {}",
+                machine.name,
+                machine.index,
+                machine.failed.as_ref()?
+            ))
+        })
+        .collect();
+    (!texts.is_empty()).then(|| Degradation {
+        reason: "FailedReplacement",
+        message: format!(
+            "Observed {} failed machine(s): {}; correct the cause, then delete the machine to have it made again",
+            texts.len(),
+            texts.join(", ")
+        ),
+    })
+}
+
+/// Under OnDelete nobody but the user deletes, so a second current machine of an index would stay for ever.
+fn excess_updated(spec: &Spec, state: &State) -> Option<Degradation> {
+    if spec.strategy != Strategy::OnDelete {
+        return None;
+    }
+    let texts: Vec<String> = state
+        .indexes
+        .iter()
+        .filter_map(|index| {
+            let current = |machine: &&MachineState| machine.is_current() && !machine.is_deleting();
+            let names: Vec<&str> = state
+                .of_index(*index)
+                .filter(current)
+                .map(|machine| machine.name.as_str())
+                .collect();
+            (names.len() > 1).then(|| format!("{index} ({})", names.join(", ")))
+        })
+        .collect();
+    (!texts.is_empty()).then(|| Degradation {
+        reason: "ExcessUpdatedReplicas",
+        message: format!(
+            "{} index(es) have more than one updated machine: {}; delete all but one of each",
+            texts.len(),
+            texts.join(", ")
+        ),
+    })
+}

@@ -1,0 +1,156 @@
+//! The machine that a creation makes, and what is repaired on a machine in place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{Action, Precondition, Step};
+use crate::api::machine_openshift_io::control_plane_machine_set::{API_VERSION as SET_VERSION, KIND as SET_KIND};
+use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
+use crate::api::meta::{ObjectMeta, OwnerReference};
+use crate::cpms::domains::{self, DomainError};
+use crate::cpms::indexes::{INDEX, REPLACES};
+use crate::cpms::spec::Spec;
+use crate::cpms::state::{MachineState, Owner, State};
+use crate::model::derived_suffix;
+
+/// The reference by which the set owns its machines.
+pub fn owner_reference(spec: &Spec) -> OwnerReference {
+    OwnerReference {
+        api_version: SET_VERSION.to_owned(),
+        kind: SET_KIND.to_owned(),
+        name: spec.name.clone(),
+        uid: spec.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The machine that is made for an index, complete. Its name is derived: prefix, five characters computed from the
+/// set, the index, the machine that it replaces and how many such names are taken, then the index.
+pub fn made_machine(
+    spec: &Spec,
+    state: &State,
+    index: u32,
+    replaces: Option<&MachineState>,
+) -> Result<Machine, DomainError> {
+    let provider_spec = match state.placement.get(&index) {
+        Some(domain) => domains::inject(
+            &spec.template.provider_spec,
+            domain,
+            state.observed.infrastructure.as_ref(),
+        )?,
+        None => spec.template.provider_spec.clone(),
+    };
+    let mut annotations = spec.template.annotations.clone();
+    if let Some(replaced) = replaces {
+        annotations.insert(REPLACES.to_owned(), replaced.uid.clone());
+    }
+    let mut machine_spec = spec.template.machine_spec.clone();
+    machine_spec.provider_spec.value = Some(provider_spec);
+    // The platform's name of an instance belongs to one machine.
+    machine_spec.provider_id = None;
+    Ok(Machine {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        metadata: ObjectMeta {
+            name: Some(name(spec, state, index, replaces)),
+            namespace: Some(spec.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            labels: spec.template.labels.clone(),
+            annotations,
+            owner_references: vec![owner_reference(spec)],
+            ..ObjectMeta::default()
+        },
+        spec: machine_spec,
+        ..Machine::default()
+    })
+}
+
+fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>) -> String {
+    let taken: BTreeSet<&str> = state
+        .observed
+        .machines
+        .iter()
+        .map(|machine| machine.metadata.name())
+        .collect();
+    let prefix = spec.machine_name_prefix();
+    let (number, replaced) = (index.to_string(), replaces.map_or("", |machine| machine.uid.as_str()));
+    let derived = |attempt: usize| {
+        let suffix = derived_suffix(&[&spec.uid, &number, replaced, &attempt.to_string()]);
+        format!("{prefix}-{suffix}-{index}")
+    };
+    // A name is taken when an earlier attempt is still there, failed and being deleted. One more attempt than there
+    // are machines always finds a free one, unless two attempts give the same five characters.
+    (0..=taken.len())
+        .map(derived)
+        .find(|name| !taken.contains(name.as_str()))
+        .unwrap_or_else(|| derived(taken.len() + 1))
+}
+
+/// What is to be repaired on a machine in place: its owner, its recorded index, labels and annotations of the template.
+pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Option<Step> {
+    if machine.is_deleting() || matches!(machine.owner, Owner::Foreign { .. }) {
+        return None;
+    }
+    let observed = state
+        .observed
+        .machines
+        .iter()
+        .find(|candidate| candidate.metadata.name() == machine.name)?;
+    let meta = &observed.metadata;
+    let mut patch = Map::new();
+    let mut because = Vec::new();
+    if machine.owner != Owner::Ours {
+        let mut owners: Vec<OwnerReference> = meta.owner_references.clone();
+        if let Owner::Former { uid } = &machine.owner {
+            owners.retain(|owner| owner.uid != *uid);
+            because.push(format!("it names a set of uid {uid}, which is gone"));
+        } else {
+            because.push("it has no owner".to_owned());
+        }
+        owners.retain(|owner| owner.uid != spec.uid);
+        owners.push(owner_reference(spec));
+        patch.insert("ownerReferences".to_owned(), json!(owners));
+    }
+    let mut annotations = differing(&spec.template.annotations, &meta.annotations);
+    let labels = differing(&spec.template.labels, &meta.labels);
+    for (what, pairs) in [("label", &labels), ("annotation", &annotations)] {
+        for key in pairs.keys() {
+            because.push(format!("{what} {key} is not the template's"));
+        }
+    }
+    if !machine.index_recorded {
+        annotations.insert(INDEX.to_owned(), json!(machine.index.to_string()));
+        because.push(format!("its name carries no index, and it is index {}", machine.index));
+    }
+    for (field, pairs) in [("labels", labels), ("annotations", annotations)] {
+        if !pairs.is_empty() {
+            patch.insert(field.to_owned(), Value::Object(pairs));
+        }
+    }
+    if patch.is_empty() {
+        return None;
+    }
+    let precondition = Precondition {
+        uid: machine.uid.clone(),
+        resource_version: machine.resource_version.clone(),
+    };
+    patch.insert("uid".to_owned(), json!(precondition.uid));
+    patch.insert("resourceVersion".to_owned(), json!(precondition.resource_version));
+    Some(Step {
+        action: Action::Patch(json!({ "metadata": patch })),
+        index: Some(machine.index),
+        machine: Some(machine.name.clone()),
+        failure_domain: machine.domain.clone(),
+        because: format!("machine {}: {}", machine.name, because.join(", ")),
+        precondition: Some(precondition),
+    })
+}
+
+fn differing(wanted: &BTreeMap<String, String>, there: &BTreeMap<String, String>) -> Map<String, Value> {
+    wanted
+        .iter()
+        .filter(|(key, value)| there.get(*key) != Some(value))
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect()
+}

@@ -1,0 +1,513 @@
+//! The one disruptive step, or why there is none.
+//!
+//! In this order: finish a replacement by deleting what it replaced; wait for one that is on its way; fill an index
+//! that has no machine or only machines that are going (repair); start the next replacement (rollout). Repair passes a
+//! pause, a limit and the etcd gate, since a control plane that lacks a machine gets better by it; a rollout never
+//! passes a machine that is not ready.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{Action, Plan, Precondition, Step, Wait, WaitReason, made_machine};
+use crate::cpms::degraded::Degradation;
+use crate::cpms::spec::{Spec, Strategy};
+use crate::cpms::state::{Etcd, MachineState, NodeState, State};
+
+/// The disruptive step; waits are added to the plan.
+pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) -> Option<Step> {
+    let view = View { spec, state, now };
+    view.waits_for_machines(plan);
+    // Every part is asked, so that what the later ones wait for is said too; the first step wins.
+    let finish = view.finish(plan);
+    let in_flight = view.indexes().any(|index| view.in_flight(index).is_some());
+    let repair = if finish.is_none() && !in_flight {
+        view.repair(plan)
+    } else {
+        None
+    };
+    let busy = finish.is_some() || repair.is_some() || in_flight;
+    let start = view.start(busy, plan);
+    finish.or(repair).or(start)
+}
+
+/// A machine that takes longer than the deadline.
+pub(super) struct Late {
+    pub(super) message: String,
+}
+
+/// What is past the progress deadline.
+pub(super) fn overdue(spec: &Spec, state: &State, now: Timestamp) -> Vec<Late> {
+    let Some(deadline) = spec.rollout.deadline else {
+        return Vec::new();
+    };
+    let view = View { spec, state, now };
+    view.running()
+        .filter(|(_, since, _)| now.duration_since(*since) >= deadline)
+        .map(|(machine, since, what)| Late {
+            message: format!(
+                "machine {} {what} since {since}, longer than the deadline of {deadline:#}",
+                machine.name
+            ),
+        })
+        .collect()
+}
+
+/// When the deadlines of what is running pass.
+pub(super) fn deadlines(spec: &Spec, state: &State) -> Vec<Timestamp> {
+    let Some(deadline) = spec.rollout.deadline else {
+        return Vec::new();
+    };
+    let view = View {
+        spec,
+        state,
+        now: Timestamp::MIN,
+    };
+    view.running()
+        .filter_map(|(_, since, _)| since.checked_add(deadline).ok())
+        .collect()
+}
+
+#[derive(Clone, Copy)]
+struct View<'a> {
+    spec: &'a Spec,
+    state: &'a State,
+    now: Timestamp,
+}
+
+impl<'a> View<'a> {
+    fn indexes(self) -> impl Iterator<Item = u32> + 'a {
+        self.state.indexes.iter().copied()
+    }
+
+    fn all(self, index: u32) -> Vec<&'a MachineState> {
+        self.state.of_index(index).collect()
+    }
+
+    fn live(self, index: u32) -> Vec<&'a MachineState> {
+        self.state
+            .of_index(index)
+            .filter(|machine| !machine.is_deleting())
+            .collect()
+    }
+
+    fn stable(self, machine: &MachineState) -> bool {
+        self.state.is_stable(machine, self.now)
+    }
+
+    fn paused(self) -> bool {
+        self.spec.rollout.paused
+    }
+
+    /// Ready machines that are not going.
+    fn ready(self) -> usize {
+        let ready = |machine: &&MachineState| machine.is_ready() && !machine.is_deleting();
+        self.state.machines.iter().filter(ready).count()
+    }
+
+    /// A machine on its way: up to date, and not ready for long enough since it was made. A machine whose node was ready
+    /// once and is away, or is gone, is not on its way: nothing waits for it but the rollout.
+    fn in_flight(self, index: u32) -> Option<&'a MachineState> {
+        self.all(index).into_iter().find(|machine| self.is_in_flight(machine))
+    }
+
+    fn is_in_flight(self, machine: &MachineState) -> bool {
+        let fresh = match &machine.node {
+            NodeState::None | NodeState::Ready { .. } => true,
+            NodeState::NotReady { lived, .. } => !lived,
+            NodeState::Missing { .. } => false,
+        };
+        fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine)
+    }
+
+    /// What a rollout is busy with: machines on their way, and machines that are going.
+    fn running(self) -> impl Iterator<Item = (&'a MachineState, Timestamp, &'static str)> {
+        let coming = self
+            .indexes()
+            .filter_map(move |index| self.in_flight(index))
+            .filter(|machine| !machine.is_ready())
+            .filter_map(|machine| Some((machine, machine.created?, "is not ready")));
+        let going = self
+            .state
+            .machines
+            .iter()
+            .filter_map(|machine| Some((machine, machine.deleting?, "is being deleted")));
+        coming.chain(going)
+    }
+
+    /// What every plan says: which machines are on their way, which are going, which are away.
+    fn waits_for_machines(self, plan: &mut Plan) {
+        for index in self.indexes() {
+            let in_flight = self.in_flight(index);
+            let all = self.all(index);
+            for machine in &all {
+                let name = &machine.name;
+                let because = machine.unready_because();
+                if in_flight.is_some_and(|coming| coming.name == *name) {
+                    let until = machine.stable_from(&self.state.settings);
+                    let message = match (&because, until) {
+                        (Some(because), _) => format!("waiting for machine {name} to become ready: it {because}"),
+                        (None, Some(until)) => format!("machine {name} is ready, and counts as such from {until}"),
+                        (None, None) => format!("waiting for machine {name}"),
+                    };
+                    let reason = if because.is_some() {
+                        WaitReason::MachineReady
+                    } else {
+                        WaitReason::MinReady
+                    };
+                    plan.waits.push(wait(index, machine, reason, message, until));
+                } else if machine.is_deleting() {
+                    let hooks = if machine.hooks.is_empty() {
+                        String::new()
+                    } else {
+                        format!("; held by {}", machine.hooks.join(", "))
+                    };
+                    let message = format!("waiting for machine {name} to be removed{hooks}");
+                    plan.waits
+                        .push(wait(index, machine, WaitReason::MachineRemoved, message, None));
+                } else if let Some(because) = because.filter(|_| machine.is_current()) {
+                    let message = format!(
+                        "machine {name} is not ready: it {because}; a rollout does not go past it. If it does not come \
+                         back, delete the machine to have it replaced"
+                    );
+                    plan.waits
+                        .push(wait(index, machine, WaitReason::NodeReady, message, None));
+                }
+            }
+        }
+    }
+
+    /// Deletes what a replacement replaced, and what is left of an interrupted one. Under OnDelete nobody but the user
+    /// deletes.
+    fn finish(self, plan: &mut Plan) -> Option<Step> {
+        if self.spec.strategy == Strategy::OnDelete {
+            return None;
+        }
+        let mut chosen = None;
+        for index in self.indexes() {
+            let Some((target, because)) = self.surplus(index) else {
+                continue;
+            };
+            if let Some((reason, message)) = self.blocks_deletion(target) {
+                plan.waits.push(wait(index, target, reason, message, None));
+            } else if chosen.is_none() {
+                chosen = Some(self.delete(target, because));
+            }
+        }
+        chosen
+    }
+
+    /// The machine of an index that is one too many, if another can stand in for it.
+    fn surplus(self, index: u32) -> Option<(&'a MachineState, String)> {
+        let live = self.live(index);
+        if live.len() < 2 {
+            return None;
+        }
+        let (updated, others): (Vec<&MachineState>, Vec<&MachineState>) = live
+            .iter()
+            .copied()
+            .partition(|machine| machine.is_current() && self.stable(machine));
+        let outdated: Vec<&MachineState> = others.into_iter().filter(|machine| !machine.is_current()).collect();
+        if let Some(newest) = updated.last() {
+            let why = |old: &MachineState| {
+                format!(
+                    "machine {} of index {index} is ready and up to date, and replaces {}",
+                    newest.name, old.name
+                )
+            };
+            let unready = outdated.iter().find(|machine| !machine.is_ready());
+            if let Some(old) = unready.or(outdated.first()) {
+                return Some((old, why(old)));
+            }
+            let broken =
+                |machine: &&&MachineState| machine.is_current() && !self.stable(machine) && !self.is_in_flight(machine);
+            if let Some(broken) = live.iter().find(broken) {
+                return Some((broken, why(broken)));
+            }
+            let oldest = updated.first().filter(|_| updated.len() > 1)?;
+            return Some((
+                oldest,
+                format!("index {index} has more than one updated machine, and this is the oldest"),
+            ));
+        }
+        if outdated.len() < 2 {
+            return None;
+        }
+        // The template changed again before the old machine went. Of what is outdated, one stays until its replacement
+        // is ready: a ready one, and the older of two that are equally well.
+        let ready = outdated.iter().any(|machine| machine.is_ready());
+        let unready = outdated.iter().rev().find(|machine| !machine.is_ready());
+        let target = unready.filter(|_| ready).or(outdated.last())?;
+        let because = format!(
+            "machine {} of index {index} was replaced by a later template before it served",
+            target.name
+        );
+        Some((target, because))
+    }
+
+    fn blocks_deletion(self, target: &MachineState) -> Option<(WaitReason, String)> {
+        if self.paused() {
+            return Some((WaitReason::Pause, self.pause_message(&target.name)));
+        }
+        if !target.is_ready() {
+            return None;
+        }
+        if let Etcd::Unhealthy { message } = &self.state.etcd {
+            return Some((WaitReason::EtcdHealthy, etcd_message(&target.name, message)));
+        }
+        let needed = self.spec.replicas.count().saturating_sub(1);
+        let left = self.ready().saturating_sub(1);
+        (left < needed).then(|| {
+            let message = format!(
+                "machine {} is not deleted: only {left} ready machine(s) would be left, and {needed} are needed",
+                target.name
+            );
+            (WaitReason::OtherIndex, message)
+        })
+    }
+
+    /// Fills an index that has no machine, or only machines that are going; one index at a time (decision 7).
+    fn repair(self, plan: &mut Plan) -> Option<Step> {
+        let empty = self.indexes().filter(|index| self.all(*index).is_empty());
+        let leaving = self.indexes().filter(|index| {
+            // Recreate removes first, and then finds the index empty.
+            !self.all(*index).is_empty() && self.live(*index).is_empty() && self.spec.strategy != Strategy::Recreate
+        });
+        let needed: Vec<u32> = empty.chain(leaving).collect();
+        let (first, others) = needed.split_first()?;
+        for index in others {
+            plan.waits
+                .push(self.wait_for_index(*index, WaitReason::OtherIndex, *first));
+        }
+        let replaced = self.all(*first).last().copied();
+        // A machine that is going, is not ready and is held by a hook runs nothing any more; its hook waits for the
+        // very machine that this makes. Counting it would wait for ever.
+        let idle = |machine: &&MachineState| machine.is_deleting() && !machine.is_ready() && !machine.hooks.is_empty();
+        let idle = self.state.machines.iter().filter(idle).count();
+        let total = self.state.machines.len().saturating_sub(idle + self.left_to_the_user());
+        if total > self.spec.replicas.count() {
+            plan.waits.push(Wait {
+                index: Some(*first),
+                machine: replaced.map(|machine| machine.name.clone()),
+                reason: WaitReason::SurgeFree,
+                message: format!(
+                    "index {first} waits for its machine: there are {total} machines, one more than {}",
+                    self.spec.replicas.count()
+                ),
+                until: None,
+            });
+            return None;
+        }
+        let because = replaced.map_or_else(
+            || format!("index {first} has no machine"),
+            |machine| format!("machine {} of index {first} is being deleted", machine.name),
+        );
+        self.create(*first, replaced, because, plan)
+    }
+
+    /// Strategy OnDelete leaves an outdated machine beside its replacement to the user: it must not hold up the repair of
+    /// another index.
+    fn left_to_the_user(self) -> usize {
+        if self.spec.strategy != Strategy::OnDelete {
+            return 0;
+        }
+        let beside = |index: u32| {
+            let live = self.live(index);
+            let current = live.iter().any(|machine| machine.is_current());
+            live.iter().filter(|machine| current && !machine.is_current()).count()
+        };
+        self.indexes().map(beside).sum()
+    }
+
+    /// Starts the next replacement.
+    fn start(self, busy: bool, plan: &mut Plan) -> Option<Step> {
+        let mut outdated: Vec<&MachineState> = self
+            .indexes()
+            .filter_map(|index| {
+                let live = self.live(index);
+                let waiting = live.iter().all(|machine| !machine.is_current());
+                live.first().copied().filter(|_| waiting)
+            })
+            .collect();
+        if self.spec.strategy == Strategy::OnDelete {
+            self.waits_for_user(plan);
+            return None;
+        }
+        // Machines that serve nobody go first: replacing them takes nothing away.
+        outdated.sort_by_key(|machine| (machine.is_ready(), machine.index));
+        let (next, others) = outdated.split_first()?;
+        let blocked = self.blocks_start(next, busy);
+        for machine in others {
+            let (reason, message) = match (&blocked, &self.state.etcd) {
+                (Some((WaitReason::Pause, _)), _) => (WaitReason::Pause, self.pause_message(&machine.name)),
+                (Some((WaitReason::Limit, _)), _) => {
+                    let message = format!("{}; the rollout is limited", self.outdated_message(machine));
+                    (WaitReason::Limit, message)
+                }
+                (Some((WaitReason::EtcdHealthy, _)), Etcd::Unhealthy { message }) => {
+                    (WaitReason::EtcdHealthy, etcd_message(&machine.name, message))
+                }
+                _ => (
+                    WaitReason::OtherIndex,
+                    format!("{}; index {} goes first", self.outdated_message(machine), next.index),
+                ),
+            };
+            plan.waits.push(wait(machine.index, machine, reason, message, None));
+        }
+        if let Some((reason, message)) = blocked {
+            plan.waits.push(wait(next.index, next, reason, message, None));
+            return None;
+        }
+        let changes: Vec<String> = next.changes.iter().map(ToString::to_string).collect();
+        let because = format!("machine {} is outdated: {}", next.name, changes.join(", "));
+        if self.spec.strategy == Strategy::Recreate {
+            return Some(self.delete(next, because));
+        }
+        self.create(next.index, Some(next), because, plan)
+    }
+
+    fn blocks_start(self, next: &MachineState, busy: bool) -> Option<(WaitReason, String)> {
+        let story = self.outdated_message(next);
+        if self.paused() {
+            return Some((WaitReason::Pause, self.pause_message(&next.name)));
+        }
+        if let Some(limit) = self.spec.rollout.limit {
+            let done = self
+                .indexes()
+                .filter(|index| self.live(*index).iter().any(|machine| machine.is_current()))
+                .count();
+            if done >= limit {
+                let message =
+                    format!("{story}; {done} machine(s) are up to date and the rollout is limited to {limit}");
+                return Some((WaitReason::Limit, message));
+            }
+        }
+        let lacking: BTreeSet<u32> = self.indexes().filter(|index| self.live(*index).is_empty()).collect();
+        if let Some(index) = lacking.first() {
+            return Some((
+                WaitReason::OtherIndex,
+                format!("{story}; index {index} needs a machine first"),
+            ));
+        }
+        let total = self.state.machines.len();
+        if busy || total > self.spec.replicas.count() {
+            let message = format!("{story}; another replacement is under way");
+            return Some((WaitReason::SurgeFree, message));
+        }
+        if !next.is_ready() {
+            return self.recreate_gate(next, &story);
+        }
+        if let Etcd::Unhealthy { message } = &self.state.etcd {
+            return Some((WaitReason::EtcdHealthy, etcd_message(&next.name, message)));
+        }
+        self.unready_elsewhere(next, &story)
+    }
+
+    /// Even a machine that is not ready is only recreated while all others are.
+    fn recreate_gate(self, next: &MachineState, story: &str) -> Option<(WaitReason, String)> {
+        if self.spec.strategy == Strategy::Recreate {
+            return self.unready_elsewhere(next, story);
+        }
+        None
+    }
+
+    fn unready_elsewhere(self, next: &MachineState, story: &str) -> Option<(WaitReason, String)> {
+        let unready = self
+            .indexes()
+            .filter(|index| *index != next.index)
+            .find(|index| !self.live(*index).iter().any(|machine| machine.is_ready()))?;
+        Some((
+            WaitReason::OtherIndex,
+            format!("{story}; the machine of index {unready} is not ready"),
+        ))
+    }
+
+    /// Strategy OnDelete: every outdated machine waits for its user, also the one beside its replacement that another
+    /// strategy left behind.
+    fn waits_for_user(self, plan: &mut Plan) {
+        for machine in self
+            .state
+            .machines
+            .iter()
+            .filter(|machine| !machine.is_deleting() && !machine.is_current())
+        {
+            let message = format!(
+                "{}; delete the machine to have it replaced",
+                self.outdated_message(machine)
+            );
+            plan.waits
+                .push(wait(machine.index, machine, WaitReason::UserDelete, message, None));
+        }
+    }
+
+    fn outdated_message(self, machine: &MachineState) -> String {
+        let fields: Vec<&str> = machine.changes.iter().map(|change| change.field.as_str()).collect();
+        format!("machine {} is outdated ({})", machine.name, fields.join(", "))
+    }
+
+    fn pause_message(self, name: &str) -> String {
+        format!(
+            "machine {name} waits: the rollout is paused by annotation {}",
+            crate::cpms::spec::PAUSED_ROLLOUT
+        )
+    }
+
+    fn wait_for_index(self, index: u32, reason: WaitReason, first: u32) -> Wait {
+        Wait {
+            index: Some(index),
+            machine: self.all(index).last().map(|machine| machine.name.clone()),
+            reason,
+            message: format!("index {index} needs a machine; index {first} gets one first"),
+            until: None,
+        }
+    }
+
+    fn create(self, index: u32, replaced: Option<&MachineState>, because: String, plan: &mut Plan) -> Option<Step> {
+        match made_machine(self.spec, self.state, index, replaced) {
+            Ok(machine) => Some(Step {
+                index: Some(index),
+                machine: machine.metadata.name.clone(),
+                failure_domain: self.state.placement.get(&index).cloned(),
+                because,
+                precondition: None,
+                action: Action::Create(Box::new(machine)),
+            }),
+            // `degraded` looks at every listed domain before; this is the last line.
+            Err(error) => {
+                plan.degraded.push(Degradation {
+                    reason: "InvalidFailureDomain",
+                    message: error.to_string(),
+                });
+                None
+            }
+        }
+    }
+
+    fn delete(self, target: &MachineState, because: String) -> Step {
+        Step {
+            action: Action::Delete,
+            index: Some(target.index),
+            machine: Some(target.name.clone()),
+            failure_domain: target.domain.clone(),
+            because,
+            precondition: Some(Precondition {
+                uid: target.uid.clone(),
+                resource_version: target.resource_version.clone(),
+            }),
+        }
+    }
+}
+
+fn wait(index: u32, machine: &MachineState, reason: WaitReason, message: String, until: Option<Timestamp>) -> Wait {
+    Wait {
+        index: Some(index),
+        machine: Some(machine.name.clone()),
+        reason,
+        message,
+        until: until.filter(|until| *until != Timestamp::MIN),
+    }
+}
+
+fn etcd_message(name: &str, message: &str) -> String {
+    format!("machine {name} waits until etcd is healthy; its operator says: {message}")
+}

@@ -1,0 +1,4 @@
+//! What a plan does in one pass: the strategy vectors of today's operator, and those that it lacks.
+
+mod traces;
+mod vectors;

@@ -1,0 +1,208 @@
+//! One pass over one state, in the notation of the vectors: `0[Ro,R]` is index 0 with two machines; R ready and up to
+//! date, P up to date and not ready yet, X not ready and outdated, `o` outdated, `d` being deleted.
+
+use crate::cpms::plan::Plan;
+use crate::cpms::simulation::{NEW, OLD, World};
+
+fn world(text: &str) -> World {
+    let mut world = World::new("a b c", NEW);
+    world.observed.machines.clear();
+    world.observed.nodes.clear();
+    for part in text.split_whitespace() {
+        let (index, machines) = part.trim_end_matches(']').split_once('[').unwrap();
+        let number: usize = index.parse().unwrap();
+        let zone = ["a", "b", "c"][number % 3];
+        for (age, sort) in machines.split(',').filter(|sort| !sort.is_empty()).enumerate() {
+            let name = format!("ocp-x7k2p-master-{}-{index}", ["old", "young", "third"][age]);
+            let outdated = sort.contains('o') || sort.starts_with('X');
+            world.add(&name, zone, if outdated { OLD } else { NEW });
+            let created = world.ago(3600 - i64::try_from(age).unwrap());
+            world.machine(&name).metadata.creation_timestamp = Some(created);
+            match sort.chars().next().unwrap() {
+                'R' => {}
+                'P' => {
+                    world.machine(&name).status = None;
+                    world.node_gone(&name);
+                }
+                'X' => world.node_down(&name),
+                other => panic!("{other}"),
+            }
+            if sort.ends_with('d') {
+                world.delete(&name);
+            }
+        }
+    }
+    world
+}
+
+fn shown(plan: &Plan) -> String {
+    let parts: Vec<String> = plan
+        .steps
+        .iter()
+        .map(|step| {
+            let name = step.machine.as_deref().unwrap_or_default();
+            let age = ["old", "young", "third"]
+                .into_iter()
+                .find(|age| name.contains(age))
+                .unwrap_or("new");
+            format!("{} {} {}", step.action.name(), age, step.index.unwrap())
+        })
+        .collect();
+    match plan.degraded.first() {
+        Some(reason) => format!("{} ({})", parts.join(", "), reason.reason),
+        None => parts.join(", "),
+    }
+}
+
+fn check(strategy: &str, vectors: &[(&str, &str)]) {
+    for (text, expected) in vectors {
+        let mut world = world(text);
+        world.strategy(strategy);
+        assert_eq!(shown(&world.plan()), *expected, "{strategy} {text}");
+    }
+}
+
+#[test]
+fn rolling_update_follows_the_vectors() {
+    check(
+        "RollingUpdate",
+        &[
+            ("0[R] 1[R] 2[R]", ""),
+            ("0[R] 1[Ro,P] 2[R]", ""),
+            ("0[R] 1[Rod,R] 2[R]", ""),
+            ("0[Ro] 1[Ro] 2[R]", "create new 0"),
+            ("0[Ro,R] 1[Ro] 2[R]", "delete old 0"),
+            ("0[R] 1[R] 2[]", "create new 2"),
+            // Today's operator creates 1 as well: two at once.
+            ("0[R] 1[Ro] 2[]", "create new 2"),
+            // Today's operator deletes both at once.
+            ("0[Ro,R] 1[Ro,R] 2[]", "delete old 0"),
+            ("0[Ro] 1[Ro] 2[Ro] 3[Ro]", " (ExcessIndexes)"),
+            ("1[R] 2[R] 3[R]", ""),
+            ("0[R] 1[Rd] 2[R]", "create new 1"),
+            ("0[R] 1[Rd,R] 2[R]", ""),
+        ],
+    );
+}
+
+#[test]
+fn rolling_update_covers_what_no_vector_of_todays_operator_does() {
+    check(
+        "RollingUpdate",
+        &[
+            // Both machines of an index are going: there is one too many until the first is gone.
+            ("0[R] 1[Rd,Rd] 2[R]", ""),
+            ("0[R] 1[Xd,Rd] 2[R]", "create new 1"),
+            // A replacement that the template overtook is cleared away, and the old machine stays until the next is ready.
+            ("0[Ro,X] 1[Ro] 2[Ro]", "delete young 0"),
+            ("0[Ro,Ro] 1[Ro] 2[Ro]", "delete young 0"),
+            ("0[X,Ro] 1[Ro] 2[Ro]", "delete old 0"),
+            ("0[X,X] 1[R] 2[R]", "delete young 0"),
+            ("0[Ro,X,P] 1[R] 2[R]", "delete young 0"),
+            ("0[X,P] 1[R] 2[R]", ""),
+            ("0[X,R] 1[R] 2[R]", "delete old 0"),
+            // Two machines that are up to date: the older goes.
+            ("0[R,R] 1[R] 2[R]", "delete old 0"),
+            // A machine that is not ready goes first, and nothing goes past one that is ready.
+            ("0[Ro] 1[X] 2[Ro]", "create new 1"),
+            ("0[Ro] 1[X] 2[X]", "create new 1"),
+            ("0[Ro] 1[P] 2[Ro]", ""),
+            // One at a time, also when several are deleted at once.
+            ("0[Rod] 1[Rod] 2[Rod]", "create new 0"),
+            ("0[Rod,P] 1[Rod] 2[Rod]", ""),
+            ("0[Rod,R] 1[Rod] 2[Rod]", ""),
+            ("0[R] 1[Rod] 2[Rod]", "create new 1"),
+            // Machines that are going, held and dead do not hold up the machine that they are held for.
+            ("0[Xd,R] 1[Xd] 2[R]", "create new 1"),
+            ("0[] 1[] 2[R]", "create new 0"),
+            ("0[P] 1[] 2[R]", ""),
+            ("", " (NoReadyMachines)"),
+            ("0[X] 1[X] 2[X]", " (NoReadyMachines)"),
+        ],
+    );
+}
+
+#[test]
+fn on_delete_follows_the_vectors_one_by_one() {
+    check(
+        "OnDelete",
+        &[
+            ("0[R] 1[Ro] 2[R]", ""),
+            ("3[R] 4[Rod] 5[R]", "create new 4"),
+            ("0[R] 1[Rod,R] 2[R]", ""),
+            // Decision 7: today's operator creates 1 as well.
+            ("0[Rod] 1[Rod] 2[R]", "create new 0"),
+            ("0[Rod,P] 1[Rod,R] 2[R]", ""),
+            ("0[R] 1[Ro] 2[]", "create new 2"),
+            ("0[R] 1[R] 2[Rd]", "create new 2"),
+            // Left behind by another strategy: for the user, and no obstacle for the others.
+            ("0[Ro,R] 1[R] 2[R]", ""),
+            ("0[Ro,R] 1[Rd] 2[R]", "create new 1"),
+            ("0[R,R] 1[R] 2[R]", " (ExcessUpdatedReplicas)"),
+        ],
+    );
+}
+
+#[test]
+fn recreate_removes_first_and_only_while_all_others_are_ready() {
+    for (text, expected) in [
+        ("0[R] 1[R] 2[R]", ""),
+        ("0[Ro] 1[Ro] 2[Ro]", "delete old 0"),
+        ("0[Rod] 1[Ro] 2[Ro]", ""),
+        ("0[] 1[Ro] 2[Ro]", "create new 0"),
+        ("0[P] 1[Ro] 2[Ro]", ""),
+        ("0[R] 1[Ro] 2[Ro]", "delete old 1"),
+        ("0[Ro] 1[X] 2[R]", "delete old 1"),
+        ("0[X] 1[X] 2[R]", ""),
+        ("0[Ro,R] 1[R] 2[R]", "delete old 0"),
+    ] {
+        let mut world = world(text);
+        world.gates.recreate = true;
+        world.annotate("capstan.dev/recreate-acknowledged", "etcd-quorum-at-risk");
+        world.strategy("Recreate");
+        assert_eq!(shown(&world.plan()), expected, "Recreate {text}");
+    }
+}
+
+#[test]
+fn a_deletion_carries_uid_and_version() {
+    // Defect B23.
+    let world = world("0[Ro,R] 1[R] 2[R]");
+    let step = world.plan().steps.pop().unwrap();
+    let precondition = step.precondition.unwrap();
+    assert_eq!(precondition.uid, "uid-ocp-x7k2p-master-old-0");
+    assert!(!precondition.resource_version.is_empty());
+}
+
+#[test]
+fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next() {
+    let mut world = world("0[Ro] 1[R] 2[R]");
+    let name = |world: &World| world.plan().steps.pop().unwrap().machine.unwrap();
+    let first = name(&world);
+    world.pass(3600);
+    world.set["metadata"]["generation"] = serde_json::json!(9);
+    assert_eq!(
+        name(&world),
+        first,
+        "a lost reply, or a second leader, meets AlreadyExists"
+    );
+    world.add(&first, "a", NEW);
+    world.machine(&first).metadata.labels.clear();
+    world.observed.nodes.pop();
+    let second = name(&world);
+    assert_ne!(second, first);
+    assert!(second.starts_with("ocp-x7k2p-master-") && second.ends_with("-0"));
+}
+
+#[test]
+fn a_made_machine_is_complete() {
+    let mut world = world("0[Ro] 1[R] 2[R]");
+    world.set["spec"]["machineNamePrefix"] = serde_json::json!("masters");
+    world.template()["metadata"]["annotations"] = serde_json::json!({"team": "infra"});
+    world.template()["spec"]["taints"] = serde_json::json!([{"key": "k", "effect": "NoSchedule"}]);
+    let plan = world.plan();
+    let crate::cpms::plan::Action::Create(machine) = &plan.disruptive().unwrap().action else {
+        panic!("{plan:?}");
+    };
+    insta::assert_json_snapshot!(machine);
+}

@@ -1,0 +1,115 @@
+//! Removing a set without removing a machine.
+//!
+//! Owner references of the set are stripped, by uid, from every machine of the namespace, also from those that lost
+//! the labels which the set selects (defect B3). Only once none is seen does the finalizer go, so that the garbage
+//! collector finds nothing to collect. Works on a set that does not parse: see [`steps`].
+
+use serde_json::{Map, Value, json};
+
+use super::plan::{Action, Plan, Precondition, Step};
+use super::spec::Spec;
+use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
+use crate::api::machine_openshift_io::machine::Machine;
+
+/// The plan for a set that is being deleted.
+pub(super) fn plan(spec: &Spec, machines: &[Machine]) -> Plan {
+    let set = Set {
+        uid: &spec.uid,
+        resource_version: &spec.resource_version,
+        finalizers: &spec.finalizers,
+    };
+    orphan(&set, machines)
+}
+
+/// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not being deleted.
+pub fn steps(set: &ControlPlaneMachineSet, machines: &[Machine]) -> Plan {
+    if !set.metadata.is_deleting() {
+        return Plan::default();
+    }
+    let set = Set {
+        uid: set.metadata.uid(),
+        resource_version: set.metadata.resource_version.as_deref().unwrap_or_default(),
+        finalizers: &set.metadata.finalizers,
+    };
+    orphan(&set, machines)
+}
+
+struct Set<'a> {
+    uid: &'a str,
+    resource_version: &'a str,
+    finalizers: &'a [String],
+}
+
+fn orphan(set: &Set<'_>, machines: &[Machine]) -> Plan {
+    let mut steps: Vec<Step> = machines.iter().filter_map(|machine| strip(set.uid, machine)).collect();
+    let mut notes = vec!["the set is being deleted; its machines stay".to_owned()];
+    if steps.is_empty() && set.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        let rest: Vec<&String> = set
+            .finalizers
+            .iter()
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .collect();
+        steps.push(finalizers(
+            set.uid,
+            set.resource_version,
+            &json!(rest),
+            "no machine names the set as its owner",
+        ));
+    } else if !steps.is_empty() {
+        notes.push(format!("{} machine(s) still name the set as their owner", steps.len()));
+    }
+    Plan {
+        steps,
+        notes,
+        ..Plan::default()
+    }
+}
+
+fn strip(uid: &str, machine: &Machine) -> Option<Step> {
+    let meta = &machine.metadata;
+    let owned = !uid.is_empty() && meta.owner_references.iter().any(|owner| owner.uid == uid);
+    if !owned {
+        return None;
+    }
+    let rest: Vec<_> = meta.owner_references.iter().filter(|owner| owner.uid != uid).collect();
+    let precondition = Precondition {
+        uid: meta.uid().to_owned(),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+    };
+    Some(Step {
+        action: Action::Patch(json!({"metadata": {
+            "uid": precondition.uid,
+            "resourceVersion": precondition.resource_version,
+            "ownerReferences": rest,
+        }})),
+        index: super::indexes::of_name(meta.name()),
+        machine: Some(meta.name().to_owned()),
+        failure_domain: None,
+        because: format!("machine {} must not be collected with the set", meta.name()),
+        precondition: Some(precondition),
+    })
+}
+
+/// Writes the finalizers of the set.
+pub(super) fn patch_finalizers(spec: &Spec, list: &[String], because: &str) -> Step {
+    finalizers(&spec.uid, &spec.resource_version, &json!(list), because)
+}
+
+fn finalizers(uid: &str, resource_version: &str, list: &Value, because: &str) -> Step {
+    let precondition = Precondition {
+        uid: uid.to_owned(),
+        resource_version: resource_version.to_owned(),
+    };
+    let mut meta = Map::new();
+    meta.insert("uid".to_owned(), json!(uid));
+    meta.insert("resourceVersion".to_owned(), json!(resource_version));
+    meta.insert("finalizers".to_owned(), list.clone());
+    Step {
+        action: Action::PatchSet(json!({ "metadata": meta })),
+        index: None,
+        machine: None,
+        failure_domain: None,
+        because: because.to_owned(),
+        precondition: Some(precondition),
+    }
+}

@@ -1,0 +1,389 @@
+//! What to say: the status of the set, and the conditions of the ClusterOperator.
+//!
+//! All conditions are computed first and merged with the earlier ones once: the time of a transition moves only when
+//! the status of the condition does (defect B8). Reasons are those that today's operator has; where it says `Progressing`
+//! for ever (defect B19) or `AsExpected` for what is not (defect B7), the reason here is the true one.
+
+use jiff::Timestamp;
+
+use super::degraded::{self, Degradation};
+use super::plan::{self, Plan, WaitReason};
+use super::spec::{SetState, Spec};
+use super::state::{MachineState, State};
+use crate::api::config_openshift_io::cluster_operator::ClusterOperatorCondition;
+use crate::api::machine_openshift_io::control_plane_machine_set::{
+    ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
+};
+use crate::api::meta::Condition;
+use crate::model::Violation;
+
+/// The condition types of a set.
+pub mod condition {
+    /// Every index has a ready machine.
+    pub const AVAILABLE: &str = "Available";
+    /// The machines are being brought to what the set asks for.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Something stops the care of the machines until a person looks at it.
+    pub const DEGRADED: &str = "Degraded";
+    /// The controller itself cannot work.
+    pub const ERROR: &str = "Error";
+    /// ClusterOperator only: the cluster may be upgraded.
+    pub const UPGRADEABLE: &str = "Upgradeable";
+}
+
+/// How many machines there are of which sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Machines of the set, those that are being deleted included.
+    pub replicas: usize,
+    /// Of these, ready.
+    pub ready: usize,
+    /// Of these, ready, up to date and not being deleted.
+    pub updated: usize,
+    /// Indexes without a ready machine.
+    pub unavailable: usize,
+}
+
+impl Counts {
+    /// Counts the machines of a state.
+    pub fn of(state: &State, now: Timestamp) -> Self {
+        let ready = |machine: &MachineState| machine.is_ready() || machine.is_restarting(now);
+        let count =
+            |sort: &dyn Fn(&MachineState) -> bool| state.machines.iter().filter(|machine| sort(machine)).count();
+        Self {
+            replicas: state.machines.len(),
+            ready: count(&ready),
+            updated: count(&|machine| ready(machine) && machine.is_current() && !machine.is_deleting()),
+            unavailable: unavailable(state, now).count(),
+        }
+    }
+}
+
+fn unavailable(state: &State, now: Timestamp) -> impl Iterator<Item = u32> {
+    let ready = move |machine: &MachineState| machine.is_ready() || machine.is_restarting(now);
+    state
+        .indexes
+        .iter()
+        .copied()
+        .filter(move |index| !state.of_index(*index).any(ready))
+}
+
+/// The status of a set. `error` is what keeps the controller itself from working, if something has for long enough.
+pub fn status(
+    spec: &Spec,
+    state: &State,
+    plan: &Plan,
+    previous: Option<&ControlPlaneMachineSetStatus>,
+    error: Option<&str>,
+    now: Timestamp,
+) -> ControlPlaneMachineSetStatus {
+    let counts = Counts::of(state, now);
+    let conditions = vec![
+        available(state, counts, now),
+        degraded_condition(&plan.degraded),
+        progressing(spec, state, plan, now),
+        error_condition(error),
+    ];
+    let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
+    let mut status = previous.cloned().unwrap_or_default();
+    status.observed_generation = Some(spec.generation);
+    status.replicas = number(counts.replicas);
+    status.ready_replicas = number(counts.ready);
+    status.updated_replicas = number(counts.updated);
+    status.unavailable_replicas = number(counts.unavailable);
+    status.selector = Some(spec.selector.to_string());
+    status.conditions = merge(&status.conditions, conditions, Some(spec.generation), now);
+    status
+}
+
+/// The status of a set that does not parse: what was counted before stays, and the conditions say why nothing is done.
+pub fn invalid_status(
+    set: &ControlPlaneMachineSet,
+    violations: &[Violation],
+    error: Option<&str>,
+    now: Timestamp,
+) -> ControlPlaneMachineSetStatus {
+    let reasons = degraded::invalid(violations);
+    let mut status = set.status.clone().unwrap_or_default();
+    let conditions = vec![
+        degraded_condition(&reasons),
+        stopped_by(reasons.first()),
+        error_condition(error),
+    ];
+    status.observed_generation = set.metadata.generation;
+    status.conditions = merge(&status.conditions, conditions, set.metadata.generation, now);
+    status
+}
+
+/// A condition, before its time is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    type_: &'static str,
+    status: bool,
+    reason: String,
+    message: String,
+}
+
+fn said(type_: &'static str, status: bool, reason: &str, message: impl Into<String>) -> Said {
+    Said {
+        type_,
+        status,
+        reason: reason.to_owned(),
+        message: message.into(),
+    }
+}
+
+/// Puts the new conditions over the earlier ones. Conditions of others stay as they are.
+fn merge(earlier: &[Condition], new: Vec<Said>, generation: Option<i64>, now: Timestamp) -> Vec<Condition> {
+    let mut merged: Vec<Condition> = earlier
+        .iter()
+        .filter(|condition| new.iter().all(|said| said.type_ != condition.type_))
+        .cloned()
+        .collect();
+    for said in new {
+        let status = if said.status { "True" } else { "False" };
+        let before = earlier.iter().find(|condition| condition.type_ == said.type_);
+        merged.push(Condition {
+            type_: said.type_.to_owned(),
+            status: status.to_owned(),
+            observed_generation: generation,
+            last_transition_time: before
+                .filter(|before| before.status == status)
+                .map_or(now, |before| before.last_transition_time),
+            reason: said.reason,
+            message: said.message,
+        });
+    }
+    merged.sort_by(|left, right| left.type_.cmp(&right.type_));
+    merged
+}
+
+fn available(state: &State, counts: Counts, now: Timestamp) -> Said {
+    if counts.unavailable == 0 {
+        return said(condition::AVAILABLE, true, "AllReplicasAvailable", "");
+    }
+    let texts: Vec<String> = unavailable(state, now)
+        .map(|index| {
+            let machines: Vec<String> = state
+                .of_index(index)
+                .map(|machine| {
+                    format!(
+                        "machine {} {}",
+                        machine.name,
+                        machine.unready_because().unwrap_or_default()
+                    )
+                })
+                .collect();
+            if machines.is_empty() {
+                format!("index {index} has no machine")
+            } else {
+                format!("index {index}: {}", machines.join(", "))
+            }
+        })
+        .collect();
+    let message = format!(
+        "Missing {} available replica(s): {}",
+        counts.unavailable,
+        texts.join("; ")
+    );
+    said(condition::AVAILABLE, false, "UnavailableReplicas", message)
+}
+
+fn degraded_condition(reasons: &[Degradation]) -> Said {
+    let Some(first) = reasons.first() else {
+        return said(condition::DEGRADED, false, "AsExpected", "");
+    };
+    let messages: Vec<&str> = reasons.iter().map(|reason| reason.message.as_str()).collect();
+    said(condition::DEGRADED, true, first.reason, messages.join(". "))
+}
+
+fn stopped_by(reason: Option<&Degradation>) -> Said {
+    let message = reason.map_or_else(String::new, |reason| {
+        format!("Nothing is created or deleted while degraded ({})", reason.reason)
+    });
+    said(condition::PROGRESSING, false, "OperatorDegraded", message)
+}
+
+fn error_condition(error: Option<&str>) -> Said {
+    match error {
+        Some(message) => said(condition::ERROR, true, "ContinuousErrors", message),
+        None => said(condition::ERROR, false, "AsExpected", ""),
+    }
+}
+
+fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said {
+    let type_ = condition::PROGRESSING;
+    if !plan.degraded.is_empty() {
+        return stopped_by(plan.degraded.first());
+    }
+    if spec.deleting {
+        return said(type_, false, "Deleting", "The set is being deleted; its machines stay");
+    }
+    if spec.state == SetState::Inactive {
+        return said(type_, false, "Inactive", "The set is Inactive and acts on no machine");
+    }
+    let late = plan::overdue(spec, state, now);
+    if !late.is_empty() {
+        return said(type_, false, "ProgressDeadlineExceeded", late.join("; "));
+    }
+    let lacking: Vec<u32> = state
+        .indexes
+        .iter()
+        .copied()
+        .filter(|index| {
+            !state
+                .of_index(*index)
+                .any(|machine| machine.is_current() && !machine.is_deleting())
+        })
+        .collect();
+    let coming = plan
+        .waits
+        .iter()
+        .filter(|wait| matches!(wait.reason, WaitReason::MachineReady | WaitReason::MinReady))
+        .count();
+    let needs = lacking.len() + coming;
+    let stories = |reasons: &[WaitReason]| {
+        let texts: Vec<&str> = plan
+            .waits
+            .iter()
+            .filter(|wait| reasons.contains(&wait.reason))
+            .map(|wait| wait.message.as_str())
+            .collect();
+        texts.join("; ")
+    };
+    let going = state.machines.iter().any(MachineState::is_deleting);
+    let moves = plan.disruptive().is_some() || coming > 0 || going;
+    if needs > 0 && !moves {
+        // Something is to be done, and nothing is: the reason is what stops it, not progress (defect B19).
+        for (reason, waits) in [
+            ("RolloutPaused", WaitReason::Pause),
+            ("RolloutLimitReached", WaitReason::Limit),
+            ("WaitingForDelete", WaitReason::UserDelete),
+            ("WaitingForEtcd", WaitReason::EtcdHealthy),
+            ("WaitingForReadyMachines", WaitReason::OtherIndex),
+        ] {
+            let text = stories(&[waits]);
+            if !text.is_empty() {
+                return said(type_, false, reason, text);
+            }
+        }
+    }
+    if needs > 0 {
+        let updated = state.indexes.len().saturating_sub(needs);
+        let next = plan.disruptive().map_or_else(
+            || {
+                stories(&[
+                    WaitReason::MachineReady,
+                    WaitReason::MinReady,
+                    WaitReason::MachineRemoved,
+                ])
+            },
+            |step| {
+                format!(
+                    "next: {} {}",
+                    step.action.name(),
+                    step.machine.as_deref().unwrap_or_default()
+                )
+            },
+        );
+        let message = format!(
+            "Observed {needs} replica(s) in need of update, {updated} of {} up to date; {next}",
+            state.indexes.len()
+        );
+        return said(type_, true, "NeedsUpdateReplicas", message);
+    }
+    let excess = state.machines.len().saturating_sub(spec.replicas.count());
+    if excess > 0 {
+        let held = stories(&[
+            WaitReason::MachineRemoved,
+            WaitReason::UserDelete,
+            WaitReason::EtcdHealthy,
+            WaitReason::Pause,
+        ]);
+        let message = format!("Waiting for {excess} old replica(s) to be removed; {held}");
+        let status = moves || plan.waits.iter().any(|wait| wait.reason == WaitReason::EtcdHealthy);
+        let reason = if status { "ExcessReplicas" } else { "WaitingForDelete" };
+        return said(type_, status, reason, message);
+    }
+    said(type_, false, "AllReplicasUpdated", "")
+}
+
+/// The conditions of the ClusterOperator: those of the set, and `Upgradeable`. A set that is Inactive, or none at all,
+/// says that all is good: nothing is managed.
+pub fn cluster_operator(
+    set: Option<&ControlPlaneMachineSetStatus>,
+    active: bool,
+    previous: &[ClusterOperatorCondition],
+    now: Timestamp,
+) -> Vec<ClusterOperatorCondition> {
+    let good = |type_, status| said(type_, status, "AsExpected", "");
+    let new = match set.filter(|_| active) {
+        None => vec![
+            good(condition::AVAILABLE, true),
+            good(condition::DEGRADED, false),
+            good(condition::PROGRESSING, false),
+            said(
+                condition::UPGRADEABLE,
+                true,
+                "AsExpected",
+                "cluster operator is upgradable",
+            ),
+        ],
+        Some(status) => {
+            let mut copied: Vec<Said> = [condition::AVAILABLE, condition::DEGRADED, condition::PROGRESSING]
+                .into_iter()
+                .filter_map(|type_| {
+                    let there = status.conditions.iter().find(|condition| condition.type_ == type_)?;
+                    Some(said(type_, there.status == "True", &there.reason, &there.message))
+                })
+                .collect();
+            copied.push(upgradeable(status));
+            copied
+        }
+    };
+    let mut merged: Vec<ClusterOperatorCondition> = previous
+        .iter()
+        .filter(|condition| new.iter().all(|said| said.type_ != condition.type_))
+        .cloned()
+        .collect();
+    for said in new {
+        let status = if said.status { "True" } else { "False" };
+        let before = previous.iter().find(|condition| condition.type_ == said.type_);
+        merged.push(ClusterOperatorCondition {
+            type_: said.type_.to_owned(),
+            status: status.to_owned(),
+            last_transition_time: before
+                .filter(|before| before.status == status)
+                .map_or(now, |before| before.last_transition_time),
+            reason: Some(said.reason),
+            message: Some(said.message).filter(|message| !message.is_empty()),
+        });
+    }
+    merged.sort_by(|left, right| left.type_.cmp(&right.type_));
+    merged
+}
+
+/// Not while degraded, in error, past a deadline or short of a machine; the reason is the true one (defect B7).
+fn upgradeable(status: &ControlPlaneMachineSetStatus) -> Said {
+    let find = |type_: &str, bad: &str| {
+        let there = status.conditions.iter().find(|condition| condition.type_ == type_)?;
+        (there.status == bad).then_some(there)
+    };
+    let late = find(condition::PROGRESSING, "False").filter(|there| there.reason == "ProgressDeadlineExceeded");
+    let stops = find(condition::DEGRADED, "True")
+        .or_else(|| find(condition::ERROR, "True"))
+        .or(late)
+        .or_else(|| find(condition::AVAILABLE, "False"));
+    match stops {
+        Some(there) => said(condition::UPGRADEABLE, false, &there.reason, &there.message),
+        None => said(
+            condition::UPGRADEABLE,
+            true,
+            "AsExpected",
+            "cluster operator is upgradable",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;
