@@ -80,6 +80,30 @@ fn machines(count: usize) -> Snapshot {
     }
 }
 
+/// Machines with nodes that are ready: what the plan needs to foretell a rollout.
+fn running(count: usize, change: impl Fn(usize, &mut Value, &mut Value)) -> Snapshot {
+    let mut objects = Vec::new();
+    for index in 0..count {
+        let mut machine = machine(index, ZONES[index % ZONES.len()]);
+        let name = machine["metadata"]["name"].clone();
+        machine["metadata"]["uid"] = json!(format!("uid-{index}"));
+        machine["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+        machine["status"] = json!({"phase": "Running", "nodeRef": {"name": name}});
+        let mut node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:10:00Z"}]},
+        });
+        change(index, &mut machine, &mut node);
+        objects.extend([machine, node]);
+    }
+    Snapshot {
+        source: Source::Cluster,
+        ..Snapshot::of_files(&objects).unwrap()
+    }
+}
+
 /// A review of the webhook's resource, as an API server sends it.
 struct Review {
     phase: Phase,
@@ -332,6 +356,33 @@ golden! {
             |set| set["spec"]["strategy"]["type"] = json!("OnDelete"),
             |set| value(set)["instanceType"] = json!("m6i.2xlarge"),
         ), machines(3);
+    a_rollout_is_foretold_machine_by_machine:
+        Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), running(3, |_, _, _| {});
+    a_machine_that_serves_nobody_goes_first:
+        Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")),
+        running(3, |index, _, node| if index == 1 { node["status"]["conditions"][0]["status"] = json!("False"); });
+    a_rollout_that_a_foreign_owner_stops_says_so:
+        Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")),
+        running(3, |index, machine, _| if index == 2 {
+            machine["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "name": "workers", "uid": "x", "controller": true,
+            }]);
+        });
+    a_paused_rollout_says_so:
+        Review::update(|set| {
+            value(set)["instanceType"] = json!("m6i.2xlarge");
+            set["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": "true"});
+        }), running(3, |_, _, _| {});
+    leaving_on_delete_starts_what_was_left_undone:
+        Review::update_of(
+            |set| { set["spec"]["strategy"]["type"] = json!("OnDelete"); value(set)["instanceType"] = json!("m6i.2xlarge"); },
+            |set| set["spec"]["strategy"]["type"] = json!("RollingUpdate"),
+        ), running(3, |_, _, _| {});
+    a_domain_that_goes_on_purpose_moves_its_machine:
+        Review::update(|set| {
+            template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0]), domain(ZONES[1])]);
+            set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "us-east-1a,us-east-1b"});
+        }), running(3, |_, _, _| {});
     an_image_alone_rolls_nothing: Review::update(|set| value(set)["ami"]["id"] = json!("ami-0c2")), machines(3);
     an_image_rolls_when_the_set_says_so:
         Review::update(|set| {

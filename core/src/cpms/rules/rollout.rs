@@ -1,12 +1,20 @@
-//! Warnings of what an edit sets in motion: which fields differ, and how many machines are replaced for it.
+//! Warnings of what an edit sets in motion: which fields differ, which machines are replaced for it, in which order and
+//! where, and what holds that up now. The order comes from the plan that the controller follows, run forward.
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Judged, Lookup, TEMPLATE};
+use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::changes::{Comparison, FieldChange, ROLL_ON_IMAGE_CHANGE, changes};
+use crate::cpms::plan::{Action, Step, WaitReason, plan};
+use crate::cpms::preview::preview;
 use crate::cpms::spec::{Spec, Strategy};
+use crate::cpms::state::{MachineState, Observed, Settings, State};
 use crate::model::{Operation, RuleInfo, Verdict, Warning};
 
 const ROLLOUT: &str = "cpms-rollout";
+const BLOCKED: &str = "cpms-rollout-waits";
 const IMAGE: &str = "cpms-image-change-waits";
 
 pub(super) fn warn(
@@ -18,51 +26,150 @@ pub(super) fn warn(
     verdict: &mut Verdict,
 ) {
     let comparison = new.comparison();
-    let machines = lookup.control_plane().unwrap_or_default();
-    let specs = || {
-        machines
-            .iter()
-            .filter_map(|machine| machine.spec.provider_spec.value.as_ref())
-    };
-    let differing: Vec<Vec<FieldChange>> = specs()
-        .map(|machine| changes(&spec.template.provider_spec, machine, comparison))
-        .filter(|changes| !changes.is_empty())
-        .collect();
     let edited = match old.and_then(Judged::provider_spec) {
         Some(before) => changes(&spec.template.provider_spec, before, comparison),
         None => Vec::new(),
     };
-    let shown = if activated || edited.is_empty() {
-        differing.first().cloned().unwrap_or_default()
-    } else {
-        edited.clone()
-    };
-    let count = if lookup.machines.is_some() {
-        differing.len()
-    } else if edited.is_empty() {
-        0
-    } else {
-        spec.replicas.count()
-    };
-    if count > 0 && (activated || !edited.is_empty()) && !shown.is_empty() {
-        let fields: Vec<&str> = shown.iter().map(|change| change.field.as_str()).collect();
+    let before = old.and_then(|old| old.spec.as_ref().ok());
+    let moves = before.is_some_and(|before| {
+        before.failure_domains != spec.failure_domains
+            || before.strategy != spec.strategy
+            || before.rollout != spec.rollout
+    });
+    if activated || moves || !edited.is_empty() {
         let what = if activated { "activating this set" } else { "this edit" };
-        let how = if spec.strategy == Strategy::OnDelete {
-            "once you delete them"
-        } else {
-            "one at a time"
-        };
-        let all: Vec<String> = shown.iter().map(ToString::to_string).collect();
-        verdict.warn(Warning::new(
-            ROLLOUT,
-            format!(
-                "{what} changes {} and replaces {count} machine(s), {how}: {}",
-                fields.join(", "),
-                all.join("; ")
-            ),
-        ));
+        match observed(lookup) {
+            Some(observed) => foretell(what, spec, observed, verdict),
+            None => estimate(what, spec, comparison, &edited, lookup, verdict),
+        }
     }
     warn_of_images(old, spec, comparison, verdict);
+}
+
+/// The cluster, where machines and nodes are known.
+fn observed(lookup: &Lookup<'_>) -> Option<Observed> {
+    Some(Observed {
+        machines: lookup.machines?.to_vec(),
+        nodes: lookup.nodes?.values().cloned().collect(),
+        infrastructure: lookup.infrastructure.cloned(),
+        etcd: lookup
+            .cluster_operators
+            .and_then(|operators| operators.get(ETCD))
+            .cloned(),
+        unparsable: Vec::new(),
+    })
+}
+
+/// The rollout as the controller will do it: by the very function that will do it.
+fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) {
+    let now = after_everything(&observed);
+    let state = State::observe(spec, observed, Settings::default());
+    let outdated: Vec<&MachineState> = state
+        .machines
+        .iter()
+        .filter(|machine| !machine.is_current() && !machine.is_deleting())
+        .collect();
+    let Some(first) = outdated.first() else { return };
+    announce(what, &first.changes, outdated.len(), spec, verdict);
+    if spec.strategy == Strategy::OnDelete {
+        return;
+    }
+    let next = plan(spec, &state, now);
+    if let Some(reason) = next.degraded.first() {
+        let text = format!("nothing is replaced yet ({}): {}", reason.reason, reason.message);
+        return verdict.warn(Warning::new(BLOCKED, text));
+    }
+    if next.disruptive().is_none()
+        && let Some(wait) = next
+            .waits
+            .iter()
+            .find(|wait| wait.reason != WaitReason::OtherIndex)
+            .or(next.waits.first())
+    {
+        verdict.warn(Warning::new(
+            BLOCKED,
+            format!("nothing is replaced yet: {}", wait.message),
+        ));
+    }
+    let ahead = preview(spec, &state, now);
+    let creations: Vec<&Step> = ahead
+        .steps
+        .iter()
+        .filter(|step| matches!(step.action, Action::Create(_)))
+        .collect();
+    for (position, step) in creations.iter().enumerate() {
+        let replaced = step.index.and_then(|index| state.of_index(index).last());
+        let place = step
+            .failure_domain
+            .as_ref()
+            .map_or_else(String::new, |domain| format!(" in {domain}"));
+        let (number, all) = (position + 1, creations.len());
+        let machine = step.machine.as_deref().unwrap_or_default();
+        let text = match replaced {
+            Some(replaced) => format!("{number} of {all}: {} is replaced by {machine}{place}", replaced.name),
+            None => format!("{number} of {all}: {machine} is created{place}"),
+        };
+        verdict.warn(Warning::new(ROLLOUT, text));
+    }
+}
+
+/// A moment after everything that the cluster reports: what must only last for a while has lasted. Admission has no
+/// clock, and the order of a rollout does not depend on one.
+fn after_everything(observed: &Observed) -> Timestamp {
+    let machines = observed.machines.iter().flat_map(|machine| {
+        [machine.metadata.creation_timestamp, machine.metadata.deletion_timestamp]
+            .into_iter()
+            .flatten()
+    });
+    let nodes = observed.nodes.iter().flat_map(|node| {
+        node.status
+            .conditions
+            .iter()
+            .filter_map(|condition| condition.last_transition_time)
+    });
+    let latest = machines.chain(nodes).max().unwrap_or(Timestamp::UNIX_EPOCH);
+    latest.checked_add(SignedDuration::from_hours(1)).unwrap_or(latest)
+}
+
+/// Without the nodes, only the machines that differ from the template can be counted.
+fn estimate(
+    what: &str,
+    spec: &Spec,
+    comparison: Comparison,
+    edited: &[FieldChange],
+    lookup: &Lookup<'_>,
+    verdict: &mut Verdict,
+) {
+    let Some(machines) = lookup.control_plane() else {
+        if !edited.is_empty() {
+            announce(what, edited, spec.replicas.count(), spec, verdict);
+        }
+        return;
+    };
+    let differing: Vec<Vec<FieldChange>> = machines
+        .iter()
+        .filter_map(|machine| machine.spec.provider_spec.value.as_ref())
+        .map(|machine| changes(&spec.template.provider_spec, machine, comparison))
+        .filter(|changes| !changes.is_empty())
+        .collect();
+    if let Some(first) = differing.first() {
+        announce(what, first, differing.len(), spec, verdict);
+    }
+}
+
+fn announce(what: &str, changes: &[FieldChange], count: usize, spec: &Spec, verdict: &mut Verdict) {
+    let fields: Vec<&str> = changes.iter().map(|change| change.field.as_str()).collect();
+    let all: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let how = match spec.strategy {
+        Strategy::OnDelete => "once you delete them",
+        _ => "one at a time",
+    };
+    let text = format!(
+        "{what} changes {} and replaces {count} machine(s), {how}: {}",
+        fields.join(", "),
+        all.join("; ")
+    );
+    verdict.warn(Warning::new(ROLLOUT, text));
 }
 
 fn warn_of_images(old: Option<&Judged>, spec: &Spec, comparison: Comparison, verdict: &mut Verdict) {
@@ -108,6 +215,13 @@ pub(super) fn table() -> Vec<RuleInfo> {
             &path,
             BOTH,
             "warns of the machines that an edit replaces, and why",
+        ),
+        RuleInfo::webhook(
+            BLOCKED,
+            KIND,
+            &path,
+            BOTH,
+            "warns of what holds up the rollout that an edit asks for",
         ),
         RuleInfo::webhook(
             IMAGE,
