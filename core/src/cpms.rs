@@ -8,6 +8,7 @@ pub mod defaults;
 pub mod degraded;
 pub mod domains;
 mod fields;
+pub mod generate;
 pub mod indexes;
 pub mod placement;
 pub mod plan;

@@ -429,4 +429,4 @@ fn lookup_error(name: &str, known: Option<Vec<String>>) -> DomainError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::cpms) mod tests;

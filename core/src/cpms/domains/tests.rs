@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-pub(super) fn infrastructure() -> Infrastructure {
+pub(in crate::cpms) fn infrastructure() -> Infrastructure {
     serde_json::from_value(json!({
         "apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"},
         "spec": {"platformSpec": {

@@ -1,0 +1,363 @@
+//! A set for a cluster that has none: Inactive, made from the machines that exist, and such that activating it rolls
+//! nothing out. (Machines that differ from the newest one do: a set has one template. So does one of five machines
+//! where a failure domain holds more than its share: spreading them is what a set is for.)
+//!
+//! The newest machine's spec is the template, without what the failure domains decide; the failure domains are those of
+//! the machines, and those of the cluster's MachineSets where they are not in use and would move nothing. What cannot
+//! be described by a set is refused with a reason, never guessed.
+//!
+//! Source: the ControlPlaneMachineSet enhancement, "Installing a ControlPlaneMachineSet within an existing cluster".
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::domains::{self, FailureDomain, Platform};
+use super::fields;
+use super::indexes;
+use super::spec::Replicas;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::machine_openshift_io::control_plane_machine_set::{
+    API_VERSION, ControlPlaneMachineSet, KIND, MACHINE_TYPE, NAME,
+};
+use crate::api::machine_openshift_io::machine::Machine;
+use crate::api::machine_openshift_io::machine_set::MachineSet;
+use crate::api::machine_openshift_io::{NAMESPACE, label};
+
+/// Why no set can be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsupported {
+    /// Fewer than two machines: no control plane that a set could look after.
+    #[error("{0} control plane machine(s) exist, and a set looks after 3 or 5")]
+    TooFewMachines(usize),
+    /// More machines than a set can have.
+    #[error("{0} control plane indexes exist, and a set looks after 3 or 5")]
+    TooManyMachines(usize),
+    /// The platform has no failure domains that a set could list, and is not supported.
+    #[error("platform {0:?} is not supported; supported are AWS, Azure, GCP, Nutanix, OpenStack and VSphere")]
+    Platform(String),
+    /// A machine has a provider spec of another kind than its platform's.
+    #[error("machine {machine} has a provider spec of kind {kind:?}, and the platform is {platform}")]
+    OtherKind {
+        /// The machine.
+        machine: String,
+        /// The kind of its provider spec.
+        kind: String,
+        /// The platform.
+        platform: Platform,
+    },
+    /// The newest machine does not say to which cluster it belongs.
+    #[error("machine {0} has no label machine.openshift.io/cluster-api-cluster")]
+    NoCluster(String),
+    /// Some machines name a failure domain and some do not: a set would move the latter.
+    #[error("machines {} name no known failure domain, while others do", .0.join(", "))]
+    MixedDomains(Vec<String>),
+    /// Machines differ in something that one template cannot say.
+    #[error("machines differ in {field}: {}; a set has one template", values.join(", "))]
+    Differs {
+        /// The field of the provider spec.
+        field: &'static str,
+        /// The values.
+        values: Vec<String>,
+    },
+}
+
+/// What there is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Existing<'a> {
+    /// Machines of the namespace; those that are not of the control plane are ignored.
+    pub machines: &'a [Machine],
+    /// MachineSets of the namespace.
+    pub machine_sets: &'a [MachineSet],
+    /// The Infrastructure `cluster`; without it the platform is that of the machines.
+    pub infrastructure: Option<&'a Infrastructure>,
+}
+
+/// The set that describes what exists.
+pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
+    let machines = control_plane(existing.machines);
+    let newest = match machines.as_slice() {
+        [newest, _, ..] => *newest,
+        few => return Err(Unsupported::TooFewMachines(few.len())),
+    };
+    let platform = platform(existing.infrastructure, newest)?;
+    for machine in &machines {
+        let spec = provider_spec(machine);
+        if Platform::of(spec) != Some(platform) {
+            return Err(Unsupported::OtherKind {
+                machine: machine.metadata.name().to_owned(),
+                kind: fields::text(spec, &["kind"]).unwrap_or_default().to_owned(),
+                platform,
+            });
+        }
+    }
+    if platform == Platform::OpenStack {
+        agree(&machines, "serverGroupName")?;
+    }
+    let cluster = newest
+        .metadata
+        .labels
+        .get(label::CLUSTER)
+        .ok_or_else(|| Unsupported::NoCluster(newest.metadata.name().to_owned()))?;
+    let labels = json!({label::CLUSTER: cluster, label::ROLE: "master", label::TYPE: "master"});
+    let (provider_spec, failure_domains) = spread(existing, &machines, newest, platform)?;
+    let mut template = json!({
+        "metadata": {"labels": labels},
+        "spec": {"providerSpec": {"value": provider_spec}},
+    });
+    if !newest.spec.taints.is_empty() {
+        fields::set(&mut template, &["spec", "taints"], json!(newest.spec.taints));
+    }
+    if let Some(metadata) = &newest.spec.metadata {
+        fields::set(&mut template, &["spec", "metadata"], json!(metadata));
+    }
+    if !failure_domains.is_empty() {
+        let entries: Vec<&Value> = failure_domains.iter().map(FailureDomain::entry).collect();
+        let list = json!({"platform": platform.name(), platform.member(): entries});
+        fields::set(&mut template, &["failureDomains"], list);
+    }
+    let namespace = newest.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
+    let set = json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": {
+            "state": "Inactive",
+            "replicas": replicas(&machines)?.count(),
+            "strategy": {"type": "RollingUpdate"},
+            "selector": {"matchLabels": labels},
+            "template": {"machineType": MACHINE_TYPE, MACHINE_TYPE: template},
+        },
+    });
+    // Made of the same fields, so it always reads back; a default would be refused by every check that follows.
+    Ok(serde_json::from_value(set).unwrap_or_default())
+}
+
+/// The machines of the control plane that are not going, newest first.
+fn control_plane(machines: &[Machine]) -> Vec<&Machine> {
+    let role = |machine: &&Machine| {
+        let role = machine.metadata.labels.get(label::ROLE).map(String::as_str);
+        matches!(role, Some("master" | "control-plane"))
+    };
+    let (staying, going): (Vec<&Machine>, Vec<&Machine>) = machines
+        .iter()
+        .filter(role)
+        .partition(|machine| !machine.metadata.is_deleting());
+    // Deleting all of them at once says nothing about the control plane that is wanted.
+    let mut chosen = if staying.is_empty() { going } else { staying };
+    chosen.sort_by(|left, right| {
+        let key = |machine: &Machine| (machine.metadata.creation_timestamp, machine.metadata.name().to_owned());
+        key(right).cmp(&key(left))
+    });
+    chosen
+}
+
+fn provider_spec(machine: &Machine) -> &Value {
+    machine.spec.provider_spec.value.as_ref().unwrap_or(&Value::Null)
+}
+
+fn platform(infrastructure: Option<&Infrastructure>, newest: &Machine) -> Result<Platform, Unsupported> {
+    match infrastructure.and_then(Infrastructure::platform) {
+        Some(name) => Platform::from_name(name).ok_or_else(|| Unsupported::Platform(name.to_owned())),
+        None => {
+            let spec = provider_spec(newest);
+            let kind = fields::text(spec, &["kind"]).unwrap_or_default();
+            Platform::of(spec).ok_or_else(|| Unsupported::Platform(kind.to_owned()))
+        }
+    }
+}
+
+/// The size, from the indexes that exist: a machine that is just being replaced by hand counts once.
+fn replicas(machines: &[&Machine]) -> Result<Replicas, Unsupported> {
+    let numbered: BTreeSet<u32> = machines
+        .iter()
+        .filter_map(|machine| indexes::of_name(machine.metadata.name()))
+        .collect();
+    let unnumbered = machines
+        .iter()
+        .filter(|machine| indexes::of_name(machine.metadata.name()).is_none())
+        .count();
+    match numbered.len() + unnumbered {
+        0..=3 => Ok(Replicas::Three),
+        4 | 5 => Ok(Replicas::Five),
+        more => Err(Unsupported::TooManyMachines(more)),
+    }
+}
+
+fn agree(machines: &[&Machine], field: &'static str) -> Result<(), Unsupported> {
+    let values: BTreeSet<&str> = machines
+        .iter()
+        .map(|machine| fields::text(provider_spec(machine), &[field]).unwrap_or_default())
+        .collect();
+    if values.len() < 2 {
+        return Ok(());
+    }
+    Err(Unsupported::Differs {
+        field,
+        values: values.into_iter().map(|value| format!("{value:?}")).collect(),
+    })
+}
+
+/// The provider spec of the template, and the failure domains.
+fn spread(
+    existing: &Existing<'_>,
+    machines: &[&Machine],
+    newest: &Machine,
+    platform: Platform,
+) -> Result<(Value, Vec<FailureDomain>), Unsupported> {
+    let found: Vec<Option<FailureDomain>> = machines
+        .iter()
+        .map(|machine| domains::extract(provider_spec(machine), existing.infrastructure))
+        .collect();
+    let without: Vec<String> = machines
+        .iter()
+        .zip(&found)
+        .filter(|(_, domain)| domain.is_none())
+        .map(|(machine, _)| machine.metadata.name().to_owned())
+        .collect();
+    let whole = provider_spec(newest).clone();
+    let must_name = platform == Platform::VSphere
+        && existing
+            .infrastructure
+            .is_some_and(|infrastructure| !domains::defined_names(platform, infrastructure).is_empty());
+    if without.len() == machines.len() && !must_name {
+        return Ok((whole, Vec::new()));
+    }
+    if !without.is_empty() {
+        return Err(Unsupported::MixedDomains(without));
+    }
+    let standing: Vec<FailureDomain> = found.into_iter().flatten().collect();
+    let distinct: BTreeSet<&FailureDomain> = standing.iter().collect();
+    if platform == Platform::Azure {
+        return Ok(azure(existing, &whole, &standing));
+    }
+    let mut domains: Vec<FailureDomain> = distinct.iter().map(|domain| (*domain).clone()).collect();
+    if distinct.len() == standing.len() {
+        // Nobody shares a domain, so that one more to choose from moves nobody.
+        domains.extend(unused(existing, platform, &domains));
+    }
+    domains.sort();
+    Ok((domains::strip(&whole), domains))
+}
+
+/// Domains of MachineSets for workers that stand nowhere special.
+fn unused(existing: &Existing<'_>, platform: Platform, used: &[FailureDomain]) -> BTreeSet<FailureDomain> {
+    existing
+        .machine_sets
+        .iter()
+        .filter(|set| {
+            let template = &set.spec.template;
+            let role = template.metadata.labels.get(label::ROLE).map(String::as_str);
+            // Tainted sets are for special places, such as the edge zones of a cloud.
+            role == Some("worker") && template.spec.taints.is_empty() && !set.metadata.is_deleting()
+        })
+        .filter_map(|set| set.spec.template.spec.provider_spec.value.as_ref())
+        .filter_map(|spec| domains::extract(spec, existing.infrastructure))
+        .filter(|domain| domain.platform() == platform && same_shape(domain, used))
+        .filter(|domain| !used.contains(domain) && !shares_zone(domain, used))
+        .collect()
+}
+
+/// Whether a domain says as much as those in use: a subnet where they have one, a root volume where they have one.
+fn same_shape(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
+    let shape = |domain: &FailureDomain| -> Vec<String> {
+        domain
+            .full()
+            .as_object()
+            .map(|map| map.keys().cloned().collect())
+            .unwrap_or_default()
+    };
+    used.first().is_some_and(|first| shape(first) == shape(domain))
+}
+
+/// Whether a domain is another subnet of a zone that is in use: no place of its own for a control plane.
+fn shares_zone(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
+    let zone = |domain: &FailureDomain| domain.full().get("placement").cloned();
+    zone(domain).is_some() && used.iter().any(|other| zone(other) == zone(domain))
+}
+
+/// Azure: what all machines have in common stays in the template, and only the rest makes a domain.
+fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> (Value, Vec<FailureDomain>) {
+    let values = |field: &str| -> BTreeSet<String> {
+        let text = |domain: &FailureDomain| fields::text(domain.full(), &[field]).unwrap_or_default().to_owned();
+        standing.iter().map(text).collect()
+    };
+    let (zones, subnets) = (values("zone"), values("subnet"));
+    if zones.len() < 2 && subnets.len() < 2 {
+        return (whole.clone(), Vec::new());
+    }
+    let mut template = whole.clone();
+    for (field, differs) in [("zone", zones.len() > 1), ("subnet", subnets.len() > 1)] {
+        if differs {
+            fields::remove(&mut template, &[field]);
+        }
+    }
+    let entry = |domain: &FailureDomain| {
+        let mut entry = Map::new();
+        let text = |field: &str| fields::text(domain.full(), &[field]).unwrap_or_default();
+        let zone = if zones.len() > 1 { text("zone") } else { "" };
+        entry.insert("zone".to_owned(), json!(zone));
+        if subnets.len() > 1 && !text("subnet").is_empty() {
+            entry.insert("subnet".to_owned(), json!(text("subnet")));
+        }
+        FailureDomain::new(Platform::Azure, Value::Object(entry))
+    };
+    let mut domains: BTreeSet<FailureDomain> = standing.iter().map(entry).collect();
+    // Workers have a subnet of their own: of a MachineSet only the zone says anything about a control plane.
+    if subnets.len() < 2 && zones.len() == standing.len() && !zones.contains("") {
+        let zone_of = |set: &MachineSet| {
+            let spec = set.spec.template.spec.provider_spec.value.as_ref()?;
+            let domain = domains::extract(spec, None).filter(|domain| domain.platform() == Platform::Azure)?;
+            fields::text(domain.full(), &["zone"]).map(|zone| json!({ "zone": zone }))
+        };
+        let more = existing
+            .machine_sets
+            .iter()
+            .filter(|set| set.spec.template.spec.taints.is_empty());
+        domains.extend(
+            more.filter_map(zone_of)
+                .map(|entry| FailureDomain::new(Platform::Azure, entry)),
+        );
+    }
+    (template, domains.into_iter().collect())
+}
+
+/// The generated set without the fields of its spec that others own, so that it can be applied without a fight over
+/// what a user has touched. `managed_fields` is `metadata.managedFields` of the set as it is.
+pub fn without_fields_of_others(generated: &Value, managed_fields: &Value, manager: &str) -> Value {
+    let mut pruned = generated.clone();
+    for entry in managed_fields.as_array().into_iter().flatten() {
+        let ours = fields::text(entry, &["manager"]) == Some(manager);
+        if ours || fields::get(entry, &["subresource"]).is_some() {
+            continue;
+        }
+        if let Some(owned) = entry.get("fieldsV1").and_then(|fields| fields.get("f:spec"))
+            && let Some(spec) = pruned.get_mut("spec")
+        {
+            prune(spec, owned);
+        }
+    }
+    pruned
+}
+
+fn prune(value: &mut Value, owned: &Value) {
+    let (Value::Object(map), Some(owned)) = (value, owned.as_object()) else {
+        return;
+    };
+    for (key, below) in owned {
+        let Some(field) = key.strip_prefix("f:") else { continue };
+        // An item of a list that another owns leaves the whole list to them.
+        let inner = below
+            .as_object()
+            .is_some_and(|below| below.keys().any(|key| key.starts_with("f:")));
+        match map.get_mut(field) {
+            Some(child) if inner && child.is_object() => prune(child, below),
+            _ => {
+                map.remove(field);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! Generated sets of the six platforms, and the property that matters: activating one rolls nothing out.
+
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
+
+use super::*;
+use crate::api::core_v1::node::Node;
+use crate::cpms::domains::tests::infrastructure;
+use crate::cpms::plan::plan;
+use crate::cpms::samples::labels;
+use crate::cpms::spec::{ParseContext, Spec, parse};
+use crate::cpms::state::{Observed, Settings, State};
+
+fn machines(specs: &[Value]) -> Vec<Machine> {
+    specs
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| {
+            serde_json::from_value(json!({
+                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "metadata": {"name": format!("ocp-x7k2p-master-{index}"), "namespace": "openshift-machine-api",
+                    "uid": format!("uid-{index}"), "resourceVersion": "1", "labels": labels(),
+                    "creationTimestamp": format!("2026-01-01T00:00:0{index}Z")},
+                "spec": {"providerID": format!("cloud:///{index}"), "providerSpec": {"value": spec},
+                    "lifecycleHooks": {"preDrain": [{"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"}]}},
+                "status": {"phase": "Running", "nodeRef": {"name": format!("node-{index}")}},
+            }))
+            .unwrap()
+        })
+        .collect()
+}
+
+fn machine_set(spec: &Value, role: &str) -> MachineSet {
+    serde_json::from_value(json!({"metadata": {"name": "w"}, "spec": {"template": {
+        "metadata": {"labels": {"machine.openshift.io/cluster-api-machine-role": role}},
+        "spec": {"providerSpec": {"value": spec}}}}}))
+    .unwrap()
+}
+
+fn on(platform: Platform) -> Infrastructure {
+    let mut infrastructure = infrastructure();
+    infrastructure.status.platform_status.as_mut().unwrap().type_ = platform.name().to_owned();
+    infrastructure
+}
+
+fn generated(specs: &[Value], sets: &[MachineSet], infrastructure: &Infrastructure) -> Result<Value, Unsupported> {
+    let set = generate(&Existing {
+        machines: &machines(specs),
+        machine_sets: sets,
+        infrastructure: Some(infrastructure),
+    })?;
+    Ok(serde_json::to_value(set).unwrap())
+}
+
+fn template(set: &Value) -> &Value {
+    &set["spec"]["template"]["machines_v1beta1_machine_openshift_io"]
+}
+
+fn activated(set: &Value, infrastructure: &Infrastructure) -> Spec {
+    let mut set = set.clone();
+    set["spec"]["state"] = json!("Active");
+    let context = ParseContext {
+        infrastructure: Some(infrastructure),
+        ..ParseContext::default()
+    };
+    let parsed = parse(&serde_json::from_value(set.clone()).unwrap(), &context);
+    parsed.unwrap_or_else(|wrong| panic!("{wrong:?}\n{set:#}"))
+}
+
+/// The disruptive step that an activation would take.
+fn rollout(set: &Value, specs: &[Value], infrastructure: &Infrastructure) -> Option<String> {
+    let nodes = (0..specs.len())
+        .map(|index| -> Node {
+            serde_json::from_value(json!({"metadata": {"name": format!("node-{index}"),
+                "labels": {"node-role.kubernetes.io/control-plane": ""}},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
+            .unwrap()
+        })
+        .collect();
+    let observed = Observed {
+        machines: machines(specs),
+        nodes,
+        infrastructure: Some(infrastructure.clone()),
+        ..Observed::default()
+    };
+    let spec = activated(set, infrastructure);
+    let state = State::observe(&spec, observed, Settings::default());
+    let plan = plan(&spec, &state, "2026-02-01T00:00:00Z".parse().unwrap());
+    assert!(plan.degraded.is_empty(), "{plan:?}");
+    plan.disruptive()
+        .map(|step| format!("{} {}", step.action.name(), step.because))
+}
+
+/// A provider spec of each platform; the numbers choose where it stands.
+fn spec_at(platform: Platform, zone: usize, other: usize) -> Value {
+    let letter = ["a", "b", "c", "d"][zone % 4];
+    match platform {
+        Platform::Aws => json!({"kind": "AWSMachineProviderConfig", "instanceType": "m6i.xlarge", "deviceIndex": 0,
+            "placement": {"region": "us-east-1", "availabilityZone": format!("us-east-1{letter}")},
+            "subnet": {"filters": [{"name": "tag:Name", "values": [format!("private-{letter}-{other}")]}]}}),
+        Platform::Azure => json!({"kind": "AzureMachineProviderSpec", "vmSize": "Standard_D8s_v3", "publicIP": false,
+            "zone": zone.to_string(), "subnet": format!("masters-{other}"), "vnet": "v"}),
+        Platform::Gcp => json!({"kind": "GCPMachineProviderSpec", "machineType": "n2-standard-4",
+            "region": "us-central1", "zone": format!("us-central1-{letter}")}),
+        Platform::OpenStack => json!({"kind": "OpenstackProviderSpec", "flavor": "m1.xlarge",
+            "serverGroupName": "masters", "availabilityZone": format!("nova{zone}"),
+            "rootVolume": {"diskSize": 100, "availabilityZone": format!("cinder{zone}"), "volumeType": format!("t{other}")}}),
+        Platform::VSphere | Platform::Nutanix => {
+            let infrastructure = infrastructure();
+            let names = domains::defined_names(platform, &infrastructure);
+            let name = &names[zone % names.len()];
+            let plain = json!({"kind": platform.kind(), "memoryMiB": 16384});
+            let domain = FailureDomain::new(platform, json!({ "name": name }));
+            domains::inject(&plain, &domain, Some(&infrastructure)).unwrap()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Invariant C11.
+    #[test]
+    fn activating_a_generated_set_rolls_nothing_out(
+        platform in 0..6_usize,
+        places in prop::collection::vec((0..4_usize, 0..2_usize), 5),
+        five in any::<bool>(),
+        workers in prop::collection::vec((0..5_usize, 0..3_usize), 0..4),
+    ) {
+        let platform = Platform::ALL[platform];
+        let count = if five { 5 } else { 3 };
+        let specs: Vec<Value> =
+            places.iter().take(count).map(|(zone, other)| spec_at(platform, *zone, *other)).collect();
+        let sets: Vec<MachineSet> =
+            workers.iter().map(|(zone, other)| machine_set(&spec_at(platform, *zone, *other), "worker")).collect();
+        let infrastructure = on(platform);
+        let set = generated(&specs, &sets, &infrastructure).unwrap();
+        prop_assert_eq!(&set["spec"]["replicas"], &json!(count));
+        // Only five machines can stand so that one domain holds more than its share; the set spreads them.
+        let spec = activated(&set, &infrastructure);
+        let share = count.div_ceil(spec.failure_domains.len().max(1));
+        let crowded = specs.iter().any(|spec| {
+            let at = domains::extract(spec, Some(&infrastructure));
+            specs.iter().filter(|other| domains::extract(other, Some(&infrastructure)) == at).count() > share
+        });
+        prop_assert!(five || !crowded);
+        if !crowded {
+            prop_assert_eq!(rollout(&set, &specs, &infrastructure), None, "{:#}", set);
+        }
+    }
+
+    #[test]
+    fn whatever_the_machines_hold_nothing_panics(
+        platform in 0..6_usize,
+        field in prop::sample::select(vec!["placement", "zone", "subnet", "rootVolume", "workspace", "failureDomain", "kind"]),
+        odd in prop::sample::select(vec!["null", "7", "[]", "{}", "\"\"", "[{}]", "{\"name\":3}"]),
+    ) {
+        let platform = Platform::ALL[platform];
+        let mut spec = spec_at(platform, 0, 0);
+        spec[field] = serde_json::from_str(odd).unwrap();
+        let specs = [spec, spec_at(platform, 1, 0), spec_at(platform, 2, 0)];
+        let result = generated(&specs, &[], &on(platform));
+        prop_assert!(result.is_ok() || result.is_err());
+    }
+}
+
+#[test]
+fn a_set_on_aws_lists_zone_and_subnet_of_every_machine_and_keeps_neither() {
+    let specs = [
+        spec_at(Platform::Aws, 1, 0),
+        spec_at(Platform::Aws, 0, 0),
+        spec_at(Platform::Aws, 2, 0),
+    ];
+    let set = generated(&specs, &[], &on(Platform::Aws)).unwrap();
+    insta::assert_json_snapshot!(set);
+}
+
+#[test]
+fn azure_keeps_in_the_template_what_all_machines_have_in_common() {
+    let infrastructure = on(Platform::Azure);
+    let at = |zone, subnet| spec_at(Platform::Azure, zone, subnet);
+    let set = generated(&[at(1, 0), at(2, 0), at(3, 0)], &[], &infrastructure).unwrap();
+    assert_eq!(
+        template(&set)["failureDomains"]["azure"],
+        json!([{"zone": "1"}, {"zone": "2"}, {"zone": "3"}])
+    );
+    let kept = |set: &Value| {
+        let spec = &template(set)["spec"]["providerSpec"]["value"];
+        [spec.get("zone").cloned(), spec.get("subnet").cloned()]
+    };
+    assert_eq!(kept(&set), [None, Some(json!("masters-0"))]);
+    let set = generated(&[at(1, 0), at(1, 1), at(1, 2)], &[], &infrastructure).unwrap();
+    assert_eq!(
+        template(&set)["failureDomains"]["azure"][1],
+        json!({"zone": "", "subnet": "masters-1"})
+    );
+    assert_eq!(kept(&set), [Some(json!("1")), None]);
+    let set = generated(&[at(1, 0), at(1, 0), at(1, 0)], &[], &infrastructure).unwrap();
+    assert!(template(&set).get("failureDomains").is_none());
+}
+
+#[test]
+fn openstack_without_zones_has_no_failure_domains_and_with_two_server_groups_no_set() {
+    let infrastructure = on(Platform::OpenStack);
+    let plain = json!({"kind": "OpenstackProviderSpec", "flavor": "m1", "serverGroupName": "g"});
+    let set = generated(&[plain.clone(), plain.clone(), plain.clone()], &[], &infrastructure).unwrap();
+    assert!(template(&set).get("failureDomains").is_none());
+    let mut other = plain.clone();
+    other["serverGroupName"] = json!("h");
+    let error = generated(&[plain.clone(), plain.clone(), other], &[], &infrastructure).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "machines differ in serverGroupName: \"g\", \"h\"; a set has one template"
+    );
+    let mut zoned = plain.clone();
+    zoned["availabilityZone"] = json!("nova");
+    let error = generated(&[plain.clone(), plain, zoned], &[], &infrastructure).unwrap_err();
+    assert!(matches!(error, Unsupported::MixedDomains(machines) if machines.len() == 2));
+}
+
+#[test]
+fn vsphere_and_nutanix_list_names_and_leave_the_place_to_the_infrastructure() {
+    let at = |zone| spec_at(Platform::VSphere, zone, 0);
+    let set = generated(&[at(0), at(1), at(0)], &[], &on(Platform::VSphere)).unwrap();
+    assert_eq!(
+        template(&set)["failureDomains"]["vsphere"],
+        json!([{"name": "east-1"}, {"name": "east-2"}])
+    );
+    let spec = &template(&set)["spec"]["providerSpec"]["value"];
+    assert_eq!(spec, &json!({"kind": "VSphereMachineProviderSpec", "memoryMiB": 16384}));
+    let mut astray = at(0);
+    astray["workspace"]["datacenter"] = json!("elsewhere");
+    assert!(generated(&[at(0), at(1), astray], &[], &on(Platform::VSphere)).is_err());
+    let at = |zone| spec_at(Platform::Nutanix, zone, 0);
+    let set = generated(&[at(0), at(0), at(0)], &[], &on(Platform::Nutanix)).unwrap();
+    assert_eq!(template(&set)["failureDomains"]["nutanix"], json!([{"name": "pe-1"}]));
+}
+
+#[test]
+fn domains_of_machine_sets_are_added_where_no_machine_would_move() {
+    let at = |zone| spec_at(Platform::Gcp, zone, 0);
+    let workers = [machine_set(&at(3), "worker"), machine_set(&at(0), "worker")];
+    let set = generated(&[at(0), at(1), at(2)], &workers, &on(Platform::Gcp)).unwrap();
+    assert_eq!(template(&set)["failureDomains"]["gcp"].as_array().unwrap().len(), 4);
+    let set = generated(&[at(0), at(1), at(1)], &workers, &on(Platform::Gcp)).unwrap();
+    assert_eq!(template(&set)["failureDomains"]["gcp"].as_array().unwrap().len(), 2);
+    let edge = [machine_set(&at(3), "edge")];
+    let set = generated(&[at(0), at(1), at(2)], &edge, &on(Platform::Gcp)).unwrap();
+    assert_eq!(template(&set)["failureDomains"]["gcp"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn the_newest_machine_is_the_template_and_its_own_affairs_are_left_out() {
+    let mut specs = [
+        spec_at(Platform::Gcp, 0, 0),
+        spec_at(Platform::Gcp, 1, 0),
+        spec_at(Platform::Gcp, 2, 0),
+    ];
+    specs[2]["machineType"] = json!("n2-standard-8");
+    let set = generated(&specs, &[], &on(Platform::Gcp)).unwrap();
+    let spec = &template(&set)["spec"];
+    assert_eq!(spec["providerSpec"]["value"]["machineType"], "n2-standard-8");
+    assert!(spec.get("providerID").is_none() && spec.get("lifecycleHooks").is_none());
+    assert_eq!(set["spec"]["state"], "Inactive");
+}
+
+#[test]
+fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
+    let aws = on(Platform::Aws);
+    let spec = spec_at(Platform::Aws, 0, 0);
+    assert_eq!(
+        generated(std::slice::from_ref(&spec), &[], &aws),
+        Err(Unsupported::TooFewMachines(1))
+    );
+    assert_eq!(generated(&[], &[], &aws), Err(Unsupported::TooFewMachines(0)));
+    assert_eq!(
+        generated(&vec![spec.clone(); 6], &[], &aws),
+        Err(Unsupported::TooManyMachines(6))
+    );
+    assert!(matches!(
+        generated(&vec![spec.clone(); 3], &[], &on(Platform::Gcp)),
+        Err(Unsupported::OtherKind { .. })
+    ));
+    let mut none = aws;
+    none.status.platform_status.as_mut().unwrap().type_ = "None".to_owned();
+    assert_eq!(
+        generated(&vec![spec; 3], &[], &none),
+        Err(Unsupported::Platform("None".to_owned()))
+    );
+}
+
+#[test]
+fn fields_that_a_user_has_touched_are_left_to_the_user() {
+    let set = generated(&vec![spec_at(Platform::Gcp, 0, 0); 3], &[], &on(Platform::Gcp)).unwrap();
+    let managed = json!([
+        {"manager": "capstan-generator", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+        {"manager": "capstan", "subresource": "status", "fieldsV1": {"f:status": {}}},
+        {"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:strategy": {"f:type": {}}, "f:template":
+            {"f:machines_v1beta1_machine_openshift_io": {"f:spec": {"f:providerSpec": {"f:value": {"f:machineType": {}}}}}}}}},
+    ]);
+    let pruned = without_fields_of_others(&set, &managed, "capstan-generator");
+    assert_eq!(pruned["spec"]["replicas"], 3);
+    assert_eq!(pruned["spec"]["strategy"], json!({}));
+    let spec = &template(&pruned)["spec"]["providerSpec"]["value"];
+    assert!(spec.get("machineType").is_none());
+    assert_eq!(spec["region"], "us-central1");
+    assert_eq!(without_fields_of_others(&set, &Value::Null, "capstan-generator"), set);
+}
