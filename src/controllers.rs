@@ -4,10 +4,70 @@
 //! cache and what is read live, which precondition a write carries, and what is remembered of it until the caches show
 //! it. Safety never rests on being the only process that runs (decision 15).
 
+mod assess;
 mod caches;
+mod control_plane_machine_set;
+mod events;
 mod follow;
 mod kind;
+mod leader;
+mod ledger;
+mod live;
+mod metrics;
 mod object;
 mod store;
+mod trouble;
+mod write;
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 pub use caches::{Caches, View};
+pub use control_plane_machine_set::Configuration;
+pub use leader::Election;
+pub use live::observed;
+pub use metrics::Metrics;
+
+/// The controllers at work, in the background.
+#[derive(Debug)]
+pub struct Controllers {
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    election: JoinHandle<()>,
+    lease: CancellationToken,
+}
+
+impl Controllers {
+    /// Starts them. They work while this process leads.
+    pub fn start(
+        client: &Client,
+        caches: &Arc<Caches>,
+        configuration: Configuration,
+        election: Election,
+        metrics: Metrics,
+    ) -> Self {
+        let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
+        let (leading, election) = leader::stand(client.clone(), election, lease.clone());
+        let sets = control_plane_machine_set::Controller::new(client, configuration, caches.views(), leading, metrics);
+        Self {
+            tasks: vec![tokio::spawn(sets.run(stop.clone()))],
+            stop,
+            election,
+            lease,
+        }
+    }
+
+    /// Begins no new write, finishes what was begun, and then gives the Lease back, so that another goes on at once.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        for task in self.tasks {
+            // A worker that panicked has already said so.
+            let _ended = task.await;
+        }
+        self.lease.cancel();
+        let _ended = self.election.await;
+    }
+}

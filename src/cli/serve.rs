@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capstan_core::admission::{Admission, Snapshot};
+use capstan_core::cpms::state::Settings as PlanSettings;
+use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::cluster::{Cluster, Scope};
-use crate::controllers::Caches;
+use crate::controllers::{Caches, Configuration, Controllers, Election, Metrics};
 use crate::server::{Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, Surroundings, logs};
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
@@ -89,6 +91,22 @@ pub struct Args {
     #[command(flatten)]
     scope: Scope,
 
+    /// Run the controllers too, which act on the machines. Without it only edits are judged.
+    #[arg(long, help_heading = "Controllers")]
+    controllers: bool,
+    /// How long the node of a replacement has been ready before the machine that it replaces is deleted.
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
+    min_ready: Duration,
+    /// Lease, in --namespace, by which one of several processes is chosen to act.
+    #[arg(long, default_value = "capstan", value_name = "NAME", help_heading = "Controllers")]
+    lease: String,
+    /// How long a leader that does not answer keeps the others from acting.
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
+    lease_duration: Duration,
+    /// Name of this process in the Lease and in events; by default the host's name and the process id.
+    #[arg(long, env = "POD_NAME", value_name = "NAME", help_heading = "Controllers")]
+    identity: Option<String>,
+
     /// How log lines look.
     #[arg(long, value_enum, default_value = "text", help_heading = "Logs")]
     log_format: logs::Format,
@@ -162,17 +180,18 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         shutdown_delay: args.shutdown_delay,
         drain_timeout: args.drain_timeout,
     };
-    let server = Server::bind(
-        settings,
-        certificates.clone(),
-        reviewer(args).await?,
-        Registry::default(),
-        lifecycle.clone(),
-    )
-    .await
-    .context("binding the sockets")?;
+    let mut registry = Registry::default();
+    let metrics = args.controllers.then(|| Metrics::register(&mut registry));
+    let (reviewer, cluster) = reviewer(args).await?;
+    let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
+        .await
+        .context("binding the sockets")?;
     certify(args, certificates).await?;
     tracing::info!(webhooks = %server.address()?, health = %server.health_address()?, "serving");
+    let controllers = match (metrics, cluster) {
+        (Some(metrics), Some((client, caches))) => Some(control(args, &client, &caches, metrics)?),
+        _ => None,
+    };
 
     let mut running = Box::pin(server.run());
     tokio::select! {
@@ -182,8 +201,17 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         _ = &mut running => return Ok(ExitCode::SUCCESS),
     }
     lifecycle.leave();
+    let ending = async {
+        // Side by side: what the controllers still write is judged by the webhooks, here or elsewhere.
+        let controllers = async {
+            if let Some(controllers) = controllers {
+                controllers.stop().await;
+            }
+        };
+        tokio::join!(running, controllers).0
+    };
     tokio::select! {
-        cut = running => {
+        cut = ending => {
             if cut > 0 {
                 tracing::warn!(connections = cut, "shut down; some connections did not end in time");
             } else {
@@ -196,14 +224,38 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Who judges.
-async fn reviewer(args: &Args) -> anyhow::Result<Arc<dyn Reviewer>> {
+/// Who judges, and the cluster that it looks at.
+async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kube::Client, Arc<Caches>)>)> {
     if args.null_reviewer {
-        return Ok(Arc::new(NullReviewer::new(vec!["/null".to_owned()])));
+        return Ok((Arc::new(NullReviewer::new(vec!["/null".to_owned()])), None));
     }
     let admission = Admission::new(args.scope.options()).context("reading the rules")?;
-    let caches = Caches::start(&args.cluster.client().await?, &args.scope.namespace);
-    Ok(Arc::new(Judge::new(admission, Arc::new(Cached(caches)))))
+    let client = args.cluster.client().await?;
+    let caches = Caches::start(&client, &args.scope.namespace);
+    let judge = Judge::new(admission, Arc::new(Cached(Arc::clone(&caches))));
+    Ok((Arc::new(judge), Some((client, caches))))
+}
+
+/// Who acts.
+fn control(args: &Args, client: &kube::Client, caches: &Arc<Caches>, metrics: Metrics) -> anyhow::Result<Controllers> {
+    let identity = args.identity.clone().unwrap_or_else(|| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        format!("{}-{}", host.trim(), std::process::id())
+    });
+    let configuration = Configuration {
+        options: args.scope.options(),
+        settings: PlanSettings {
+            min_ready: SignedDuration::try_from(args.min_ready).context("--min-ready")?,
+        },
+        identity: identity.clone(),
+    };
+    let election = Election {
+        namespace: args.scope.namespace.clone(),
+        name: args.lease.clone(),
+        identity,
+        duration: args.lease_duration,
+    };
+    Ok(Controllers::start(client, caches, configuration, election, metrics))
 }
 
 /// The caches, as the judge looks at them.

@@ -37,6 +37,8 @@ pub struct View {
     pub unreadable_sets: BTreeMap<String, String>,
     /// Whether the cluster serves ClusterOperators; false also while that is unknown.
     pub serves_cluster_operators: bool,
+    /// Whether everything was read once, or is known not to be served.
+    pub known: bool,
 }
 
 /// Watches the cluster in the background until it is dropped.
@@ -121,18 +123,9 @@ impl Caches {
     /// # Errors
     /// What is missing, for the person who reads `/readyz`.
     pub fn synced(&self) -> Result<(), String> {
-        let stores = &self.stores;
-        let missing = [
-            ("machines", stores.machines.synced()),
-            ("machinesets", stores.machine_sets.synced()),
-            ("controlplanemachinesets", stores.sets.synced()),
-            ("nodes", stores.nodes.synced()),
-            ("infrastructures", stores.infrastructure.synced()),
-            ("featuregates", stores.feature_gate.synced()),
-            ("clusteroperators etcd", stores.etcd.synced()),
-            ("clusteroperators control-plane-machine-set", stores.own.synced()),
-        ];
-        let missing: Vec<String> = missing
+        let missing: Vec<String> = self
+            .stores
+            .synced()
             .into_iter()
             .filter_map(|(kind, state)| match state {
                 Ok(()) => None,
@@ -176,6 +169,19 @@ impl Watching<'_> {
 }
 
 impl Stores {
+    fn synced(&self) -> [(&'static str, Result<(), Option<String>>); 8] {
+        [
+            ("machines", self.machines.synced()),
+            ("machinesets", self.machine_sets.synced()),
+            ("controlplanemachinesets", self.sets.synced()),
+            ("nodes", self.nodes.synced()),
+            ("infrastructures", self.infrastructure.synced()),
+            ("featuregates", self.feature_gate.synced()),
+            ("clusteroperators etcd", self.etcd.synced()),
+            ("clusteroperators control-plane-machine-set", self.own.synced()),
+        ]
+    }
+
     fn view(&self) -> View {
         let machines = self.machines.contents();
         let sets = self.sets.contents();
@@ -206,6 +212,7 @@ impl Stores {
             unreadable_machines: machines.map(|contents| contents.unreadable).unwrap_or_default(),
             unreadable_sets: sets.map(|contents| contents.unreadable).unwrap_or_default(),
             serves_cluster_operators: operators.is_some_and(|(_, own)| own.served),
+            known: self.synced().iter().all(|(_, state)| state.is_ok()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use capstan_core::api::config_openshift_io::{self, cluster_operator, feature_gate, infrastructure};
 use capstan_core::api::core_v1::node;
 use capstan_core::api::machine_openshift_io::{control_plane_machine_set, machine, machine_set};
-use kube::api::{Api, ApiResource};
+use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher;
 
 use super::object::{Cacheable, Seen};
@@ -99,6 +99,14 @@ impl Kind {
 
     /// Its objects.
     pub(super) fn api<T: Cacheable>(&self, client: kube::Client) -> Api<Seen<T>> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
+            None => Api::all_with(client, &self.resource),
+        }
+    }
+
+    /// Its objects, for writing.
+    pub(super) fn dynamic(&self, client: kube::Client) -> Api<DynamicObject> {
         match &self.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
             None => Api::all_with(client, &self.resource),

@@ -57,7 +57,7 @@ impl Cacheable for Node {
 #[derive(Clone, Debug)]
 pub(super) struct Seen<T> {
     /// Name and version: what the watch itself needs.
-    meta: ObjectMeta,
+    pub(super) meta: ObjectMeta,
     /// The object, or why it cannot be read.
     pub(super) content: Result<Arc<T>, String>,
 }

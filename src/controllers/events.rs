@@ -1,0 +1,123 @@
+//! Events: one for each action, and one for each new reason to wait or to stop.
+//!
+//! Their names are derived from what they say about whom, so that a restart or a second leader says nothing twice. What
+//! cannot be written is logged and forgotten: an event is news, never a fact that something rests on.
+
+use std::collections::BTreeSet;
+
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{API_VERSION, ControlPlaneMachineSet, KIND};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use sha2::{Digest, Sha256};
+
+/// At most this many in one look: what floods is of no use to anybody.
+const MOST: usize = 16;
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct News {
+    /// Whether it is a warning.
+    pub(super) warning: bool,
+    /// CamelCase, stable.
+    pub(super) reason: &'static str,
+    /// For people.
+    pub(super) message: String,
+    /// What makes it news: the same reason with the same key is said once while it lasts.
+    pub(super) key: String,
+}
+
+/// Says what is new about a set.
+pub(super) struct Events {
+    client: Client,
+    identity: String,
+    /// What lasts and was said.
+    lasting: BTreeSet<(&'static str, String)>,
+}
+
+impl Events {
+    pub(super) fn new(client: Client, identity: String) -> Self {
+        Self {
+            client,
+            identity,
+            lasting: BTreeSet::new(),
+        }
+    }
+
+    /// Says what of `lasting` was not said before, and all of `once`. What no longer lasts may be said again later.
+    pub(super) fn say(&mut self, set: &ControlPlaneMachineSet, lasting: Vec<News>, once: Vec<News>) {
+        let now: BTreeSet<_> = lasting.iter().map(|news| (news.reason, news.key.clone())).collect();
+        let fresh = lasting
+            .into_iter()
+            .filter(|news| !self.lasting.contains(&(news.reason, news.key.clone())));
+        let events: Vec<Event> = once
+            .into_iter()
+            .chain(fresh)
+            .take(MOST)
+            .map(|news| self.event(set, &news))
+            .collect();
+        self.lasting = now;
+        if events.is_empty() {
+            return;
+        }
+        let namespace = set.metadata.namespace.as_deref().unwrap_or("default");
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        // Nobody waits for news.
+        tokio::spawn(async move {
+            for event in events {
+                match api.create(&PostParams::default(), &event).await {
+                    Ok(_) => {}
+                    // Said before, by this process before it was restarted or by another.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    Err(error) => tracing::debug!(%error, reason = event.reason, "writing an event"),
+                }
+            }
+        });
+    }
+
+    fn event(&self, set: &ControlPlaneMachineSet, news: &News) -> Event {
+        let meta = &set.metadata;
+        let now = Time(k8s_openapi::jiff::Timestamp::now());
+        let mut hash = Sha256::new();
+        for part in [meta.uid(), news.reason, &news.key] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let name: String = hash
+            .finalize()
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{name}", meta.name())),
+                namespace: meta.namespace.clone(),
+                ..ObjectMeta::default()
+            },
+            involved_object: ObjectReference {
+                api_version: Some(API_VERSION.to_owned()),
+                kind: Some(KIND.to_owned()),
+                name: meta.name.clone(),
+                namespace: meta.namespace.clone(),
+                uid: meta.uid.clone(),
+                resource_version: meta.resource_version.clone(),
+                field_path: None,
+            },
+            type_: Some(if news.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(news.reason.to_owned()),
+            message: Some(news.message.chars().take(1024).collect()),
+            source: Some(EventSource {
+                component: Some("capstan".to_owned()),
+                host: None,
+            }),
+            reporting_component: Some("capstan".to_owned()),
+            reporting_instance: Some(self.identity.clone()),
+            first_timestamp: Some(now.clone()),
+            last_timestamp: Some(now),
+            count: Some(1),
+            ..Event::default()
+        }
+    }
+}

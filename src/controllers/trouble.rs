@@ -1,0 +1,57 @@
+//! What goes wrong with a write or a read, said so that a person can act on it: step, object, reason, and what to do.
+
+use std::fmt;
+
+/// A step that failed.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// What was being done, such as `deleting Machine master-0`.
+    step: String,
+    source: kube::Error,
+}
+
+impl Trouble {
+    pub(super) fn new(step: impl Into<String>, source: kube::Error) -> Self {
+        Self {
+            step: step.into(),
+            source,
+        }
+    }
+
+    /// The world moved on since it was looked at: not a failure, the next look decides.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(&self.source, kube::Error::Api(status) if status.code == 409)
+    }
+
+    fn advice(&self) -> &'static str {
+        let kube::Error::Api(status) = &self.source else {
+            return "is the API server reachable? It is tried again";
+        };
+        match status.code {
+            401 => "the credentials of Capstan are not accepted: look at its service account",
+            403 if status.message.contains("denied the request") => "an admission policy refuses it: see its message",
+            403 => "grant Capstan this permission: see manifests/rbac.yaml",
+            404 => "does the cluster serve this kind? See capstan manifests crds",
+            409 => "it changed in the meantime; it is looked at again",
+            422 => "the API server finds it invalid: correct what the message names",
+            429 | 500..=599 => "the API server is busy or failing; it is tried again",
+            _ => "it is tried again",
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match &self.source {
+            kube::Error::Api(status) => status.message.clone(),
+            other => other.to_string(),
+        };
+        write!(f, "{}: {reason} ({})", self.step, self.advice())
+    }
+}
+
+impl std::error::Error for Trouble {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

@@ -1,0 +1,200 @@
+//! Every write that the controllers make: its preconditions, what an answer means, and what is remembered of it.
+
+use std::collections::BTreeMap;
+
+use capstan_core::api::config_openshift_io::cluster_operator;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::indexes::REPLACES;
+use capstan_core::cpms::plan::{Action, Step};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::{Api, Client};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::kind::Kind;
+use super::ledger::{Ledger, Object};
+use super::trouble::Trouble;
+
+/// The name under which Capstan's writes stand in `managedFields`.
+pub(super) const FIELD_MANAGER: &str = "capstan";
+
+/// Writes, and remembers what it wrote.
+#[derive(Debug)]
+pub(super) struct Writer {
+    machines: Api<DynamicObject>,
+    sets: Api<DynamicObject>,
+    operators: Api<DynamicObject>,
+    pub(super) ledger: Ledger,
+}
+
+impl Writer {
+    pub(super) fn new(client: &Client, namespace: &str) -> Self {
+        Self {
+            machines: Kind::machines(namespace).dynamic(client.clone()),
+            sets: Kind::control_plane_machine_sets(namespace).dynamic(client.clone()),
+            operators: Kind::cluster_operator(cluster_operator::NAME).dynamic(client.clone()),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// Takes a step. Taking it twice does what taking it once does.
+    pub(super) async fn take(&mut self, step: &Step) -> Result<(), Trouble> {
+        let name = step.machine.as_deref().unwrap_or(NAME);
+        match &step.action {
+            Action::Create(machine) => self.create(machine).await,
+            Action::Delete => self.delete(name, step).await,
+            Action::Patch(patch) => {
+                let written = merge(&self.machines, name, patch).await;
+                let written = written.map_err(|error| Trouble::new(format!("patching Machine {name}"), error))?;
+                self.changed(Object::Machine(name.to_owned()), &written);
+                Ok(())
+            }
+            Action::PatchSet(patch) => {
+                let written = merge(&self.sets, NAME, patch).await;
+                let written =
+                    written.map_err(|error| Trouble::new(format!("patching ControlPlaneMachineSet {NAME}"), error))?;
+                self.changed(Object::Set(NAME.to_owned()), &written);
+                Ok(())
+            }
+        }
+    }
+
+    async fn create(&mut self, machine: &Machine) -> Result<(), Trouble> {
+        let name = machine.metadata.name();
+        let step = format!("creating Machine {name}");
+        let object = to_dynamic(machine).map_err(|error| Trouble::new(&step, error))?;
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let there = match self.machines.create(&params, &object).await {
+            Ok(created) => created,
+            Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
+                // The name says which machine it is: a reply that was lost, or another leader. Unless somebody else
+                // took the name.
+                let there = self.machines.get(name).await;
+                let there = there.map_err(|error| Trouble::new(&step, error))?;
+                if !is_ours(&there, machine) {
+                    return Err(Trouble::new(step, kube::Error::Api(status)));
+                }
+                there
+            }
+            Err(error) => return Err(Trouble::new(step, error)),
+        };
+        let (uid, version) = identity(&there);
+        self.ledger.created(Object::Machine(name.to_owned()), uid, version);
+        Ok(())
+    }
+
+    async fn delete(&mut self, name: &str, step: &Step) -> Result<(), Trouble> {
+        let params = DeleteParams {
+            preconditions: step.precondition.as_ref().map(|precondition| Preconditions {
+                uid: Some(precondition.uid.clone()),
+                resource_version: Some(precondition.resource_version.clone()),
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match self.machines.delete(name, &params).await {
+            // Without a body it is gone at once.
+            Ok(answer) => {
+                if let Some(going) = answer.left() {
+                    self.changed(Object::Machine(name.to_owned()), &going);
+                }
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(Trouble::new(format!("deleting Machine {name}"), error)),
+        }
+        Ok(())
+    }
+
+    /// Writes the status of the set as it was read; not if it changed since.
+    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<(), Trouble> {
+        let meta = &set.metadata;
+        let patch = json!({
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": status,
+        });
+        let written = self.sets.patch_status(NAME, &params(), &Patch::Merge(patch)).await;
+        let written = written
+            .map_err(|error| Trouble::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
+        self.changed(Object::Set(NAME.to_owned()), &written);
+        Ok(())
+    }
+
+    /// Writes the status of our ClusterOperator, which is made if it is not there.
+    pub(super) async fn operator(&mut self, exists: bool, status: &Value) -> Result<(), Trouble> {
+        let name = cluster_operator::NAME;
+        let trouble = |error| Trouble::new(format!("writing ClusterOperator {name}"), error);
+        if !exists {
+            let object: DynamicObject = serde_json::from_value(json!({
+                "apiVersion": "config.openshift.io/v1",
+                "kind": cluster_operator::KIND,
+                "metadata": {"name": name},
+                "spec": {},
+            }))
+            .map_err(|error| trouble(kube::Error::SerdeError(error)))?;
+            let params = PostParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            match self.operators.create(&params, &object).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(trouble(error)),
+            }
+        }
+        let patch = Patch::Merge(json!({ "status": status }));
+        let written = self
+            .operators
+            .patch_status(name, &params(), &patch)
+            .await
+            .map_err(trouble)?;
+        let (uid, version) = identity(&written);
+        self.ledger.created(Object::ClusterOperator, uid, version);
+        Ok(())
+    }
+
+    fn changed(&mut self, object: Object, written: &DynamicObject) {
+        let (uid, version) = identity(written);
+        self.ledger.changed(object, uid, version);
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+async fn merge(api: &Api<DynamicObject>, name: &str, patch: &Value) -> kube::Result<DynamicObject> {
+    api.patch(name, &params(), &Patch::Merge(patch)).await
+}
+
+fn identity(object: &DynamicObject) -> (&str, &str) {
+    let meta = &object.metadata;
+    (
+        meta.uid.as_deref().unwrap_or_default(),
+        meta.resource_version.as_deref().unwrap_or_default(),
+    )
+}
+
+fn to_dynamic(object: &impl Serialize) -> kube::Result<DynamicObject> {
+    serde_json::to_value(object)
+        .and_then(serde_json::from_value)
+        .map_err(kube::Error::SerdeError)
+}
+
+/// Whether the machine that has the name is the one that was to be made: of the same set, for the same purpose.
+fn is_ours(there: &DynamicObject, wanted: &Machine) -> bool {
+    let replaces = |annotations: Option<&BTreeMap<String, String>>| -> Option<String> {
+        annotations.and_then(|annotations| annotations.get(REPLACES)).cloned()
+    };
+    let owner = wanted.metadata.controller().map(|owner| owner.uid.as_str());
+    let owners = there.metadata.owner_references.iter().flatten();
+    let mut owners = owners.map(|owner| owner.uid.as_str());
+    owner.is_some_and(|owner| owners.any(|there| there == owner))
+        && replaces(there.metadata.annotations.as_ref()) == replaces(Some(&wanted.metadata.annotations))
+}
