@@ -30,7 +30,7 @@ mod pace;
 mod refusal;
 mod webhook;
 
-pub use answer::{Answer, NoReview, Record, Reviewer};
+pub use answer::Reviewer;
 pub use judge::{Judge, Surroundings};
 pub use lifecycle::Lifecycle;
 pub use limits::{BODY_LIMIT, Limits};

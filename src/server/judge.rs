@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use capstan_core::admission::{Admission, ROUTES, Snapshot};
+use capstan_core::admission::{Admission, Answer, NoReview, ROUTES, Snapshot};
 
-use super::answer::{Answer, NoReview, Record, Reviewer};
+use super::answer::Reviewer;
 
 /// Where the judge looks things up: memory, never a call.
 pub trait Surroundings: Send + Sync + 'static {
@@ -41,30 +41,9 @@ impl Reviewer for Judge {
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
-        let no_review = |message: String| NoReview { message };
         let known = ROUTES.iter().find(|known| known.path == route);
-        let route = known.ok_or_else(|| no_review(format!("nothing is judged at {route}")))?;
-        let answer = self
-            .admission
-            .answer(route, body, &self.surroundings.snapshot())
-            .map_err(|error| no_review(error.to_string()))?;
-        let record = answer.record;
-        Ok(Answer {
-            body: answer.body,
-            record: Record {
-                uid: record.uid,
-                kind: record.kind,
-                namespace: record.namespace,
-                name: record.name,
-                user: record.user,
-                operation: record.operation,
-                dry_run: record.dry_run,
-                allowed: record.allowed,
-                code: record.code,
-                rules: record.denied_by,
-                warnings: record.warned_by.len(),
-            },
-        })
+        let route = known.ok_or_else(|| NoReview(format!("nothing is judged at {route}")))?;
+        self.admission.answer(route, body, &self.surroundings.snapshot())
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -110,7 +89,7 @@ mod tests {
         }
         let refused = judge.review(ROUTES.last().unwrap().path, review).unwrap().record;
         assert!(
-            !refused.allowed && refused.rules.contains(&"cpms-name".to_owned()),
+            !refused.allowed && refused.denied_by.contains(&"cpms-name".to_owned()),
             "{refused:?}"
         );
     }

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::answer::Record;
+use capstan_core::admission::Record;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Request {
@@ -166,22 +166,23 @@ impl RouteMetrics {
     pub(super) fn answered(&self, record: &Record, duration: Duration) {
         self.answered.inc();
         self.duration.observe(duration.as_secs_f64());
-        if record.allowed {
-            self.allowed.inc();
-            return;
-        }
-        let count = |rule: &str| {
+        let count = |verdict: &'static str, rule: &str| {
             let label = Decision {
                 route: self.route.clone(),
-                verdict: "denied",
+                verdict,
                 rule: rule.to_owned(),
             };
             self.all.decisions.get_or_create(&label).inc();
         };
-        if record.rules.is_empty() {
-            count("");
+        record.warned_by.iter().for_each(|rule| count("warned", rule));
+        if record.allowed {
+            self.allowed.inc();
+            return;
         }
-        record.rules.iter().for_each(|rule| count(rule));
+        if record.denied_by.is_empty() {
+            count("denied", "");
+        }
+        record.denied_by.iter().for_each(|rule| count("denied", rule));
     }
 
     pub(super) fn refused(&self, code: u16, duration: Duration) {

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use super::answer::{Answer, NoReview, Record, Reviewer};
+use capstan_core::admission::{Answer, NoReview, Record};
+
+use super::answer::Reviewer;
 
 /// Allows everything, having read the uid alone.
 #[derive(Debug)]
@@ -38,9 +40,7 @@ impl Reviewer for NullReviewer {
     }
 
     fn review(&self, _route: &str, body: &[u8]) -> Result<Answer, NoReview> {
-        let no_review = |error: serde_json::Error| NoReview {
-            message: format!("not an AdmissionReview: {error}"),
-        };
+        let no_review = |error: serde_json::Error| NoReview(error.to_string());
         let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(no_review)?;
         let uid = envelope.request.uid;
         let mut answer = Vec::with_capacity(160);

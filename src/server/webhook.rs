@@ -12,7 +12,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use axum::routing::any;
 use tokio::time::Instant;
 
-use super::answer::{Answer, Record, Reviewer};
+use capstan_core::admission::{Answer, Record};
+
+use super::answer::Reviewer;
 use super::body;
 use super::limits::{BODY_LIMIT, Budget, Gate, Limits};
 use super::metrics::{Metrics, RouteMetrics};
@@ -104,7 +106,7 @@ async fn judge(route: &Route, request: Request<Body>, start: Instant) -> Result<
     // since it changes nothing.
     match catch_unwind(AssertUnwindSafe(|| route.reviewer.review(&route.path, &body))) {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(no_review)) => Err(Refusal::NoReview(no_review.message)),
+        Ok(Err(no_review)) => Err(Refusal::NoReview(no_review.to_string())),
         Err(_payload) => {
             route.panics.panicked();
             Err(Refusal::Defect)
@@ -149,8 +151,8 @@ fn log(route: &str, record: &Record, duration: Duration) {
         dry_run = record.dry_run,
         allowed = record.allowed,
         code = record.code,
-        rules = record.rules.join(","),
-        warnings = record.warnings,
+        rules = record.denied_by.join(","),
+        warnings = record.warned_by.join(","),
         duration_us = micros(duration),
         "review"
     );

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::server::{Answer, Lifecycle, NoReview, NullReviewer, Reviewer, Server, Settings};
+use capstan::server::{Lifecycle, NullReviewer, Reviewer, Server, Settings};
 use capstan::tls::issue::{Authority, DAY, Names};
 use capstan::tls::{Certificates, MinVersion};
+use capstan_core::admission::{Answer, NoReview};
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
