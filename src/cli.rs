@@ -15,7 +15,10 @@ pub mod check;
 pub mod cluster;
 pub mod completions;
 pub mod documents;
+pub mod gather;
+pub mod generate;
 pub mod manifests;
+pub mod plan;
 pub mod review;
 pub mod rules;
 pub mod serve;
@@ -40,6 +43,8 @@ enum Command {
     Review(review::Args),
     Rules(rules::Args),
     Manifests(manifests::Args),
+    Plan(plan::Args),
+    Generate(generate::Args),
     Certs(certs::Args),
     Completions(completions::Args),
 }
@@ -63,6 +68,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Review(args) => review::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Generate(args) => generate::run(&args),
         Command::Certs(args) => certs::run(&args),
         Command::Completions(args) => completions::run(&args),
     }

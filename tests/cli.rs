@@ -432,6 +432,141 @@ fn the_rules_are_listed_with_id_kind_path_message_operations_and_enforcers() {
     assert!(stdout(&capstan(&["rules", "-o", "markdown"], "")).contains("| `cpms-foreground-deletion` |"));
 }
 
+/// A set with three machines that run, as files of `capstan plan`.
+fn world(change: impl FnOnce(&mut Value)) -> String {
+    let mut set = set();
+    set["metadata"]["uid"] = json!("set-uid");
+    set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
+    change(&mut set);
+    let mut objects = vec![set];
+    for (index, zone) in ["a", "b", "c"].iter().enumerate() {
+        let mut machine = machine(index, zone);
+        machine["metadata"]["uid"] = json!(format!("uid-{index}"));
+        machine["metadata"]["resourceVersion"] = json!("1");
+        machine["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": "set-uid",
+            "controller": true, "blockOwnerDeletion": true,
+        }]);
+        machine["status"] = json!({"phase": "Running", "nodeRef": {"name": format!("node-{index}")}});
+        objects.push(machine);
+        objects.push(json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": format!("node-{index}"), "labels": {"node-role.kubernetes.io/master": ""}},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        }));
+    }
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    texts.join("\n---\n")
+}
+
+fn planned(input: &str) -> Value {
+    let output = capstan(
+        &["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z", "-o", "json"],
+        input,
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+#[test]
+fn a_plan_says_what_is_next_and_lists_the_whole_rollout() {
+    let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
+    let plan = planned(&world(|set| *set.pointer_mut(&value).unwrap() = json!("n2-standard-8")));
+    assert_eq!(
+        plan.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(),
+        [
+            "changes",
+            "degraded",
+            "next",
+            "placement",
+            "revision",
+            "rollout",
+            "set",
+            "waits"
+        ]
+    );
+    assert_eq!(
+        plan["changes"],
+        json!([{"field": "machineType", "old": "n2-standard-4", "new": "n2-standard-8"}])
+    );
+    let next = &plan["next"][0];
+    assert_eq!(
+        (&next["action"], &next["index"], &next["failureDomain"]),
+        (&json!("create"), &json!(0), &json!({"zone": "a"}))
+    );
+    let rollout: Vec<(&str, i64)> = plan["rollout"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| (step["action"].as_str().unwrap(), step["index"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(
+        rollout,
+        [
+            ("create", 0),
+            ("delete", 0),
+            ("create", 1),
+            ("delete", 1),
+            ("create", 2),
+            ("delete", 2)
+        ]
+    );
+    assert_eq!(
+        plan["placement"][1]["machines"],
+        json!([{"name": "prod-x7k2p-master-1", "ready": true, "current": false, "deleting": false}])
+    );
+}
+
+#[test]
+fn a_set_that_has_what_it_asks_for_plans_nothing() {
+    let plan = planned(&world(|_| {}));
+    for part in ["changes", "next", "waits", "rollout", "degraded"] {
+        assert_eq!(plan[part], json!([]), "{part}");
+    }
+    let page = stdout(&capstan(&["plan", "-f", "-"], &world(|_| {})));
+    assert!(page.contains("Nothing to do"), "{page}");
+}
+
+#[test]
+fn a_set_that_is_not_valid_plans_nothing_and_says_why() {
+    let plan = planned(&world(|set| set["spec"]["replicas"] = json!(4)));
+    assert_eq!(
+        (&plan["next"], &plan["degraded"][0]["reason"]),
+        (&json!([]), &json!("InvalidSpec"))
+    );
+}
+
+#[test]
+fn a_generated_set_is_valid_inactive_and_rolls_nothing_when_it_is_activated() {
+    let folder = Folder::new();
+    let machines = folder.machines();
+    let output = capstan(&["generate", "-f", path(&machines)], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let generated = folder.file("set.yaml", &stdout(&output));
+    assert!(stdout(&output).contains("state: Inactive"));
+    let active = folder.file(
+        "active.yaml",
+        &stdout(&output).replace("state: Inactive", "state: Active"),
+    );
+    let checked = capstan(
+        &[
+            "check",
+            "-o",
+            "json",
+            "--with",
+            path(&machines),
+            "--old",
+            path(&generated),
+            path(&active),
+        ],
+        "",
+    );
+    assert_eq!(checked.status.code(), Some(0), "{}", stdout(&checked));
+    let rows: Value = serde_json::from_str(&stdout(&checked)).unwrap();
+    assert!(!rows[0]["warnings"].to_string().contains("replaces"), "{rows}");
+}
+
 #[test]
 fn every_set_of_manifests_can_be_read_again() {
     for what in ["crds", "webhooks", "policies"] {

@@ -37,6 +37,39 @@ pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: T
     })
 }
 
+/// The report of a set that is leaving or is not valid: there is no state to speak of, only what is done and what stops.
+pub fn bare_report(set: &str, plan: &Plan) -> Value {
+    let step = |step: &Step| {
+        json!({
+            "action": step.action.name(),
+            "index": step.index,
+            "machine": step.machine,
+            "failureDomain": Value::Null,
+            "because": step.because,
+        })
+    };
+    let degraded = plan
+        .degraded
+        .iter()
+        .map(|reason| json!({"reason": reason.reason, "message": reason.message}));
+    let steps: Vec<Value> = plan
+        .steps
+        .iter()
+        .filter(|step| step.machine.is_some())
+        .map(step)
+        .collect();
+    json!({
+        "set": set,
+        "revision": Value::Null,
+        "changes": [],
+        "placement": [],
+        "degraded": degraded.collect::<Vec<Value>>(),
+        "next": steps,
+        "waits": [],
+        "rollout": steps,
+    })
+}
+
 /// Every difference that some machine has from the template, once; where machines differ in what they have, each
 /// stands there. A move is a change of `failureDomain`.
 fn changes(state: &State) -> Vec<Value> {

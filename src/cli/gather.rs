@@ -1,0 +1,75 @@
+//! What the offline commands read from files, read from a cluster instead: once, by plain lists, without caches.
+
+use anyhow::Context as _;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use super::cluster::Cluster;
+
+/// The kinds that plans and rules look at, and whether they stand in the namespace of the Machine API.
+const KINDS: &[(&str, &str, &str, &str, bool)] = &[
+    (
+        "machine.openshift.io",
+        "v1",
+        "ControlPlaneMachineSet",
+        "controlplanemachinesets",
+        true,
+    ),
+    ("machine.openshift.io", "v1beta1", "Machine", "machines", true),
+    ("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", true),
+    ("", "v1", "Node", "nodes", false),
+    ("config.openshift.io", "v1", "Infrastructure", "infrastructures", false),
+    (
+        "config.openshift.io",
+        "v1",
+        "ClusterOperator",
+        "clusteroperators",
+        false,
+    ),
+    ("config.openshift.io", "v1", "FeatureGate", "featuregates", false),
+];
+
+/// The objects of a cluster. A kind that it does not serve is left out.
+///
+/// # Errors
+/// When the cluster cannot be reached, or refuses a list.
+pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Value>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(async {
+        let client = cluster.client().await?;
+        let mut objects = Vec::new();
+        for (group, version, kind, plural, namespaced) in KINDS {
+            let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+            let namespace = namespaced.then_some(namespace);
+            objects.extend(list(&client, &resource, namespace).await?);
+        }
+        Ok(objects)
+    })
+}
+
+async fn list(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> anyhow::Result<Vec<Value>> {
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    };
+    match api.list(&ListParams::default()).await {
+        Ok(list) => list
+            .items
+            .into_iter()
+            .map(|mut object| {
+                // Items of a list come without the kind that the list is of.
+                object.types = Some(kube::api::TypeMeta {
+                    api_version: resource.api_version.clone(),
+                    kind: resource.kind.clone(),
+                });
+                serde_json::to_value(object).with_context(|| format!("reading a {}", resource.kind))
+            })
+            .collect(),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("listing {}", resource.plural)),
+    }
+}

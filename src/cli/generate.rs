@@ -1,0 +1,64 @@
+//! `capstan generate`: a set for machines that exist.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use capstan_core::admission::Snapshot;
+use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
+use capstan_core::cpms::generate::{Existing, generate};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::cluster::{Cluster, Scope};
+use super::{documents, gather};
+
+/// Print the ControlPlaneMachineSet that describes existing machines.
+///
+/// It is Inactive: read it, correct it, and set spec.state to Active. Nothing is written to a cluster.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Machines, and the Infrastructure and MachineSets if there are any: a file or a folder; may be repeated. Without it,
+    /// a cluster is asked.
+    #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    cluster: Cluster,
+    #[command(flatten)]
+    scope: Scope,
+}
+
+/// Prints the set as YAML.
+///
+/// # Errors
+/// When the input cannot be read, or no set can describe the machines.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let objects: Vec<Value> = if args.files.is_empty() {
+        gather::objects(&args.cluster, &args.scope.namespace)?
+    } else {
+        documents::read_all(&args.files)?
+            .into_iter()
+            .map(|document| document.object)
+            .collect()
+    };
+    let snapshot = Snapshot::of_files(&objects)?;
+    let is_machine_set = |object: &&Value| object.get("kind").and_then(Value::as_str) == Some(machine_set::KIND);
+    let machine_sets: Vec<MachineSet> = objects
+        .iter()
+        .filter(is_machine_set)
+        .map(MachineSet::deserialize)
+        .collect::<Result<_, _>>()
+        .context("reading the MachineSets")?;
+    let existing = Existing {
+        machines: snapshot.machines.as_deref().unwrap_or_default(),
+        machine_sets: &machine_sets,
+        infrastructure: snapshot.infrastructure.as_ref(),
+    };
+    let set = generate(&existing).context("no set can describe these machines")?;
+    let text = serde_saphyr::to_string(&set).context("writing the set as YAML")?;
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("writing the set")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,121 @@
+//! A plan as a page for a terminal, from the same report that is printed as JSON.
+
+use serde_json::Value;
+
+pub(super) fn page(report: &Value) -> String {
+    let mut page = String::new();
+    let line = |page: &mut String, text: String| {
+        page.push_str(text.trim_end());
+        page.push('\n');
+    };
+    let revision = word(report, "revision");
+    let revision = if revision.is_empty() {
+        String::new()
+    } else {
+        format!(", revision {revision}")
+    };
+    line(
+        &mut page,
+        format!("ControlPlaneMachineSet {}{revision}", word(report, "set")),
+    );
+    section(&mut page, "Changes", list(report, "changes"), |change| {
+        let shown = |key: &str| match change.get(key) {
+            None | Some(Value::Null) => String::from("nothing"),
+            Some(value) => value.to_string(),
+        };
+        format!("{}: {} → {}", word(change, "field"), shown("old"), shown("new"))
+    });
+    section(&mut page, "Placement", list(report, "placement"), |place| {
+        let machines: Vec<String> = list(place, "machines").iter().map(machine).collect();
+        let machines = if machines.is_empty() {
+            String::from("no machine")
+        } else {
+            machines.join(", ")
+        };
+        format!(
+            "{}{}: {machines}",
+            place.get("index").unwrap_or(&Value::Null),
+            domain(place)
+        )
+    });
+    section(&mut page, "Degraded", list(report, "degraded"), |reason| {
+        format!("{}: {}", word(reason, "reason"), word(reason, "message"))
+    });
+    section(&mut page, "Next", list(report, "next"), step);
+    section(&mut page, "Waits", list(report, "waits"), |wait| {
+        format!("{}: {}", word(wait, "for"), word(wait, "message"))
+    });
+    let mut number = 0;
+    section(&mut page, "Rollout", list(report, "rollout"), |planned| {
+        number += 1;
+        format!("{number}. {}", step(planned))
+    });
+    if ["degraded", "next", "waits", "rollout"]
+        .iter()
+        .all(|part| list(report, part).is_empty())
+    {
+        line(
+            &mut page,
+            String::from("\nNothing to do: the machines are what the set asks for."),
+        );
+    }
+    page
+}
+
+fn section(page: &mut String, title: &str, entries: &[Value], mut say: impl FnMut(&Value) -> String) {
+    if entries.is_empty() {
+        return;
+    }
+    page.push_str(&format!("\n{title}\n"));
+    for entry in entries {
+        page.push_str(&format!("  {}\n", say(entry)));
+    }
+}
+
+fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value
+        .get(key)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn is(value: &Value, key: &str) -> bool {
+    value.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn machine(machine: &Value) -> String {
+    let mut says = vec![if is(machine, "ready") { "ready" } else { "not ready" }];
+    if !is(machine, "current") {
+        says.push("outdated");
+    }
+    if is(machine, "deleting") {
+        says.push("being deleted");
+    }
+    format!("{} ({})", word(machine, "name"), says.join(", "))
+}
+
+fn domain(value: &Value) -> String {
+    let Some(entry) = value.get("failureDomain").filter(|entry| !entry.is_null()) else {
+        return String::new();
+    };
+    // The one word by which people call the place, on each platform; the whole entry where there is none.
+    let word = ["/placement/availabilityZone", "/zone", "/availabilityZone", "/name"]
+        .iter()
+        .find_map(|pointer| entry.pointer(pointer)?.as_str());
+    format!(" in {}", word.map_or_else(|| entry.to_string(), str::to_owned))
+}
+
+fn step(step: &Value) -> String {
+    format!(
+        "{} {}{}: {}",
+        word(step, "action"),
+        word(step, "machine"),
+        domain(step),
+        word(step, "because")
+    )
+}
