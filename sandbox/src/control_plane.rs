@@ -26,6 +26,7 @@ mod folder;
 mod kubectl;
 mod plane;
 mod process;
+mod proxy;
 mod wait;
 mod webhook;
 
@@ -34,5 +35,6 @@ pub use binaries::Binaries;
 pub use kubectl::{Editor, Kubectl, Output};
 pub use plane::{ControlPlane, Options};
 pub use process::Process;
+pub use proxy::{Call, Calm, Faults, Proxy};
 pub use wait::{free_port, wait_until};
 pub use webhook::point_at;

@@ -160,6 +160,11 @@ impl Controller {
         if stop.is_cancelled() {
             return Outcome::default();
         }
+        if !taken.is_empty() && troubles.is_empty() {
+            // The caches will show what was done, and the next look reports that; now there is nothing new to say.
+            self.tell(&current, &taken, &troubles);
+            return self.outcome(&troubles, current.plan.look_again);
+        }
         let status = self.report(view, &current, &taken, &troubles, now).await;
         troubles.extend(status);
         self.count(&current, now);

@@ -1,0 +1,14 @@
+//! Rollouts on a real API server with its garbage collector: the controllers under their own Role, machines simulated.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails is what these are for"
+)]
+// A test binary has no outside.
+#![allow(unreachable_pub)]
+
+mod rolling;
+mod world;

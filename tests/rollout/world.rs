@@ -1,0 +1,496 @@
+//! A cluster with a control plane of simulated machines, and the controllers on it, under their own Role.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use capstan::controllers::{Caches, Configuration, Controllers, Election, Metrics};
+use capstan_core::admission::Options as AdmissionOptions;
+use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::domains::inject;
+use capstan_core::cpms::indexes;
+use capstan_core::cpms::spec::{ParseContext, parse};
+use capstan_core::cpms::state::Settings;
+use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Options, wait_until};
+use capstan_sandbox::infrastructure::{self, Provider, Speeds};
+use futures::StreamExt as _;
+use jiff::SignedDuration;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use prometheus_client::registry::Registry;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub const NAMESPACE: &str = "openshift-machine-api";
+/// Who the controllers are, by `manifests/controllers-rbac.yaml`.
+pub const CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
+/// Long, for a loaded machine; nothing passes by waiting for it.
+pub const SOON: Duration = Duration::from_secs(90);
+
+const CONFIGURATION_KINDS: &str = include_str!("configuration-kinds.yaml");
+
+pub struct World {
+    pub plane: ControlPlane,
+    pub client: Client,
+    pub replicas: usize,
+    provider: Option<Provider>,
+    monitor: Monitor,
+}
+
+/// How the world differs from the usual one.
+#[derive(Clone)]
+pub struct Setup {
+    pub replicas: usize,
+    pub strategy: &'static str,
+    pub state: &'static str,
+    pub speeds: Speeds,
+    /// Whether the configuration API of OpenShift is served.
+    pub configuration: bool,
+    pub fault: Arc<dyn Fn(&Machine) -> infrastructure::Fault + Send + Sync>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            replicas: 3,
+            strategy: "RollingUpdate",
+            state: "Active",
+            speeds: Speeds::FAST,
+            configuration: true,
+            fault: Arc::new(|_| infrastructure::Fault::None),
+        }
+    }
+}
+
+impl World {
+    pub async fn new(setup: Setup) -> Result<Self> {
+        let plane = ControlPlane::start(Options {
+            audit: true,
+            ..Options::default()
+        })
+        .await?;
+        let mut manifests = vec![
+            format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}"),
+            read("manifests/crds/machine.openshift.io_controlplanemachinesets.yaml")?,
+            read("manifests/crds/machine.openshift.io_machines.yaml")?,
+            read("manifests/crds/machine.openshift.io_machinesets.yaml")?,
+        ];
+        if setup.configuration {
+            manifests.push(CONFIGURATION_KINDS.to_owned());
+        }
+        plane.apply_yaml(&manifests.join("\n---\n")).await?;
+        plane.apply_yaml(&read("manifests/controllers-rbac.yaml")?).await?;
+        let client = plane.client().await?;
+        let mut world = Self {
+            monitor: Monitor::start(client.clone(), setup.replicas),
+            client,
+            plane,
+            replicas: setup.replicas,
+            provider: None,
+        };
+        if setup.configuration {
+            world
+                .etcd(true, "EtcdMembersAvailable: 3 members are available")
+                .await?;
+        }
+        world.seed(&setup).await?;
+        let mut options = infrastructure::Options::new(NAMESPACE, setup.speeds, setup.replicas);
+        options.fault = setup.fault;
+        world.provider = Some(Provider::start(world.client.clone(), options));
+        // The world comes to rest: finalizers and hooks are there.
+        world
+            .until("the first machines to be hooked", async |world| {
+                let machines = world.machines().await?;
+                let hooked = |machine: &Machine| {
+                    let hooks = machine.spec.lifecycle_hooks.as_ref();
+                    hooks.is_some_and(|hooks| hooks.pre_drain.len() == 1) && machine.metadata.finalizers.len() == 1
+                };
+                Ok(machines.iter().all(hooked).then_some(()))
+            })
+            .await?;
+        Ok(world)
+    }
+
+    /// The machines that an installer made, and the set over them.
+    async fn seed(&self, setup: &Setup) -> Result<()> {
+        let mut set: Value = serde_saphyr::from_str(&read("tests/fixtures/aws/set.yaml")?)?;
+        set["spec"]["replicas"] = json!(setup.replicas);
+        set["spec"]["strategy"]["type"] = json!(setup.strategy);
+        set["spec"]["state"] = json!(setup.state);
+        let spec = parse(&serde_json::from_value(set.clone())?, &ParseContext::default())
+            .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
+        for index in 0..setup.replicas {
+            let name = format!("prod-x7k2p-master-{index}");
+            let domain = &spec.failure_domains[index % spec.failure_domains.len()];
+            let provider_spec = inject(&spec.template.provider_spec, domain, None)?;
+            let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "metadata": {"name": name, "namespace": NAMESPACE, "labels": spec.template.labels},
+                "spec": {"providerSpec": {"value": provider_spec}, "providerID": format!("simulated:///{index}")}});
+            create(&self.api("machines"), &machine).await?;
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name,
+                "labels": {"node-role.kubernetes.io/master": "", "node-role.kubernetes.io/control-plane": ""}}});
+            create(&self.api("nodes"), &node).await?;
+            self.node_ready(&name, true).await?;
+            let status = json!({"status": {"phase": "Running", "nodeRef": {"kind": "Node", "name": name}}});
+            let machines = self.api("machines");
+            machines
+                .patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+                .await?;
+        }
+        create(&self.api("controlplanemachinesets"), &set).await?;
+        Ok(())
+    }
+
+    /// Another world provider with the same machines, such as a slower one.
+    pub fn provide(&mut self, options: infrastructure::Options) {
+        self.provider = None;
+        self.provider = Some(Provider::start(self.client.clone(), options));
+    }
+
+    pub async fn node_ready(&self, name: &str, ready: bool) -> Result<()> {
+        // Long ago, so that it has been ready for long enough.
+        let since = if ready {
+            "2026-01-01T00:00:00Z".to_owned()
+        } else {
+            jiff::Timestamp::now().to_string()
+        };
+        let patch = json!({"status": {"conditions": [
+            {"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": since}]}});
+        let nodes = self.api("nodes");
+        nodes
+            .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// What the etcd operator reports.
+    pub async fn etcd(&self, available: bool, message: &str) -> Result<()> {
+        let operators = self.api("clusteroperators");
+        if operators.get_opt("etcd").await?.is_none() {
+            let operator = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+                "metadata": {"name": "etcd"}, "spec": {}});
+            create(&operators, &operator).await?;
+        }
+        let condition = |type_: &str, status: bool| {
+            json!({"type": type_, "status": if status { "True" } else { "False" }, "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let status =
+            json!({"status": {"conditions": [condition("Available", available), condition("Degraded", false)]}});
+        operators
+            .patch_status("etcd", &PatchParams::default(), &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+
+    /// Any of the kinds, by plural.
+    pub fn api(&self, plural: &str) -> Api<DynamicObject> {
+        let (group, version, kind) = match plural {
+            "machines" => ("machine.openshift.io", "v1beta1", "Machine"),
+            "controlplanemachinesets" => ("machine.openshift.io", "v1", "ControlPlaneMachineSet"),
+            "clusteroperators" => ("config.openshift.io", "v1", "ClusterOperator"),
+            "infrastructures" => ("config.openshift.io", "v1", "Infrastructure"),
+            "events" => ("", "v1", "Event"),
+            _ => ("", "v1", "Node"),
+        };
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: if group.is_empty() {
+                version.to_owned()
+            } else {
+                format!("{group}/{version}")
+            },
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        if matches!(plural, "nodes" | "clusteroperators" | "infrastructures") {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+        }
+    }
+
+    pub async fn list<T: DeserializeOwned>(&self, plural: &str) -> Result<Vec<T>> {
+        let objects = self.api(plural).list(&ListParams::default()).await?;
+        objects
+            .items
+            .into_iter()
+            .map(|object| Ok(serde_json::from_value(serde_json::to_value(object)?)?))
+            .collect()
+    }
+
+    pub async fn machines(&self) -> Result<Vec<Machine>> {
+        self.list("machines").await
+    }
+
+    pub async fn set(&self) -> Result<ControlPlaneMachineSet> {
+        let set = self.api("controlplanemachinesets").get("cluster").await?;
+        Ok(serde_json::from_value(serde_json::to_value(set)?)?)
+    }
+
+    pub async fn operator(&self) -> Result<ClusterOperator> {
+        let operator = self.api("clusteroperators").get("control-plane-machine-set").await?;
+        Ok(serde_json::from_value(serde_json::to_value(operator)?)?)
+    }
+
+    /// Changes the set as an administrator.
+    pub async fn edit(&self, patch: &Value) -> Result<()> {
+        let sets = self.api("controlplanemachinesets");
+        sets.patch("cluster", &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Asks for machines of another type.
+    pub async fn ask_for(&self, instance_type: &str) -> Result<()> {
+        self.edit(
+            &json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": {"spec": {"providerSpec":
+            {"value": {"instanceType": instance_type}}}}}}}),
+        )
+        .await
+    }
+
+    /// Whether all machines are of this type, as many as there should be, and ready.
+    pub async fn is_rolled_out(&self, instance_type: &str) -> Result<bool> {
+        let machines = self.machines().await?;
+        let nodes: Vec<Node> = self.list("nodes").await?;
+        let ready: BTreeSet<&str> = nodes
+            .iter()
+            .filter(|node| node.is_ready())
+            .map(|node| node.metadata.name())
+            .collect();
+        Ok(machines.len() == self.replicas
+            && machines.iter().all(|machine| {
+                !machine.metadata.is_deleting()
+                    && instance_type_of(machine) == Some(instance_type)
+                    && machine.node_name().is_some_and(|node| ready.contains(node))
+            }))
+    }
+
+    pub async fn rolled_out(&self, instance_type: &str) -> Result<()> {
+        let what = format!("{} machines of type {instance_type}", self.replicas);
+        self.until(&what, async |world| {
+            Ok(world.is_rolled_out(instance_type).await?.then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until the set says this of a condition, as `Progressing=False/AllReplicasUpdated`.
+    pub async fn says(&self, expected: &str) -> Result<()> {
+        self.until(&format!("the set to say {expected}"), async |world| {
+            let said = world.conditions().await?;
+            ensure!(said.iter().any(|said| said == expected), "it says {said:?}");
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    pub async fn conditions(&self) -> Result<Vec<String>> {
+        let status = self.set().await?.status.unwrap_or_default();
+        let said = status.conditions.iter();
+        Ok(said
+            .map(|there| format!("{}={}/{}", there.type_, there.status, there.reason))
+            .collect())
+    }
+
+    pub async fn until<T>(&self, what: &str, look: impl AsyncFn(&Self) -> Result<Option<T>>) -> Result<T> {
+        wait_until(what, SOON, async || look(self).await).await
+    }
+
+    /// The controllers in this process, under their own Role.
+    pub async fn control(&self, identity: &str) -> Result<Running> {
+        let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
+        Ok(control(client, identity))
+    }
+
+    /// Writes of the controllers so far, without Leases and events, as `create machines name`.
+    pub fn writes(&self) -> Result<Vec<String>> {
+        let events = self.plane.audit_events()?;
+        Ok(events.iter().filter(|event| is_counted(event)).map(describe).collect())
+    }
+
+    /// Ends the world, and fails if a machine was ever too many or too few.
+    pub fn judge(self) -> Result<()> {
+        let seen = self.monitor.violations();
+        ensure!(seen.is_empty(), "{}", seen.join("\n"));
+        Ok(())
+    }
+
+    /// Forgives what was seen so far, for tests in which somebody else deletes.
+    pub fn allow_missing(&self, missing: usize) {
+        self.monitor.shared.lock().unwrap().missing = missing;
+    }
+}
+
+/// Controllers in this process.
+pub struct Running {
+    pub controllers: Controllers,
+    pub caches: Arc<Caches>,
+}
+
+pub fn control(client: Client, identity: &str) -> Running {
+    let caches = Caches::start(&client, NAMESPACE);
+    let configuration = Configuration {
+        options: AdmissionOptions::default(),
+        settings: Settings {
+            min_ready: SignedDuration::ZERO,
+        },
+        identity: identity.to_owned(),
+    };
+    let election = Election {
+        namespace: NAMESPACE.to_owned(),
+        name: "capstan".to_owned(),
+        identity: identity.to_owned(),
+        duration: Duration::from_secs(3),
+    };
+    let metrics = Metrics::register(&mut Registry::default());
+    let controllers = Controllers::start(&client, &caches, configuration, election, metrics);
+    Running { controllers, caches }
+}
+
+pub fn instance_type_of(machine: &Machine) -> Option<&str> {
+    machine.spec.provider_spec.value.as_ref()?.get("instanceType")?.as_str()
+}
+
+fn read(path: &str) -> Result<String> {
+    let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
+}
+
+async fn create(api: &Api<DynamicObject>, object: &Value) -> Result<()> {
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    api.create(&PostParams::default(), &object).await?;
+    Ok(())
+}
+
+fn is_counted(event: &AuditEvent) -> bool {
+    let resource = event.object_ref.as_ref().map_or("", |object| object.resource.as_str());
+    event.is_write() && event.user.username == CONTROLLERS && !matches!(resource, "leases" | "events")
+}
+
+fn describe(event: &AuditEvent) -> String {
+    let object = event.object_ref.clone().unwrap_or_default();
+    let resource = match object.subresource.as_str() {
+        "" => object.resource,
+        subresource => format!("{}/{subresource}", object.resource),
+    };
+    format!("{} {resource} {}", event.verb, object.name)
+}
+
+/// Watches the machines all the time, and notes what must never be.
+struct Monitor {
+    shared: Arc<Mutex<Shared>>,
+    task: tokio::task::AbortHandle,
+}
+
+struct Shared {
+    replicas: usize,
+    /// How many machines may be missing, by the hand of somebody else.
+    missing: usize,
+    seeded: bool,
+    machines: BTreeMap<String, Machine>,
+    violations: Vec<String>,
+}
+
+impl Monitor {
+    fn start(client: Client, replicas: usize) -> Self {
+        let shared = Arc::new(Mutex::new(Shared {
+            replicas,
+            missing: 0,
+            seeded: false,
+            machines: BTreeMap::new(),
+            violations: Vec::new(),
+        }));
+        let noting = Arc::clone(&shared);
+        let resource = ApiResource {
+            group: "machine.openshift.io".to_owned(),
+            version: "v1beta1".to_owned(),
+            api_version: "machine.openshift.io/v1beta1".to_owned(),
+            kind: "Machine".to_owned(),
+            plural: "machines".to_owned(),
+        };
+        let machines: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &resource);
+        let task = tokio::spawn(async move {
+            let mut events = Box::pin(watcher::watcher(machines, watcher::Config::default()));
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => noting.lock().unwrap().note(event),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        });
+        Self {
+            shared,
+            task: task.abort_handle(),
+        }
+    }
+
+    fn violations(&self) -> Vec<String> {
+        self.shared.lock().unwrap().violations.clone()
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Shared {
+    fn note(&mut self, event: Event<DynamicObject>) {
+        match event {
+            Event::Apply(object) | Event::InitApply(object) => {
+                let name = object.metadata.name.clone().unwrap();
+                let machine = serde_json::from_value(serde_json::to_value(object).unwrap()).unwrap();
+                self.machines.insert(name, machine);
+            }
+            Event::Delete(object) => {
+                self.machines.remove(object.metadata.name.as_deref().unwrap());
+            }
+            Event::Init => self.machines.clear(),
+            Event::InitDone => {}
+        }
+        let running = self
+            .machines
+            .values()
+            .filter(|machine| !machine.metadata.is_deleting() && machine.phase() == Some("Running"))
+            .count();
+        self.seeded |= running == self.replicas;
+        if !self.seeded {
+            return;
+        }
+        let names: Vec<String> = self.machines.values().map(show).collect();
+        if running + self.missing < self.replicas {
+            self.violations
+                .push(format!("only {running} machines run and stay: {names:?}"));
+        }
+        if self.machines.len() > self.replicas + 1 + self.missing {
+            self.violations
+                .push(format!("more than one machine too many: {names:?}"));
+        }
+        let mut fresh: BTreeMap<u32, usize> = BTreeMap::new();
+        for machine in self.machines.values().filter(|machine| !machine.metadata.is_deleting()) {
+            *fresh
+                .entry(indexes::of_name(machine.metadata.name()).unwrap())
+                .or_default() += 1;
+        }
+        if fresh.values().any(|count| *count > 2) {
+            self.violations.push(format!("three machines in one index: {names:?}"));
+        }
+    }
+}
+
+fn show(machine: &Machine) -> String {
+    let going = if machine.metadata.is_deleting() { " (going)" } else { "" };
+    format!(
+        "{} {}{going}",
+        machine.metadata.name(),
+        machine.phase().unwrap_or("new")
+    )
+}
