@@ -568,6 +568,16 @@ fn a_generated_set_is_valid_inactive_and_rolls_nothing_when_it_is_activated() {
 }
 
 #[test]
+fn the_page_of_rules_is_what_the_command_prints() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md")).unwrap();
+    let printed = stdout(&capstan(&["rules", "-o", "markdown"], ""));
+    assert_eq!(
+        page, printed,
+        "renew it: cargo run -p capstan -- rules -o markdown > docs/rules.md"
+    );
+}
+
+#[test]
 fn every_set_of_manifests_can_be_read_again() {
     for what in ["crds", "webhooks", "policies"] {
         let output = capstan(&["manifests", what], "");

@@ -10,6 +10,15 @@ use serde_json::{Value, json};
 
 use super::check::pretty;
 
+/// What stands above the table.
+const HEAD: &str = "# Rules
+
+Every rule that Capstan enforces. A refusal names the rule in brackets, the metric `capstan_decisions_total` counts by it.
+`schema`: the CRD; `policy`: the ValidatingAdmissionPolicies, which hold while the webhook is down; `webhook`: the server;
+`offline`: `capstan check`. Printed by `capstan rules -o markdown`.
+
+";
+
 /// List every rule: what it demands, of which field, and who enforces it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -71,8 +80,10 @@ fn as_json(rule: &RuleInfo) -> Value {
     })
 }
 
+/// The table of `docs/rules.md`.
 fn as_markdown(table: &[RuleInfo]) -> String {
-    let mut text = String::from("| rule | field | demands | on | enforced by |\n|---|---|---|---|---|\n");
+    let mut text = String::from(HEAD);
+    text.push_str("| rule | field | demands | on | enforced by |\n|---|---|---|---|---|\n");
     for rule in table {
         text.push_str(&format!(
             "| `{}` | {} `{}` | {} | {} | {} |\n",
