@@ -113,3 +113,82 @@ fn finalizers(uid: &str, resource_version: &str, list: &Value, because: &str) ->
         precondition: Some(precondition),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpms::simulation::{OLD, World};
+
+    fn deleted() -> World {
+        let mut world = World::new("a b c", OLD);
+        world.set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
+        world
+    }
+
+    fn steps_of(world: &World) -> Plan {
+        steps(
+            &serde_json::from_value(world.set.clone()).unwrap(),
+            &world.observed.machines,
+        )
+    }
+
+    #[test]
+    fn b3_the_finalizer_goes_only_once_no_machine_names_the_set() {
+        let mut world = deleted();
+        world.machine("ocp-x7k2p-master-1").metadata.labels.clear();
+        let plan = steps_of(&world);
+        let machines: Vec<&str> = plan.steps.iter().map(|step| step.machine.as_deref().unwrap()).collect();
+        assert_eq!(
+            machines,
+            ["ocp-x7k2p-master-0", "ocp-x7k2p-master-1", "ocp-x7k2p-master-2"]
+        );
+        assert_eq!(plan, world.plan(), "a set that parses is removed in the same way");
+        world.apply(&plan.steps[0]);
+        world.apply(&plan.steps[2]);
+        assert_eq!(steps_of(&world).steps.len(), 1, "one machine still names the set");
+        world.apply(&plan.steps[1]);
+        let last = steps_of(&world);
+        assert!(matches!(
+            last.steps.as_slice(),
+            [Step {
+                action: Action::PatchSet(_),
+                ..
+            }]
+        ));
+        world.apply(&last.steps[0]);
+        assert_eq!(world.set["metadata"]["finalizers"], json!([]));
+        assert!(steps_of(&world).steps.is_empty());
+    }
+
+    #[test]
+    fn references_to_others_and_finalizers_of_others_stay() {
+        let mut world = deleted();
+        world.set["metadata"]["finalizers"] = json!(["other/finalizer", FINALIZER]);
+        let other = serde_json::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "n", "uid": "u"}));
+        world
+            .machine("ocp-x7k2p-master-0")
+            .metadata
+            .owner_references
+            .push(other.unwrap());
+        for step in steps_of(&world).steps {
+            world.apply(&step);
+        }
+        assert_eq!(world.machine("ocp-x7k2p-master-0").metadata.owner_references.len(), 1);
+        for step in steps_of(&world).steps {
+            world.apply(&step);
+        }
+        assert_eq!(world.set["metadata"]["finalizers"], json!(["other/finalizer"]));
+    }
+
+    #[test]
+    fn a_set_that_does_not_parse_lets_its_machines_go_too() {
+        let mut world = deleted();
+        world.set["spec"] = json!({"replicas": 4});
+        assert_eq!(steps_of(&world).steps.len(), 3);
+    }
+
+    #[test]
+    fn a_set_that_is_not_being_deleted_keeps_its_machines() {
+        assert_eq!(steps_of(&World::new("a b c", OLD)), Plan::default());
+    }
+}

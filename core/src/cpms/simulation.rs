@@ -200,21 +200,30 @@ impl World {
         plan(&self.spec(), &self.state(), self.now)
     }
 
-    /// Takes a step, as the API server would.
+    /// Takes a step, as the API server would; it must not be refused.
     pub(crate) fn apply(&mut self, step: &Step) {
-        if let (Some(precondition), Some(name)) = (&step.precondition, &step.machine) {
-            let machine = self
+        assert!(self.try_apply(step), "refused: {step:?}");
+    }
+
+    /// Takes a step, as the API server would: refused when its precondition does not hold, or the name is taken.
+    pub(crate) fn try_apply(&mut self, step: &Step) -> bool {
+        if let Some(name) = &step.machine {
+            let there = self
                 .observed
                 .machines
                 .iter()
                 .find(|machine| machine.metadata.name() == name);
-            let meta = &machine.unwrap_or_else(|| panic!("no machine {name}")).metadata;
-            assert_eq!(meta.uid(), precondition.uid, "uid of {name}");
-            assert_eq!(
-                meta.resource_version.as_deref(),
-                Some(precondition.resource_version.as_str()),
-                "{name}"
-            );
+            let meets = match (&step.precondition, there) {
+                (Some(precondition), Some(machine)) => {
+                    machine.metadata.uid() == precondition.uid
+                        && machine.metadata.resource_version.as_ref() == Some(&precondition.resource_version)
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            if !meets {
+                return false;
+            }
         }
         match &step.action {
             Action::Create(machine) => self.create(machine),
@@ -230,12 +239,11 @@ impl World {
             }
             Action::PatchSet(patch) => json_patch::merge(&mut self.set, patch),
         }
+        true
     }
 
     fn create(&mut self, machine: &Machine) {
         let name = machine.metadata.name().to_owned();
-        let there = self.observed.machines.iter().any(|there| there.metadata.name() == name);
-        assert!(!there, "machine {name} exists already");
         self.version += 1;
         let mut machine = machine.clone();
         machine.metadata.uid = Some(format!("uid-{name}-{}", self.version));

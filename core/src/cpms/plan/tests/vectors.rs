@@ -1,5 +1,5 @@
 //! One pass over one state, in the notation of the vectors: `0[Ro,R]` is index 0 with two machines; R ready and up to
-//! date, P up to date and not ready yet, X not ready and outdated, `o` outdated, `d` being deleted.
+//! date, S the same but for five seconds only, P up to date and not ready yet, X not ready and outdated, `o` outdated, `d` being deleted.
 
 use crate::cpms::plan::Plan;
 use crate::cpms::simulation::{NEW, OLD, World};
@@ -23,6 +23,10 @@ fn world(text: &str) -> World {
                 'P' => {
                     world.machine(&name).status = None;
                     world.node_gone(&name);
+                }
+                'S' => {
+                    let since = world.ago(5);
+                    world.set_node(&name, "True", since);
                 }
                 'X' => world.node_down(&name),
                 other => panic!("{other}"),
@@ -107,6 +111,9 @@ fn rolling_update_covers_what_no_vector_of_todays_operator_does() {
             ("0[Ro] 1[X] 2[Ro]", "create new 1"),
             ("0[Ro] 1[X] 2[X]", "create new 1"),
             ("0[Ro] 1[P] 2[Ro]", ""),
+            ("0[Ro] 1[S] 2[Ro]", ""),
+            ("0[Ro,S] 1[Ro] 2[Ro]", ""),
+            ("0[S] 1[] 2[R]", ""),
             // One at a time, also when several are deleted at once.
             ("0[Rod] 1[Rod] 2[Rod]", "create new 0"),
             ("0[Rod,P] 1[Rod] 2[Rod]", ""),

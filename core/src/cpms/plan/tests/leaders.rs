@@ -1,0 +1,99 @@
+//! Safety without a leader election (decision 15): planners that see the past, in any order, never make a second
+//! machine for an index and never delete one that was not replaced.
+
+use proptest::prelude::{ProptestConfig, TestCaseError, any, prop, prop_assert, prop_assert_eq, proptest};
+
+use crate::cpms::plan::{Action, Step, still_holds};
+use crate::cpms::simulation::{NEW, World};
+
+/// Whether an index that had a ready machine still has one, and whether machines stay within bounds.
+fn check(before: &World, after: &World, step: &Step) -> Result<(), TestCaseError> {
+    let replicas = before.spec().replicas.count();
+    let live = |world: &World| {
+        world
+            .observed
+            .machines
+            .iter()
+            .filter(|machine| !machine.metadata.is_deleting())
+            .count()
+    };
+    match step.action {
+        Action::Create(_) => {
+            prop_assert!(
+                live(after) <= replicas + 1,
+                "{} live machines after {:?}",
+                live(after),
+                step.machine
+            );
+            let same = after
+                .state()
+                .of_index(step.index.unwrap())
+                .filter(|machine| !machine.is_deleting())
+                .count();
+            prop_assert!(same <= 2, "{same} machines in one index after {:?}", step.machine);
+        }
+        Action::Delete => {
+            let state = after.state();
+            let served = state
+                .of_index(step.index.unwrap())
+                .any(|machine| !machine.is_deleting() && machine.is_current() && machine.is_ready());
+            prop_assert!(served, "{:?} was deleted and not replaced", step.machine);
+        }
+        Action::Patch(_) | Action::PatchSet(_) => {}
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn planners_that_see_the_past_never_make_a_second_machine(
+        lags in prop::collection::vec(0..25_usize, 1..60),
+        choices in prop::collection::vec(any::<u8>(), 1..60),
+        live_reads in any::<bool>(),
+        deleted in prop::collection::vec(any::<bool>(), 3),
+    ) {
+        let mut world = World::new("a b c", NEW);
+        // A machine that somebody deletes can be gone before it is replaced, and then nothing is left to derive the
+        // same name from: there the live read before the write is what closes the gap.
+        for (index, _) in deleted.iter().enumerate().filter(|(_, deleted)| **deleted && live_reads) {
+            world.delete(&format!("ocp-x7k2p-master-{index}"));
+        }
+        let mut past = vec![world.clone()];
+        let mut quiet = 0;
+        let mut creations = 0;
+        for turn in 0..400 {
+            // Late in the run every view is fresh: then it must come to an end.
+            let lag = if turn < 300 { lags[turn % lags.len()] } else { 0 };
+            let seen = &past[past.len().saturating_sub(1 + lag)];
+            for step in &seen.plan().steps {
+                let before = world.clone();
+                if live_reads && !still_holds(&world.spec(), &world.state(), world.now, step) {
+                    break;
+                }
+                if !world.try_apply(step) {
+                    break;
+                }
+                creations += usize::from(matches!(step.action, Action::Create(_)));
+                check(&before, &world, step)?;
+            }
+            let events = world.events();
+            if !events.is_empty() {
+                let choice = usize::from(choices[turn % choices.len()]) % events.len();
+                world.happen(&events[choice].clone());
+                quiet = 0;
+            } else {
+                quiet += 1;
+            }
+            world.pass(30);
+            past.push(world.clone());
+            if quiet > 60 {
+                break;
+            }
+        }
+        prop_assert_eq!(creations, 3, "one machine for each index");
+        prop_assert!(world.state().machines.iter().all(|machine| machine.is_current() && machine.is_ready()));
+        prop_assert_eq!(world.state().machines.len(), 3);
+    }
+}
