@@ -13,6 +13,7 @@ pub mod indexes;
 pub mod placement;
 pub mod plan;
 pub mod preview;
+pub mod progress;
 pub mod removal;
 pub mod report;
 pub mod rules;
