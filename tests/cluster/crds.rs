@@ -1,14 +1,6 @@
 //! The CustomResourceDefinitions on a real API server: they install without a word of complaint, `kubectl` shows them well,
 //! and the offline engine says of every golden object what this server says.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
-)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

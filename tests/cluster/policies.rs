@@ -1,0 +1,219 @@
+//! With the webhook down: the policies refuse what CEL can state, by themselves, and whoever is refused still reads what to
+//! do. The definition here has no rules, so nobody else says no.
+
+use std::collections::BTreeSet;
+
+use capstan_core::cel::rules::{self, Enforcer, Rule};
+use capstan_sandbox::control_plane::{Output, free_port, wait_until};
+use serde_json::{Value, json};
+
+use super::fixtures;
+use super::refusals;
+use super::world::{SET, SOON, Taken, World};
+
+/// What the person reads of a rule.
+fn words(id: &str) -> String {
+    let files = rules::built_in().unwrap();
+    let rule = files
+        .iter()
+        .flat_map(|file| &file.rules)
+        .find(|rule| rule.id == id)
+        .unwrap();
+    format!("{}; {} [{id}]", rule.message.trim_end_matches('.'), rule.advice)
+}
+
+fn expect(output: &Output, id: &str) {
+    assert!(!output.success(), "{id}: {output}");
+    let policy = "ValidatingAdmissionPolicy 'capstan-controlplanemachinesets' with binding 'capstan-controlplanemachinesets' \
+        denied request";
+    assert!(output.stderr.contains(policy), "{id}: {output}");
+    assert!(output.stderr.contains(&words(id)), "{id}: {output}");
+}
+
+async fn create(cluster: &Taken, set: &Value) -> Output {
+    cluster
+        .kubectl(&["create", "-f", "-"])
+        .stdin(set.to_string())
+        .run()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn the_policies_refuse_every_edit_of_the_list_that_cel_can_state() {
+    let refusals = refusals::all().into_iter().filter(|refusal| refusal.in_cel);
+    let mut tried = 0;
+    for refusal in refusals {
+        let id = refusal.says.last().unwrap();
+        let id = &id[id.rfind('[').unwrap() + 1..id.len() - 1];
+        let cluster = refusal.prepare(World::policies_only().await).await;
+        let patch_type = format!("--type={}", refusal.patch.0);
+        let patch = ["patch", SET, "cluster", &patch_type, "-p", &refusal.patch.1];
+        expect(&cluster.run(&patch).await, id);
+        let alice = cluster.kubectl(&patch).as_user("alice", &[]).run().await.unwrap();
+        expect(&alice, id);
+        let edited = cluster.edit(refusal.sed).await;
+        assert_eq!(edited.status, 1, "{id}: {edited}");
+        assert!(edited.opened[1].contains(&format!("[{id}]")), "{}", edited.opened[1]);
+        if let Some(replicas) = refusal.scale {
+            let replicas = format!("--replicas={replicas}");
+            expect(&cluster.run(&["scale", SET, "cluster", &replicas]).await, id);
+        }
+        tried += 1;
+    }
+    assert_eq!(tried, 4);
+}
+
+#[tokio::test]
+async fn the_policies_refuse_a_second_set_and_a_foreground_deletion() {
+    let cluster = World::policies_only().await.with_set(3, "Active").await;
+    let mut other = fixtures::set();
+    other["metadata"]["name"] = json!("other");
+    expect(&create(&cluster, &other).await, "cpms-name");
+    for user in ["admin", "alice"] {
+        let delete = cluster.kubectl(&["delete", SET, "cluster", "--cascade=foreground"]);
+        let delete = if user == "alice" {
+            delete.as_user(user, &[])
+        } else {
+            delete
+        };
+        expect(&delete.run().await.unwrap(), "cpms-foreground-deletion");
+    }
+    let finalizer = cluster
+        .patch(r#"{"metadata": {"finalizers": ["foregroundDeletion"]}}"#)
+        .await;
+    expect(&finalizer, "cpms-foreground-finalizer");
+    let output = cluster.run(&["delete", SET, "cluster"]).await;
+    assert!(output.success(), "{output}");
+}
+
+#[tokio::test]
+async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
+    let world = World::doomed().await;
+    let cluster = world.with_set(3, "Active").await;
+    let finalizers = r#"{"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}"#;
+    cluster.patch(finalizers).await.checked().unwrap();
+    world.stop_server().await;
+
+    let edit = cluster
+        .patch(r#"{"spec": {"machineNamePrefix": "control-plane"}}"#)
+        .await;
+    let down = "failed calling webhook \"mutate.controlplanemachineset.capstan.dev\"";
+    assert!(!edit.success() && edit.stderr.contains(down), "{edit}");
+    // The policies come before the validating webhook, and a deletion is not mutated.
+    let foreground = ["delete", SET, "cluster", "--cascade=foreground"];
+    expect(&cluster.run(&foreground).await, "cpms-foreground-deletion");
+    let delete = cluster.run(&["delete", SET, "cluster", "--wait=false"]).await;
+    let down = "failed calling webhook \"validate.controlplanemachineset.capstan.dev\"";
+    assert!(!delete.success() && delete.stderr.contains(down), "{delete}");
+
+    // Without the configurations, as an administrator may take them away in an emergency, the policies go on.
+    let configurations = [
+        "delete",
+        "mutatingwebhookconfigurations/capstan",
+        "validatingwebhookconfigurations/capstan",
+    ];
+    cluster.run(&configurations).await.checked().unwrap();
+    expect(&cluster.run(&foreground).await, "cpms-foreground-deletion");
+    wait_until("the configurations to be gone", SOON, async || {
+        cluster
+            .run(&["delete", SET, "cluster", "--wait=false"])
+            .await
+            .checked()
+            .map(Some)
+    })
+    .await
+    .unwrap();
+
+    // Put back with nobody behind them: what is being deleted can still lose its finalizers, also one at a time.
+    let webhooks = capstan::manifests::join(&capstan::manifests::webhook_files());
+    let authority = std::fs::read_to_string(cluster.plane().folder().join("ca.crt")).unwrap();
+    let nobody = free_port().unwrap();
+    cluster
+        .plane()
+        .register_webhooks(&webhooks, nobody, &authority)
+        .await
+        .unwrap();
+    wait_until("the configurations to be back", SOON, async || {
+        let output = cluster
+            .patch(r#"{"metadata": {"labels": {"a": "b"}}, "spec": {"machineNamePrefix": "a"}}"#)
+            .await;
+        Ok(output.stderr.contains("failed calling webhook").then_some(()))
+    })
+    .await
+    .unwrap();
+    for finalizers in [r#"["example.com/b"]"#, "null"] {
+        let patch = format!(r#"{{"metadata": {{"finalizers": {finalizers}}}}}"#);
+        let output = cluster.patch(&patch).await;
+        assert!(output.success(), "{output}");
+    }
+    let left = cluster.run(&["get", SET, "-o", "name"]).await.checked().unwrap();
+    assert_eq!(left.stdout, "");
+}
+
+/// Each rule of the policy, in the real API server, on its own cases: a broken expression would refuse everything or nothing.
+#[tokio::test]
+async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
+    let cluster = World::policies_only().await.with_machines(3).await;
+    let files = rules::built_in().unwrap();
+    let about_creation = |rule: &&Rule| rule.operations.is_empty() && !rule.expression.contains("oldSelf");
+    let enforced = |rule: &&Rule| rule.enforced_by.contains(&Enforcer::Policy);
+    let rules: Vec<&Rule> = files
+        .iter()
+        .flat_map(|file| &file.rules)
+        .filter(about_creation)
+        .filter(enforced)
+        .collect();
+    let mut named = BTreeSet::new();
+    for rule in &rules {
+        for (cases, denied) in [(&rule.cases.deny, true), (&rule.cases.allow, false)] {
+            for case in cases {
+                // A policy names the first of its rules that does not hold. So a case also stands beside what is right.
+                for beside in [false, true] {
+                    let mut set = fixtures::set();
+                    put(&mut set, &rule.path, &case.this, beside);
+                    let dry = ["create", "--dry-run=server", "--validate=ignore", "-f", "-"];
+                    let output = cluster.kubectl(&dry).stdin(set.to_string()).run().await.unwrap();
+                    let by_this = output.stderr.contains(&format!("[{}]", rule.id));
+                    assert!(denied || beside || !by_this, "{} on {:?}: {output}", rule.id, case.this);
+                    assert!(
+                        beside || !denied || !output.success(),
+                        "{} on {:?}: {output}",
+                        rule.id,
+                        case.this
+                    );
+                    if by_this {
+                        named.insert(rule.id.as_str());
+                    }
+                }
+            }
+        }
+    }
+    let silent: Vec<&str> = rules
+        .iter()
+        .map(|rule| rule.id.as_str())
+        .filter(|id| !named.contains(id))
+        .collect();
+    assert_eq!(silent, [""; 0]);
+}
+
+/// Puts a value at a rule's path, over or beside what is there; a list on the way becomes one with a single item, and the
+/// failure domains become those of its platform.
+fn put(object: &mut Value, path: &str, value: &Value, beside: bool) {
+    let mut node = object;
+    for part in path.split('.') {
+        let (field, list) = part.split_once('[').map_or((part, false), |(field, _)| (field, true));
+        if list {
+            let platforms = [("aws", "AWS"), ("openstack", "OpenStack"), ("nutanix", "Nutanix")];
+            let (_, platform) = platforms.iter().find(|(name, _)| *name == field).unwrap();
+            *node = json!({"platform": platform, field: [{}]});
+            node = &mut node[field][0];
+        } else {
+            node = &mut node[field];
+        }
+    }
+    match (beside, node.as_object_mut(), value.as_object()) {
+        (true, Some(there), Some(value)) => there.extend(value.clone()),
+        _ => *node = value.clone(),
+    }
+}
