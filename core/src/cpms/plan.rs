@@ -231,16 +231,6 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     plan
 }
 
-/// Whether a disruptive step is still what the plan says, over a state that was read live just before it is taken. Other
-/// steps always hold: their preconditions guard them.
-pub fn still_holds(spec: &Spec, live: &State, now: Timestamp, step: &Step) -> bool {
-    !step.is_disruptive()
-        || plan(spec, live, now).disruptive().is_some_and(|next| {
-            (next.action.name(), &next.machine, &next.precondition)
-                == (step.action.name(), &step.machine, &step.precondition)
-        })
-}
-
 /// What is past its progress deadline, in words; empty without a deadline.
 pub fn overdue(spec: &Spec, state: &State, now: Timestamp) -> Vec<String> {
     let late = rollout::overdue(spec, state, now);
