@@ -148,9 +148,12 @@ fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option
                 .map_or_else(|| finding.rule.advice.clone(), |error| error.to_string()),
         )
     };
+    // Where a rule gives no verdict before the schema is checked, the value is of another type, and the schema says so.
+    let says = |finding: &crate::cel::rules::Finding<'_, '_>| enforcer != Enforcer::Schema || finding.error.is_none();
     rules
         .findings(KIND, enforcer, object, old)
         .into_iter()
+        .filter(says)
         .map(violation)
         .collect()
 }
