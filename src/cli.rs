@@ -17,11 +17,14 @@ pub mod completions;
 pub mod documents;
 pub mod gather;
 pub mod generate;
+mod look;
 pub mod manifests;
 pub mod plan;
 pub mod review;
 pub mod rules;
 pub mod serve;
+pub mod status;
+pub mod wait;
 
 /// Guards and rolls the machines that a Kubernetes control plane runs on.
 ///
@@ -44,6 +47,8 @@ enum Command {
     Rules(rules::Args),
     Manifests(manifests::Args),
     Plan(plan::Args),
+    Status(status::Args),
+    Wait(wait::Args),
     Generate(generate::Args),
     Certs(certs::Args),
     Completions(completions::Args),
@@ -69,6 +74,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Rules(args) => rules::run(&args),
         Command::Manifests(args) => manifests::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Wait(args) => wait::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Certs(args) => certs::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -25,6 +25,7 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, View};
 pub use control_plane_machine_set::Configuration;
 pub use leader::Election;

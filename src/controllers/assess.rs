@@ -14,18 +14,18 @@ use jiff::Timestamp;
 
 /// A set, and what is to be done about it.
 #[derive(Debug)]
-pub(super) struct Assessment {
+pub struct Assessment {
     /// The object.
-    pub(super) set: ControlPlaneMachineSet,
+    pub set: ControlPlaneMachineSet,
     /// What to do next.
-    pub(super) plan: Plan,
+    pub plan: Plan,
     /// How it was read.
-    pub(super) reading: Reading,
+    pub reading: Reading,
 }
 
 /// How a set was read.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub enum Reading {
     /// It is valid.
     Valid(Box<(Spec, State)>),
     /// It is not, and nothing is done with it.
@@ -35,7 +35,7 @@ pub(super) enum Reading {
 }
 
 /// Reads a set and plans for it.
-pub(super) fn assess(
+pub fn assess(
     set: ControlPlaneMachineSet,
     observed: Observed,
     gate: Option<&FeatureGate>,
@@ -90,7 +90,7 @@ pub(super) fn assess(
 
 impl Assessment {
     /// The status that the set should have; `None` for one that is leaving.
-    pub(super) fn status(&self, error: Option<&str>, now: Timestamp) -> Option<ControlPlaneMachineSetStatus> {
+    pub fn status(&self, error: Option<&str>, now: Timestamp) -> Option<ControlPlaneMachineSetStatus> {
         let previous = self.set.status.as_ref();
         match &self.reading {
             Reading::Valid(read) => {
@@ -103,7 +103,7 @@ impl Assessment {
     }
 
     /// Whether the set acts.
-    pub(super) fn is_active(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         match &self.reading {
             Reading::Valid(read) => read.0.state == SetState::Active,
             Reading::Invalid(_) => self.set.spec.state.as_deref() == Some("Active"),
@@ -112,7 +112,7 @@ impl Assessment {
     }
 
     /// The state, if the set is valid.
-    pub(super) fn state(&self) -> Option<&State> {
+    pub fn state(&self) -> Option<&State> {
         match &self.reading {
             Reading::Valid(read) => Some(&read.1),
             Reading::Invalid(_) | Reading::Leaving => None,
@@ -120,7 +120,7 @@ impl Assessment {
     }
 
     /// The nodes that the next disruptive step depends on: those of the machines of its index.
-    pub(super) fn decisive_nodes(&self) -> Vec<String> {
+    pub fn decisive_nodes(&self) -> Vec<String> {
         let index = self.plan.disruptive().and_then(|step| step.index);
         let (Some(index), Some(state)) = (index, self.state()) else {
             return Vec::new();

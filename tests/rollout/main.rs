@@ -10,5 +10,6 @@
 // A test binary has no outside.
 #![allow(unreachable_pub)]
 
+mod deleting;
 mod rolling;
 mod world;

@@ -20,3 +20,134 @@ async fn three_machines_are_replaced_one_by_one_with_exactly_the_writes_that_it_
     assert_eq!(count("patch machines "), 0, "{writes:?}");
     world.judge().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_machines_are_replaced_and_an_etcd_member_that_is_unhealthy_holds_the_rollout_back() {
+    let setup = Setup {
+        replicas: 5,
+        ..Setup::default()
+    };
+    let world = World::new(setup).await.unwrap();
+    world
+        .etcd(
+            true,
+            "EtcdMembersAvailable: 2 of 3 members are available, m-1 is unhealthy",
+        )
+        .await
+        .unwrap();
+    let running = world.control("one").await.unwrap();
+    world.says("Degraded=False/AsExpected").await.unwrap();
+    world.ask_for("m6i.2xlarge").await.unwrap();
+    world.says("Progressing=False/WaitingForEtcd").await.unwrap();
+    assert_eq!(world.machines().await.unwrap().len(), 5);
+    world
+        .etcd(true, "EtcdMembersAvailable: 5 members are available")
+        .await
+        .unwrap();
+    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    running.controllers.stop().await;
+    world.judge().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_while_nothing_changes() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let running = world.control("one").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world
+        .until("the ClusterOperator", async |world| {
+            let operator = world.operator().await?;
+            Ok(operator.condition("Upgradeable").map(|_| ()))
+        })
+        .await
+        .unwrap();
+    // Adopted, finalizer set, status and operator written; whatever is still on its way ends within a moment.
+    let rest = async || {
+        let mut last = world.writes().unwrap().len();
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            let now = world.writes().unwrap().len();
+            if now == last {
+                return now;
+            }
+            last = now;
+        }
+    };
+    let before = rest().await;
+    // What changes in a steady state: heartbeats and other people's annotations.
+    for round in 0..20 {
+        let nodes = world.api("nodes");
+        let heartbeat = serde_json::json!({"metadata": {"annotations": {"beat": round.to_string()}}});
+        let params = kube::api::PatchParams::default();
+        nodes
+            .patch(
+                "prod-x7k2p-master-0",
+                &params,
+                &kube::api::Patch::Merge(heartbeat.clone()),
+            )
+            .await
+            .unwrap();
+        let machines = world.api("machines");
+        machines
+            .patch("prod-x7k2p-master-1", &params, &kube::api::Patch::Merge(heartbeat))
+            .await
+            .unwrap();
+    }
+    let after = rest().await;
+    let writes = world.writes().unwrap();
+    assert_eq!(after, before, "{:?}", &writes[before..]);
+    // A new process finds everything as it should be.
+    running.controllers.stop().await;
+    let again = world.control("two").await.unwrap();
+    world
+        .until("the new process to know the cluster", async |_| {
+            Ok(again.caches.synced().is_ok().then_some(()))
+        })
+        .await
+        .unwrap();
+    assert_eq!(rest().await, before, "{:?}", &world.writes().unwrap()[before..]);
+    again.controllers.stop().await;
+    world.judge().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_leaders_at_once_make_no_second_machine() {
+    let world = World::new(Setup::default()).await.unwrap();
+    // Leases of different names: both lead, all the time.
+    let one = world.control_as("one", "capstan").await.unwrap();
+    let two = world.control_as("two", "other").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world.ask_for("m6i.2xlarge").await.unwrap();
+    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.ask_for("m6i.4xlarge").await.unwrap();
+    world.rolled_out("m6i.4xlarge").await.unwrap();
+    one.controllers.stop().await;
+    two.controllers.stop().await;
+    let created = world.writes().unwrap();
+    let created: Vec<&String> = created
+        .iter()
+        .filter(|write| write.starts_with("create machines "))
+        .collect();
+    assert_eq!(created.len(), 6, "{created:?}");
+    world.judge().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_stops_in_the_middle_hands_over_at_once() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let one = world.control("one").await.unwrap();
+    let two = world.control("two").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world.ask_for("m6i.2xlarge").await.unwrap();
+    world
+        .until("a replacement", async |world| {
+            Ok((world.machines().await?.len() > 3).then_some(()))
+        })
+        .await
+        .unwrap();
+    one.controllers.stop().await;
+    world.rolled_out("m6i.2xlarge").await.unwrap();
+    two.controllers.stop().await;
+    world.judge().unwrap();
+}

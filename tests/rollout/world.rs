@@ -19,6 +19,7 @@ use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Options, wait_unt
 use capstan_sandbox::infrastructure::{self, Provider, Speeds};
 use futures::StreamExt as _;
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
@@ -146,11 +147,6 @@ impl World {
         Ok(())
     }
 
-    /// Another world provider with the same machines, such as a slower one.
-    pub fn provide(&mut self, options: infrastructure::Options) {
-        self.provider = None;
-        self.provider = Some(Provider::start(self.client.clone(), options));
-    }
 
     pub async fn node_ready(&self, name: &str, ready: bool) -> Result<()> {
         // Long ago, so that it has been ready for long enough.
@@ -300,13 +296,57 @@ impl World {
     }
 
     pub async fn until<T>(&self, what: &str, look: impl AsyncFn(&Self) -> Result<Option<T>>) -> Result<T> {
-        wait_until(what, SOON, async || look(self).await).await
+        match wait_until(what, SOON, async || look(self).await).await {
+            Ok(found) => Ok(found),
+            Err(error) => Err(error.context(self.portrait().await)),
+        }
+    }
+
+    /// How everything stands, for whoever reads why a test failed.
+    async fn portrait(&self) -> String {
+        let machines: Vec<String> = self.machines().await.unwrap_or_default().iter().map(show).collect();
+        let said = self.set().await.ok().and_then(|set| set.status).unwrap_or_default();
+        let said: Vec<String> = said
+            .conditions
+            .iter()
+            .map(|there| format!("{}={} {}: {}", there.type_, there.status, there.reason, there.message))
+            .collect();
+        let writes = self.writes().unwrap_or_default();
+        let last = writes.len().saturating_sub(12);
+        format!(
+            "machines: {machines:#?}\nthe set says: {said:#?}\nlast writes: {:#?}",
+            &writes[last..]
+        )
     }
 
     /// The controllers in this process, under their own Role.
     pub async fn control(&self, identity: &str) -> Result<Running> {
+        self.control_as(identity, "capstan").await
+    }
+
+    /// The controllers in this process, which stand for a Lease of this name. Their Role knows only `capstan`.
+    pub async fn control_as(&self, identity: &str, lease: &str) -> Result<Running> {
         let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
-        Ok(control(client, identity))
+        if lease != "capstan" {
+            let verbs = ["get", "patch", "create"];
+            self.plane
+                .allow(CONTROLLERS, &verbs, "coordination.k8s.io", &["leases"])
+                .await?;
+        }
+        Ok(control(&client, identity, lease))
+    }
+
+    /// Waits until the garbage collector has collected something that a set of this uid owned, so that it has looked at
+    /// everything that the set owned.
+    pub async fn garbage_is_collected(&self, uid: &str) -> Result<()> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let orphan: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "orphan", "ownerReferences": [{
+            "apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": uid}]}}))?;
+        api.create(&PostParams::default(), &orphan).await?;
+        self.until("the garbage collector", async |_| {
+            Ok(api.get_opt("orphan").await?.is_none().then_some(()))
+        })
+        .await
     }
 
     /// Writes of the controllers so far, without Leases and events, as `create machines name`.
@@ -334,8 +374,8 @@ pub struct Running {
     pub caches: Arc<Caches>,
 }
 
-pub fn control(client: Client, identity: &str) -> Running {
-    let caches = Caches::start(&client, NAMESPACE);
+pub fn control(client: &Client, identity: &str, lease: &str) -> Running {
+    let caches = Caches::start(client, NAMESPACE);
     let configuration = Configuration {
         options: AdmissionOptions::default(),
         settings: Settings {
@@ -345,12 +385,12 @@ pub fn control(client: Client, identity: &str) -> Running {
     };
     let election = Election {
         namespace: NAMESPACE.to_owned(),
-        name: "capstan".to_owned(),
+        name: lease.to_owned(),
         identity: identity.to_owned(),
         duration: Duration::from_secs(3),
     };
     let metrics = Metrics::register(&mut Registry::default());
-    let controllers = Controllers::start(&client, &caches, configuration, election, metrics);
+    let controllers = Controllers::start(client, &caches, configuration, election, metrics);
     Running { controllers, caches }
 }
 

@@ -1,5 +1,5 @@
 //! The etcd operator, as far as machines see it: it hooks the deletion of every machine with a member, and lets one go
-//! when enough members stay without it.
+//! when enough healthy members are left without it.
 
 use std::collections::BTreeMap;
 
@@ -38,12 +38,16 @@ pub(super) fn act(machines: &BTreeMap<String, Machine>, nodes: &BTreeMap<String,
     if let Some(machine) = joining {
         return Some(Act::Hook(machine.metadata.name().to_owned()));
     }
-    let staying = all
+    let healthy = all
         .clone()
-        .filter(|machine| !machine.metadata.is_deleting() && is_hooked(machine) && ready(machine))
+        .filter(|machine| is_hooked(machine) && ready(machine))
         .count();
-    let going = all.find(|machine| machine.metadata.is_deleting() && is_hooked(machine))?;
-    (staying >= members).then(|| Act::Unhook(going.metadata.name().to_owned()))
+    // A member goes when as many healthy ones as there should be are left without it.
+    let going = all.find(|machine| {
+        let left = healthy.saturating_sub(usize::from(ready(machine)));
+        machine.metadata.is_deleting() && is_hooked(machine) && left >= members
+    })?;
+    Some(Act::Unhook(going.metadata.name().to_owned()))
 }
 
 fn hooks(machine: &Machine) -> &[LifecycleHook] {
@@ -115,6 +119,31 @@ mod tests {
         let (machines, nodes) = world(&all);
         assert_eq!(act(&machines, &nodes, 3), None);
         all.push(("d", true, false, true));
+        let (machines, nodes) = world(&all);
+        assert_eq!(act(&machines, &nodes, 3), Some(Act::Unhook("a".into())));
+        // All are going, and one replacement has joined: one may leave, and only one.
+        let all = [
+            ("a", true, true, true),
+            ("b", true, true, true),
+            ("c", true, true, true),
+            ("d", true, false, true),
+        ];
+        let (machines, nodes) = world(&all);
+        assert_eq!(act(&machines, &nodes, 3), Some(Act::Unhook("a".into())));
+        let all = [
+            ("b", true, true, true),
+            ("c", true, true, true),
+            ("d", true, false, true),
+        ];
+        let (machines, nodes) = world(&all);
+        assert_eq!(act(&machines, &nodes, 3), None);
+        // A member whose node is gone is not missed.
+        let all = [
+            ("a", true, true, false),
+            ("b", true, false, true),
+            ("c", true, false, true),
+            ("d", true, false, true),
+        ];
         let (machines, nodes) = world(&all);
         assert_eq!(act(&machines, &nodes, 3), Some(Act::Unhook("a".into())));
     }
