@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use capstan_core::admission::{Admission, Snapshot};
+use capstan_core::admission::{Admission, Snapshot, Source};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::check;
 use super::cluster::{Cluster, Scope};
 use crate::controllers::Caches;
 use crate::server::{Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, Surroundings, logs};
@@ -105,6 +106,9 @@ pub struct Args {
     /// Judge nothing, allow everything: the yardstick of the benchmark.
     #[arg(long, hide = true)]
     null_reviewer: bool,
+    /// Look things up in these files, read once, instead of a cluster: what the benchmark holds against the yardstick.
+    #[arg(long, hide = true, value_name = "FILE|DIR", conflicts_with = "null_reviewer")]
+    snapshot: Vec<PathBuf>,
 }
 
 fn namespaced(text: &str) -> Result<(String, String), String> {
@@ -203,6 +207,13 @@ async fn reviewer(args: &Args) -> anyhow::Result<Arc<dyn Reviewer>> {
         return Ok(Arc::new(NullReviewer::new(vec!["/null".to_owned()])));
     }
     let admission = Admission::new(args.scope.options()).context("reading the rules")?;
+    if !args.snapshot.is_empty() {
+        let snapshot = Snapshot {
+            source: Source::Cluster,
+            ..check::snapshot(&args.snapshot)?
+        };
+        return Ok(Arc::new(Judge::new(admission, Arc::new(Fixed(Arc::new(snapshot))))));
+    }
     let caches = Caches::start(&args.cluster.client().await?, &args.scope.namespace);
     Ok(Arc::new(Judge::new(admission, Arc::new(Cached(caches)))))
 }
@@ -217,6 +228,19 @@ impl Surroundings for Cached {
 
     fn ready(&self) -> Result<(), String> {
         self.0.synced()
+    }
+}
+
+/// A cluster that never changes.
+struct Fixed(Arc<Snapshot>);
+
+impl Surroundings for Fixed {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0)
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
     }
 }
 
