@@ -33,5 +33,5 @@ deny: ## Licences, advisories and sources of the dependencies (needs cargo-deny)
 	$(CARGO) deny check
 
 bench: ## Ratios against a null server, into target/bench/summary.json
-	$(CARGO) build --release --locked --package capstan --bin capstan
-	$(CARGO) run --release --locked --package capstan-sandbox -- bench
+	$(CARGO) build --release --locked --package capstan --bin capstan --package capstan-sandbox --bin capstan-sandbox
+	$${CARGO_TARGET_DIR:-target}/release/capstan-sandbox bench

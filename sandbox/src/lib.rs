@@ -1,5 +1,6 @@
 //! The world that Capstan is tried in. Never linked into what a cluster runs.
 
+pub mod bench;
 pub mod control_plane;
 pub mod infrastructure;
 pub mod installation;

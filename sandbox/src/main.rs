@@ -1,11 +1,17 @@
 //! `capstan-sandbox`: the control plane of the tests, by hand.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
+
+/// What ships, with a count: the benchmark says how often a decision allocates.
+#[global_allocator]
+static ALLOCATOR: bench::Counting<mimalloc::MiMalloc> = bench::Counting(mimalloc::MiMalloc);
 
 /// A real Kubernetes control plane on this machine's loopback, for trying things out.
 #[derive(Parser)]
@@ -25,6 +31,21 @@ enum Command {
         #[arg(long)]
         audit: bool,
     },
+    /// Measure the server beside it against one that allows everything; both binaries must be release builds
+    Bench {
+        /// The server; by default the `capstan` beside this program
+        #[arg(long, value_name = "FILE")]
+        capstan: Option<PathBuf>,
+        /// Where summary.json goes
+        #[arg(long, value_name = "DIR", default_value = "target/bench")]
+        folder: PathBuf,
+    },
+    /// Make one decision again and again, for a profiler
+    #[command(hide = true)]
+    Decide {
+        /// How often
+        times: u32,
+    },
 }
 
 fn main() -> ExitCode {
@@ -34,6 +55,8 @@ fn main() -> ExitCode {
             audit,
             ..Options::default()
         }),
+        Command::Bench { capstan, folder } => measure(capstan, &folder),
+        Command::Decide { times } => bench::repeat(times),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,6 +76,14 @@ fn say_error(error: &anyhow::Error) {
 fn kube() -> Result<()> {
     println!("{}", Binaries::locate()?.folder().display());
     Ok(())
+}
+
+fn measure(capstan: Option<PathBuf>, folder: &Path) -> Result<()> {
+    let beside = std::env::current_exe()
+        .context("finding this program")?
+        .with_file_name("capstan");
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    runtime.block_on(bench::run(&capstan.unwrap_or(beside), folder))
 }
 
 fn control_plane(options: Options) -> Result<()> {

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use capstan_core::admission::{Admission, Snapshot};
+use capstan_core::admission::{Admission, Snapshot, Source};
 use capstan_core::cpms::state::Settings as PlanSettings;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::check;
 use super::cluster::{Cluster, Scope};
 use crate::controllers::{Caches, Configuration, Controllers, Election, Metrics};
 use crate::server::{Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, Surroundings, logs};
@@ -123,6 +124,9 @@ pub struct Args {
     /// Judge nothing, allow everything: the yardstick of the benchmark.
     #[arg(long, hide = true)]
     null_reviewer: bool,
+    /// Look things up in these files, read once, instead of a cluster: what the benchmark holds against the yardstick.
+    #[arg(long, hide = true, value_name = "FILE|DIR", conflicts_with = "null_reviewer")]
+    snapshot: Vec<PathBuf>,
 }
 
 fn namespaced(text: &str) -> Result<(String, String), String> {
@@ -230,6 +234,16 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kub
         return Ok((Arc::new(NullReviewer::new(vec!["/null".to_owned()])), None));
     }
     let admission = Admission::new(args.scope.options()).context("reading the rules")?;
+    if !args.snapshot.is_empty() {
+        let snapshot = Snapshot {
+            source: Source::Cluster,
+            ..check::snapshot(&args.snapshot)?
+        };
+        return Ok((
+            Arc::new(Judge::new(admission, Arc::new(Fixed(Arc::new(snapshot))))),
+            None,
+        ));
+    }
     let client = args.cluster.client().await?;
     let caches = Caches::start(&client, &args.scope.namespace);
     let judge = Judge::new(admission, Arc::new(Cached(Arc::clone(&caches))));
@@ -268,6 +282,19 @@ impl Surroundings for Cached {
 
     fn ready(&self) -> Result<(), String> {
         self.0.synced()
+    }
+}
+
+/// A cluster that never changes.
+struct Fixed(Arc<Snapshot>);
+
+impl Surroundings for Fixed {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0)
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
     }
 }
 

@@ -147,7 +147,6 @@ impl World {
         Ok(())
     }
 
-
     pub async fn node_ready(&self, name: &str, ready: bool) -> Result<()> {
         // Long ago, so that it has been ready for long enough.
         let since = if ready {

@@ -1,0 +1,221 @@
+//! `make bench`: what a verdict costs, as ratios to a server that reads nothing but the envelope and allows everything.
+//!
+//! Both servers are the shipped binary, with the same TLS, HTTP, logs and metrics; they take turns every half second
+//! in one run, so that whatever else the machine does hits both. Absolute numbers belong to the machine; ratios are
+//! what is held to a goal. It measures, and judges nothing but its own goals.
+
+mod allocations;
+mod decision;
+mod load;
+mod report;
+mod review;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+pub use allocations::Counting;
+pub use decision::repeat;
+use load::Connection;
+use report::{Ratio, median, percentile};
+use server::Server;
+
+/// Connections at once.
+const CONCURRENCIES: [usize; 3] = [1, 16, 64];
+/// Turns of each server at each concurrency.
+const ROUNDS: usize = 14;
+/// The length of a turn.
+const TURN: Duration = Duration::from_millis(600);
+/// How long both are warmed up.
+const WARM_UP: Duration = Duration::from_millis(1500);
+/// Times the null server's.
+const GOAL: f64 = 2.0;
+/// Resident memory of an idle server, in MiB.
+const MEMORY_GOAL: f64 = 25.0;
+
+/// Measures, prints, and writes `summary.json` into `folder`.
+///
+/// # Errors
+/// A server does not start or does not answer.
+#[expect(clippy::print_stdout, reason = "the figures are the answer")]
+pub async fn run(capstan: &Path, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let files = tempfile::tempdir().context("creating a folder for the servers")?;
+    println!("# the decision alone");
+    let cost = decision::cost()?;
+    println!(
+        "{:.1} µs, {} allocations, {} bytes allocated, {} instructions",
+        cost.nanoseconds / 1000.0,
+        cost.allocations,
+        cost.bytes,
+        decision::instructions(folder)?.map_or_else(|| "? (no valgrind here)".to_owned(), |count| count.to_string()),
+    );
+
+    let (null, full) = servers(capstan, files.path()).await?;
+    let mut ratios = Vec::new();
+    println!(
+        "# {} bytes in a review; {ROUNDS} turns of {TURN:?} each",
+        review::review()?.len()
+    );
+    for concurrency in CONCURRENCIES {
+        ratios.extend(compare(&null, &full, concurrency).await?);
+    }
+    let loaded = full.server.resident()?;
+    drop((null, full));
+    let idle = idle_memory(capstan, files.path()).await?;
+    ratios.push(Ratio::new(
+        "memory-idle",
+        idle / MEMORY_GOAL,
+        1.0,
+        format!("{idle:.1} of {MEMORY_GOAL} MiB; {loaded:.1} MiB after the load"),
+    ));
+    print!("{}", report::table(&ratios));
+    let file = folder.join("summary.json");
+    report::write(&ratios, &file)?;
+    println!("# written to {}", file.display());
+    Ok(())
+}
+
+/// A server, and the request that it gets.
+struct Contender {
+    server: Server,
+    request: Arc<[u8]>,
+}
+
+impl Contender {
+    async fn connect(&self, concurrency: usize) -> Result<Vec<Connection>> {
+        let mut connections = Vec::new();
+        for _ in 0..concurrency {
+            connections.push(self.server.target.connect().await?);
+        }
+        Ok(connections)
+    }
+}
+
+async fn servers(capstan: &Path, files: &Path) -> Result<(Contender, Contender)> {
+    let body = review::review()?;
+    let snapshot = files.join("cluster.json");
+    let objects: Vec<String> = review::surroundings()?.iter().map(ToString::to_string).collect();
+    std::fs::write(&snapshot, objects.join("\n")).context("writing the cluster's objects")?;
+    let snapshot = snapshot.to_string_lossy().into_owned();
+    let null = Contender {
+        server: Server::start(capstan, files, "null", &["--null-reviewer"]).await?,
+        request: load::request("/null", &body).into(),
+    };
+    let full = Contender {
+        server: Server::start(capstan, files, "full", &["--snapshot", &snapshot]).await?,
+        request: load::request(decision::route()?.path, &body).into(),
+    };
+    // What is measured must be what is meant.
+    for contender in [&null, &full] {
+        let mut connection = contender.server.target.connect().await?;
+        let answer = connection.ask(&contender.request).await?;
+        let answer: serde_json::Value = serde_json::from_slice(answer).context("an answer that is no JSON")?;
+        let allowed = answer.pointer("/response/allowed").and_then(serde_json::Value::as_bool);
+        anyhow::ensure!(
+            allowed == Some(true),
+            "the review of the benchmark was refused: {answer}"
+        );
+    }
+    Ok((null, full))
+}
+
+/// What the turns of one server gave.
+#[derive(Default)]
+struct Turns {
+    cpu: Vec<f64>,
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+    reviews: usize,
+}
+
+impl Turns {
+    /// One turn: processor time a review in microseconds, and latencies in microseconds.
+    async fn take(
+        &mut self,
+        contender: &Contender,
+        connections: Vec<Connection>,
+        time: Duration,
+    ) -> Result<Vec<Connection>> {
+        let before = contender.server.cpu()?;
+        let (connections, mut took) = load::round(connections, &contender.request, time).await?;
+        let used = contender.server.cpu()? - before;
+        took.sort_unstable();
+        self.reviews += took.len();
+        self.cpu.push(used);
+        #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^52 nanoseconds")]
+        let micros = |hundredths| percentile(&took, hundredths).map(|nanos| nanos as f64 / 1000.0);
+        self.p50.extend(micros(50));
+        self.p99.extend(micros(99));
+        Ok(connections)
+    }
+
+    /// Microseconds of processor time a review, over all turns.
+    fn cpu(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52 reviews")]
+        let reviews = self.reviews as f64;
+        self.cpu.iter().sum::<f64>() * 1e6 / reviews
+    }
+}
+
+async fn compare(null: &Contender, full: &Contender, concurrency: usize) -> Result<Vec<Ratio>> {
+    let mut to_null = null.connect(concurrency).await?;
+    let mut to_full = full.connect(concurrency).await?;
+    let mut warm_up = Turns::default();
+    to_null = warm_up.take(null, to_null, WARM_UP).await?;
+    to_full = warm_up.take(full, to_full, WARM_UP).await?;
+    let (mut of_null, mut of_full) = (Turns::default(), Turns::default());
+    for _ in 0..ROUNDS {
+        to_null = of_null.take(null, to_null, TURN).await?;
+        to_full = of_full.take(full, to_full, TURN).await?;
+    }
+    // A turn is held against its neighbour, and the pair in the middle counts: a pause of the machine spoils one pair.
+    let paired = |full: &[f64], null: &[f64]| -> Result<f64> {
+        let mut ratios: Vec<f64> = full.iter().zip(null).map(|(full, null)| full / null).collect();
+        median(&mut ratios).context("no turns")
+    };
+    let middle = |samples: &[f64]| median(&mut samples.to_vec()).unwrap_or_default();
+    let latency = |name: &str, full: &[f64], null: &[f64]| -> Result<Ratio> {
+        let shown = format!("{:.0} → {:.0} µs", middle(null), middle(full));
+        Ok(Ratio::new(
+            format!("{name}@{concurrency}"),
+            paired(full, null)?,
+            GOAL,
+            shown,
+        ))
+    };
+    let (cpu_null, cpu_full) = (of_null.cpu(), of_full.cpu());
+    Ok(vec![
+        Ratio::new(
+            format!("cpu-per-review@{concurrency}"),
+            cpu_full / cpu_null,
+            GOAL,
+            format!(
+                "{cpu_null:.1} → {cpu_full:.1} µs ({} → {} reviews)",
+                of_null.reviews, of_full.reviews
+            ),
+        ),
+        latency("latency-p50", &of_full.p50, &of_null.p50)?,
+        latency("latency-p99", &of_full.p99, &of_null.p99)?,
+    ])
+}
+
+/// Resident memory of the server as it runs in a cluster, client and caches included, before it has seen an object: its
+/// API server does not answer.
+async fn idle_memory(capstan: &Path, files: &Path) -> Result<f64> {
+    let port = crate::control_plane::free_port()?;
+    let kubeconfig: PathBuf = files.join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: none\nclusters:\n- name: none\n  cluster: {{server: \
+         \"https://127.0.0.1:{port}\"}}\nusers:\n- name: none\n  user: {{token: none}}\ncontexts:\n- name: none\n  context: \
+         {{cluster: none, user: none}}\n"
+    );
+    std::fs::write(&kubeconfig, text).context("writing a kubeconfig")?;
+    let arguments = ["--kubeconfig", &kubeconfig.to_string_lossy()];
+    let server = Server::start(capstan, files, "idle", &arguments).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    server.resident()
+}

@@ -1,0 +1,53 @@
+//! Counts allocations, thread by thread.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+
+thread_local! {
+    // Const and without a destructor, so that reading it never allocates.
+    static COUNT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Allocations and bytes that this thread asked for so far; zero forever unless the program's allocator is [`Counting`].
+pub(super) fn so_far() -> (u64, u64) {
+    COUNT.get()
+}
+
+fn count(bytes: usize) {
+    let (allocations, total) = COUNT.get();
+    COUNT.set((allocations + 1, total.wrapping_add(bytes as u64)));
+}
+
+/// An allocator that counts what it is asked for.
+#[derive(Debug)]
+pub struct Counting<A>(pub A);
+
+#[expect(
+    unsafe_code,
+    reason = "the trait of an allocator is unsafe; every call is passed on as it came"
+)]
+// SAFETY: every method passes its arguments on to an allocator that keeps the contract, and returns what that returned.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { self.0.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { self.0.dealloc(block, layout) }
+    }
+}

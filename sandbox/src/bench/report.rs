@@ -1,0 +1,103 @@
+//! What is printed, and what is written for programs.
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// A ratio and its goal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Ratio {
+    /// What is compared.
+    pub(super) name: String,
+    /// By how much the full server costs more than the null server; for memory, the part of the goal that is used.
+    pub(super) ratio: f64,
+    /// The most that it may be.
+    pub(super) goal: f64,
+    /// Whether it is not more.
+    pub(super) met: bool,
+    /// The two values, for people.
+    #[serde(skip)]
+    pub(super) shown: String,
+}
+
+impl Ratio {
+    pub(super) fn new(name: impl Into<String>, ratio: f64, goal: f64, shown: String) -> Self {
+        // What is judged is what is shown.
+        let ratio = (ratio * 1000.0).round() / 1000.0;
+        Self {
+            name: name.into(),
+            ratio,
+            goal,
+            met: ratio <= goal,
+            shown,
+        }
+    }
+}
+
+/// The middle of the samples, which are put in order.
+pub(super) fn median(samples: &mut [f64]) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    let middle = samples.len() / 2;
+    let upper = samples.get(middle)?;
+    if samples.len() % 2 == 1 {
+        return Some(*upper);
+    }
+    Some(f64::midpoint(*samples.get(middle - 1)?, *upper))
+}
+
+/// The value that `hundredths` of the samples do not pass; they must be in order.
+pub(super) fn percentile(ordered: &[u64], hundredths: usize) -> Option<u64> {
+    let rank = (ordered.len() * hundredths).div_ceil(100).max(1);
+    ordered.get(rank - 1).copied()
+}
+
+/// The ratios as a table.
+pub(super) fn table(ratios: &[Ratio]) -> String {
+    let mut text = format!(
+        "{:<24} {:>7} {:>6}   {}\n",
+        "ratio to the null server", "ratio", "goal", "null → full"
+    );
+    for ratio in ratios {
+        let met = if ratio.met { "" } else { "   MISSED" };
+        let _ = writeln!(
+            text,
+            "{:<24} {:>7.2} {:>6.1}   {}{met}",
+            ratio.name, ratio.ratio, ratio.goal, ratio.shown
+        );
+    }
+    text
+}
+
+/// Writes the ratios.
+pub(super) fn write(ratios: &[Ratio], file: &Path) -> Result<()> {
+    let text = serde_json::to_string_pretty(ratios).context("writing the summary")?;
+    std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_samples_and_the_median_of_two_is_between_them() {
+        let ordered: Vec<u64> = (1..=200).collect();
+        assert_eq!(percentile(&ordered, 50), Some(100));
+        assert_eq!(percentile(&ordered, 99), Some(198));
+        assert_eq!(percentile(&[7], 99), Some(7));
+        assert_eq!(percentile(&[], 99), None);
+        assert_eq!(median(&mut [3.0, 1.0]), Some(2.0));
+        assert_eq!(median(&mut []), None);
+    }
+
+    #[test]
+    fn a_ratio_that_reaches_its_goal_meets_it() {
+        assert!(Ratio::new("a", 2.0, 2.0, String::new()).met);
+        assert!(!Ratio::new("a", 2.001, 2.0, String::new()).met);
+        let json = serde_json::to_value(Ratio::new("a", 1.23456, 2.0, String::from("x"))).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({"name": "a", "ratio": 1.235, "goal": 2.0, "met": true})
+        );
+    }
+}

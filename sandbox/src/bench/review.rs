@@ -1,0 +1,137 @@
+//! What is measured: one edit, as an API server sends it, and the machines of the cluster that it happens in.
+//!
+//! The edit changes the instance type of an active set on AWS, so the answer is a verdict with a warning: nearly every
+//! rule has something to look at.
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+/// The set, as it was stored.
+const SET: &str = include_str!("set.yaml");
+/// Where the provider spec of the template is.
+const PROVIDER_SPEC: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value";
+const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+
+fn set() -> Result<Value> {
+    serde_saphyr::from_str(SET).context("reading the set of the benchmark")
+}
+
+/// The AdmissionReview, some 12 KiB of JSON.
+///
+/// # Errors
+/// Never: a test reads what is read here.
+pub(super) fn review() -> Result<Vec<u8>> {
+    let old = set()?;
+    let mut object = old.clone();
+    for (pointer, value) in [
+        (format!("{PROVIDER_SPEC}/instanceType"), json!("m6i.2xlarge")),
+        ("/metadata/generation".to_owned(), json!(7)),
+    ] {
+        *object
+            .pointer_mut(&pointer)
+            .context("the set of the benchmark has no such field")? = value;
+    }
+    let of = |version: &str, name: &str, value: &str| json!({"group": "machine.openshift.io", "version": version, name: value});
+    let (kind, resource) = (
+        of("v1", "kind", "ControlPlaneMachineSet"),
+        of("v1", "resource", "controlplanemachinesets"),
+    );
+    let review = json!({
+        "kind": "AdmissionReview",
+        "apiVersion": "admission.k8s.io/v1",
+        "request": {
+            "uid": "0d2f5b6e-3c1d-4b6a-9a55-6f1b0f1f3a10",
+            "kind": kind,
+            "resource": resource,
+            "requestKind": kind,
+            "requestResource": resource,
+            "name": "cluster",
+            "namespace": "openshift-machine-api",
+            "operation": "UPDATE",
+            "userInfo": {
+                "username": "system:admin",
+                "groups": ["system:masters", "system:authenticated"],
+                "extra": {"authentication.kubernetes.io/credential-id": ["X509SHA256=6b1b2f6f3d0e4a5c8f9e7d6c5b4a39281706f5e4d3c2b1a0"]},
+            },
+            "object": object,
+            "oldObject": old,
+            "dryRun": false,
+            "options": {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "kubectl-edit",
+                "fieldValidation": "Strict"},
+        },
+    });
+    serde_json::to_vec(&review).context("writing the review")
+}
+
+/// What the rules look up: three machines, and the Infrastructure.
+///
+/// # Errors
+/// Never: a test reads what is read here.
+pub(super) fn surroundings() -> Result<Vec<Value>> {
+    let set = set()?;
+    let spec = set.pointer(PROVIDER_SPEC).context("the set has no provider spec")?;
+    let labels = set
+        .pointer("/spec/selector/matchLabels")
+        .context("the set has no selector")?;
+    let machine = |(index, zone): (usize, &&str)| {
+        let mut spec = spec.clone();
+        if let Some(spec) = spec.as_object_mut() {
+            spec.insert(
+                "placement".to_owned(),
+                json!({"availabilityZone": zone, "region": "us-east-1"}),
+            );
+            let name = format!("prod-x7k2p-subnet-private-{zone}");
+            spec.insert(
+                "subnet".to_owned(),
+                json!({"filters": [{"name": "tag:Name", "values": [name]}]}),
+            );
+        }
+        json!({
+            "apiVersion": "machine.openshift.io/v1beta1",
+            "kind": "Machine",
+            "metadata": {
+                "name": format!("prod-x7k2p-master-{index}"),
+                "namespace": "openshift-machine-api",
+                "uid": format!("5b1f8f5a-0000-4000-8000-00000000000{index}"),
+                "labels": labels,
+            },
+            "spec": {"lifecycleHooks": {"preDrain": [{"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"}]},
+                "providerID": format!("aws:///{zone}/i-0a1b2c3d4e5f6071{index}"), "providerSpec": {"value": spec}},
+            "status": {"phase": "Running", "nodeRef": {"kind": "Node", "name": format!("ip-10-0-{index}-17.ec2.internal")}},
+        })
+    };
+    let mut objects: Vec<Value> = ZONES.iter().enumerate().map(machine).collect();
+    objects.push(json!({
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "Infrastructure",
+        "metadata": {"name": "cluster"},
+        "spec": {"platformSpec": {"type": "AWS"}},
+        "status": {"infrastructureName": "prod-x7k2p", "platform": "AWS", "platformStatus": {"type": "AWS"}},
+    }));
+    Ok(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::admission::{Admission, Options, Phase, ROUTES, Snapshot};
+
+    use super::*;
+
+    #[test]
+    fn the_review_is_as_large_as_it_is_said_to_be_and_gets_a_verdict_with_a_warning() {
+        let body = review().unwrap();
+        assert!((11 << 10..=13 << 10).contains(&body.len()), "{} bytes", body.len());
+        let admission = Admission::new(Options::default()).unwrap();
+        let snapshot = Snapshot::of_files(&surroundings().unwrap()).unwrap();
+        let route = ROUTES.iter().find(|route| route.phase == Phase::Validate).unwrap();
+        let answer = admission.answer(route, &body, &snapshot).unwrap();
+        let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(answer["response"]["allowed"], true, "{answer}");
+        let warnings = answer["response"]["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), 1, "{answer}");
+        assert!(
+            warnings[0].as_str().unwrap().contains("replaces 3 machine(s)"),
+            "{answer}"
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! The servers under measurement: `capstan serve` as child processes, each with a certificate of its own, on loopback.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::load::Target;
+use crate::control_plane::{Process, free_port, wait_until};
+
+/// A running server.
+pub(super) struct Server {
+    process: Process,
+    pub(super) target: Target,
+}
+
+impl Server {
+    /// Starts `capstan serve` with these arguments, and waits until it takes connections.
+    ///
+    /// Its log lines are formatted as in a cluster, and thrown away: at this rate a file would fill the disk.
+    pub(super) async fn start(capstan: &Path, folder: &Path, name: &str, arguments: &[&str]) -> Result<Self> {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let health = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let certificates = folder.join(name);
+        let mut command = Command::new(capstan);
+        command
+            .arg("serve")
+            .args(["--listen", &address.to_string(), "--health-addr", &health.to_string()])
+            .arg("--dev-certificate")
+            .arg(&certificates)
+            .args(arguments)
+            .env_remove("CAPSTAN_LOG");
+        let mut process = Process::spawn(name, command, Path::new("/dev/null"))?;
+        let authority: PathBuf = certificates.join("ca.crt");
+        process
+            .ready(&format!("http://{health}/livez"), Duration::from_secs(20))
+            .await?;
+        let target = wait_until("the certificate of the server", Duration::from_secs(5), async || {
+            authority.exists().then(|| Target::new(address, &authority)).transpose()
+        })
+        .await?;
+        Ok(Self { process, target })
+    }
+
+    /// Processor time that the process has used so far, its own and the kernel's for it, in seconds.
+    pub(super) fn cpu(&self) -> Result<f64> {
+        let text = self.read("stat")?;
+        // The second field is the name, in parentheses, and may hold spaces; the 14th and 15th are the times.
+        let fields = text.rsplit_once(')').context("a stat file without a name")?.1;
+        let ticks = fields
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|field| field.parse::<f64>().context("a time that is no number"))
+            .sum::<Result<f64>>()?;
+        #[expect(clippy::cast_precision_loss, reason = "the length of a tick is a small number")]
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        Ok(ticks / per_second)
+    }
+
+    /// Memory that is resident, in MiB.
+    pub(super) fn resident(&self) -> Result<f64> {
+        let text = self.read("status")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line
+            .and_then(|line| line.split_whitespace().next())
+            .context("no VmRSS")?;
+        Ok(kib.parse::<f64>()? / 1024.0)
+    }
+
+    fn read(&self, file: &str) -> Result<String> {
+        let path = format!("/proc/{}/{file}", self.process.id());
+        std::fs::read_to_string(&path).with_context(|| format!("reading {path}; the server may have ended"))
+    }
+}
