@@ -7,6 +7,7 @@
 mod allocations;
 mod decision;
 mod load;
+mod reaction;
 mod report;
 mod review;
 mod server;
@@ -35,6 +36,9 @@ const WARM_UP: Duration = Duration::from_millis(1500);
 const GOAL: f64 = 2.0;
 /// Resident memory of an idle server, in MiB.
 const MEMORY_GOAL: f64 = 25.0;
+
+/// From a replacement that is ready to the deletion of what it replaces, in milliseconds.
+const REACTION_GOAL: f64 = 100.0;
 
 /// Measures, prints, and writes `summary.json` into `folder`.
 ///
@@ -72,11 +76,37 @@ pub async fn run(capstan: &Path, folder: &Path) -> Result<()> {
         1.0,
         format!("{idle:.1} of {MEMORY_GOAL} MiB; {loaded:.1} MiB after the load"),
     ));
+    ratios.push(reaction(capstan, files.path()).await?);
     print!("{}", report::table(&ratios));
     let file = folder.join("summary.json");
     report::write(&ratios, &file)?;
     println!("# written to {}", file.display());
     Ok(())
+}
+
+/// Measures how soon a rollout goes on, and nothing else.
+///
+/// # Errors
+/// The control plane or the server does not start, or a rollout does not end.
+#[expect(clippy::print_stdout, reason = "the figure is the answer")]
+pub async fn run_reaction(capstan: &Path) -> Result<()> {
+    let files = tempfile::tempdir().context("creating a folder for the server")?;
+    print!("{}", report::table(&[reaction(capstan, files.path()).await?]));
+    Ok(())
+}
+
+async fn reaction(capstan: &Path, files: &Path) -> Result<Ratio> {
+    let mut took = reaction::samples(capstan, files).await?;
+    let middle = median(&mut took).context("no machine was replaced")?;
+    Ok(Ratio::new(
+        "ready-to-deleted",
+        middle / REACTION_GOAL,
+        1.0,
+        format!(
+            "{middle:.1} of {REACTION_GOAL} ms, the median of {} machines",
+            took.len()
+        ),
+    ))
 }
 
 /// A server, and the request that it gets.

@@ -39,6 +39,9 @@ enum Command {
         /// Where summary.json goes
         #[arg(long, value_name = "DIR", default_value = "target/bench")]
         folder: PathBuf,
+        /// Only how soon a rollout goes on, on a real API server
+        #[arg(long)]
+        reaction: bool,
     },
     /// Make one decision again and again, for a profiler
     #[command(hide = true)]
@@ -55,7 +58,11 @@ fn main() -> ExitCode {
             audit,
             ..Options::default()
         }),
-        Command::Bench { capstan, folder } => measure(capstan, &folder),
+        Command::Bench {
+            capstan,
+            folder,
+            reaction,
+        } => measure(capstan, &folder, reaction),
         Command::Decide { times } => bench::repeat(times),
     };
     match outcome {
@@ -78,12 +85,16 @@ fn kube() -> Result<()> {
     Ok(())
 }
 
-fn measure(capstan: Option<PathBuf>, folder: &Path) -> Result<()> {
+fn measure(capstan: Option<PathBuf>, folder: &Path, reaction: bool) -> Result<()> {
     let beside = std::env::current_exe()
         .context("finding this program")?
         .with_file_name("capstan");
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    runtime.block_on(bench::run(&capstan.unwrap_or(beside), folder))
+    let capstan = capstan.unwrap_or(beside);
+    if reaction {
+        return runtime.block_on(bench::run_reaction(&capstan));
+    }
+    runtime.block_on(bench::run(&capstan, folder))
 }
 
 fn control_plane(options: Options) -> Result<()> {

@@ -12,7 +12,11 @@ const SET: &str = include_str!("set.yaml");
 const PROVIDER_SPEC: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value";
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
-fn set() -> Result<Value> {
+/// The set of the benchmark, stored and active.
+///
+/// # Errors
+/// Never: a test reads what is read here.
+pub(super) fn set() -> Result<Value> {
     serde_saphyr::from_str(SET).context("reading the set of the benchmark")
 }
 
