@@ -11,6 +11,7 @@
 
 mod crds;
 mod deletion;
+mod differential;
 mod fixtures;
 mod installation;
 mod openshift;
