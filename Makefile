@@ -10,7 +10,7 @@ help: ## What there is
 
 run: ## A cluster on this machine with Capstan in it, and a short tour; CONTEXT=name takes a cluster of yours instead
 	@$(CARGO) build --quiet --package capstan --bin capstan --package capstan-sandbox --bin capstan-sandbox
-	@exec $(CARGO) run --quiet --package capstan-sandbox -- run $(if $(CONTEXT),--context '$(CONTEXT)')
+	@exec $(CARGO) run --quiet --package capstan-sandbox -- run $(if $(CONTEXT),--context '$(CONTEXT)') $(if $(ADDRESS),--address '$(ADDRESS)')
 
 test: kube ## All tests, against a real API server
 	$(CARGO) test --workspace --locked

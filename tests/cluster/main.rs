@@ -18,5 +18,6 @@ mod openshift;
 mod policies;
 mod ratcheting;
 mod refusals;
+mod tour;
 mod warnings;
 mod world;
