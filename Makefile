@@ -1,7 +1,8 @@
 # Everything needs Rust; what starts a real control plane needs Go as well, for its first build.
 CARGO ?= cargo
-# The tests that need no API server: every file of tests/. Those that need one are in folders (tests/cluster).
-FAST_TESTS := $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs))
+# The tests that need no API server: those whose sources never start a control plane.
+FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
+	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
 .PHONY: help run test test-fast kube lint fmt deny bench
 
@@ -10,7 +11,7 @@ help: ## What there is
 
 run: ## A cluster on this machine with Capstan in it, and a short tour; CONTEXT=name takes a cluster of yours instead
 	@$(CARGO) build --quiet --package capstan --bin capstan --package capstan-sandbox --bin capstan-sandbox
-	@exec $(CARGO) run --quiet --package capstan-sandbox -- run $(if $(CONTEXT),--context '$(CONTEXT)')
+	@exec $(CARGO) run --quiet --package capstan-sandbox -- run $(if $(CONTEXT),--context '$(CONTEXT)') $(if $(ADDRESS),--address '$(ADDRESS)')
 
 test: kube ## All tests, against a real API server
 	$(CARGO) test --workspace --locked

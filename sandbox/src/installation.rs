@@ -42,13 +42,18 @@ impl Cluster {
         })
     }
 
-    /// A cluster of the user's, by the name of a context in the user's kubeconfig.
-    pub fn of_context(kubectl: PathBuf, context: &str) -> Self {
+    /// A cluster of the user's, by the name of a context in a kubeconfig; in the user's own, unless another is given.
+    pub fn of_context(kubectl: PathBuf, context: &str, kubeconfig: Option<PathBuf>) -> Self {
         Self {
             kubectl,
-            kubeconfig: None,
+            kubeconfig,
             context: Some(context.to_owned()),
         }
+    }
+
+    /// The name of the context, for a cluster of the user's.
+    pub fn context(&self) -> Option<&str> {
+        self.context.as_deref()
     }
 
     /// kubectl, for this cluster.
@@ -110,7 +115,7 @@ impl Cluster {
 }
 
 /// Runs a command to its end.
-async fn run(mut command: Command, stdin: &str) -> Result<Output> {
+pub(crate) async fn run(mut command: Command, stdin: &str) -> Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     command
         .stdin(Stdio::piped())
@@ -209,6 +214,14 @@ impl Server {
     /// # Errors
     /// The API server refuses them, or does not reach the server.
     pub async fn register(&self, cluster: &Cluster) -> Result<()> {
+        self.register_within(cluster, SOON).await
+    }
+
+    /// The same, with a deadline: an API server elsewhere may never reach this machine.
+    ///
+    /// # Errors
+    /// The API server refuses them, or does not reach the server in time.
+    pub async fn register_within(&self, cluster: &Cluster, deadline: Duration) -> Result<()> {
         let webhooks = point_at(&self.webhooks, self.port, &self.authority)?;
         let here = |host: &str| format!("https://{host}:{}/", self.port);
         cluster
@@ -234,7 +247,7 @@ impl Server {
                 },
             },
         });
-        wait_until("the API server to ask the webhooks", SOON, async || {
+        wait_until("the API server to ask the webhooks", deadline, async || {
             let create = ["create", "--dry-run=server", "-f", "-"];
             let output = cluster.run(&create, &probe.to_string()).await?;
             if output.stderr.contains("cpms-namespace") {

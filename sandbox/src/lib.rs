@@ -4,3 +4,4 @@ pub mod bench;
 pub mod control_plane;
 pub mod infrastructure;
 pub mod installation;
+pub mod tour;

@@ -1,11 +1,14 @@
-//! `capstan-sandbox`: the control plane of the tests, by hand.
+//! `capstan-sandbox`: the tour, and the control plane of the tests by hand.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
+use capstan_sandbox::installation::Cluster;
+use capstan_sandbox::tour::{self, Guest, Home, Screen};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,6 +26,20 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Bring up a cluster with Capstan in it and show what it refuses, warns of and accepts
+    ///
+    /// On a terminal the cluster stays up until Ctrl-C; otherwise the end of the tour is the end of it.
+    Run {
+        /// Use the cluster of this context of your kubeconfig instead; what is created there is removed again
+        #[arg(long, value_name = "NAME")]
+        context: Option<String>,
+        /// Address of this machine, as the API server of that cluster reaches it
+        #[arg(long, value_name = "ADDRESS", requires = "context")]
+        address: Option<String>,
+        /// The capstan to run; the one beside this program by default
+        #[arg(long, value_name = "FILE")]
+        capstan: Option<PathBuf>,
+    },
     /// Print the folder with etcd, kube-apiserver and the rest; build them first if they are not there
     Kube,
     /// Start a control plane, print how to reach it, and keep it until Ctrl-C; nothing is left running after that
@@ -53,6 +70,14 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Run {
+            context: None, capstan, ..
+        } => until_signal(at_home(capstan)),
+        Command::Run {
+            context: Some(context),
+            address,
+            capstan,
+        } => as_guest(&context, address.as_deref(), capstan),
         Command::Kube => kube(),
         Command::ControlPlane { audit } => control_plane(Options {
             audit,
@@ -98,11 +123,16 @@ fn measure(capstan: Option<PathBuf>, folder: &Path, reaction: bool) -> Result<()
 }
 
 fn control_plane(options: Options) -> Result<()> {
+    until_signal(hold(options))
+}
+
+/// Runs until it ends, or until Ctrl-C or SIGTERM: then it is dropped, and what it started ends with it.
+fn until_signal(running: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let outcome = runtime.block_on(async {
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         tokio::select! {
-            outcome = hold(options) => outcome,
+            outcome = running => outcome,
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
         }
@@ -110,6 +140,55 @@ fn control_plane(options: Options) -> Result<()> {
     // A build with Go that was interrupted ends with this process; waiting for it would undo the interruption.
     runtime.shutdown_background();
     outcome
+}
+
+/// The tour in a cluster of our own.
+async fn at_home(capstan: Option<PathBuf>) -> Result<()> {
+    let capstan = capstan.map_or_else(tour::capstan_beside, Ok)?;
+    let mut screen = Screen::stdout();
+    let home = Home::start(&capstan, &mut screen).await?;
+    tour::play(home.cluster(), &mut screen).await?;
+    if std::io::stdout().is_terminal() {
+        home.say_next(&mut screen)?;
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+/// The tour in a cluster of the user's. Whatever ends it, what was created is removed.
+fn as_guest(context: &str, address: Option<&str>, capstan: Option<PathBuf>) -> Result<()> {
+    let capstan = capstan.map_or_else(tour::capstan_beside, Ok)?;
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    runtime.block_on(async {
+        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut screen = Screen::stdout();
+        let mut guest = Guest::new(Cluster::of_context("kubectl".into(), context, None))?;
+        let stay = async {
+            guest.settle(&capstan, address, &mut screen).await?;
+            tour::play(guest.cluster(), &mut screen).await?;
+            if std::io::stdout().is_terminal() {
+                screen.blank();
+                screen.plain(&format!(
+                    "It stays until Ctrl-C, which removes it: kubectl --context {context} -n openshift-machine-api edit cpms \
+                     cluster"
+                ));
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        };
+        let outcome = tokio::select! {
+            outcome = stay => outcome,
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+        };
+        // A second signal ends the program at once, with what is left in the cluster.
+        let left = tokio::select! {
+            left = guest.leave(&mut screen) => left,
+            _ = interrupt.recv() => Err(anyhow::anyhow!("interrupted while removing: look for what is left in {context}")),
+            _ = terminate.recv() => Err(anyhow::anyhow!("terminated while removing: look for what is left in {context}")),
+        };
+        outcome.and(left)
+    })
 }
 
 #[expect(

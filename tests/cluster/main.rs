@@ -11,11 +11,13 @@
 
 mod crds;
 mod deletion;
+mod differential;
 mod fixtures;
 mod installation;
 mod openshift;
 mod policies;
 mod ratcheting;
 mod refusals;
+mod tour;
 mod warnings;
 mod world;

@@ -20,6 +20,11 @@ pub(crate) fn capstan() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_capstan"))
 }
 
+/// What `capstan manifests` prints.
+pub(crate) async fn capstan_manifests(what: &str) -> String {
+    manifests(capstan(), what).await.unwrap()
+}
+
 /// A cluster with control plane machines.
 pub(crate) struct World {
     plane: ControlPlane,
@@ -95,7 +100,7 @@ impl World {
     async fn start(parts: Parts) -> Self {
         let plane = ControlPlane::start(Options::default()).await.unwrap();
         let cluster = Cluster::of(&plane).unwrap();
-        let mut definitions = manifests(capstan(), "crds").await.unwrap();
+        let mut definitions = capstan_manifests("crds").await;
         for foreign in crd::foreign_crds() {
             definitions.push_str(&format!("---\n{foreign}\n"));
         }
@@ -106,10 +111,7 @@ impl World {
         let namespace = ["create", "namespace", NAMESPACE];
         cluster.run(&namespace, "").await.unwrap().checked().unwrap();
         cluster.apply(&fixtures::surroundings()).await.unwrap();
-        cluster
-            .apply(&manifests(capstan(), "rbac").await.unwrap())
-            .await
-            .unwrap();
+        cluster.apply(&capstan_manifests("rbac").await).await.unwrap();
         let sets = ["controlplanemachinesets", "controlplanemachinesets/scale"];
         let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
         plane
@@ -121,10 +123,7 @@ impl World {
             .await
             .unwrap();
         if parts.policies {
-            cluster
-                .apply(&manifests(capstan(), "policies").await.unwrap())
-                .await
-                .unwrap();
+            cluster.apply(&capstan_manifests("policies").await).await.unwrap();
             policies_in_force(&cluster).await.unwrap();
         }
         let mut server = None;
@@ -195,7 +194,7 @@ impl World {
 }
 
 /// Removes every rule in CEL from a definition.
-fn without_rules(node: &mut Value) {
+pub(crate) fn without_rules(node: &mut Value) {
     match node {
         Value::Object(map) => {
             map.remove("x-kubernetes-validations");
@@ -275,7 +274,7 @@ impl Taken {
         cluster.run(&delete, "").await.unwrap().checked().unwrap();
         doing().await;
         cluster.apply(&strict.to_string()).await.unwrap();
-        let policies = manifests(capstan(), "policies").await.unwrap();
+        let policies = capstan_manifests("policies").await;
         cluster.apply(&policies).await.unwrap();
         policies_in_force(&cluster).await.unwrap();
         let server = self.world.server.lock().await;

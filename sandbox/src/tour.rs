@@ -1,0 +1,258 @@
+//! `make run`: a cluster with Capstan in it, and a short tour of what a person at `kubectl` sees.
+//!
+//! Every line that looks like kubectl's is kubectl's. The tour ends as it began: a control plane of ours goes with this
+//! process; in a cluster of the user's, everything that was created is removed again, and nothing else is touched.
+
+mod guest;
+mod screen;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use capstan_core::schema::crd;
+
+use crate::control_plane::{ControlPlane, Options, wait_until};
+use crate::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, Server, manifests, policies_in_force};
+pub use guest::Guest;
+pub use screen::Screen;
+
+const SET: &str = include_str!("../../tests/fixtures/aws/set.yaml");
+const MACHINES: &str = include_str!("../../tests/fixtures/aws/machines.yaml");
+const NODES: &str = include_str!("../../tests/fixtures/aws/nodes.yaml");
+const INFRASTRUCTURE: &str = include_str!("../../tests/fixtures/aws/infrastructure.yaml");
+
+/// Longer than a loaded machine needs.
+const SOON: Duration = Duration::from_secs(60);
+
+/// The `capstan` that was built together with this program.
+///
+/// # Errors
+/// It is not beside this program.
+pub fn capstan_beside() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("finding this program")?;
+    let capstan = own.with_file_name("capstan");
+    if !capstan.is_file() {
+        bail!(
+            "{} is not there: build it with `cargo build -p capstan`, as `make run` does",
+            capstan.display()
+        );
+    }
+    Ok(capstan)
+}
+
+/// A cluster of our own, with everything in it. It ends when it is dropped.
+pub struct Home {
+    // The order is that of their end: the server before the cluster that it watches.
+    _server: Server,
+    cluster: Cluster,
+    plane: ControlPlane,
+}
+
+impl Home {
+    /// Brings everything up, and says what it does.
+    ///
+    /// # Errors
+    /// A part of it does not start, or is refused.
+    pub async fn start(capstan: &Path, screen: &mut Screen) -> Result<Self> {
+        screen.step("Starting etcd, kube-apiserver and kube-controller-manager on 127.0.0.1");
+        let plane = ControlPlane::start(Options::default()).await?;
+        let cluster = Cluster::of(&plane)?;
+        screen.step("Installing the definitions, the policies and the rights of the server");
+        let mut definitions = manifests(capstan, "crds").await?;
+        for foreign in crd::foreign_crds() {
+            definitions.push_str(&format!("---\n{foreign}\n"));
+        }
+        cluster.apply(&definitions).await?;
+        let namespace = ["create", "namespace", NAMESPACE];
+        cluster.run(&namespace, "").await?.checked()?;
+        let current = ["config", "set-context", "--current", "--namespace", NAMESPACE];
+        cluster.run(&current, "").await?.checked()?;
+        cluster.apply(&manifests(capstan, "rbac").await?).await?;
+        cluster.apply(&manifests(capstan, "policies").await?).await?;
+        policies_in_force(&cluster).await?;
+        screen.step("Starting capstan serve with a certificate for this machine, and registering its webhooks");
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:openshift-machine-api"];
+        let kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, &groups)?;
+        let folder = plane.folder().join("capstan");
+        std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let flags = [format!("--kubeconfig={}", kubeconfig.display())];
+        let server = Server::start(capstan, &flags, "127.0.0.1", &folder).await?;
+        server.register(&cluster).await?;
+        screen.step("Creating a control plane of three machines in three zones");
+        cluster.apply(INFRASTRUCTURE).await?;
+        cluster.apply(NODES).await?;
+        furnish(&cluster).await?;
+        Ok(Self {
+            _server: server,
+            cluster,
+            plane,
+        })
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// What to type next.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be written.
+    pub fn say_next(&self, screen: &mut Screen) -> Result<()> {
+        screen.blank();
+        screen.plain("The cluster stays up. In another terminal:");
+        screen.blank();
+        screen.plain(&format!("  export KUBECONFIG={}", self.plane.kubeconfig()?.display()));
+        let folder = self.plane.binaries().kubectl.parent().unwrap_or(Path::new("/"));
+        if !on_path("kubectl") {
+            screen.plain(&format!("  export PATH={}:$PATH", folder.display()));
+        }
+        screen.plain("  kubectl edit cpms cluster");
+        screen.plain("  kubectl explain cpms.spec");
+        screen.plain("  kubectl delete cpms cluster --cascade=foreground");
+        screen.blank();
+        screen.plain(&format!(
+            "What the server said: {}",
+            self.plane.folder().join("capstan/capstan.log").display()
+        ));
+        screen.plain("Ctrl-C ends all of it and leaves nothing.");
+        Ok(())
+    }
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Creates the machines and the set that owns them. The server hears of the machines a moment after they are there.
+async fn furnish(cluster: &Cluster) -> Result<()> {
+    cluster.apply(MACHINES).await?;
+    let status = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--subresource=status",
+        "-f",
+        "-",
+    ];
+    cluster.run(&status, MACHINES).await?.checked()?;
+    wait_until("the set to be accepted", SOON, async || {
+        cluster.run(&["create", "-f", "-"], SET).await?.checked().map(Some)
+    })
+    .await?;
+    let counts = r#"{"status": {"replicas": 3, "readyReplicas": 3, "updatedReplicas": 3, "unavailableReplicas": 0}}"#;
+    let patch = [
+        "patch",
+        "controlplanemachinesets",
+        "cluster",
+        "--namespace",
+        NAMESPACE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        counts,
+    ];
+    cluster.run(&patch, "").await?.checked()?;
+    Ok(())
+}
+
+/// What kubectl is expected to do in a scene.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Accepted,
+    Refused,
+}
+
+/// A command, and what there is to see in its answer.
+struct Scene {
+    title: &'static str,
+    command: &'static [&'static str],
+    /// Plays the person in `kubectl edit`.
+    editor: Option<&'static str>,
+    ending: Ending,
+}
+
+const SCENES: &[Scene] = &[
+    Scene {
+        title: "A control plane of three machines, and the set that manages them.",
+        command: &["get", "cpms,machines"],
+        editor: None,
+        ending: Ending::Accepted,
+    },
+    Scene {
+        title: "Refused: the number of machines is fixed, and scale goes around no rule.",
+        command: &["scale", "cpms", "cluster", "--replicas=5"],
+        editor: None,
+        ending: Ending::Refused,
+    },
+    Scene {
+        title: "Refused: three zones become one. The way out is in the answer.",
+        command: &[
+            "patch",
+            "cpms",
+            "cluster",
+            "--type=json",
+            "-p",
+            r#"[{"op": "remove", "path": "/spec/template/machines_v1beta1_machine_openshift_io/failureDomains/aws/2"},
+  {"op": "remove", "path": "/spec/template/machines_v1beta1_machine_openshift_io/failureDomains/aws/1"}]"#,
+        ],
+        editor: None,
+        ending: Ending::Refused,
+    },
+    Scene {
+        title: "Refused: in the foreground, the garbage collector would take the machines along.",
+        command: &["delete", "cpms", "cluster", "--cascade=foreground"],
+        editor: None,
+        ending: Ending::Refused,
+    },
+    Scene {
+        title: "Warned: a larger instance type is allowed, and replaces machines.",
+        command: &["edit", "cpms", "cluster"],
+        editor: Some("sed -i s/m6i.xlarge/m6i.2xlarge/"),
+        ending: Ending::Accepted,
+    },
+    Scene {
+        title: "Accepted without a word: a prefix for the names of machines to come.",
+        command: &[
+            "patch",
+            "cpms",
+            "cluster",
+            "--type=merge",
+            "-p",
+            r#"{"spec": {"machineNamePrefix": "control-plane"}}"#,
+        ],
+        editor: None,
+        ending: Ending::Accepted,
+    },
+];
+
+/// Shows the scenes.
+///
+/// # Errors
+/// kubectl cannot be run, or a scene does not end as it should.
+pub async fn play(cluster: &Cluster, screen: &mut Screen) -> Result<()> {
+    for scene in SCENES {
+        let mut flags: Vec<String> = Vec::new();
+        if let Some(context) = cluster.context() {
+            flags.extend(["--context".to_owned(), context.to_owned()]);
+            flags.extend(["-n".to_owned(), NAMESPACE.to_owned()]);
+        }
+        screen.scene(scene.title, scene.editor, &flags, scene.command);
+        let mut command = cluster.kubectl();
+        if cluster.context().is_some() {
+            command.args(["-n", NAMESPACE]);
+        }
+        command.args(scene.command);
+        if let Some(editor) = scene.editor {
+            command.env("KUBE_EDITOR", editor);
+        }
+        let output = crate::installation::run(command, "").await?;
+        screen.answer(&output);
+        if output.success() != (scene.ending == Ending::Accepted) {
+            bail!("that was not to be expected: {}", scene.title);
+        }
+    }
+    Ok(())
+}
