@@ -11,5 +11,6 @@
 #![allow(unreachable_pub)]
 
 mod deleting;
+mod generating;
 mod rolling;
 mod world;
