@@ -10,7 +10,9 @@
 // A test binary has no outside.
 #![allow(unreachable_pub)]
 
+mod crashing;
 mod deleting;
 mod generating;
+mod holding;
 mod rolling;
 mod world;

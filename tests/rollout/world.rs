@@ -168,6 +168,12 @@ impl World {
         Ok(())
     }
 
+    /// Serves the configuration API, with a healthy etcd.
+    pub async fn configure(&self) -> Result<()> {
+        self.plane.apply_yaml(CONFIGURATION_KINDS).await?;
+        self.etcd(true, "EtcdMembersAvailable: 3 members are available").await
+    }
+
     /// What the etcd operator reports.
     pub async fn etcd(&self, available: bool, message: &str) -> Result<()> {
         let operators = self.api("clusteroperators");
