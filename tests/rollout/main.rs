@@ -12,6 +12,7 @@
 
 mod crashing;
 mod deleting;
+mod foretelling;
 mod generating;
 mod holding;
 mod rolling;
