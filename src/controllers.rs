@@ -9,6 +9,7 @@ mod caches;
 mod control_plane_machine_set;
 mod events;
 mod follow;
+mod generator;
 mod kind;
 mod leader;
 mod ledger;
@@ -52,9 +53,15 @@ impl Controllers {
     ) -> Self {
         let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
         let (leading, election) = leader::stand(client.clone(), election, lease.clone());
+        let namespace = configuration.options.namespace.clone();
+        let generator = generator::Generator::new(client, &namespace, caches.views(), leading.clone());
         let sets = control_plane_machine_set::Controller::new(client, configuration, caches.views(), leading, metrics);
+        let tasks = vec![
+            tokio::spawn(sets.run(stop.clone())),
+            tokio::spawn(generator.run(stop.clone())),
+        ];
         Self {
-            tasks: vec![tokio::spawn(sets.run(stop.clone()))],
+            tasks,
             stop,
             election,
             lease,

@@ -10,6 +10,10 @@
 // A test binary has no outside.
 #![allow(unreachable_pub)]
 
+mod crashing;
 mod deleting;
+mod foretelling;
+mod generating;
+mod holding;
 mod rolling;
 mod world;

@@ -14,7 +14,6 @@ async fn three_machines_are_replaced_one_by_one_with_exactly_the_writes_that_it_
     running.controllers.stop().await;
     let writes = world.writes().unwrap().split_off(before);
     let count = |what: &str| writes.iter().filter(|write| write.starts_with(what)).count();
-    println!("{}", writes.join("\n"));
     assert_eq!(count("create machines "), 3, "{writes:?}");
     assert_eq!(count("delete machines "), 3, "{writes:?}");
     assert_eq!(count("patch machines "), 0, "{writes:?}");

@@ -49,6 +49,8 @@ pub struct Setup {
     pub replicas: usize,
     pub strategy: &'static str,
     pub state: &'static str,
+    /// Whether there is a set.
+    pub set: bool,
     pub speeds: Speeds,
     /// Whether the configuration API of OpenShift is served.
     pub configuration: bool,
@@ -61,6 +63,7 @@ impl Default for Setup {
             replicas: 3,
             strategy: "RollingUpdate",
             state: "Active",
+            set: true,
             speeds: Speeds::FAST,
             configuration: true,
             fault: Arc::new(|_| infrastructure::Fault::None),
@@ -143,7 +146,9 @@ impl World {
                 .patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
                 .await?;
         }
-        create(&self.api("controlplanemachinesets"), &set).await?;
+        if setup.set {
+            create(&self.api("controlplanemachinesets"), &set).await?;
+        }
         Ok(())
     }
 
@@ -161,6 +166,12 @@ impl World {
             .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
             .await?;
         Ok(())
+    }
+
+    /// Serves the configuration API, with a healthy etcd.
+    pub async fn configure(&self) -> Result<()> {
+        self.plane.apply_yaml(CONFIGURATION_KINDS).await?;
+        self.etcd(true, "EtcdMembersAvailable: 3 members are available").await
     }
 
     /// What the etcd operator reports.

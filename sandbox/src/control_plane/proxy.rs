@@ -70,6 +70,15 @@ impl Proxy {
         &self.kubeconfig
     }
 
+    /// A client that goes through it.
+    ///
+    /// # Errors
+    /// Its kubeconfig cannot be read.
+    pub async fn client(&self) -> Result<kube::Client> {
+        let text = std::fs::read_to_string(&self.kubeconfig)?;
+        super::access::client(&text).await
+    }
+
     /// The port of 127.0.0.1 that it listens on.
     pub fn port(&self) -> u16 {
         self.port

@@ -1,0 +1,112 @@
+//! What the command line says of a rollout, held against what then happens.
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::world::{Setup, World};
+
+struct Said {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+async fn capstan(world: &World, arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+    command
+        .args(arguments)
+        .arg("--min-ready=0s")
+        .arg("--kubeconfig")
+        .arg(world.plane.kubeconfig().unwrap());
+    let output = command.kill_on_drop(true).output().await.unwrap();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rollout_that_is_foretold_is_the_one_that_happens() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let running = world.control("one").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    running.controllers.stop().await;
+    let quiet = capstan(&world, &["plan", "-o", "json"]).await;
+    let quiet: Value = serde_json::from_str(&quiet.stdout).unwrap();
+    assert_eq!((&quiet["next"], &quiet["rollout"]), (&json!([]), &json!([])));
+    assert_eq!(
+        capstan(&world, &["wait", "--for", "stable", "--timeout", "30s"])
+            .await
+            .code,
+        0
+    );
+
+    let before = world.writes().unwrap().len();
+    world.ask_for("m6i.2xlarge").await.unwrap();
+    let plan = capstan(&world, &["plan", "-o", "json"]).await;
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap_or_else(|_| panic!("{}", plan.stderr));
+    assert_eq!(
+        plan["changes"],
+        json!([{"field": "instanceType", "old": "m6i.xlarge", "new": "m6i.2xlarge"}])
+    );
+    let foretold: Vec<String> = plan["rollout"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| {
+            format!(
+                "{} machines {}",
+                step["action"].as_str().unwrap(),
+                step["machine"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(foretold.len(), 6);
+    let waiting = capstan(&world, &["wait", "--for", "rollout", "--timeout", "1s"]).await;
+    assert_eq!(waiting.code, 3, "{}", waiting.stderr);
+    assert!(waiting.stderr.contains("0 of 3 up to date"), "{}", waiting.stderr);
+
+    let running = world.control("one").await.unwrap();
+    let done = capstan(&world, &["wait", "--for", "rollout", "--timeout", "90s"]).await;
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    world.rolled_out("m6i.2xlarge").await.unwrap();
+    running.controllers.stop().await;
+    let happened: Vec<String> = world
+        .writes()
+        .unwrap()
+        .split_off(before)
+        .into_iter()
+        .filter(|write| write.contains(" machines "))
+        .collect();
+    assert_eq!(happened, foretold);
+    world.judge().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_says_why_each_machine_waits() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let running = world.control("one").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world
+        .edit(&json!({"metadata": {"annotations": {"capstan.dev/paused-rollout": "true"}}}))
+        .await
+        .unwrap();
+    world.ask_for("m6i.2xlarge").await.unwrap();
+    world.says("Progressing=False/RolloutPaused").await.unwrap();
+    let text = capstan(&world, &["status"]).await.stdout;
+    for part in [
+        "0 of 3 up to date",
+        "index 0  us-east-1a",
+        "prod-x7k2p-master-1  Running, outdated, node",
+        "paused",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json: Value = serde_json::from_str(&capstan(&world, &["status", "-o", "json"]).await.stdout).unwrap();
+    assert_eq!(json["progress"], json!({"updated": 0, "total": 3}));
+    assert_eq!(json["machines"][2]["current"], false);
+    assert_eq!(json["waits"][0]["for"], "Pause");
+    running.controllers.stop().await;
+    world.judge().unwrap();
+}
