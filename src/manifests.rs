@@ -10,6 +10,8 @@ use capstan_core::cel::rules::RuleFile;
 const MUTATING: &str = include_str!("../webhooks/mutating.yaml");
 const VALIDATING: &str = include_str!("../webhooks/validating.yaml");
 const RBAC: &str = include_str!("../manifests/rbac.yaml");
+const CONTROLLERS_RBAC: &str = include_str!("../manifests/controllers-rbac.yaml");
+const CONTROLLERS: &str = include_str!("../manifests/controllers.yaml");
 const SERVICE: &str = include_str!("../manifests/service.yaml");
 const DEPLOYMENT: &str = include_str!("../manifests/deployment.yaml");
 /// The command that writes `webhooks/policies` anew.
@@ -31,6 +33,18 @@ pub fn rbac_files() -> Vec<(String, String)> {
 #[must_use]
 pub fn deployment_files() -> Vec<(String, String)> {
     files(&[("service.yaml", SERVICE), ("deployment.yaml", DEPLOYMENT)])
+}
+
+/// What the controllers may do, as a file.
+#[must_use]
+pub fn controllers_rbac_files() -> Vec<(String, String)> {
+    files(&[("controllers-rbac.yaml", CONTROLLERS_RBAC)])
+}
+
+/// The Deployment of the controllers, as a file.
+#[must_use]
+pub fn controllers_files() -> Vec<(String, String)> {
+    files(&[("controllers.yaml", CONTROLLERS)])
 }
 
 /// The admission policies with their bindings, a file for each kind: what the API server refuses by itself, also while the

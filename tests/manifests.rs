@@ -12,7 +12,9 @@
 use std::path::Path;
 
 use capstan::cli::Cli;
-use capstan::manifests::{deployment_files, join, rbac_files, webhook_files};
+use capstan::manifests::{
+    controllers_files, controllers_rbac_files, deployment_files, join, rbac_files, webhook_files,
+};
 use clap::Parser as _;
 use serde_json::{Value, json};
 
@@ -46,6 +48,28 @@ fn the_program_knows_the_flags_that_the_deployment_gives_it() {
     let mut arguments = arguments();
     arguments.insert(0, "capstan".to_owned());
     Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn the_controllers_run_under_the_account_that_their_roles_are_bound_to() {
+    let deployment = of_kind(&controllers_files(), "Deployment");
+    let pod = &deployment["spec"]["template"]["spec"];
+    let mut arguments: Vec<String> = serde_json::from_value(pod["containers"][0]["args"].clone()).unwrap();
+    assert!(arguments.contains(&"--controllers".to_owned()));
+    arguments.insert(0, "capstan".to_owned());
+    Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
+    let bindings: Vec<Value> = documents(&controllers_rbac_files())
+        .into_iter()
+        .filter(|document| document["metadata"]["name"] == "capstan-controllers" && document["subjects"].is_array())
+        .collect();
+    assert_eq!(bindings.len(), 2);
+    for binding in bindings {
+        assert_eq!(binding["subjects"][0]["name"], pod["serviceAccountName"]);
+    }
+    assert_eq!(
+        deployment["spec"]["selector"]["matchLabels"],
+        deployment["spec"]["template"]["metadata"]["labels"]
+    );
 }
 
 #[test]

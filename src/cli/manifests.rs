@@ -44,8 +44,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Crds => crd::crd_files(&rules::built_in()?)?,
         What::Webhooks => manifests::webhook_files(),
         What::Policies => manifests::policy_files(&rules::built_in()?)?,
-        What::Rbac => manifests::rbac_files(),
-        What::Deployment => manifests::deployment_files(),
+        What::Rbac => [manifests::rbac_files(), manifests::controllers_rbac_files()].concat(),
+        What::Deployment => [manifests::deployment_files(), manifests::controllers_files()].concat(),
     };
     match &args.out {
         Some(folder) => {
