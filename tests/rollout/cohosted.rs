@@ -67,10 +67,6 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
         )
         .await
         .unwrap();
-    world
-        .garbage_is_collected(uid.as_deref().unwrap_or_default())
-        .await
-        .unwrap();
     assert!(world.is_rolled_out("m6i.2xlarge").await.unwrap());
     server.process().still_runs().unwrap();
     world.judge().unwrap();
