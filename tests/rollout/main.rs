@@ -10,6 +10,7 @@
 // A test binary has no outside.
 #![allow(unreachable_pub)]
 
+mod cohosted;
 mod crashing;
 mod deleting;
 mod foretelling;
