@@ -148,6 +148,7 @@ async fn at_home(capstan: Option<PathBuf>) -> Result<()> {
     let mut screen = Screen::stdout();
     let home = Home::start(&capstan, &mut screen).await?;
     tour::play(home.cluster(), &mut screen).await?;
+    home.follow(&mut screen).await?;
     if std::io::stdout().is_terminal() {
         home.say_next(&mut screen)?;
         std::future::pending::<()>().await;

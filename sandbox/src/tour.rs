@@ -4,6 +4,7 @@
 //! process; in a cluster of the user's, everything that was created is removed again, and nothing else is touched.
 
 mod guest;
+mod rollout;
 mod screen;
 
 use std::path::{Path, PathBuf};
@@ -44,7 +45,9 @@ pub fn capstan_beside() -> Result<PathBuf> {
 /// A cluster of our own, with everything in it. It ends when it is dropped.
 pub struct Home {
     // The order is that of their end: the server before the cluster that it watches.
+    _machines: rollout::Machines,
     _server: Server,
+    capstan: PathBuf,
     cluster: Cluster,
     plane: ControlPlane,
 }
@@ -83,11 +86,23 @@ impl Home {
         cluster.apply(INFRASTRUCTURE).await?;
         cluster.apply(NODES).await?;
         furnish(&cluster).await?;
+        screen.step("Starting the controllers, and machines that are simulated");
+        let machines = rollout::Machines::start(capstan, &plane).await?;
         Ok(Self {
+            _machines: machines,
             _server: server,
+            capstan: capstan.to_owned(),
             cluster,
             plane,
         })
+    }
+
+    /// Follows the rollout that the scenes started.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub async fn follow(&self, screen: &mut Screen) -> Result<()> {
+        rollout::follow(&self.capstan, &self.plane, screen).await
     }
 
     /// The cluster.
@@ -109,6 +124,7 @@ impl Home {
             screen.plain(&format!("  export PATH={}:$PATH", folder.display()));
         }
         screen.plain("  kubectl edit cpms cluster");
+        screen.plain(&format!("  {} status --watch", self.capstan.display()));
         screen.plain("  kubectl explain cpms.spec");
         screen.plain("  kubectl delete cpms cluster --cascade=foreground");
         screen.blank();
@@ -208,12 +224,6 @@ const SCENES: &[Scene] = &[
         ending: Ending::Refused,
     },
     Scene {
-        title: "Warned: a larger instance type is allowed, and replaces machines.",
-        command: &["edit", "cpms", "cluster"],
-        editor: Some("sed -i s/m6i.xlarge/m6i.2xlarge/"),
-        ending: Ending::Accepted,
-    },
-    Scene {
         title: "Accepted without a word: a prefix for the names of machines to come.",
         command: &[
             "patch",
@@ -224,6 +234,12 @@ const SCENES: &[Scene] = &[
             r#"{"spec": {"machineNamePrefix": "control-plane"}}"#,
         ],
         editor: None,
+        ending: Ending::Accepted,
+    },
+    Scene {
+        title: "Warned: a larger instance type is allowed, and replaces machines.",
+        command: &["edit", "cpms", "cluster"],
+        editor: Some("sed -i s/m6i.xlarge/m6i.2xlarge/"),
         ending: Ending::Accepted,
     },
 ];

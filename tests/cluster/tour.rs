@@ -36,6 +36,7 @@ async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_what_to_type
     let mut screen = Screen::to(kept.clone());
     let home = Home::start(capstan(), &mut screen).await.unwrap();
     play(home.cluster(), &mut screen).await.unwrap();
+    home.follow(&mut screen).await.unwrap();
     home.say_next(&mut screen).unwrap();
     let text = kept.text();
     for words in [
@@ -46,6 +47,11 @@ async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_what_to_type
         "Warning: this edit changes instanceType and replaces 3 machine(s)",
         "controlplanemachineset.machine.openshift.io/cluster edited\n",
         "controlplanemachineset.machine.openshift.io/cluster patched\n",
+        "$ kubectl get machines --watch\n",
+        "control-plane-",
+        "Provisioning",
+        "Deleting",
+        "$ capstan status\n",
         "\n  export KUBECONFIG=/",
         "Ctrl-C ends all of it",
     ] {

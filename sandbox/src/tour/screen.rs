@@ -63,6 +63,15 @@ impl Screen {
         self.plain(&line);
     }
 
+    /// The title of a scene, and a command line.
+    pub(super) fn command(&mut self, title: &str, line: &str) {
+        self.blank();
+        let title = self.paint(BOLD, &format!("── {title}"));
+        self.plain(&title);
+        let line = self.paint(BOLD, &format!("$ {line}"));
+        self.plain(&line);
+    }
+
     /// What kubectl printed, as it printed it: warnings come before the answer, as on a terminal.
     pub(super) fn answer(&mut self, output: &Output) {
         let colour = if output.success() { YELLOW } else { RED };
