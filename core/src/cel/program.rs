@@ -50,6 +50,7 @@ pub struct Program {
     expression: String,
     program: cel_interpreter::Program,
     uses_old_self: bool,
+    uses_request: bool,
 }
 
 /// What an expression may name.
@@ -104,17 +105,24 @@ impl Program {
         };
         let env = ENV.as_ref().map_err(|reason| failed(reason.clone()))?;
         let program = env.compile(expression).map_err(|errors| failed(errors.to_string()))?;
-        let uses_old_self = program.references().has_variable("oldSelf");
+        let references = program.references();
+        let (uses_old_self, uses_request) = (references.has_variable("oldSelf"), references.has_variable("request"));
         Ok(Self {
             expression: expression.to_owned(),
             program,
             uses_old_self,
+            uses_request,
         })
     }
 
     /// Whether this is a transition rule: one that compares with the value before the update.
     pub fn uses_old_self(&self) -> bool {
         self.uses_old_self
+    }
+
+    /// Whether an expression about a request names `request` itself, and not only its objects.
+    pub fn uses_request(&self) -> bool {
+        self.uses_request
     }
 
     /// The text that was compiled.

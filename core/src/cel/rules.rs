@@ -4,6 +4,7 @@
 //! and the offline check. A rule says what *must hold* of the value at its path; where the path leads nowhere, it says
 //! nothing.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -292,22 +293,25 @@ impl RuleSet {
                 .iter()
                 .any(|operation| operation == edit.operation.as_str())
         };
-        let mut rules = self
+        let rules = self
             .enforced(kind, enforcer, Scope::Request)
-            .filter(|compiled| judges(&compiled.rule))
-            .peekable();
-        if rules.peek().is_none() {
-            return Vec::new();
-        }
-        let request = request_of(edit);
+            .filter(|compiled| judges(&compiled.rule));
+        // Most rules look at the objects alone.
+        let request = LazyCell::new(|| request_of(edit));
+        let holds = |program: &Program| {
+            let request = if program.uses_request() {
+                &*request
+            } else {
+                &Value::Null
+            };
+            program.evaluate_request(request, edit.object, edit.old)
+        };
         rules
-            .filter_map(
-                |compiled| match compiled.program.evaluate_request(&request, edit.object, edit.old) {
-                    Ok(true) => None,
-                    Ok(false) => Some((&compiled.rule, None)),
-                    Err(error) => Some((&compiled.rule, Some(error))),
-                },
-            )
+            .filter_map(|compiled| match holds(&compiled.program) {
+                Ok(true) => None,
+                Ok(false) => Some((&compiled.rule, None)),
+                Err(error) => Some((&compiled.rule, Some(error))),
+            })
             .collect()
     }
 
@@ -375,9 +379,6 @@ impl<'v> Walk<'_, '_, 'v> {
             self.judge(path, this, old);
             return;
         };
-        if !self.compiled.is_transition() && correlated && old == Some(this) {
-            return;
-        }
         match segment {
             Segment::Field(field) => {
                 let Some(next) = this.get(field).filter(|value| !value.is_null()) else {
@@ -392,6 +393,9 @@ impl<'v> Walk<'_, '_, 'v> {
                 self.step(rest, path, next, old, correlated);
                 path.truncate(length);
             }
+            // What is the same as a whole is the same in every item. Objects on the way need no such look: their fields
+            // are found again by name, and the last one is compared before it is judged.
+            _ if !self.compiled.is_transition() && correlated && old == Some(this) => {}
             Segment::Items => self.items(rest, path, this, |_| None, false),
             Segment::ItemsBy(key) => {
                 let find = |item: &Value| old?.as_array()?.iter().find(|before| before.get(key) == item.get(key));

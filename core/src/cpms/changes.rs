@@ -44,14 +44,33 @@ impl std::fmt::Display for FieldChange {
 /// The fields in which `template` asks for something else than `machine` has, ordered by path.
 pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
     let mut found = Vec::new();
+    let canonical = |this: &Value, other: &Value| match differing(this, other) {
+        Some(part) => into_canonical(part, comparison),
+        None => canonical(this, comparison),
+    };
     diff(
         "",
-        Some(&canonical(machine, comparison)),
-        Some(&canonical(template, comparison)),
+        Some(&canonical(machine, template)),
+        Some(&canonical(template, machine)),
         &mut found,
     );
     found.sort_by(|left, right| left.field.cmp(&right.field));
     found
+}
+
+/// The fields of a provider spec in which another one of its kind differs, and the kind. Each field is brought into its
+/// form without a look at the others, so a field that is the same on both sides stays the same. `None` when the two are
+/// not of one kind.
+fn differing(this: &Value, other: &Value) -> Option<Value> {
+    let (this, other) = (this.as_object()?, other.as_object()?);
+    if this.get("kind") != other.get("kind") {
+        return None;
+    }
+    let differs = |(field, value): &(&String, &Value)| *field == "kind" || other.get(*field) != Some(*value);
+    let fields = this.iter().filter(differs);
+    Some(Value::Object(
+        fields.map(|(field, value)| (field.clone(), value.clone())).collect(),
+    ))
 }
 
 /// Eight hexadecimal digits that name what the template asks for: equal for equal demands.
@@ -61,12 +80,14 @@ pub fn revision(template: &Value, comparison: Comparison) -> String {
 
 /// The provider spec in the one form in which it is compared.
 pub fn canonical(provider_spec: &Value, comparison: Comparison) -> Value {
-    let platform = Platform::of(provider_spec);
-    let mut spec = if comparison.domains {
-        domains::strip(provider_spec)
-    } else {
-        provider_spec.clone()
-    };
+    into_canonical(provider_spec.clone(), comparison)
+}
+
+fn into_canonical(mut spec: Value, comparison: Comparison) -> Value {
+    let platform = Platform::of(&spec);
+    if comparison.domains {
+        domains::strip_in_place(&mut spec);
+    }
     provider_spec_defaults(platform, &mut spec);
     // The group of a provider spec was renamed once; its metadata is never filled.
     for field in ["apiVersion", "metadata"] {

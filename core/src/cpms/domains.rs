@@ -360,16 +360,21 @@ pub fn complete(domain: &FailureDomain, template: &Value) -> FailureDomain {
 /// The provider spec without what a failure domain decides: what the machines of a set have in common.
 pub fn strip(provider_spec: &Value) -> Value {
     let mut spec = provider_spec.clone();
-    match Platform::of(provider_spec) {
-        Some(Platform::Aws) => aws::strip(&mut spec),
-        Some(Platform::Azure) => azure::strip(&mut spec),
-        Some(Platform::Gcp) => gcp::strip(&mut spec),
-        Some(Platform::OpenStack) => openstack::strip(&mut spec),
-        Some(Platform::VSphere) => vsphere::strip(&mut spec),
-        Some(Platform::Nutanix) => nutanix::strip(&mut spec),
+    strip_in_place(&mut spec);
+    spec
+}
+
+/// Takes out of a provider spec what a failure domain decides.
+pub(super) fn strip_in_place(spec: &mut Value) {
+    match Platform::of(spec) {
+        Some(Platform::Aws) => aws::strip(spec),
+        Some(Platform::Azure) => azure::strip(spec),
+        Some(Platform::Gcp) => gcp::strip(spec),
+        Some(Platform::OpenStack) => openstack::strip(spec),
+        Some(Platform::VSphere) => vsphere::strip(spec),
+        Some(Platform::Nutanix) => nutanix::strip(spec),
         None => {}
     }
-    spec
 }
 
 /// What is wrong with an entry of the list. Names are looked up only if the Infrastructure is known.

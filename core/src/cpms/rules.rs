@@ -12,6 +12,7 @@ mod domains;
 mod provider_spec;
 mod rollout;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use json_patch::Patch;
@@ -19,12 +20,12 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::changes::{Comparison, ROLL_ON_IMAGE_CHANGE};
-use super::domains::Platform;
+use super::domains::{self as domains_of, Platform};
 use super::spec::{self, Gates, ParseContext, Spec};
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
-use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, KIND};
+use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, KIND, MACHINE_TYPE};
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::cel::rules::{Enforcer, RuleSet};
@@ -158,66 +159,161 @@ fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option
         .collect()
 }
 
-/// A set that was read, and what the parse said of it.
-pub(super) struct Judged {
-    set: ControlPlaneMachineSet,
-    spec: Result<Spec, Vec<Violation>>,
+/// A set as the rules look at it: as it stands there, and what the parse makes of it.
+pub(super) struct Judged<'a> {
+    object: &'a Value,
+    context: ParseContext<'a>,
+    spec: OnceCell<Result<Spec, Vec<Violation>>>,
 }
 
-impl Judged {
-    fn read(object: &Value, lookup: &Lookup<'_>) -> Result<Self, Box<Violation>> {
+impl<'a> Judged<'a> {
+    fn new(object: &'a Value, lookup: &Lookup<'a>) -> Self {
+        let context = ParseContext {
+            infrastructure: lookup.infrastructure,
+            gates: lookup.gates,
+            ignore_gated_fields: false,
+        };
+        Self {
+            object,
+            context,
+            spec: OnceCell::new(),
+        }
+    }
+
+    fn read(object: &'a Value, lookup: &Lookup<'a>) -> Result<Self, Box<Violation>> {
+        let judged = Self::new(object, lookup);
         let set = ControlPlaneMachineSet::deserialize(object).map_err(|error| {
             Box::new(
                 Violation::new("cpms-readable", "spec", ViolationKind::TypeInvalid, error.to_string())
                     .advice("correct the type of the field; kubectl explain cpms.spec describes all of them"),
             )
         })?;
-        let context = ParseContext {
-            infrastructure: lookup.infrastructure,
-            gates: lookup.gates,
-            ignore_gated_fields: false,
+        judged.spec.get_or_init(|| spec::into_spec(set, &judged.context));
+        Ok(judged)
+    }
+
+    /// The set before an edit; `None` when it cannot be read. Where it is told from the edited one by its provider spec
+    /// alone, which has no type, it can be read as that one can: then it is parsed only if somebody asks.
+    fn read_old(object: &'a Value, new: &Self, lookup: &Lookup<'a>) -> Option<Self> {
+        if same_but_for_provider_spec(object, new.object) {
+            return Some(Self::new(object, lookup));
+        }
+        Self::read(object, lookup).ok()
+    }
+
+    /// What the parse says.
+    fn spec(&self) -> Result<&Spec, &[Violation]> {
+        let parse = || match ControlPlaneMachineSet::deserialize(self.object) {
+            Ok(set) => spec::into_spec(set, &self.context),
+            Err(_) => Err(Vec::new()),
         };
-        let spec = spec::parse(&set, &context);
-        Ok(Self { set, spec })
+        self.spec.get_or_init(parse).as_ref().map_err(Vec::as_slice)
+    }
+
+    /// What the edit `new` of this set can be held against: the spec before it, or none if that was not valid.
+    ///
+    /// A new provider spec of the same kind that says the same of the place of its machines changes nothing else in a
+    /// parsed set, and no rule looks at the provider spec of this one. So the new spec stands for the old.
+    fn known<'s>(&'s self, new: &'s Self) -> Option<&'s Spec> {
+        let place = |judged: &Self| {
+            let provider_spec = judged.provider_spec().filter(|value| value.is_object())?;
+            let platform = Platform::of(provider_spec)?;
+            Some((
+                platform,
+                domains_of::extract(provider_spec, self.context.infrastructure),
+            ))
+        };
+        let stands = self.spec.get().is_none() && place(self).is_some_and(|own| place(new) == Some(own));
+        match new.spec() {
+            Ok(spec) if stands => Some(spec),
+            _ => self.spec().ok(),
+        }
+    }
+
+    fn machine(&self) -> Option<&'a Value> {
+        let machine = self.object.get("spec")?.get("template")?.get(MACHINE_TYPE);
+        machine.filter(|machine| !machine.is_null())
+    }
+
+    fn text(&self, field: &str) -> Option<&'a str> {
+        self.object.get("spec")?.get(field)?.as_str()
     }
 
     fn is_active(&self) -> bool {
-        self.set.spec.state.as_deref() == Some("Active")
+        self.text("state") == Some("Active")
     }
 
-    fn provider_spec(&self) -> Option<&Value> {
-        self.set.spec.template.machine.as_ref()?.provider_spec()
+    fn provider_spec(&self) -> Option<&'a Value> {
+        let value = self.machine()?.get("spec")?.get("providerSpec")?.get("value");
+        value.filter(|value| !value.is_null())
+    }
+
+    /// How many failure domains the set lists, repeats included.
+    fn listed_domains(&self) -> usize {
+        let domains = || self.machine()?.get("failureDomains");
+        let list = |domains: &'a Value| {
+            let platform = Platform::from_name(domains.get("platform")?.as_str()?)?;
+            domains.get(platform.member())?.as_array()
+        };
+        domains().and_then(list).map_or(0, Vec::len)
     }
 
     /// The platform that the failure domains name, or else that of the provider spec.
-    fn platform(&self) -> Option<String> {
-        let machine = self.set.spec.template.machine.as_ref()?;
-        let named = machine.failure_domains.as_ref().map(|domains| domains.platform.clone());
-        let named = named.filter(|platform| !platform.is_empty());
-        named.or_else(|| {
-            machine
-                .provider_spec()
-                .and_then(Platform::of)
-                .map(|platform| platform.name().to_owned())
-        })
+    fn platform(&self) -> Option<&'a str> {
+        let named = self
+            .machine()?
+            .get("failureDomains")
+            .and_then(|domains| domains.get("platform")?.as_str());
+        named
+            .filter(|platform| !platform.is_empty())
+            .or_else(|| self.provider_spec().and_then(Platform::of).map(Platform::name))
     }
 
-    fn kind(&self) -> Option<&str> {
+    fn kind(&self) -> Option<&'a str> {
         self.provider_spec()?.get("kind")?.as_str()
     }
 
-    fn annotation(&self, key: &str) -> Option<&str> {
-        self.set.metadata.annotations.get(key).map(String::as_str)
+    fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.object.get("metadata")?.get("annotations")?.get(key)?.as_str()
     }
 
     /// How the template is compared with machines.
     fn comparison(&self) -> Comparison {
-        let domains = self.spec.as_ref().is_ok_and(|spec| !spec.failure_domains.is_empty());
         Comparison {
-            domains,
+            domains: self.spec().is_ok_and(|spec| !spec.failure_domains.is_empty()),
             images: self.annotation(ROLL_ON_IMAGE_CHANGE) == Some("true"),
         }
     }
+}
+
+/// Whether two sets are told apart by nothing that has a type of its own: by their provider specs, and by the number of
+/// their generation.
+fn same_but_for_provider_spec(old: &Value, new: &Value) -> bool {
+    fn fields(old: &Value, new: &Value, same: impl Fn(&str, &Value, &Value) -> bool) -> bool {
+        let (Value::Object(old), Value::Object(new)) = (old, new) else {
+            return old == new;
+        };
+        let mut pairs = old.iter().zip(new);
+        old.len() == new.len() && pairs.all(|((name, old), (other, new))| name == other && same(name, old, new))
+    }
+    fn but_for(path: &[&str], old: &Value, new: &Value) -> bool {
+        path.split_first().is_none_or(|(field, below)| {
+            fields(old, new, |name, old, new| {
+                if name == *field {
+                    but_for(below, old, new)
+                } else {
+                    old == new
+                }
+            })
+        })
+    }
+    let metadata =
+        |name: &str, old: &Value, new: &Value| old == new || name == "generation" && old.is_i64() && new.is_i64();
+    fields(old, new, |name, old, new| match name {
+        "metadata" => fields(old, new, metadata),
+        "spec" => but_for(&["template", MACHINE_TYPE, "spec", "providerSpec", "value"], old, new),
+        _ => old == new,
+    })
 }
 
 fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mut Verdict) {
@@ -226,13 +322,13 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         Err(violation) => return verdict.deny(*violation),
     };
     // An old object that cannot be read says nothing about what was allowed: the new one is judged as a creation.
-    let old = edit.old.and_then(|old| Judged::read(old, lookup).ok());
+    let old = edit.old.and_then(|old| Judged::read_old(old, &new, lookup));
     let activated = new.is_active() && !old.as_ref().is_some_and(Judged::is_active);
 
-    if let Err(violations) = &new.spec {
-        let known = match old.as_ref().map(|old| &old.spec) {
+    if let Err(violations) = new.spec() {
+        let known = match old.as_ref().map(Judged::spec) {
             // What was wrong before, and was not touched, is not this edit's fault; but a set is activated as a whole.
-            Some(Err(known)) if !activated => known.as_slice(),
+            Some(Err(known)) if !activated => known,
             _ => &[],
         };
         for violation in violations.iter().filter(|violation| !known.contains(violation)) {
@@ -258,18 +354,21 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         judge_replicas(&new, lookup, verdict);
     }
     let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
-    if let Some(spec) = new.spec.as_ref().ok().filter(|_| !moved) {
-        domains::judge(old.as_ref(), &new, spec, activated, lookup, verdict);
+    if let Some(spec) = new.spec().ok().filter(|_| !moved) {
+        let known = old.as_ref().and_then(|old| old.known(&new));
+        domains::warn_of_repeats(old.as_ref(), &new, spec, verdict);
+        domains::judge(known, &new, spec, activated, lookup, verdict);
         if new.is_active() && verdict.allowed() {
-            rollout::warn(old.as_ref(), &new, spec, activated, lookup, verdict);
+            let before = old.as_ref().and_then(Judged::provider_spec);
+            rollout::warn(before, known, &new, spec, activated, lookup, verdict);
         }
     }
 }
 
 /// What the parse would have looked up, had it been there.
-fn warn_of_the_unknown(old: Option<&Judged>, new: &Judged, lookup: &Lookup<'_>, verdict: &mut Verdict) {
-    let prefix = |judged: &Judged| judged.set.spec.machine_name_prefix.clone();
-    if lookup.feature_gate_unknown && prefix(new).is_some() && old.and_then(prefix) != prefix(new) {
+fn warn_of_the_unknown(old: Option<&Judged<'_>>, new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    let prefix = new.text("machineNamePrefix");
+    if lookup.feature_gate_unknown && prefix.is_some() && old.and_then(|old| old.text("machineNamePrefix")) != prefix {
         let why = "a name prefix needs the gate CPMSMachineNamePrefix, which is on by default";
         lookup.unknown(
             verdict,
@@ -280,8 +379,7 @@ fn warn_of_the_unknown(old: Option<&Judged>, new: &Judged, lookup: &Lookup<'_>, 
         );
     }
     let by_name = new
-        .spec
-        .as_ref()
+        .spec()
         .is_ok_and(|spec| !spec.failure_domains.is_empty() && spec.template.platform.is_some_and(Platform::by_name));
     if by_name && lookup.infrastructure.is_none() {
         let why = "it defines what the names of failure domains mean";
@@ -314,7 +412,7 @@ fn judge_namespace(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
     }
 }
 
-fn judge_platform(old: &Judged, new: &Judged, verdict: &mut Verdict) {
+fn judge_platform(old: &Judged<'_>, new: &Judged<'_>, verdict: &mut Verdict) {
     if let (Some(before), Some(after)) = (old.kind(), new.kind())
         && before != after
     {
@@ -347,9 +445,10 @@ fn judge_platform(old: &Judged, new: &Judged, verdict: &mut Verdict) {
     }
 }
 
-fn judge_replicas(new: &Judged, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     const RULE: &str = "cpms-replicas-match-machines";
-    let Some(replicas) = new.set.spec.replicas else { return };
+    let replicas = new.object.get("spec").and_then(|spec| spec.get("replicas")?.as_i64());
+    let Some(replicas) = replicas else { return };
     let Some(machines) = lookup.control_plane() else {
         let why = "an active set must have as many replicas as there are machines";
         return lookup.unknown(verdict, RULE, "spec.replicas", "the control plane Machines are", why);

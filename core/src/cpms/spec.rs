@@ -268,6 +268,12 @@ pub struct ParseContext<'a> {
 
 /// The set, or everything that is wrong with it, ordered by field.
 pub fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+    into_spec(set.clone(), context)
+}
+
+/// The same, of a set that nobody needs any more.
+pub(super) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+    let machine = set.spec.template.machine.take();
     let mut wrong = Wrong(Vec::new());
     let spec = FieldPath::from("spec");
     if set.metadata.name() != NAME {
@@ -282,10 +288,10 @@ pub fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result
             .advice("there is one set in a cluster; edit that one"),
         );
     }
-    let state = state(set, &mut wrong);
-    let replicas = replicas(set, &mut wrong);
-    let strategy = strategy(set, context, &mut wrong);
-    let name_prefix = name_prefix(set, context, &mut wrong);
+    let state = state(&set, &mut wrong);
+    let replicas = replicas(&set, &mut wrong);
+    let strategy = strategy(&set, context, &mut wrong);
+    let name_prefix = name_prefix(&set, context, &mut wrong);
     let rollout = rollout(&set.metadata.annotations, &mut wrong);
     let selector = Selector::parse(&set.spec.selector).map_err(|(below, allowed)| {
         let kind = if below.is_empty() {
@@ -308,7 +314,7 @@ pub fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result
         wrong.add(Violation::new("cpms-machine-type", path, kind, allowed).got(&json!(template.machine_type)));
     }
     let path = spec.child("template").child(MACHINE_TYPE);
-    let Some(machine) = &template.machine else {
+    let Some(machine) = machine else {
         let allowed = format!("{MACHINE_TYPE} is required when machineType is {MACHINE_TYPE}");
         wrong.add(Violation::new(
             "cpms-machine-template",
@@ -318,38 +324,38 @@ pub fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result
         ));
         return Err(wrong.sorted());
     };
-    check_labels(machine, &path, selector.as_ref().ok(), &mut wrong);
-    let parsed = provider_spec(machine, &path, &mut wrong);
+    check_labels(&machine, &path, selector.as_ref().ok(), &mut wrong);
+    let parsed = provider_spec(&machine, &path, &mut wrong);
     let platform = parsed.as_ref().and_then(Platform::of);
     let failure_domains = machine.failure_domains.as_ref().map_or_else(Vec::new, |domains| {
         failure_domains(domains, &path, parsed.as_ref(), context, &mut wrong)
     });
     match (state, replicas, strategy, selector, parsed) {
         (Some(state), Some(replicas), Some(strategy), Ok(selector), Some(provider_spec)) if wrong.0.is_empty() => {
-            let meta = &set.metadata;
+            let meta = set.metadata;
             Ok(Spec {
-                name: meta.name().to_owned(),
-                namespace: meta.namespace.clone().unwrap_or_default(),
                 uid: meta.uid().to_owned(),
-                resource_version: meta.resource_version.clone().unwrap_or_default(),
-                generation: meta.generation.unwrap_or_default(),
                 deleting: meta.is_deleting(),
-                finalizers: meta.finalizers.clone(),
+                name: meta.name.unwrap_or_default(),
+                namespace: meta.namespace.unwrap_or_default(),
+                resource_version: meta.resource_version.unwrap_or_default(),
+                generation: meta.generation.unwrap_or_default(),
+                finalizers: meta.finalizers,
                 state,
                 replicas,
                 strategy,
                 name_prefix,
                 selector,
                 template: Template {
-                    labels: machine.metadata.labels.clone(),
-                    annotations: machine.metadata.annotations.clone(),
-                    machine_spec: machine.spec.clone(),
+                    labels: machine.metadata.labels,
+                    annotations: machine.metadata.annotations,
+                    machine_spec: machine.spec,
                     provider_spec,
                     platform,
                 },
                 failure_domains,
                 rollout,
-                annotations: meta.annotations.clone(),
+                annotations: meta.annotations,
             })
         }
         _ => Err(wrong.sorted()),

@@ -10,39 +10,53 @@ const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// JSON with the keys of every object in order and without spaces: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
-    let mut text = String::new();
+    let mut text = Vec::with_capacity(128);
     write_canonical(value, &mut text);
-    text
+    // What is written is UTF-8 throughout.
+    String::from_utf8(text).unwrap_or_default()
 }
 
-fn write_canonical(value: &Value, text: &mut String) {
+fn write_canonical(value: &Value, text: &mut Vec<u8>) {
     match value {
         Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by(|left, right| left.0.cmp(right.0));
-            text.push('{');
-            for (position, (key, item)) in entries.into_iter().enumerate() {
-                if position > 0 {
-                    text.push(',');
-                }
-                text.push_str(&Value::from(key.as_str()).to_string());
-                text.push(':');
-                write_canonical(item, text);
+            text.push(b'{');
+            if map.keys().is_sorted() {
+                write_entries(map.iter(), text);
+            } else {
+                let mut entries: Vec<_> = map.iter().collect();
+                entries.sort_by(|left, right| left.0.cmp(right.0));
+                write_entries(entries.into_iter(), text);
             }
-            text.push('}');
+            text.push(b'}');
         }
         Value::Array(items) => {
-            text.push('[');
+            text.push(b'[');
             for (position, item) in items.iter().enumerate() {
                 if position > 0 {
-                    text.push(',');
+                    text.push(b',');
                 }
                 write_canonical(item, text);
             }
-            text.push(']');
+            text.push(b']');
         }
-        scalar => text.push_str(&scalar.to_string()),
+        scalar => write_scalar(scalar, text),
     }
+}
+
+fn write_entries<'v>(entries: impl Iterator<Item = (&'v String, &'v Value)>, text: &mut Vec<u8>) {
+    for (position, (key, item)) in entries.enumerate() {
+        if position > 0 {
+            text.push(b',');
+        }
+        write_scalar(key, text);
+        text.push(b':');
+        write_canonical(item, text);
+    }
+}
+
+fn write_scalar(scalar: &impl serde::Serialize, text: &mut Vec<u8>) {
+    // Texts, numbers and the like always serialise, and a vector takes all that is written.
+    let _ = serde_json::to_writer(text, scalar);
 }
 
 /// The first `digits` hexadecimal digits (at most 64) of the SHA-256 of the value's canonical JSON.

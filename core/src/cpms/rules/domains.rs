@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Judged, Lookup, TEMPLATE};
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
-use crate::cpms::domains::{FailureDomain, complete, extract};
+use crate::cpms::domains::{FailureDomain, extract};
 use crate::cpms::spec::Spec;
 use crate::model::{Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
@@ -24,18 +24,6 @@ const DUPLICATED: &str = "cpms-failure-domains-duplicated";
 const SPREAD: &str = "cpms-spread-reduced";
 const REPEATED: &str = "cpms-failure-domain-repeated";
 
-/// The distinct domains of a set, completed by its template so that they compare with those of machines.
-fn distinct(spec: &Spec) -> Vec<FailureDomain> {
-    let mut domains: Vec<FailureDomain> = spec
-        .failure_domains
-        .iter()
-        .map(|domain| complete(domain, &spec.template.provider_spec))
-        .collect();
-    domains.sort();
-    domains.dedup();
-    domains
-}
-
 fn labels(domains: &[FailureDomain]) -> String {
     if domains.is_empty() {
         return String::from(NONE);
@@ -43,29 +31,31 @@ fn labels(domains: &[FailureDomain]) -> String {
     domains.iter().map(FailureDomain::label).collect::<Vec<_>>().join(",")
 }
 
+/// Says that an entry is listed twice, once: the parse counts it once.
+pub(super) fn warn_of_repeats(old: Option<&Judged<'_>>, new: &Judged<'_>, spec: &Spec, verdict: &mut Verdict) {
+    let listed = new.listed_domains();
+    if listed > spec.failure_domains.len() && old.is_none_or(|old| old.listed_domains() != listed) {
+        let text = format!("{TEMPLATE}.failureDomains: an entry is listed more than once; it counts once");
+        verdict.warn(Warning::new(REPEATED, text));
+    }
+}
+
 pub(super) fn judge(
-    old: Option<&Judged>,
-    new: &Judged,
+    known: Option<&Spec>,
+    new: &Judged<'_>,
     spec: &Spec,
     activated: bool,
     lookup: &Lookup<'_>,
     verdict: &mut Verdict,
 ) {
-    let domains = distinct(spec);
-    let known = old.and_then(|old| old.spec.as_ref().ok());
-    if domains.len() < spec.failure_domains.len()
-        && known.is_none_or(|known| known.failure_domains.len() != spec.failure_domains.len())
-    {
-        let text = format!("{TEMPLATE}.failureDomains: an entry is listed more than once; it counts once");
-        verdict.warn(Warning::new(REPEATED, text));
-    }
-    let before = known.map(distinct);
-    if before.as_ref() == Some(&domains) && !activated {
+    let domains = spec.failure_domains.as_slice();
+    let before = known.map(|known| known.failure_domains.as_slice());
+    if before == Some(domains) && !activated {
         return;
     }
     // Naming all of them says that the administrator looked at this list, and not at some list once.
     let acknowledged = new.annotation(ACKNOWLEDGE).is_some_and(|named| {
-        let listed = labels(&domains);
+        let listed = labels(domains);
         let sorted = |list: &str| {
             let mut names: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
             names.sort_unstable();
@@ -73,11 +63,11 @@ pub(super) fn judge(
         };
         sorted(named) == sorted(&listed)
     });
-    if let Some(before) = &before {
-        judge_spread(before, &domains, spec, acknowledged, verdict);
+    if let Some(before) = before {
+        judge_spread(before, domains, spec, acknowledged, verdict);
     }
     judge_use(
-        &domains,
+        domains,
         spec,
         before.is_none() || activated,
         acknowledged,

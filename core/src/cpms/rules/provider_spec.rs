@@ -48,7 +48,7 @@ pub(super) fn defaults(object: &Value) -> Option<Patch> {
     Some(patch)
 }
 
-pub(super) fn judge(old: Option<&Judged>, new: &Judged, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+pub(super) fn judge(old: Option<&Judged<'_>>, new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     let Some(value) = new.provider_spec() else { return };
     if old.and_then(Judged::provider_spec) == Some(value) && old.is_some_and(|old| old.platform() == new.platform()) {
         return;
@@ -122,7 +122,7 @@ fn openstack(value: &Value, verdict: &mut Verdict) {
     }
 }
 
-fn vsphere(new: &Judged, value: &Value, infrastructure: Option<&Infrastructure>, verdict: &mut Verdict) {
+fn vsphere(new: &Judged<'_>, value: &Value, infrastructure: Option<&Infrastructure>, verdict: &mut Verdict) {
     let template = text(value, "/template");
     let well_formed = |template: &str| {
         let parts: Vec<&str> = template.split('/').collect();
@@ -150,7 +150,7 @@ fn vsphere(new: &Judged, value: &Value, infrastructure: Option<&Infrastructure>,
         let text = "the failure domains of the Infrastructure decide the template: this one may be ignored";
         verdict.warn(Warning::new(VSPHERE_TEMPLATE, format!("{}: {text}", path("template"))));
     }
-    if !new.spec.as_ref().is_ok_and(|spec| !spec.failure_domains.is_empty()) {
+    if !new.spec().is_ok_and(|spec| !spec.failure_domains.is_empty()) {
         return;
     }
     let devices = value.pointer("/network/devices").and_then(Value::as_array);

@@ -2,6 +2,7 @@
 //! where, and what holds that up now. The order comes from the plan that the controller follows, run forward.
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::{Judged, Lookup, TEMPLATE};
 use crate::api::config_openshift_io::cluster_operator::ETCD;
@@ -18,23 +19,23 @@ const BLOCKED: &str = "cpms-rollout-waits";
 const IMAGE: &str = "cpms-image-change-waits";
 
 pub(super) fn warn(
-    old: Option<&Judged>,
-    new: &Judged,
+    before: Option<&Value>,
+    known: Option<&Spec>,
+    new: &Judged<'_>,
     spec: &Spec,
     activated: bool,
     lookup: &Lookup<'_>,
     verdict: &mut Verdict,
 ) {
     let comparison = new.comparison();
-    let edited = match old.and_then(Judged::provider_spec) {
+    let edited = match before {
         Some(before) => changes(&spec.template.provider_spec, before, comparison),
         None => Vec::new(),
     };
-    let before = old.and_then(|old| old.spec.as_ref().ok());
-    let moves = before.is_some_and(|before| {
-        before.failure_domains != spec.failure_domains
-            || before.strategy != spec.strategy
-            || before.rollout != spec.rollout
+    let moves = known.is_some_and(|known| {
+        known.failure_domains != spec.failure_domains
+            || known.strategy != spec.strategy
+            || known.rollout != spec.rollout
     });
     if activated || moves || !edited.is_empty() {
         let what = if activated { "activating this set" } else { "this edit" };
@@ -43,14 +44,15 @@ pub(super) fn warn(
             None => estimate(what, spec, comparison, &edited, lookup, verdict),
         }
     }
-    warn_of_images(old, spec, comparison, verdict);
+    warn_of_images(before, spec, comparison, &edited, verdict);
 }
 
 /// The cluster, where machines and nodes are known.
 fn observed(lookup: &Lookup<'_>) -> Option<Observed> {
+    let (machines, nodes) = (lookup.machines?, lookup.nodes?);
     Some(Observed {
-        machines: lookup.machines?.to_vec(),
-        nodes: lookup.nodes?.values().cloned().collect(),
+        machines: machines.to_vec(),
+        nodes: nodes.values().cloned().collect(),
         infrastructure: lookup.infrastructure.cloned(),
         etcd: lookup
             .cluster_operators
@@ -172,13 +174,16 @@ fn announce(what: &str, changes: &[FieldChange], count: usize, spec: &Spec, verd
     verdict.warn(Warning::new(ROLLOUT, text));
 }
 
-fn warn_of_images(old: Option<&Judged>, spec: &Spec, comparison: Comparison, verdict: &mut Verdict) {
-    let Some(before) = old.and_then(Judged::provider_spec) else {
+fn warn_of_images(
+    before: Option<&Value>,
+    spec: &Spec,
+    comparison: Comparison,
+    edited: &[FieldChange],
+    verdict: &mut Verdict,
+) {
+    let Some(before) = before.filter(|_| !comparison.images) else {
         return;
     };
-    if comparison.images {
-        return;
-    }
     let with_images = changes(
         &spec.template.provider_spec,
         before,
@@ -187,10 +192,9 @@ fn warn_of_images(old: Option<&Judged>, spec: &Spec, comparison: Comparison, ver
             ..comparison
         },
     );
-    let without: Vec<FieldChange> = changes(&spec.template.provider_spec, before, comparison);
     let images: Vec<&str> = with_images
         .iter()
-        .filter(|change| !without.contains(change))
+        .filter(|change| !edited.contains(change))
         .map(|change| change.field.as_str())
         .collect();
     if !images.is_empty() {
