@@ -409,7 +409,8 @@ fn the_reference_names_every_reason_wait_and_annotation() {
     assert!(missing.is_empty(), "{REFERENCE} does not name {missing:?}");
 
     let mut annotations = BTreeSet::new();
-    for path in files(&root().join("core/src/cpms"), "rs") {
+    let sources = ["core/src/cpms", "src"].map(|folder| files(&root().join(folder), "rs"));
+    for path in sources.concat() {
         let code = std::fs::read_to_string(path).unwrap();
         let code = code.split("#[cfg(test)]").next().unwrap();
         let own = |line: &&str| line.contains("const ") && line.contains("\"capstan.dev/");
