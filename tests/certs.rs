@@ -77,7 +77,7 @@ fn the_service_ca_is_asked_by_the_service_and_both_configurations() {
 fn self_managed_may_write_its_secret_and_its_configurations_and_nothing_else() {
     let (namespace, _, configuration) = registered();
     let objects = read("certs/self-managed/rbac.yaml");
-    let secret = named(&objects, "Secret", "capstan-tls");
+    let secret = named(&objects, "Secret", "capstan-webhook-tls");
     assert_eq!(secret["metadata"]["namespace"], *namespace);
     assert!(
         secret.get("data").is_none() && secret.get("stringData").is_none(),
@@ -89,7 +89,7 @@ fn self_managed_may_write_its_secret_and_its_configurations_and_nothing_else() {
             .unwrap()
             .clone()
     };
-    for (kind, name) in [("Role", "capstan-tls"), ("ClusterRole", configuration.as_str())] {
+    for (kind, name) in [("Role", "capstan-webhook-tls"), ("ClusterRole", configuration.as_str())] {
         for rule in rules(kind) {
             assert_eq!(rule["resourceNames"], serde_json::json!([name]), "{kind}");
         }

@@ -302,7 +302,7 @@ fn types_enums_and_required_fields_are_the_schema_s() {
         (
             json!({"strategy": {"type": "Fast"}}),
             "spec.strategy.type",
-            "supported values: \"RollingUpdate\", \"OnDelete\"",
+            "supported values: \"RollingUpdate\", \"OnDelete\", \"Recreate\"",
         ),
         (json!({"selector": null}), "spec.selector", "Required value"),
     ] {
@@ -341,6 +341,41 @@ fn input_that_cannot_be_read_exits_with_2_and_says_file_document_and_line() {
     assert!(stderr(&output).contains("--old"));
     let output = capstan(&["check", "--operation", "sideways", "-"], "");
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn recreate_needs_its_gate_and_an_acknowledgement_of_the_risk() {
+    let folder = Folder::new();
+    let machines = folder.machines();
+    let mut set = set();
+    set["spec"]["strategy"] = json!({"type": "Recreate"});
+    let check = |set: &Value, gate: &str| {
+        let file = folder.objects("set.yaml", std::slice::from_ref(set));
+        let gate = format!("CPMSRecreate={gate}");
+        capstan(
+            &[
+                "check",
+                "-o",
+                "json",
+                "--feature-gates",
+                &gate,
+                "--with",
+                path(&machines),
+                path(&file),
+            ],
+            "",
+        )
+    };
+    assert_eq!(check(&set, "false").status.code(), Some(1));
+    assert_eq!(
+        check(&set, "true").status.code(),
+        Some(1),
+        "the risk is not acknowledged"
+    );
+    set["metadata"]["annotations"] = json!({"capstan.dev/recreate-acknowledged": "etcd-quorum-at-risk"});
+    assert_eq!(check(&set, "false").status.code(), Some(1));
+    let allowed = check(&set, "true");
+    assert_eq!(allowed.status.code(), Some(0), "{}", stdout(&allowed));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use capstan::tls::{Certificates, MinVersion};
 use capstan_sandbox::control_plane::{ControlPlane, Options, Output, wait_until};
 use prometheus_client::registry::Registry;
 
-const USER: &str = "system:serviceaccount:openshift-machine-api:capstan";
+const USER: &str = "system:serviceaccount:openshift-machine-api:capstan-webhook";
 /// Longer than anything takes, also on a loaded machine.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -43,7 +43,7 @@ async fn replica(plane: &ControlPlane) -> u16 {
     tokio::spawn(server.run());
     let settings = self_managed::Settings {
         namespace: "openshift-machine-api".to_owned(),
-        secret: "capstan-tls".to_owned(),
+        secret: "capstan-webhook-tls".to_owned(),
         configurations: vec!["capstan".to_owned()],
         names: Names::new(["127.0.0.1".to_owned()]).unwrap(),
         profile: Profile::default(),
@@ -128,7 +128,11 @@ async fn two_replicas_keep_secret_and_bundles_with_the_rights_of_the_manifest() 
         .await
         .unwrap();
     for may in [
-        ["update", "secret/capstan-tls", "--namespace=openshift-machine-api"],
+        [
+            "update",
+            "secret/capstan-webhook-tls",
+            "--namespace=openshift-machine-api",
+        ],
         ["patch", "validatingwebhookconfiguration/capstan", "--all-namespaces"],
     ] {
         wait_until("the rights are known", LONG, async || {
@@ -170,7 +174,7 @@ async fn two_replicas_keep_secret_and_bundles_with_the_rights_of_the_manifest() 
             "openshift-machine-api",
             "patch",
             "secret",
-            "capstan-tls",
+            "capstan-webhook-tls",
             "--type=json",
             "-p",
             empty,

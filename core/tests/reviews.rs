@@ -383,6 +383,18 @@ golden! {
             template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0]), domain(ZONES[1])]);
             set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "us-east-1a,us-east-1b"});
         }), running(3, |_, _, _| {});
+    an_annotation_that_cannot_be_read_is_refused:
+        Review::update(|set| set["metadata"]["annotations"] = json!({"capstan.dev/rollout-limit": "one"})), running(3, |_, _, _| {});
+    unpausing_says_what_goes_on:
+        Review::update_of(
+            |set| {
+                value(set)["instanceType"] = json!("m6i.2xlarge");
+                set["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": "true"});
+            },
+            |set| set["metadata"]["annotations"] = json!({}),
+        ), running(3, |_, _, _| {});
+    an_annotation_of_somebody_else_is_nobodys_business:
+        Review::update(|set| set["metadata"]["annotations"] = json!({"example.com/note": "x"})), running(3, |_, _, _| {});
     an_image_alone_rolls_nothing: Review::update(|set| value(set)["ami"]["id"] = json!("ami-0c2")), machines(3);
     an_image_rolls_when_the_set_says_so:
         Review::update(|set| {

@@ -30,7 +30,7 @@ impl Trouble {
         match status.code {
             401 => "the credentials of Capstan are not accepted: look at its service account",
             403 if status.message.contains("denied the request") => "an admission policy refuses it: see its message",
-            403 => "grant Capstan this permission: see manifests/rbac.yaml",
+            403 => "grant Capstan this permission: see manifests/controllers-rbac.yaml",
             404 => "does the cluster serve this kind? See capstan manifests crds",
             409 => "it changed in the meantime; it is looked at again",
             422 => "the API server finds it invalid: correct what the message names",

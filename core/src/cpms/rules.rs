@@ -124,12 +124,22 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     for violation in rules_in_cel(rules, Enforcer::Webhook, object, edit.old) {
         verdict.deny(violation);
     }
-    // A change of metadata alone moves nothing; and an object that is being deleted can always lose its finalizers.
-    let unchanged = edit.old.is_some_and(|old| old.get("spec") == object.get("spec"));
+    // A change of other metadata moves nothing; and an object that is being deleted can always lose its finalizers.
+    let unchanged = edit.old.is_some_and(|old| {
+        old.get("spec") == object.get("spec") && (edit.is_deleting() || annotations(old).eq(annotations(object)))
+    });
     if edit.subresource.is_empty() && !unchanged {
         judge_spec(edit, object, lookup, &mut verdict);
     }
     verdict.finish()
+}
+
+/// The annotations that say how a rollout goes, and what is acknowledged.
+fn annotations(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let all = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    all.into_iter()
+        .flatten()
+        .filter(|(key, _)| key.starts_with("capstan.dev/"))
 }
 
 /// The rules in CEL that do not hold, as violations.

@@ -102,7 +102,7 @@ pub struct Strategy {
     /// "RollingUpdate": machines that differ from the template are replaced by themselves, one after the other, each
     /// removed only after its replacement is ready. "OnDelete": a machine is replaced once someone deletes it, which
     /// allows a change to be tried on one machine first.
-    #[schemars(extend("enum" = ["RollingUpdate", "OnDelete"], "x-default" = "RollingUpdate"))]
+    #[schemars(extend("enum" = ["RollingUpdate", "OnDelete", "Recreate"], "x-default" = "RollingUpdate"))]
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
     /// Other fields.
