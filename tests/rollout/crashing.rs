@@ -137,7 +137,7 @@ async fn lost_answers_make_no_second_machine() {
         .proxy(CONTROLLERS, &["system:serviceaccounts"], faults)
         .await
         .unwrap();
-    let running = control(&proxy.client().await.unwrap(), "deaf", "capstan");
+    let running = control(&proxy.client().await.unwrap(), "deaf", "capstan", 3);
     world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
     world.ask_for("m6i.2xlarge").await.unwrap();
     world.rolled_out("m6i.2xlarge").await.unwrap();

@@ -336,6 +336,11 @@ impl World {
 
     /// The controllers in this process, which stand for a Lease of this name. Their Role knows only `capstan`.
     pub async fn control_as(&self, identity: &str, lease: &str) -> Result<Running> {
+        self.control_for(identity, lease, 3).await
+    }
+
+    /// The same, with a Lease that is held for so many seconds.
+    pub async fn control_for(&self, identity: &str, lease: &str, seconds: u64) -> Result<Running> {
         let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
         if lease != "capstan" {
             let verbs = ["get", "patch", "create"];
@@ -343,7 +348,7 @@ impl World {
                 .allow(CONTROLLERS, &verbs, "coordination.k8s.io", &["leases"])
                 .await?;
         }
-        Ok(control(&client, identity, lease))
+        Ok(control(&client, identity, lease, seconds))
     }
 
     /// Waits until the garbage collector has collected something that a set of this uid owned, so that it has looked at
@@ -365,6 +370,18 @@ impl World {
         Ok(events.iter().filter(|event| is_counted(event)).map(describe).collect())
     }
 
+    /// Those after the last edit of the set by somebody else.
+    pub fn writes_since_edit(&self) -> Result<Vec<String>> {
+        let events = self.plane.audit_events()?;
+        let edit = events.iter().rposition(|event| {
+            let object = event.object_ref.clone().unwrap_or_default();
+            let set = object.resource == "controlplanemachinesets" && object.subresource.is_empty();
+            event.is_write() && event.user.username != CONTROLLERS && set
+        });
+        let after = events.iter().skip(edit.context("nobody has edited the set")? + 1);
+        Ok(after.filter(|event| is_counted(event)).map(describe).collect())
+    }
+
     /// Ends the world, and fails if a machine was ever too many or too few.
     pub fn judge(self) -> Result<()> {
         let seen = self.monitor.violations();
@@ -384,7 +401,7 @@ pub struct Running {
     pub caches: Arc<Caches>,
 }
 
-pub fn control(client: &Client, identity: &str, lease: &str) -> Running {
+pub fn control(client: &Client, identity: &str, lease: &str, seconds: u64) -> Running {
     let caches = Caches::start(client, NAMESPACE);
     let configuration = Configuration {
         options: AdmissionOptions::default(),
@@ -397,7 +414,7 @@ pub fn control(client: &Client, identity: &str, lease: &str) -> Running {
         namespace: NAMESPACE.to_owned(),
         name: lease.to_owned(),
         identity: identity.to_owned(),
-        duration: Duration::from_secs(3),
+        duration: Duration::from_secs(seconds),
     };
     let metrics = Metrics::register(&mut Registry::default());
     let controllers = Controllers::start(client, &caches, configuration, election, metrics);
