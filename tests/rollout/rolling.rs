@@ -113,8 +113,9 @@ async fn five_machines_are_replaced_and_an_etcd_member_that_is_unhealthy_holds_t
     world.judge().unwrap();
 }
 
+/// B8, B9, B10: today's operator writes its status 14 times a minute, with a time that moves, and makes 63 dry runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_written_while_nothing_changes() {
+async fn b8_b9_b10_nothing_is_written_while_nothing_changes() {
     let world = World::new(Setup::default()).await.unwrap();
     let running = world.control("one").await.unwrap();
     world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
@@ -219,5 +220,36 @@ async fn a_leader_that_stops_in_the_middle_hands_over_at_once() {
     one.controllers.stop().await;
     world.rolled_out("m6i.2xlarge").await.unwrap();
     two.controllers.stop().await;
+    world.judge().unwrap();
+}
+
+/// B16: what does not concern the instance never reaches a machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn b16_labels_and_annotations_of_the_template_reach_machines_in_place() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let running = world.control("one").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let metadata = serde_json::json!({"labels": {"team": "a"}, "annotations": {"example.com/note": "b"}});
+    let template = serde_json::json!({"machines_v1beta1_machine_openshift_io": {"metadata": metadata}});
+    world
+        .edit(&serde_json::json!({"spec": {"template": template}}))
+        .await
+        .unwrap();
+    world
+        .until("the labels on all machines", async |world| {
+            let machines = world.machines().await?;
+            let all = machines.iter().all(|machine| {
+                let meta = &machine.metadata;
+                meta.labels.contains_key("team") && meta.annotations.contains_key("example.com/note")
+            });
+            Ok(all.then_some(()))
+        })
+        .await
+        .unwrap();
+    running.controllers.stop().await;
+    let writes = world.writes_since_edit().unwrap();
+    let machines: Vec<&String> = writes.iter().filter(|write| write.contains(" machines ")).collect();
+    assert_eq!(machines.len(), 3, "{machines:?}");
+    assert!(machines.iter().all(|write| write.starts_with("patch ")), "{machines:?}");
     world.judge().unwrap();
 }

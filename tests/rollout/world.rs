@@ -541,6 +541,15 @@ impl Shared {
             self.violations
                 .push(format!("more than one machine too many: {names:?}"));
         }
+        // B15: one at a time, whatever is missing.
+        let coming = |machine: &&Machine| {
+            let young = matches!(machine.phase(), None | Some("Provisioning" | "Provisioned"));
+            young && !machine.metadata.is_deleting()
+        };
+        if self.machines.values().filter(coming).count() > 1 {
+            self.violations
+                .push(format!("two machines on their way at once: {names:?}"));
+        }
         let mut fresh: BTreeMap<u32, usize> = BTreeMap::new();
         for machine in self.machines.values().filter(|machine| !machine.metadata.is_deleting()) {
             *fresh
