@@ -132,11 +132,18 @@ impl Controller {
 
     /// One look at the cluster, and what follows from it.
     async fn look(&mut self, view: &View, stop: &CancellationToken) -> Outcome {
+        if let Some(reason) = view.unreadable_sets.get(NAME) {
+            tracing::error!(
+                reason,
+                "the ControlPlaneMachineSet cannot be read; nothing is done with it"
+            );
+        }
         let Some(set) = set_of(view) else {
             return Outcome::default();
         };
         let now = Timestamp::now();
         let Some(set) = set else {
+            self.metrics.forget();
             let told = self.operator(view, None, false, now).await;
             return self.outcome(&Vec::from_iter(told.err()), None);
         };

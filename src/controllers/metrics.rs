@@ -106,11 +106,16 @@ impl Metrics {
     pub(super) fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
         if !leads {
-            self.machines.clear();
-            self.waits.clear();
-            self.degraded.clear();
-            self.degraded_since.set(0);
+            self.forget();
         }
+    }
+
+    /// There is no set, or it is somebody else's to look after.
+    pub(super) fn forget(&self) {
+        self.machines.clear();
+        self.waits.clear();
+        self.degraded.clear();
+        self.degraded_since.set(0);
     }
 
     pub(super) fn behind(&self) {

@@ -52,6 +52,8 @@ pub struct Setup {
     /// Whether there is a set.
     pub set: bool,
     pub speeds: Speeds,
+    /// Whether there is a garbage collector.
+    pub garbage: bool,
     /// Whether the configuration API of OpenShift is served.
     pub configuration: bool,
     pub fault: Arc<dyn Fn(&Machine) -> infrastructure::Fault + Send + Sync>,
@@ -65,6 +67,7 @@ impl Default for Setup {
             state: "Active",
             set: true,
             speeds: Speeds::FAST,
+            garbage: true,
             configuration: true,
             fault: Arc::new(|_| infrastructure::Fault::None),
         }
@@ -75,6 +78,7 @@ impl World {
     pub async fn new(setup: Setup) -> Result<Self> {
         let plane = ControlPlane::start(Options {
             audit: true,
+            no_controllers: !setup.garbage,
             ..Options::default()
         })
         .await?;
