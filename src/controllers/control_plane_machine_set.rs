@@ -4,29 +4,25 @@
 //! polled. Every write follows from one live snapshot, and only a step that cache and live read agree on removes or
 //! makes a machine. A failure of one object is told with the object, and stops no other.
 
+mod report;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::admission::Options;
-use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
-use capstan_core::api::config_openshift_io::infrastructure;
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
-    ControlPlaneMachineSet, ControlPlaneMachineSetStatus, NAME,
-};
-use capstan_core::api::meta::Condition;
+use capstan_core::api::config_openshift_io::cluster_operator;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::{Observed, Settings};
-use capstan_core::cpms::status::{self, Counts, condition};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::assess::{Assessment, Reading, assess};
+use super::assess::{Assessment, assess};
 use super::caches::View;
-use super::events::{Events, News};
+use super::events::Events;
 use super::follow::Pauses;
 use super::ledger::{Object, Sight};
 use super::live::{Live, observed};
@@ -34,8 +30,6 @@ use super::metrics::Metrics;
 use super::trouble::Trouble;
 use super::write::Writer;
 
-/// How long the same trouble lasts before it becomes the condition `Error`.
-const TROUBLED: SignedDuration = SignedDuration::from_secs(80);
 /// While a node is away, what is reported of it changes with time alone.
 const AWAY: SignedDuration = SignedDuration::from_mins(1);
 
@@ -132,11 +126,18 @@ impl Controller {
 
     /// One look at the cluster, and what follows from it.
     async fn look(&mut self, view: &View, stop: &CancellationToken) -> Outcome {
+        if let Some(reason) = view.unreadable_sets.get(NAME) {
+            tracing::error!(
+                reason,
+                "the ControlPlaneMachineSet cannot be read; nothing is done with it"
+            );
+        }
         let Some(set) = set_of(view) else {
             return Outcome::default();
         };
         let now = Timestamp::now();
         let Some(set) = set else {
+            self.metrics.forget();
             let told = self.operator(view, None, false, now).await;
             return self.outcome(&Vec::from_iter(told.err()), None);
         };
@@ -233,100 +234,6 @@ impl Controller {
         taken
     }
 
-    /// Writes status and ClusterOperator, each only when it differs.
-    async fn report(
-        &mut self,
-        view: &View,
-        current: &Assessment,
-        taken: &[&Step],
-        troubles: &[Trouble],
-        now: Timestamp,
-    ) -> Vec<Trouble> {
-        let mut failed = Vec::new();
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        self.remember(troubles, now);
-        let error = self.error(now);
-        let Some(status) = current.status(error.as_deref(), now) else {
-            return failed;
-        };
-        let previous = current.set.status.as_ref();
-        // A set that was patched in this look has another version by now; its own event brings us back.
-        let patched = taken.iter().any(|step| matches!(step.action, Action::PatchSet(_)));
-        if previous != Some(&status) && !patched {
-            match self.writer.status(&current.set, &json!(status)).await {
-                Ok(()) => self.measure(previous, &status, now),
-                Err(trouble) => failed.push(trouble),
-            }
-        }
-        if let Err(trouble) = self.operator(view, Some(&status), current.is_active(), now).await {
-            failed.push(trouble);
-        }
-        failed
-    }
-
-    /// Writes the ClusterOperator.
-    async fn operator(
-        &mut self,
-        view: &View,
-        set: Option<&ControlPlaneMachineSetStatus>,
-        active: bool,
-        now: Timestamp,
-    ) -> Result<(), Trouble> {
-        if !view.serves_cluster_operators {
-            return Ok(());
-        }
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let operators = view.snapshot.cluster_operators.as_ref();
-        let there = operators.and_then(|operators| operators.get(cluster_operator::NAME));
-        let none = ClusterOperator::default();
-        let before = &there.unwrap_or(&none).status;
-        let conditions = status::cluster_operator(set, active, &before.conditions, now);
-        let mut wanted = before.clone();
-        wanted.conditions = conditions;
-        let version = match self.configuration.options.release_version.as_str() {
-            "" => env!("CARGO_PKG_VERSION"),
-            version => version,
-        };
-        let namespace = &self.configuration.options.namespace;
-        let parts = json!({
-            "versions": [{"name": "operator", "version": version}],
-            "relatedObjects": [
-                {"group": "", "resource": "namespaces", "name": namespace},
-                {"group": "machine.openshift.io", "resource": "controlplanemachinesets", "namespace": namespace, "name": ""},
-                {"group": "machine.openshift.io", "resource": "machines", "namespace": namespace, "name": ""},
-                {"group": "config.openshift.io", "resource": infrastructure::PLURAL, "name": infrastructure::NAME},
-            ],
-        });
-        if let Ok(parts) = serde_json::from_value::<cluster_operator::ClusterOperatorStatus>(parts) {
-            wanted.versions = parts.versions;
-            wanted.related_objects = parts.related_objects;
-        }
-        if there.is_some() && wanted == *before {
-            return Ok(());
-        }
-        self.writer.operator(there.is_some(), &json!(wanted)).await
-    }
-
-    fn remember(&mut self, troubles: &[Trouble], now: Timestamp) {
-        let lasting: Vec<String> = troubles
-            .iter()
-            .filter(|trouble| !trouble.is_conflict())
-            .map(ToString::to_string)
-            .collect();
-        self.trouble = if lasting.is_empty() {
-            None
-        } else {
-            let since = self.trouble.as_ref().map_or(now, |(since, _)| *since);
-            Some((since, lasting.join("; ")))
-        };
-    }
-
-    /// What keeps the controller from working, if something has for long enough.
-    fn error(&self, now: Timestamp) -> Option<String> {
-        let (since, text) = self.trouble.as_ref()?;
-        (now.duration_since(*since) >= TROUBLED).then(|| text.clone())
-    }
-
     fn outcome(&mut self, troubles: &[Trouble], at: Option<Timestamp>) -> Outcome {
         for trouble in troubles.iter().filter(|trouble| !trouble.is_conflict()) {
             tracing::warn!(%trouble, "trying again");
@@ -335,99 +242,6 @@ impl Controller {
             at,
             failed: !troubles.is_empty(),
         }
-    }
-
-    fn measure(
-        &self,
-        previous: Option<&ControlPlaneMachineSetStatus>,
-        status: &ControlPlaneMachineSetStatus,
-        now: Timestamp,
-    ) {
-        let progressing = |status: &ControlPlaneMachineSetStatus| -> Option<Condition> {
-            let mut conditions = status.conditions.iter();
-            conditions.find(|there| there.type_ == condition::PROGRESSING).cloned()
-        };
-        let (Some(before), Some(after)) = (previous.and_then(progressing), progressing(status)) else {
-            return;
-        };
-        if before.status == "True" && after.status == "False" && after.reason == "AllReplicasUpdated" {
-            self.metrics
-                .rolled_out(now.duration_since(before.last_transition_time).as_secs_f64());
-        }
-    }
-
-    fn count(&self, current: &Assessment, now: Timestamp) {
-        self.metrics
-            .waits(current.plan.waits.iter().map(|wait| wait.reason.name()));
-        let degraded = current.set.status.as_ref().and_then(|status| {
-            let mut conditions = status.conditions.iter();
-            let there = conditions.find(|there| there.type_ == condition::DEGRADED)?;
-            (there.status == "True").then_some(there.last_transition_time)
-        });
-        let reasons: Vec<&'static str> = match &current.reading {
-            Reading::Invalid(_) => vec!["InvalidSpec"],
-            Reading::Valid(_) | Reading::Leaving => current.plan.degraded.iter().map(|reason| reason.reason).collect(),
-        };
-        let since = (!reasons.is_empty()).then(|| degraded.unwrap_or(now).as_second());
-        self.metrics.degraded(reasons.into_iter(), since);
-        if let Reading::Valid(read) = &current.reading {
-            let (spec, state) = &**read;
-            let counts = Counts::of(state, now);
-            let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-            self.metrics.machines(&[
-                ("wanted", number(spec.replicas.count())),
-                ("all", number(counts.replicas)),
-                ("ready", number(counts.ready)),
-                ("updated", number(counts.updated)),
-                ("unavailable", number(counts.unavailable)),
-            ]);
-        }
-    }
-
-    /// Events: what was done, what is waited for, what stops.
-    fn tell(&mut self, current: &Assessment, taken: &[&Step], troubles: &[Trouble]) {
-        let once = taken.iter().map(|step| {
-            let machine = step.machine.as_deref().unwrap_or(NAME);
-            let (reason, verb) = match &step.action {
-                Action::Create(_) => ("Created", "created machine"),
-                Action::Delete => ("Deleted", "deleted machine"),
-                Action::Patch(_) => ("Updated", "updated machine"),
-                Action::PatchSet(_) => ("Updated", "updated set"),
-            };
-            let version = step
-                .precondition
-                .as_ref()
-                .map_or("", |precondition| &precondition.resource_version);
-            News {
-                warning: false,
-                reason,
-                message: format!("{verb} {machine}: {}", step.because),
-                key: format!("{machine} {version}"),
-            }
-        });
-        let waits = current.plan.waits.iter().map(|wait| News {
-            warning: false,
-            reason: wait.reason.name(),
-            message: wait.message.clone(),
-            key: format!("{:?} {}", wait.index, wait.machine.as_deref().unwrap_or_default()),
-        });
-        let stops = current.plan.degraded.iter().map(|reason| News {
-            warning: true,
-            reason: reason.reason,
-            message: reason.message.clone(),
-            key: format!("{:?}", current.set.metadata.generation),
-        });
-        let failures = troubles
-            .iter()
-            .filter(|trouble| !trouble.is_conflict())
-            .map(|trouble| News {
-                warning: true,
-                reason: "Failed",
-                message: trouble.to_string(),
-                key: trouble.to_string(),
-            });
-        let lasting = waits.chain(stops).chain(failures).collect();
-        self.events.say(&current.set, lasting, once.collect());
     }
 }
 

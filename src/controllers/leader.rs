@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use kube::Client;
+use futures::StreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
 use kube_lease_manager::{LeaseManagerBuilder, Result};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +36,9 @@ pub(super) fn stand(
     let task = tokio::spawn(async move {
         let mut pauses = Pauses::new();
         while !stop.is_cancelled() {
-            if let Err(error) = term(&client, &election, &sender, &stop).await {
-                tracing::warn!(%error, lease = election.name, "leader election; trying again");
+            match term(&client, &election, &sender, &stop).await {
+                Ok(()) => pauses.reset(),
+                Err(error) => tracing::warn!(%error, lease = election.name, "leader election; trying again"),
             }
             sender.send_replace(false);
             let pause = pauses.next().unwrap_or(Duration::from_secs(30));
@@ -60,6 +65,10 @@ async fn term(
         .build()
         .await?;
     let (mut state, task) = manager.watch().await;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &election.namespace);
+    let selection = watcher::Config::default().fields(&format!("metadata.name={}", election.name));
+    let mut lease = Box::pin(watcher(leases, selection).default_backoff());
+    let mut held_by_another = false;
     loop {
         let leads = *state.borrow_and_update();
         if *leading.borrow() != leads {
@@ -68,6 +77,13 @@ async fn term(
         }
         tokio::select! {
             changed = state.changed() => if changed.is_err() { break },
+            // The manager would look again when the last leader's time is over; one that gave the Lease back is followed
+            // at once. Without permission to watch, that is how long it takes.
+            Some(event) = lease.next() => match holder(&event) {
+                Some(Some(holder)) => held_by_another = holder != election.identity,
+                Some(None) if held_by_another && !leads => break,
+                _ => {}
+            },
             () = stop.cancelled() => break,
         }
     }
@@ -78,4 +94,13 @@ async fn term(
         Ok(Ok(outcome)) => outcome.map(|_| ()),
         Ok(Err(_)) | Err(_) => Ok(()),
     }
+}
+
+/// Who holds the Lease; `None` for an event that does not say.
+fn holder(event: &watcher::Result<Event<Lease>>) -> Option<Option<&str>> {
+    let (Ok(Event::Apply(lease)) | Ok(Event::InitApply(lease))) = event else {
+        return None;
+    };
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+    Some(holder.filter(|holder| !holder.is_empty()))
 }

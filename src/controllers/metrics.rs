@@ -102,8 +102,20 @@ impl Metrics {
         metrics
     }
 
+    /// Whether this process leads. One that does not has nothing to say of the machines.
     pub(super) fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+        if !leads {
+            self.forget();
+        }
+    }
+
+    /// There is no set, or it is somebody else's to look after.
+    pub(super) fn forget(&self) {
+        self.machines.clear();
+        self.waits.clear();
+        self.degraded.clear();
+        self.degraded_since.set(0);
     }
 
     pub(super) fn behind(&self) {

@@ -1,6 +1,7 @@
 //! A controller that is killed, and answers that are lost, at every write: nothing is made twice, and it goes on.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -137,7 +138,7 @@ async fn lost_answers_make_no_second_machine() {
         .proxy(CONTROLLERS, &["system:serviceaccounts"], faults)
         .await
         .unwrap();
-    let running = control(&proxy.client().await.unwrap(), "deaf", "capstan");
+    let running = control(&proxy.client().await.unwrap(), "deaf", "capstan", 3);
     world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
     world.ask_for("m6i.2xlarge").await.unwrap();
     world.rolled_out("m6i.2xlarge").await.unwrap();
@@ -151,5 +152,58 @@ async fn lost_answers_make_no_second_machine() {
         "{writes:?}"
     );
     assert!(*deaf.lost.lock().unwrap() > 6);
+    world.judge().unwrap();
+}
+
+/// Cuts every call while it is down, reads too.
+#[derive(Default)]
+struct Outage {
+    down: AtomicBool,
+    cut: AtomicUsize,
+}
+
+impl Faults for Outage {
+    fn before(&self, _call: &Call) -> bool {
+        let down = self.down.load(Ordering::SeqCst);
+        self.cut.fetch_add(usize::from(down), Ordering::SeqCst);
+        !down
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_is_away_in_the_middle_of_a_rollout_only_delays_it() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let outage = Arc::new(Outage::default());
+    let faults: Arc<dyn Faults> = Arc::clone(&outage) as Arc<dyn Faults>;
+    let groups = ["system:serviceaccounts"];
+    let proxy = world.plane.proxy(CONTROLLERS, &groups, faults).await.unwrap();
+    let running = control(&proxy.client().await.unwrap(), "cut", "capstan", 3);
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world.ask_for("m6i.2xlarge").await.unwrap();
+    world
+        .until("a replacement", async |world| {
+            Ok((world.machines().await?.len() > 3).then_some(()))
+        })
+        .await
+        .unwrap();
+    outage.down.store(true, Ordering::SeqCst);
+    // Long enough that it was tried in vain, and the Lease was lost.
+    world
+        .until("calls to be cut", async |_| {
+            Ok((outage.cut.load(Ordering::SeqCst) >= 5).then_some(()))
+        })
+        .await
+        .unwrap();
+    outage.down.store(false, Ordering::SeqCst);
+    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    running.controllers.stop().await;
+    let writes = world.writes().unwrap();
+    let count = |what: &str| writes.iter().filter(|write| write.starts_with(what)).count();
+    assert_eq!(
+        (count("create machines "), count("delete machines ")),
+        (3, 3),
+        "{writes:?}"
+    );
     world.judge().unwrap();
 }

@@ -59,8 +59,9 @@ async fn three_machines_deleted_at_once_are_replaced_under_on_delete() {
     three_deleted_at_once("OnDelete").await;
 }
 
+/// B19: under OnDelete, today's operator says that it progresses, for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn on_delete_replaces_what_the_user_deletes_and_nothing_else() {
+async fn b19_on_delete_replaces_what_the_user_deletes_and_nothing_else_and_does_not_claim_progress() {
     let setup = Setup {
         strategy: "OnDelete",
         ..Setup::default()
@@ -180,4 +181,23 @@ async fn b3_a_set_deleted_in_the_background_leaves_all_machines_also_one_that_lo
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_deleted_with_its_machines_orphaned_leaves_all_machines() {
     set_deleted(PropagationPolicy::Orphan).await;
+}
+
+/// B15: with a machine missing and another outdated, today's operator makes two at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn b15_a_machine_that_is_missing_and_one_that_is_outdated_are_replaced_one_after_the_other() {
+    let world = World::new(Setup::default()).await.unwrap();
+    world.allow_missing(1);
+    let running = world.control("one").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    running.controllers.stop().await;
+    // Both are there when the controller looks again.
+    let machines = world.machines().await.unwrap();
+    delete_all(&world, &machines[2..]).await;
+    world.ask_for("m6i.2xlarge").await.unwrap();
+    let running = world.control("two").await.unwrap();
+    world.rolled_out("m6i.2xlarge").await.unwrap();
+    running.controllers.stop().await;
+    // The monitor has seen every moment of it.
+    world.judge().unwrap();
 }

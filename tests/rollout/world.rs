@@ -52,6 +52,8 @@ pub struct Setup {
     /// Whether there is a set.
     pub set: bool,
     pub speeds: Speeds,
+    /// Whether there is a garbage collector.
+    pub garbage: bool,
     /// Whether the configuration API of OpenShift is served.
     pub configuration: bool,
     pub fault: Arc<dyn Fn(&Machine) -> infrastructure::Fault + Send + Sync>,
@@ -65,6 +67,7 @@ impl Default for Setup {
             state: "Active",
             set: true,
             speeds: Speeds::FAST,
+            garbage: true,
             configuration: true,
             fault: Arc::new(|_| infrastructure::Fault::None),
         }
@@ -75,6 +78,7 @@ impl World {
     pub async fn new(setup: Setup) -> Result<Self> {
         let plane = ControlPlane::start(Options {
             audit: true,
+            no_controllers: !setup.garbage,
             ..Options::default()
         })
         .await?;
@@ -336,6 +340,11 @@ impl World {
 
     /// The controllers in this process, which stand for a Lease of this name. Their Role knows only `capstan`.
     pub async fn control_as(&self, identity: &str, lease: &str) -> Result<Running> {
+        self.control_for(identity, lease, 3).await
+    }
+
+    /// The same, with a Lease that is held for so many seconds.
+    pub async fn control_for(&self, identity: &str, lease: &str, seconds: u64) -> Result<Running> {
         let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
         if lease != "capstan" {
             let verbs = ["get", "patch", "create"];
@@ -343,7 +352,7 @@ impl World {
                 .allow(CONTROLLERS, &verbs, "coordination.k8s.io", &["leases"])
                 .await?;
         }
-        Ok(control(&client, identity, lease))
+        Ok(control(&client, identity, lease, seconds))
     }
 
     /// Waits until the garbage collector has collected something that a set of this uid owned, so that it has looked at
@@ -365,6 +374,18 @@ impl World {
         Ok(events.iter().filter(|event| is_counted(event)).map(describe).collect())
     }
 
+    /// Those after the last edit of the set by somebody else.
+    pub fn writes_since_edit(&self) -> Result<Vec<String>> {
+        let events = self.plane.audit_events()?;
+        let edit = events.iter().rposition(|event| {
+            let object = event.object_ref.clone().unwrap_or_default();
+            let set = object.resource == "controlplanemachinesets" && object.subresource.is_empty();
+            event.is_write() && event.user.username != CONTROLLERS && set
+        });
+        let after = events.iter().skip(edit.context("nobody has edited the set")? + 1);
+        Ok(after.filter(|event| is_counted(event)).map(describe).collect())
+    }
+
     /// Ends the world, and fails if a machine was ever too many or too few.
     pub fn judge(self) -> Result<()> {
         let seen = self.monitor.violations();
@@ -384,7 +405,7 @@ pub struct Running {
     pub caches: Arc<Caches>,
 }
 
-pub fn control(client: &Client, identity: &str, lease: &str) -> Running {
+pub fn control(client: &Client, identity: &str, lease: &str, seconds: u64) -> Running {
     let caches = Caches::start(client, NAMESPACE);
     let configuration = Configuration {
         options: AdmissionOptions::default(),
@@ -397,7 +418,7 @@ pub fn control(client: &Client, identity: &str, lease: &str) -> Running {
         namespace: NAMESPACE.to_owned(),
         name: lease.to_owned(),
         identity: identity.to_owned(),
-        duration: Duration::from_secs(3),
+        duration: Duration::from_secs(seconds),
     };
     let metrics = Metrics::register(&mut Registry::default());
     let controllers = Controllers::start(client, &caches, configuration, election, metrics);
@@ -523,6 +544,15 @@ impl Shared {
         if self.machines.len() > self.replicas + 1 + self.missing {
             self.violations
                 .push(format!("more than one machine too many: {names:?}"));
+        }
+        // B15: one at a time, whatever is missing.
+        let coming = |machine: &&Machine| {
+            let young = matches!(machine.phase(), None | Some("Provisioning" | "Provisioned"));
+            young && !machine.metadata.is_deleting()
+        };
+        if self.machines.values().filter(coming).count() > 1 {
+            self.violations
+                .push(format!("two machines on their way at once: {names:?}"));
         }
         let mut fresh: BTreeMap<u32, usize> = BTreeMap::new();
         for machine in self.machines.values().filter(|machine| !machine.metadata.is_deleting()) {
