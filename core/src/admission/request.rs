@@ -1,7 +1,8 @@
 //! The question: an AdmissionReview, read without building a tree for what no rule looks at.
 //!
-//! The envelope comes first, by borrowing; the objects in it stay text until their gate is known. `status` and
-//! `managedFields`, which are most of an object's bytes and which no rule of a spec reads, are skipped.
+//! Everything is read in one go, the envelope by borrowing. `status` and `managedFields`, which are most of an object's
+//! bytes and which no rule of a spec reads, are skipped. Where an object cannot be read, the review is read again with its
+//! objects left as text: so there is an envelope to answer to, whatever the objects are.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,18 +21,20 @@ use crate::model::{Edit, Operation, Propagation, User};
 pub struct NoReview(pub String);
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
+struct Envelope<'a, O> {
     #[serde(rename = "apiVersion", borrow)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    request: Option<Wire<'a>>,
+    request: Option<Wire<'a, O>>,
 }
 
+/// `O`: what the objects are read as.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Wire<'a> {
+#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de>"))]
+struct Wire<'a, O> {
     #[serde(borrow)]
     uid: Cow<'a, str>,
     #[serde(borrow)]
@@ -48,14 +51,18 @@ struct Wire<'a> {
     operation: Cow<'a, str>,
     #[serde(default)]
     user_info: UserInfo,
-    #[serde(borrow, default)]
-    object: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    old_object: Option<&'a RawValue>,
+    #[serde(default = "none")]
+    object: Option<O>,
+    #[serde(default = "none")]
+    old_object: Option<O>,
     #[serde(default)]
     dry_run: Option<bool>,
     #[serde(default)]
     options: Option<DeleteOptions>,
+}
+
+fn none<O>() -> Option<O> {
+    None
 }
 
 /// A group, a version and a kind.
@@ -119,12 +126,11 @@ pub struct Request<'a> {
     /// Whether nothing will be stored.
     pub dry_run: bool,
     propagation: Option<Propagation>,
-    object: Option<&'a RawValue>,
-    old_object: Option<&'a RawValue>,
+    objects: Result<Objects, String>,
 }
 
-/// The objects of a request, once somebody wants to look at them.
-#[derive(Debug)]
+/// The objects of a request, without `status` and `metadata.managedFields`.
+#[derive(Debug, Default)]
 pub struct Objects {
     /// The object as it would be.
     pub object: Option<Value>,
@@ -138,7 +144,34 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When the body is no AdmissionReview v1 with a request.
     pub fn read(body: &'a [u8]) -> Result<Self, NoReview> {
-        let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(|error| NoReview(error.to_string()))?;
+        if let Ok(envelope) = serde_json::from_slice::<Envelope<'a, Tree>>(body) {
+            return Self::of(envelope, |object, old| {
+                Ok(Objects {
+                    object: object.map(|Tree(value)| value),
+                    old: old.map(|Tree(value)| value),
+                })
+            });
+        }
+        let envelope: Envelope<'a, &'a RawValue> =
+            serde_json::from_slice(body).map_err(|error| NoReview(error.to_string()))?;
+        let read = |field: &str, raw: Option<&RawValue>| match raw {
+            None => Ok(None),
+            Some(raw) => read_object(raw.get())
+                .map(Some)
+                .map_err(|error| format!("request.{field}: {error}")),
+        };
+        Self::of(envelope, |object, old| {
+            Ok(Objects {
+                object: read("object", object)?,
+                old: read("oldObject", old)?,
+            })
+        })
+    }
+
+    fn of<O>(
+        envelope: Envelope<'a, O>,
+        objects: impl FnOnce(Option<O>, Option<O>) -> Result<Objects, String>,
+    ) -> Result<Self, NoReview> {
         if envelope.api_version != "admission.k8s.io/v1" || envelope.kind != "AdmissionReview" {
             return Err(NoReview(format!(
                 "it is a {} of {}",
@@ -178,27 +211,16 @@ impl<'a> Request<'a> {
                 .as_deref()
                 .and_then(Propagation::parse)
                 .or(orphan),
-            object: wire.object,
-            old_object: wire.old_object,
+            objects: objects(wire.object, wire.old_object),
         })
     }
 
-    /// Reads the objects, without `status` and `metadata.managedFields`.
+    /// The objects.
     ///
     /// # Errors
     /// When one of them is no object, or nested deeper than any real one.
-    pub fn objects(&self) -> Result<Objects, String> {
-        let read = |field: &str, raw: Option<&RawValue>| match raw {
-            None => Ok(None),
-            Some(raw) if raw.get() == "null" => Ok(None),
-            Some(raw) => read_object(raw.get())
-                .map(Some)
-                .map_err(|error| format!("request.{field}: {error}")),
-        };
-        Ok(Objects {
-            object: read("object", self.object)?,
-            old: read("oldObject", self.old_object)?,
-        })
+    pub fn objects(&self) -> Result<&Objects, &str> {
+        self.objects.as_ref().map_err(String::as_str)
     }
 
     /// The edit, over objects that were read.
@@ -226,14 +248,20 @@ impl<'a> Request<'a> {
 
 /// Reads a Kubernetes object without the parts that no rule reads.
 fn read_object(text: &str) -> Result<Value, serde_json::Error> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Without {
-        skipped: &["status"],
-        below: Some(("metadata", &["managedFields"])),
+    serde_json::from_str(text).map(|Tree(value)| value)
+}
+
+/// A Kubernetes object without the parts that no rule reads.
+struct Tree(Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Without {
+            skipped: &["status"],
+            below: Some(("metadata", &["managedFields"])),
+        };
+        object.deserialize(deserializer).map(Self)
     }
-    .deserialize(&mut reader)?;
-    reader.end()?;
-    Ok(value)
 }
 
 /// Reads a map into a tree, leaving out some of its keys.

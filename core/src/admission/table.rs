@@ -316,7 +316,7 @@ impl Admission {
                 return (Outcome::default(), Some(Status::plain(400, "BadRequest", message)));
             }
         };
-        let edit = request.edit(&objects);
+        let edit = request.edit(objects);
         let outcome = (gate.judge)(self, route.phase, &edit, snapshot);
         let status = self.status(gate.kind, edit.name, &outcome.verdict);
         (outcome, status)

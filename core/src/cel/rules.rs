@@ -327,12 +327,19 @@ impl RuleSet {
         old: Option<&'v Value>,
     ) -> Vec<Finding<'r, 'v>> {
         let mut findings = Vec::new();
-        for compiled in self.enforced(kind, enforcer, Scope::Field) {
+        let rules: Vec<&CompiledRule> = self.enforced(kind, enforcer, Scope::Field).collect();
+        // Rules about one field stand together in their file, and look for it together.
+        let together = |left: &&CompiledRule, right: &&CompiledRule| {
+            left.segments == right.segments && left.is_transition() == right.is_transition()
+        };
+        for rules in rules.chunk_by(together) {
+            let Some(first) = rules.first() else { continue };
             let mut walk = Walk {
-                compiled,
+                rules,
+                transitions: first.is_transition(),
                 findings: &mut findings,
             };
-            walk.step(&compiled.segments, &mut String::new(), object, old, old.is_some());
+            walk.step(&first.segments, &mut String::new(), object, old, old.is_some());
         }
         findings
     }
@@ -360,12 +367,15 @@ fn request_of(edit: &Edit<'_>) -> Value {
     })
 }
 
-struct Walk<'r, 'f, 'v> {
-    compiled: &'r CompiledRule,
+struct Walk<'s, 'r, 'f, 'v> {
+    /// Rules about one field.
+    rules: &'s [&'r CompiledRule],
+    /// Whether they compare with the value before; all do, or none.
+    transitions: bool,
     findings: &'f mut Vec<Finding<'r, 'v>>,
 }
 
-impl<'v> Walk<'_, '_, 'v> {
+impl<'v> Walk<'_, '_, '_, 'v> {
     /// `correlated`: whether `old` (also an absent one) is known to be what `this` was before.
     fn step(
         &mut self,
@@ -395,7 +405,7 @@ impl<'v> Walk<'_, '_, 'v> {
             }
             // What is the same as a whole is the same in every item. Objects on the way need no such look: their fields
             // are found again by name, and the last one is compared before it is judged.
-            _ if !self.compiled.is_transition() && correlated && old == Some(this) => {}
+            _ if !self.transitions && correlated && old == Some(this) => {}
             Segment::Items => self.items(rest, path, this, |_| None, false),
             Segment::ItemsBy(key) => {
                 let find = |item: &Value| old?.as_array()?.iter().find(|before| before.get(key) == item.get(key));
@@ -421,21 +431,27 @@ impl<'v> Walk<'_, '_, 'v> {
     }
 
     fn judge(&mut self, path: &str, this: &'v Value, old: Option<&'v Value>) {
-        let transition = self.compiled.is_transition();
-        if transition != old.is_some() && transition || !transition && old == Some(this) {
+        let silent = if self.transitions {
+            old.is_none()
+        } else {
+            old == Some(this)
+        };
+        if silent {
             return;
         }
-        let error = match self.compiled.program.evaluate(this, old) {
-            Ok(true) => return,
-            Ok(false) => None,
-            Err(error) => Some(error),
-        };
-        self.findings.push(Finding {
-            rule: &self.compiled.rule,
-            path: path.to_owned(),
-            value: this,
-            error,
-        });
+        for &compiled in self.rules {
+            let error = match compiled.program.evaluate(this, old) {
+                Ok(true) => continue,
+                Ok(false) => None,
+                Err(error) => Some(error),
+            };
+            self.findings.push(Finding {
+                rule: &compiled.rule,
+                path: path.to_owned(),
+                value: this,
+                error,
+            });
+        }
     }
 }
 

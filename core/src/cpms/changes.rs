@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::defaults::provider_spec_defaults;
+use super::defaults::{DEFAULTED, provider_spec_defaults};
 use super::domains::{self, Platform};
 use super::fields;
 use crate::model::hex_hash;
@@ -43,34 +43,71 @@ impl std::fmt::Display for FieldChange {
 
 /// The fields in which `template` asks for something else than `machine` has, ordered by path.
 pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
-    let mut found = Vec::new();
-    let canonical = |this: &Value, other: &Value| match differing(this, other) {
-        Some(part) => into_canonical(part, comparison),
-        None => canonical(this, comparison),
-    };
-    diff(
-        "",
-        Some(&canonical(machine, template)),
-        Some(&canonical(template, machine)),
-        &mut found,
-    );
-    found.sort_by(|left, right| left.field.cmp(&right.field));
-    found
+    Difference::between(template, machine).changes(comparison)
 }
 
-/// The fields of a provider spec in which another one of its kind differs, and the kind. Each field is brought into its
-/// form without a look at the others, so a field that is the same on both sides stays the same. `None` when the two are
-/// not of one kind.
-fn differing(this: &Value, other: &Value) -> Option<Value> {
-    let (this, other) = (this.as_object()?, other.as_object()?);
-    if this.get("kind") != other.get("kind") {
-        return None;
+/// Two provider specs, without the fields in which they are the same. Each field is brought into its form without a look
+/// at the others, so a field that is the same on both sides is no change, whatever the comparison looks at.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    template: Value,
+    machine: Value,
+    /// Whether a field that has defaults is among them.
+    defaulted: bool,
+}
+
+impl Difference {
+    /// Where `template` and `machine` are not the same.
+    pub fn between(template: &Value, machine: &Value) -> Self {
+        let whole = || Self {
+            template: template.clone(),
+            machine: machine.clone(),
+            defaulted: true,
+        };
+        let (Value::Object(wanted), Value::Object(held)) = (template, machine) else {
+            return whole();
+        };
+        let Some(kind) = wanted.get("kind").filter(|kind| held.get("kind") == Some(kind)) else {
+            return whole();
+        };
+        let (mut template, mut machine) = (Map::new(), Map::new());
+        for (field, value) in wanted {
+            match held.get(field) {
+                Some(same) if same == value => {}
+                Some(other) => {
+                    template.insert(field.clone(), value.clone());
+                    machine.insert(field.clone(), other.clone());
+                }
+                None => {
+                    template.insert(field.clone(), value.clone());
+                }
+            }
+        }
+        for (field, value) in held.iter().filter(|(field, _)| !wanted.contains_key(*field)) {
+            machine.insert(field.clone(), value.clone());
+        }
+        let defaulted = |field: &&str| template.contains_key(*field) || machine.contains_key(*field);
+        let defaulted = DEFAULTED.iter().any(defaulted);
+        for side in [&mut template, &mut machine] {
+            // It says of which platform the fields are.
+            side.insert("kind".to_owned(), kind.clone());
+        }
+        Self {
+            template: Value::Object(template),
+            machine: Value::Object(machine),
+            defaulted,
+        }
     }
-    let differs = |(field, value): &(&String, &Value)| *field == "kind" || other.get(*field) != Some(*value);
-    let fields = this.iter().filter(differs);
-    Some(Value::Object(
-        fields.map(|(field, value)| (field.clone(), value.clone())).collect(),
-    ))
+
+    /// The fields that differ by this comparison, ordered by path.
+    pub fn changes(&self, comparison: Comparison) -> Vec<FieldChange> {
+        let (template, machine) = (&self.template, &self.machine);
+        let canonical = |side: &Value| into_canonical(side.clone(), comparison, self.defaulted);
+        let mut found = Vec::new();
+        diff("", Some(&canonical(machine)), Some(&canonical(template)), &mut found);
+        found.sort_by(|left, right| left.field.cmp(&right.field));
+        found
+    }
 }
 
 /// Eight hexadecimal digits that name what the template asks for: equal for equal demands.
@@ -80,15 +117,17 @@ pub fn revision(template: &Value, comparison: Comparison) -> String {
 
 /// The provider spec in the one form in which it is compared.
 pub fn canonical(provider_spec: &Value, comparison: Comparison) -> Value {
-    into_canonical(provider_spec.clone(), comparison)
+    into_canonical(provider_spec.clone(), comparison, true)
 }
 
-fn into_canonical(mut spec: Value, comparison: Comparison) -> Value {
+fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value {
     let platform = Platform::of(&spec);
     if comparison.domains {
         domains::strip_in_place(&mut spec);
     }
-    provider_spec_defaults(platform, &mut spec);
+    if fill {
+        provider_spec_defaults(platform, &mut spec);
+    }
     // The group of a provider spec was renamed once; its metadata is never filled.
     for field in ["apiVersion", "metadata"] {
         fields::remove(&mut spec, &[field]);

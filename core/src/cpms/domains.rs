@@ -344,17 +344,35 @@ pub fn extract(provider_spec: &Value, infrastructure: Option<&Infrastructure>) -
 
 /// The domain with the template's own values where its entry has none, so that it can be compared with a machine's.
 pub fn complete(domain: &FailureDomain, template: &Value) -> FailureDomain {
+    into_complete(domain.clone(), template)
+}
+
+/// The same, of a domain that nobody needs as it was.
+pub(super) fn into_complete(domain: FailureDomain, template: &Value) -> FailureDomain {
     if Platform::of(template) != Some(domain.platform) {
-        return domain.clone();
+        return domain;
     }
     let full = match domain.platform {
         Platform::Aws => aws::complete(&domain.full, template),
-        Platform::Azure => azure::complete(&domain.full, template),
-        Platform::OpenStack => openstack::complete(&domain.full, template),
+        Platform::Azure => Some(azure::complete(&domain.full, template)),
+        Platform::OpenStack => Some(openstack::complete(&domain.full, template)),
         // One field, or a name: there is nothing to add.
-        Platform::Gcp | Platform::VSphere | Platform::Nutanix => domain.full.clone(),
+        Platform::Gcp | Platform::VSphere | Platform::Nutanix => None,
     };
-    FailureDomain::with_full(domain.platform, domain.entry.clone(), full)
+    match full {
+        Some(full) => FailureDomain::with_full(domain.platform, domain.entry, full),
+        None => domain,
+    }
+}
+
+/// The fields of a provider spec that [`complete`] looks at.
+pub(super) fn completing_fields(platform: Platform) -> &'static [&'static str] {
+    match platform {
+        Platform::Aws => &["placement", "subnet"],
+        Platform::Azure => &["zone", "subnet"],
+        Platform::OpenStack => &["availabilityZone", "rootVolume"],
+        Platform::Gcp | Platform::VSphere | Platform::Nutanix => &[],
+    }
 }
 
 /// The provider spec without what a failure domain decides: what the machines of a set have in common.

@@ -225,15 +225,14 @@ impl<'a> Judged<'a> {
     /// A new provider spec of the same kind that says the same of the place of its machines changes nothing else in a
     /// parsed set, and no rule looks at the provider spec of this one. So the new spec stands for the old.
     fn known<'s>(&'s self, new: &'s Self) -> Option<&'s Spec> {
-        let place = |judged: &Self| {
-            let provider_spec = judged.provider_spec().filter(|value| value.is_object())?;
-            let platform = Platform::of(provider_spec)?;
-            Some((
-                platform,
-                domains_of::extract(provider_spec, self.context.infrastructure),
-            ))
+        let platform = |judged: &Self| judged.provider_spec().and_then(Platform::of);
+        let same_place = |platform| {
+            let place = |judged: &Self, field| judged.provider_spec().and_then(|value| value.get(field));
+            let mut fields = domains_of::completing_fields(platform).iter();
+            fields.all(|field| place(self, field) == place(new, field))
         };
-        let stands = self.spec.get().is_none() && place(self).is_some_and(|own| place(new) == Some(own));
+        let unparsed = self.spec.get().is_none();
+        let stands = unparsed && platform(self).is_some_and(|own| platform(new) == Some(own) && same_place(own));
         match new.spec() {
             Ok(spec) if stands => Some(spec),
             _ => self.spec().ok(),

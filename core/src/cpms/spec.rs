@@ -684,7 +684,7 @@ fn failure_domains(
     }
     let mut parsed: Vec<FailureDomain> = Vec::with_capacity(entries.len());
     for (position, entry) in entries.into_iter().enumerate() {
-        let path = path.index(position);
+        let at = || path.index(position);
         let faults = domains::check(platform, &entry, context.infrastructure);
         for fault in faults {
             let got = fault
@@ -693,9 +693,9 @@ fn failure_domains(
                 .filter(|part| !part.is_empty())
                 .try_fold(&entry, |value, field| value.get(field));
             let path = if fault.path.is_empty() {
-                path.clone()
+                at()
             } else {
-                path.child(&fault.path)
+                at().child(&fault.path)
             };
             let violation = Violation::new("cpms-failure-domain", path, fault.kind, fault.allowed).advice(fault.advice);
             wrong.add(match got {
@@ -705,14 +705,14 @@ fn failure_domains(
         }
         let domain = FailureDomain::new(platform, entry);
         let domain = match provider_spec {
-            Some(spec) => domains::complete(&domain, spec),
+            Some(spec) => domains::into_complete(domain, spec),
             None => domain,
         };
         // Names are the keys of their list; a repeated zone is only a repeated zone.
         if parsed.contains(&domain) && platform.by_name() {
             let violation = Violation::new(
                 "cpms-failure-domain",
-                path,
+                at(),
                 ViolationKind::Duplicate,
                 "names are unique",
             );

@@ -25,7 +25,7 @@ impl FieldPath {
         if self.0.is_empty() {
             Self(field.to_owned())
         } else {
-            Self(format!("{}.{field}", self.0))
+            Self([self.0.as_str(), ".", field].concat())
         }
     }
 

@@ -73,15 +73,16 @@ pub(super) fn extract(spec: &Value) -> Option<Value> {
     entry.as_object().is_some_and(|map| !map.is_empty()).then_some(entry)
 }
 
-pub(super) fn complete(full: &Value, template: &Value) -> Value {
-    let mut full = full.clone();
-    let own = extract(template).unwrap_or_default();
+/// `None` when the template adds nothing.
+pub(super) fn complete(full: &Value, template: &Value) -> Option<Value> {
+    let own = extract(template)?;
+    let mut added = None;
     for field in ["placement", "subnet"] {
         if let (None, Some(value)) = (full.get(field), own.get(field)) {
-            set(&mut full, &[field], value.clone());
+            set(added.get_or_insert_with(|| full.clone()), &[field], value.clone());
         }
     }
-    full
+    added
 }
 
 pub(super) fn inject(spec: &mut Value, full: &Value) {
@@ -123,7 +124,7 @@ pub(super) fn label(entry: &Value) -> String {
 
 pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
     let mut faults = Vec::new();
-    if normal(entry).as_object().is_none_or(Map::is_empty) && get(entry, &["subnet"]).is_none() {
+    if text(entry, &ZONE).is_none() && get(entry, &["subnet"]).is_none() {
         faults.push(EntryFault::new(
             "",
             ViolationKind::Required,

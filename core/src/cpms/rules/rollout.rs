@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Judged, Lookup, TEMPLATE};
 use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
-use crate::cpms::changes::{Comparison, FieldChange, ROLL_ON_IMAGE_CHANGE, changes};
+use crate::cpms::changes::{Comparison, Difference, FieldChange, ROLL_ON_IMAGE_CHANGE, changes};
 use crate::cpms::plan::{Action, Step, WaitReason, plan};
 use crate::cpms::preview::preview;
 use crate::cpms::spec::{Spec, Strategy};
@@ -28,10 +28,10 @@ pub(super) fn warn(
     verdict: &mut Verdict,
 ) {
     let comparison = new.comparison();
-    let edited = match before {
-        Some(before) => changes(&spec.template.provider_spec, before, comparison),
-        None => Vec::new(),
-    };
+    let difference = before.map(|before| Difference::between(&spec.template.provider_spec, before));
+    let edited = difference
+        .as_ref()
+        .map_or_else(Vec::new, |difference| difference.changes(comparison));
     let moves = known.is_some_and(|known| {
         known.failure_domains != spec.failure_domains
             || known.strategy != spec.strategy
@@ -44,7 +44,9 @@ pub(super) fn warn(
             None => estimate(what, spec, comparison, &edited, lookup, verdict),
         }
     }
-    warn_of_images(before, spec, comparison, &edited, verdict);
+    if let Some(difference) = difference.filter(|_| !comparison.images) {
+        warn_of_images(&difference, comparison, &edited, verdict);
+    }
 }
 
 /// The cluster, where machines and nodes are known.
@@ -174,24 +176,11 @@ fn announce(what: &str, changes: &[FieldChange], count: usize, spec: &Spec, verd
     verdict.warn(Warning::new(ROLLOUT, text));
 }
 
-fn warn_of_images(
-    before: Option<&Value>,
-    spec: &Spec,
-    comparison: Comparison,
-    edited: &[FieldChange],
-    verdict: &mut Verdict,
-) {
-    let Some(before) = before.filter(|_| !comparison.images) else {
-        return;
-    };
-    let with_images = changes(
-        &spec.template.provider_spec,
-        before,
-        Comparison {
-            images: true,
-            ..comparison
-        },
-    );
+fn warn_of_images(difference: &Difference, comparison: Comparison, edited: &[FieldChange], verdict: &mut Verdict) {
+    let with_images = difference.changes(Comparison {
+        images: true,
+        ..comparison
+    });
     let images: Vec<&str> = with_images
         .iter()
         .filter(|change| !edited.contains(change))
