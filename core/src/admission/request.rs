@@ -188,10 +188,22 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When one of them is no object, or nested deeper than any real one.
     pub fn objects(&self) -> Result<Objects, String> {
+        self.objects_without(&["status"])
+    }
+
+    /// Reads the objects with their status, without `metadata.managedFields`: for kinds whose status says who leads them.
+    ///
+    /// # Errors
+    /// As `objects`.
+    pub fn objects_with_status(&self) -> Result<Objects, String> {
+        self.objects_without(&[])
+    }
+
+    fn objects_without(&self, skipped: &[&str]) -> Result<Objects, String> {
         let read = |field: &str, raw: Option<&RawValue>| match raw {
             None => Ok(None),
             Some(raw) if raw.get() == "null" => Ok(None),
-            Some(raw) => read_object(raw.get())
+            Some(raw) => read_object(raw.get(), skipped)
                 .map(Some)
                 .map_err(|error| format!("request.{field}: {error}")),
         };
@@ -225,10 +237,10 @@ impl<'a> Request<'a> {
 }
 
 /// Reads a Kubernetes object without the parts that no rule reads.
-fn read_object(text: &str) -> Result<Value, serde_json::Error> {
+fn read_object(text: &str, skipped: &[&str]) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Without {
-        skipped: &["status"],
+        skipped,
         below: Some(("metadata", &["managedFields"])),
     }
     .deserialize(&mut reader)?;
@@ -294,13 +306,13 @@ mod tests {
     fn what_no_rule_reads_is_skipped() {
         let text = r#"{"metadata":{"name":"n","managedFields":[{"f":{}}]},"spec":{"a":[1]},"status":{"replicas":3}}"#;
         let expected: Value = serde_json::from_str(r#"{"metadata":{"name":"n"},"spec":{"a":[1]}}"#).unwrap();
-        assert_eq!(read_object(text).unwrap(), expected);
+        assert_eq!(read_object(text, &["status"]).unwrap(), expected);
     }
 
     #[test]
     fn an_object_of_another_type_is_unreadable() {
         for text in ["[1]", "\"x\"", "3", "{\"metadata\":[]}"] {
-            assert!(read_object(text).is_err(), "{text}");
+            assert!(read_object(text, &["status"]).is_err(), "{text}");
         }
     }
 
