@@ -18,7 +18,7 @@ use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet};
 use crate::api::machine_openshift_io::machine::{self, Machine};
 use crate::authority::rules::Subject;
-use crate::authority::spec::{Api, Half};
+use crate::authority::spec::Half;
 use crate::authority::state::Mirrors;
 
 /// Where a snapshot comes from: it decides what an unknown means.
@@ -109,14 +109,13 @@ impl Snapshot {
 
 /// Adds a half. One kind that is given makes the others of it known.
 fn mirror(mirrors: &mut Mirrors, subject: Subject, kind: &str, name: &str, object: &Value) {
-    let keep = subject.api == Api::ClusterApi;
     let index = match subject.kind {
         mirrored::Kind::InfrastructureMachine | mirrored::Kind::InfrastructureTemplate => {
             mirrors.infrastructure.entry(kind.to_owned()).or_default()
         }
         of => mirrors.of_mut(subject.api).slot(of).get_or_insert_default(),
     };
-    Arc::make_mut(index).insert(name.to_owned(), Arc::new(Half::read(object, keep)));
+    Arc::make_mut(index).insert(name.to_owned(), Arc::new(Half::keep(object)));
 }
 
 fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {

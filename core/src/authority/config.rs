@@ -5,8 +5,6 @@ use crate::authority::spec::Api;
 use crate::cel::rules::RuleFile;
 use crate::model::User;
 
-/// The service account that Capstan runs as.
-pub const OWN_IDENTITY: &str = "system:serviceaccount:openshift-machine-api:capstan-webhook";
 /// The garbage collector: with service accounts for each controller, and without.
 pub const COLLECTORS: &[&str] = &[
     "system:serviceaccount:kube-system:generic-garbage-collector",
@@ -30,21 +28,23 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            machine_api_namespace: machine_openshift_io::NAMESPACE.to_owned(),
-            cluster_api_namespace: cluster_x_k8s_io::NAMESPACE.to_owned(),
-            sync_identities: vec![OWN_IDENTITY.to_owned()],
-            machine_api_controllers: vec![String::from(
-                "system:serviceaccount:openshift-machine-api:machine-api-controllers",
-            )],
-            cluster_api_controllers: vec![String::from(
-                "system:serviceaccount:openshift-cluster-api:capi-controllers",
-            )],
-        }
+        Self::of_namespaces(machine_openshift_io::NAMESPACE, cluster_x_k8s_io::NAMESPACE)
     }
 }
 
 impl Config {
+    /// An installation in these namespaces, whose service accounts have the names that they have by default.
+    pub fn of_namespaces(machine_api: &str, cluster_api: &str) -> Self {
+        let account = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
+        Self {
+            machine_api_namespace: machine_api.to_owned(),
+            cluster_api_namespace: cluster_api.to_owned(),
+            sync_identities: vec![account(machine_api, "capstan-controllers")],
+            machine_api_controllers: vec![account(machine_api, "machine-api-controllers")],
+            cluster_api_controllers: vec![account(cluster_api, "capi-controllers")],
+        }
+    }
+
     /// The namespace of an API's half.
     pub fn namespace(&self, api: Api) -> &str {
         match api {

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::api::cluster_x_k8s_io::annotation;
+use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::authority::{CLUSTER_API, MACHINE_API, MIGRATING, PAUSED, SYNCHRONIZED};
 
 /// One of the two APIs.
@@ -195,8 +197,8 @@ pub struct Half {
 }
 
 impl Half {
-    /// Reads an object. `keep` says whether a conversion may be asked of it.
-    pub fn read(object: &Value, keep: bool) -> Self {
+    /// Reads an object that is judged.
+    pub fn read(object: &Value) -> Self {
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let status = object.get("status").unwrap_or(&Value::Null);
@@ -219,7 +221,17 @@ impl Half {
                 .pointer("/initialization/infrastructureProvisioned")
                 .and_then(Value::as_bool),
             infrastructure: infrastructure(spec),
-            convertible: keep.then(|| convertible(object)).flatten(),
+            convertible: None,
+        }
+    }
+
+    /// Reads an object that is kept. Of Cluster API's half a conversion may be asked, when the lead should go back; of the
+    /// Machine API's, the request itself holds what is asked about.
+    pub fn keep(object: &Value) -> Self {
+        let group = text(object, "apiVersion").and_then(|version| version.split('/').next());
+        Self {
+            convertible: convertible(object).filter(|_| group != Some(machine_openshift_io::GROUP)),
+            ..Self::read(object)
         }
     }
 
@@ -264,6 +276,12 @@ impl Half {
     /// The object that a conversion may be asked of.
     pub fn to_convert(&self) -> Option<Value> {
         serde_json::from_str(self.convertible.as_deref()?).ok()
+    }
+}
+
+impl<'de> Deserialize<'de> for Half {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::keep(&Value::deserialize(deserializer)?))
     }
 }
 
@@ -330,17 +348,13 @@ mod tests {
     #[test]
     fn who_leads_is_said_by_the_status_then_by_the_spec_then_by_custom() {
         let lead = |spec: &str, status: &str| {
-            Half::read(
-                &json!({"spec": {"authoritativeAPI": spec}, "status": {"authoritativeAPI": status}}),
-                false,
-            )
-            .lead()
+            Half::read(&json!({"spec": {"authoritativeAPI": spec}, "status": {"authoritativeAPI": status}})).lead()
         };
         assert_eq!(lead("ClusterAPI", "MachineAPI"), Decided::Leads(Api::MachineApi));
         assert_eq!(lead("MachineAPI", "Migrating"), Decided::Migrating);
         assert_eq!(lead("ClusterAPI", ""), Decided::Leads(Api::ClusterApi));
         assert_eq!(lead("", ""), Decided::Leads(Api::MachineApi));
-        assert_eq!(Half::read(&json!(null), true).lead(), Decided::Leads(Api::MachineApi));
+        assert_eq!(Half::read(&json!(null)).lead(), Decided::Leads(Api::MachineApi));
     }
 
     #[test]
@@ -349,8 +363,8 @@ mod tests {
             json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "name": "a", "uid": "u"}]}})
         };
-        assert_eq!(Half::read(&owner("Cluster"), false).owner(), None);
-        let half = Half::read(&owner("MachineSet"), false);
+        assert_eq!(Half::read(&owner("Cluster")).owner(), None);
+        let half = Half::read(&owner("MachineSet"));
         assert_eq!(
             half.owner().map(|owner| (owner.group.as_str(), owner.name.as_str())),
             Some(("cluster.x-k8s.io", "a"))
@@ -359,12 +373,9 @@ mod tests {
 
     #[test]
     fn conditions_of_both_apis_are_read() {
-        let half = Half::read(
-            &json!({"status": {"conditions": [
+        let half = Half::read(&json!({"status": {"conditions": [
                 {"type": "Synchronized", "status": "False", "reason": "R", "message": "m"},
-                {"type": "Paused", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}),
-            false,
-        );
+                {"type": "Paused", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
         assert!(
             half.synchronized
                 .is_some_and(|condition| !condition.holds() && condition.message == "m")

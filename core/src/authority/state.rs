@@ -176,7 +176,7 @@ mod tests {
             Seen::Unknown
         );
         for (namespace, absent) in [("openshift-cluster-api", false), ("elsewhere", true)] {
-            let half = Half::read(&json!({"metadata": {"name": "a", "namespace": namespace}}), false);
+            let half = Half::read(&json!({"metadata": {"name": "a", "namespace": namespace}}));
             let index = BTreeMap::from([(String::from("a"), Arc::new(half))]);
             *mirrors.of_mut(Api::ClusterApi).slot(Kind::Machine) = Some(Arc::new(index));
             assert_eq!(find(&mirrors), absent, "{namespace}");
@@ -185,13 +185,10 @@ mod tests {
 
     #[test]
     fn infrastructure_follows_the_machine_or_the_set_that_it_was_made_for() {
-        let machine = Half::read(
-            &json!({"metadata": {"ownerReferences": [
-                {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m", "uid": "u"}]}}),
-            false,
-        );
+        let machine = Half::read(&json!({"metadata": {"ownerReferences": [
+                {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m", "uid": "u"}]}}));
         assert_eq!(leading_name(Kind::InfrastructureMachine, &machine, "x"), "m");
-        let template = Half::read(&json!({"metadata": {"labels": {TEMPLATE_SET: "s"}}}), false);
+        let template = Half::read(&json!({"metadata": {"labels": {TEMPLATE_SET: "s"}}}));
         assert_eq!(leading_name(Kind::InfrastructureTemplate, &template, "s-1a2b"), "s");
         assert_eq!(leading_name(Kind::Machine, &machine, "x"), "x");
     }
