@@ -74,7 +74,7 @@ impl Config {
     /// Puts what is configured into the variables of a rule file of this room.
     pub fn configure(&self, file: &mut RuleFile) {
         let Some(api) = Api::of_rules(&file.name) else { return };
-        file.configure("namespace", &literal(self.namespace(api)));
+        file.configure("home", &literal(self.namespace(api)));
         file.configure("syncIdentities", &list(&self.sync_identities));
         file.configure("controllers", &list(self.controllers(api)));
     }

@@ -59,8 +59,8 @@ impl<'a> Judged<'a> {
             subject,
             edit,
             lookup,
-            old: edit.old.map(|object| Half::read(object)),
-            new: edit.object.map(|object| Half::read(object)),
+            old: edit.old.map(Half::read),
+            new: edit.object.map(Half::read),
         }
     }
 

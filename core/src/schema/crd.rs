@@ -8,13 +8,14 @@ use thiserror::Error;
 
 use super::structural::{Unknown, schema_of};
 use super::{Definition, SchemaError};
+use crate::api::cluster_x_k8s_io::cluster;
 use crate::api::config_openshift_io::{cluster_operator, feature_gate, infrastructure};
 use crate::api::machine_openshift_io::authority::{PAUSED, SYNCHRONIZED};
 use crate::api::machine_openshift_io::control_plane_machine_set::{self as cpms, ControlPlaneMachineSet};
 use crate::api::machine_openshift_io::machine::{self, Machine};
 use crate::api::machine_openshift_io::machine_health_check::{self, MachineHealthCheck};
 use crate::api::machine_openshift_io::machine_set::{self, MachineSet};
-use crate::api::{config_openshift_io, machine_openshift_io};
+use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 use crate::cel::rules::{Enforcer, Rule, RuleFile, Segment};
 
 /// Why CustomResourceDefinitions cannot be made.
@@ -148,6 +149,45 @@ pub fn foreign_crds() -> Vec<Value> {
             ),
         ),
     ]
+}
+
+/// Cluster API's kinds that are mirrored, and the infrastructure behind them, for a cluster that has no Cluster API, such as
+/// that of the tests. They keep whatever is written into them.
+pub fn cluster_api_crds() -> Vec<Value> {
+    let open = || {
+        let part = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({"type": "object", "properties": {"spec": part, "status": part}})
+    };
+    let names = |group, kind, plural| Names {
+        group,
+        kind,
+        plural,
+        short_names: &[],
+        scope: "Namespaced",
+    };
+    let age = [column("Age", "date", AGE, 0)];
+    let (core, group) = (cluster_x_k8s_io::GROUP, infrastructure_cluster_x_k8s_io::GROUP);
+    let mut set = Version::new(cluster_x_k8s_io::VERSION, open(), &age);
+    set.scale = Some(".status.selector");
+    let mut definitions = vec![definition(&names(core, machine_set::KIND, machine_set::PLURAL), &set)];
+    for (kind, plural) in [
+        (cluster::KIND, cluster::PLURAL),
+        (machine::KIND, machine::PLURAL),
+        (machine_health_check::KIND, machine_health_check::PLURAL),
+    ] {
+        let version = Version::new(cluster_x_k8s_io::VERSION, open(), &age);
+        definitions.push(definition(&names(core, kind, plural), &version));
+    }
+    for platform in infrastructure_cluster_x_k8s_io::PLATFORMS {
+        for (kind, plural) in [
+            (platform.machine, platform.machines),
+            (platform.template, platform.templates),
+        ] {
+            let version = Version::new(platform.version, open(), &age);
+            definitions.push(definition(&names(group, kind, plural), &version));
+        }
+    }
+    definitions
 }
 
 /// The command that writes `manifests/crds` anew.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Judged;
 use crate::api::cluster_x_k8s_io::annotation;
-use crate::authority::spec::{Api, Half, Kind, Observed};
+use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
 use crate::authority::state::{Lead, Seen};
 use crate::conversion;
 use crate::model::{FieldPath, Operation, Verdict, Violation, ViolationKind, Warning};
@@ -98,6 +98,10 @@ fn beside_machine_api(judged: &Judged<'_>, new: &Half, verdict: &mut Verdict) {
     let why = match half {
         Seen::Absent => return,
         Seen::Unknown => return judged.unknown(verdict, UNPAUSED, path.as_str(), Api::MachineApi),
+        Seen::There(_) if Lead::of(half) == Lead::Decided(Decided::Migrating) => format!(
+            "{} is handing over the lead, and until then nobody acts",
+            judged.title(Api::MachineApi)
+        ),
         Seen::There(_) if Lead::of(half).locks(Api::ClusterApi) => format!(
             "{} leads: unpaused, both APIs would act on one instance",
             judged.title(Api::MachineApi)

@@ -50,7 +50,7 @@ fn outlook(judged: &Judged<'_>, old: &Half, counterpart: &Half, verdict: &mut Ve
             let control_plane = if old.is_control_plane() || counterpart.is_control_plane() {
                 format!("{name} is a control plane machine: ")
             } else {
-                String::new()
+                format!("{name}: ")
             };
             let fate = match (here, old.owner(), leads) {
                 (_, Some(_), _) => format!("its instance is deleted, and {other} with it"),
