@@ -15,6 +15,7 @@ mod leader;
 mod ledger;
 mod live;
 mod metrics;
+mod mirrors;
 mod object;
 mod store;
 mod trouble;

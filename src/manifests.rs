@@ -64,7 +64,7 @@ pub fn policy_files(rules: &[RuleFile]) -> anyhow::Result<Vec<(String, String)>>
                 "# Generated from webhooks/rules: {REGENERATE}\n{}",
                 documents.join("---\n")
             );
-            Ok((format!("{}.yaml", file.kind.to_lowercase()), text))
+            Ok((format!("{}.yaml", file.title()), text))
         })
         .collect()
 }

@@ -3,6 +3,7 @@
 //! This room reads the envelope, finds the gate of the kind, hands it what it may look up, and writes the answer as the
 //! API server wants it. It decides nothing about a kind: that is the gate's.
 
+mod mirrored;
 mod offline;
 mod policy;
 mod request;

@@ -8,7 +8,9 @@
 
 pub mod admission;
 pub mod api;
+pub mod authority;
 pub mod cel;
+pub mod conversion;
 pub mod cpms;
 pub mod model;
 pub mod schema;

@@ -463,7 +463,13 @@ fn secrets_that_every_cluster_names_alike_are_filled_in_and_only_once() {
             dry_run: false,
         };
         admission
-            .judge(Phase::Mutate, "ControlPlaneMachineSet", &edit, &machines(3))
+            .judge(
+                Phase::Mutate,
+                "machine.openshift.io",
+                "ControlPlaneMachineSet",
+                &edit,
+                &machines(3),
+            )
             .unwrap()
     };
     let patch = outcome(&review.object).patch.unwrap();

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
+use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::model::{Operation, Propagation, User};
 use serde_json::{Value, json};
 
+use super::cluster::Authority;
 use super::documents::{self, Document};
 
 mod sarif;
@@ -44,6 +46,8 @@ pub struct Args {
     /// Feature gates over those that are given with --with, such as CPMSRecreate=true; may be repeated.
     #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
     feature_gates: Vec<(String, bool)>,
+    #[command(flatten)]
+    authority: Authority,
     /// How the result is printed.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
@@ -111,6 +115,7 @@ struct Row {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         feature_gates: args.feature_gates.iter().cloned().collect(),
+        authority: args.authority.config(NAMESPACE),
         ..Options::default()
     };
     let admission = Admission::new(options).context("reading the rules that are built in")?;

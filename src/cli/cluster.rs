@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use capstan_core::admission::Options;
+use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
+use capstan_core::authority::config::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// Which cluster.
@@ -65,12 +67,39 @@ pub struct Scope {
         help_heading = "Cluster"
     )]
     pub release_version: String,
+    /// What exists in both APIs.
+    #[command(flatten)]
+    pub authority: Authority,
+}
+
+/// Where the two halves of what exists in both APIs live, and who keeps the copies as the originals.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Authority {
+    /// Namespace of Cluster API.
+    #[arg(long, default_value = cluster_x_k8s_io::NAMESPACE, value_name = "NAMESPACE", help_heading = "Cluster")]
+    pub cluster_api_namespace: String,
+    /// User that keeps the copies in one API as the originals in the other, and may write them; may be repeated. By default
+    /// the service account of Capstan's controllers.
+    #[arg(long, value_name = "USER", help_heading = "Cluster")]
+    pub sync_identity: Vec<String>,
+}
+
+impl Authority {
+    /// As core takes it.
+    pub fn config(&self, machine_api_namespace: &str) -> Config {
+        let mut config = Config::of_namespaces(machine_api_namespace, &self.cluster_api_namespace);
+        if !self.sync_identity.is_empty() {
+            config.sync_identities.clone_from(&self.sync_identity);
+        }
+        config
+    }
 }
 
 impl Scope {
     /// As core takes it.
     pub fn options(&self) -> Options {
         Options {
+            authority: self.authority.config(&self.namespace),
             namespace: self.namespace.clone(),
             feature_gates: self.feature_gates.iter().cloned().collect::<BTreeMap<_, _>>(),
             release_version: self.release_version.clone(),

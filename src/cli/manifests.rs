@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::cel::rules;
 use capstan_core::schema::crd;
 
+use super::cluster::Authority;
 use crate::manifests;
 
 /// Print what has to be installed in a cluster, ready for `kubectl apply -f -`.
@@ -16,6 +18,8 @@ pub struct Args {
     /// Which manifests.
     #[arg(value_enum)]
     what: What,
+    #[command(flatten)]
+    authority: Authority,
     /// Write one file each into this folder instead of printing them.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -43,7 +47,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let files = match args.what {
         What::Crds => crd::crd_files(&rules::built_in()?)?,
         What::Webhooks => manifests::webhook_files(),
-        What::Policies => manifests::policy_files(&rules::built_in()?)?,
+        What::Policies => {
+            let config = args.authority.config(NAMESPACE);
+            let mut files = rules::built_in()?;
+            files.iter_mut().for_each(|file| config.configure(file));
+            manifests::policy_files(&files)?
+        }
         What::Rbac => [manifests::rbac_files(), manifests::controllers_rbac_files()].concat(),
         What::Deployment => [manifests::deployment_files(), manifests::controllers_files()].concat(),
     };

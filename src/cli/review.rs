@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Webhook::Validate => Phase::Validate,
     };
     // A review of a kind that no webhook judges gets what the first one says of it: that it was sent to the wrong place.
-    let fits = |route: &&Route| route.group == request.group && route.resource == request.resource;
+    let fits = |route: &&Route| route.group == request.group && route.resources.contains(&request.resource.as_ref());
     let of_phase = || ROUTES.iter().filter(|route| route.phase == phase);
     let route = of_phase()
         .find(fits)

@@ -245,7 +245,8 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kub
         ));
     }
     let client = args.cluster.client().await?;
-    let caches = Caches::start(&client, &args.scope.namespace);
+    let cluster_api = &args.scope.authority.cluster_api_namespace;
+    let caches = Caches::start_mirrored(&client, &args.scope.namespace, cluster_api);
     let judge = Judge::new(admission, Arc::new(Cached(Arc::clone(&caches))));
     Ok((Arc::new(judge), Some((client, caches))))
 }

@@ -15,12 +15,14 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
+use capstan_core::authority::spec::Half;
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::follow::follow;
 use super::kind::Kind;
+use super::mirrors::MirrorStores;
 use super::object::Cacheable;
 use super::store::{Contents, Store};
 
@@ -60,11 +62,21 @@ struct Stores {
     feature_gate: Arc<Store<FeatureGate>>,
     etcd: Arc<Store<ClusterOperator>>,
     own: Arc<Store<ClusterOperator>>,
+    mirrors: Option<MirrorStores>,
 }
 
 impl Caches {
     /// Starts to watch what belongs to the machines of `namespace`.
     pub fn start(client: &Client, namespace: &str) -> Arc<Self> {
+        Self::start_with(client, namespace, None)
+    }
+
+    /// The same, and what exists in both APIs: the other half lives in `cluster_api`.
+    pub fn start_mirrored(client: &Client, namespace: &str, cluster_api: &str) -> Arc<Self> {
+        Self::start_with(client, namespace, Some(cluster_api))
+    }
+
+    fn start_with(client: &Client, namespace: &str, cluster_api: Option<&str>) -> Arc<Self> {
         let (sender, mut changes) = watch::channel(0_u64);
         let stop = CancellationToken::new();
         let watching = Watching {
@@ -81,6 +93,8 @@ impl Caches {
             feature_gate: watching.start(Kind::feature_gate()),
             etcd: watching.start(Kind::cluster_operator(cluster_operator::ETCD)),
             own: watching.start(Kind::cluster_operator(cluster_operator::NAME)),
+            mirrors: cluster_api
+                .map(|cluster_api| MirrorStores::start(namespace, cluster_api, |kind| watching.start::<Half>(kind))),
         };
         let empty = Snapshot {
             source: Source::Cluster,
@@ -169,8 +183,8 @@ impl Watching<'_> {
 }
 
 impl Stores {
-    fn synced(&self) -> [(&'static str, Result<(), Option<String>>); 8] {
-        [
+    fn synced(&self) -> Vec<(&'static str, Result<(), Option<String>>)> {
+        let mut synced = vec![
             ("machines", self.machines.synced()),
             ("machinesets", self.machine_sets.synced()),
             ("controlplanemachinesets", self.sets.synced()),
@@ -179,7 +193,9 @@ impl Stores {
             ("featuregates", self.feature_gate.synced()),
             ("clusteroperators etcd", self.etcd.synced()),
             ("clusteroperators control-plane-machine-set", self.own.synced()),
-        ]
+        ];
+        synced.extend(self.mirrors.iter().flat_map(MirrorStores::synced));
+        synced
     }
 
     fn view(&self) -> View {
@@ -193,8 +209,8 @@ impl Stores {
             source: Source::Cluster,
             machines: machines.as_ref().map(all),
             nodes: self.nodes.contents().map(|nodes| {
-                let nodes = nodes.objects.into_iter();
-                nodes.map(|(name, node)| (name, (*node).clone())).collect()
+                let nodes = nodes.objects.iter();
+                nodes.map(|(name, node)| (name.clone(), (**node).clone())).collect()
             }),
             infrastructure: one(&self.infrastructure, infrastructure::NAME),
             feature_gate: one(&self.feature_gate, feature_gate::NAME),
@@ -205,6 +221,7 @@ impl Stores {
                     .collect()
             }),
             control_plane_machine_sets: sets.as_ref().map(all),
+            mirrors: self.mirrors.as_ref().map(MirrorStores::picture).unwrap_or_default(),
         };
         View {
             snapshot: Arc::new(snapshot),

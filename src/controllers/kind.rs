@@ -63,6 +63,11 @@ impl Kind {
         .within(namespace)
     }
 
+    /// A kind that exists in both APIs, or of the infrastructure behind one of them.
+    pub(super) fn mirrored(api_version: &str, kind: &str, plural: &str, namespace: &str) -> Self {
+        Self::new(api_version, kind, plural).within(namespace)
+    }
+
     pub(super) fn nodes() -> Self {
         Self::new("v1", node::KIND, "nodes")
     }

@@ -15,6 +15,7 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
+use capstan_core::authority::spec::Half;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
 use serde::de::DeserializeOwned;
@@ -33,6 +34,7 @@ impl Cacheable for ControlPlaneMachineSet {}
 impl Cacheable for Infrastructure {}
 impl Cacheable for FeatureGate {}
 impl Cacheable for ClusterOperator {}
+impl Cacheable for Half {}
 
 impl Cacheable for Node {
     fn slim(object: &mut Value) {

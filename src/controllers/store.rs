@@ -17,7 +17,8 @@ pub(super) struct Store<T> {
 #[derive(Debug)]
 struct Inner<T> {
     known: Known,
-    objects: BTreeMap<String, Arc<T>>,
+    /// Shared with the pictures that were made of it; written as a copy while one holds it.
+    objects: Arc<BTreeMap<String, Arc<T>>>,
     /// Objects that cannot be read, with the reason.
     unreadable: BTreeMap<String, String>,
 }
@@ -36,7 +37,7 @@ enum Known {
 #[derive(Clone, Debug)]
 pub(super) struct Contents<T> {
     /// Objects by name.
-    pub(super) objects: BTreeMap<String, Arc<T>>,
+    pub(super) objects: Arc<BTreeMap<String, Arc<T>>>,
     /// Objects that cannot be read, by name, with the reason.
     pub(super) unreadable: BTreeMap<String, String>,
     /// Whether the cluster serves the kind.
@@ -48,7 +49,7 @@ impl<T: PartialEq> Store<T> {
     pub(super) fn new(changed: watch::Sender<u64>) -> Self {
         let inner = Inner {
             known: Known::Unknown(None),
-            objects: BTreeMap::new(),
+            objects: Arc::default(),
             unreadable: BTreeMap::new(),
         };
         Self {
@@ -70,7 +71,7 @@ impl<T: PartialEq> Store<T> {
     pub(super) fn contents(&self) -> Option<Contents<T>> {
         let inner = self.lock();
         (!matches!(inner.known, Known::Unknown(_))).then(|| Contents {
-            objects: inner.objects.clone(),
+            objects: Arc::clone(&inner.objects),
             unreadable: inner.unreadable.clone(),
             served: inner.known == Known::Synced,
         })
@@ -89,7 +90,7 @@ impl<T: PartialEq> Store<T> {
         let mut inner = self.lock();
         if inner.known != Known::Absent {
             inner.known = Known::Absent;
-            inner.objects.clear();
+            inner.objects = Arc::default();
             inner.unreadable.clear();
             drop(inner);
             self.notify();
@@ -107,7 +108,7 @@ impl<T: PartialEq> Store<T> {
     /// Everything, as one read gave it.
     pub(super) fn replace(&self, all: Vec<Seen<T>>) {
         let mut inner = self.lock();
-        inner.objects.clear();
+        inner.objects = Arc::default();
         inner.unreadable.clear();
         for seen in all {
             inner.put(seen);
@@ -128,7 +129,7 @@ impl<T: PartialEq> Store<T> {
     /// An object is gone.
     pub(super) fn remove(&self, name: &str) {
         let mut inner = self.lock();
-        let known = inner.objects.remove(name).is_some();
+        let known = Arc::make_mut(&mut inner.objects).remove(name).is_some();
         let unreadable = inner.unreadable.remove(name).is_some();
         drop(inner);
         if known || unreadable {
@@ -144,12 +145,12 @@ impl<T: PartialEq> Inner<T> {
         match seen.content {
             Ok(object) => {
                 let cured = self.unreadable.remove(&name).is_some();
-                let before = self.objects.insert(name, Arc::clone(&object));
+                let before = Arc::make_mut(&mut self.objects).insert(name, Arc::clone(&object));
                 cured || before.is_none_or(|before| before != object)
             }
             Err(reason) => {
                 // What it held before it could not be read is no longer true.
-                let broke = self.objects.remove(&name).is_some();
+                let broke = Arc::make_mut(&mut self.objects).remove(&name).is_some();
                 let before = self.unreadable.insert(name, reason.clone());
                 broke || before.is_none_or(|before| before != reason)
             }

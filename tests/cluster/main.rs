@@ -9,6 +9,7 @@
     reason = "a test that fails is what these are for"
 )]
 
+mod authority;
 mod crds;
 mod deletion;
 mod differential;

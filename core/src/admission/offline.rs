@@ -49,7 +49,7 @@ struct Kind {
 #[derive(Debug)]
 pub struct Checker {
     admission: Admission,
-    kinds: BTreeMap<String, Kind>,
+    kinds: BTreeMap<(String, String), Kind>,
 }
 
 /// What is checked.
@@ -99,12 +99,12 @@ impl Checker {
             let none = RuleFile {
                 group: group.clone(),
                 kind: kind.clone(),
-                rules: Vec::new(),
+                ..RuleFile::default()
             };
             let rules = admission
                 .files()
                 .iter()
-                .find(|file| file.kind == kind && file.group == group)
+                .find(|file| file.judges(&group, &kind))
                 .unwrap_or(&none);
             let broken = |reason: String| CheckError::Schema {
                 name: text("/metadata/name"),
@@ -114,7 +114,7 @@ impl Checker {
             let schema = Schema::parse(schema, rules).map_err(|error| broken(error.to_string()))?;
             let plural = text("/spec/names/plural");
             kinds.insert(
-                kind,
+                (group.clone(), kind),
                 Kind {
                     group,
                     version: text("/spec/versions/0/name"),
@@ -141,12 +141,13 @@ impl Checker {
                 .unwrap_or_default()
         };
         let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
-        let Some(known) = self
-            .kinds
-            .get(kind)
-            .filter(|known| api_version.starts_with(&format!("{}/", known.group)))
-        else {
-            return unknown_kind(kind, api_version);
+        let group = api_version.split('/').next().unwrap_or_default();
+        let reads_status = self.admission.reads_status(group, kind);
+        let Some(known) = self.kinds.get(&(group.to_owned(), kind.to_owned())) else {
+            return match reads_status {
+                None => unknown_kind(kind, api_version),
+                Some(_) => self.judge_without_schema(check, group, kind, name, snapshot),
+            };
         };
         if api_version != format!("{}/{}", known.group, known.version) {
             let message = format!(
@@ -156,7 +157,7 @@ impl Checker {
             return refused(Status::plain(404, "NotFound", message), Vec::new());
         }
         if check.operation == Operation::Delete {
-            return self.judge_deletion(check, kind, name, snapshot);
+            return self.judge_deletion(check, group, kind, name, snapshot);
         }
         let mut object = without_status(check.object);
         let unknown = known.schema.prune(&mut object);
@@ -170,7 +171,18 @@ impl Checker {
             known.schema.set_defaults(&mut old);
             old
         });
-        let mutated = self.pass(Phase::Mutate, check, kind, &object, old.as_ref(), snapshot);
+        let reads_status = reads_status.unwrap_or(false);
+        // The first pass sees the status that was sent; what is stored has the one that was there.
+        let sent = if reads_status {
+            with_status_of(&object, check.object)
+        } else {
+            object.clone()
+        };
+        let stored_old = match (&old, check.old) {
+            (Some(old), Some(before)) if reads_status => Some(with_status_of(old, before)),
+            _ => old.clone(),
+        };
+        let mutated = self.pass(Phase::Mutate, check, group, kind, &sent, stored_old.as_ref(), snapshot);
         if let Some(patch) = &mutated.1
             && let Err(error) = json_patch::patch(&mut object, patch)
         {
@@ -191,7 +203,19 @@ impl Checker {
         }
         let mut warnings = mutated.0.warnings;
         if violations.is_empty() {
-            let (verdict, _) = self.pass(Phase::Validate, check, kind, &object, old.as_ref(), snapshot);
+            let stored = match check.old.filter(|_| reads_status) {
+                Some(before) => with_status_of(&object, before),
+                None => object,
+            };
+            let (verdict, _) = self.pass(
+                Phase::Validate,
+                check,
+                group,
+                kind,
+                &stored,
+                stored_old.as_ref(),
+                snapshot,
+            );
             violations = verdict.violations;
             for warning in verdict.warnings {
                 if !warnings.contains(&warning) {
@@ -211,10 +235,41 @@ impl Checker {
         }
     }
 
+    /// A kind of somebody else, whose schema is not known here: its rules are ours all the same.
+    fn judge_without_schema(
+        &self,
+        check: &Check<'_>,
+        group: &str,
+        kind: &str,
+        name: &str,
+        snapshot: &Snapshot,
+    ) -> Checked {
+        if check.operation == Operation::Delete {
+            return self.judge_deletion(check, group, kind, name, snapshot);
+        }
+        let object = match check.old {
+            Some(old) => with_status_of(check.object, old),
+            None => without_status(check.object),
+        };
+        let (verdict, _) = self.pass(Phase::Validate, check, group, kind, &object, check.old, snapshot);
+        let status = self.admission.status(group, kind, name, &verdict);
+        Checked {
+            status,
+            violations: verdict.violations,
+            warnings: verdict.warnings,
+            patch: None,
+        }
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "both passes say what they judge, and nothing else"
+    )]
     fn pass(
         &self,
         phase: Phase,
         check: &Check<'_>,
+        group: &str,
         kind: &str,
         object: &Value,
         old: Option<&Value>,
@@ -232,11 +287,14 @@ impl Checker {
             user: check.user,
             dry_run: true,
         };
-        let outcome = self.admission.judge(phase, kind, &edit, snapshot).unwrap_or_default();
+        let outcome = self
+            .admission
+            .judge(phase, group, kind, &edit, snapshot)
+            .unwrap_or_default();
         (outcome.verdict, outcome.patch)
     }
 
-    fn judge_deletion(&self, check: &Check<'_>, kind: &str, name: &str, snapshot: &Snapshot) -> Checked {
+    fn judge_deletion(&self, check: &Check<'_>, group: &str, kind: &str, name: &str, snapshot: &Snapshot) -> Checked {
         let namespace = check
             .object
             .pointer("/metadata/namespace")
@@ -255,10 +313,10 @@ impl Checker {
         };
         let verdict = self
             .admission
-            .judge(Phase::Validate, kind, &edit, snapshot)
+            .judge(Phase::Validate, group, kind, &edit, snapshot)
             .unwrap_or_default()
             .verdict;
-        let status = self.admission.status(kind, name, &verdict);
+        let status = self.admission.status(group, kind, name, &verdict);
         Checked {
             status,
             violations: verdict.violations,
@@ -273,6 +331,15 @@ fn without_status(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
+    }
+    object
+}
+
+/// An object with the status of another.
+fn with_status_of(object: &Value, other: &Value) -> Value {
+    let mut object = without_status(object);
+    if let (Some(fields), Some(status)) = (object.as_object_mut(), other.get("status")) {
+        fields.insert(String::from("status"), status.clone());
     }
     object
 }

@@ -3,6 +3,8 @@
 //! A rule about a field is rewritten from `self` at its path to `object`: absent fields on the way make it hold, and so
 //! does a value that the update left as it was, unless the rule compares with it.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::cel::rules::{Enforcer, Rule, RuleFile, Scope, Segment};
@@ -13,8 +15,11 @@ pub fn policies(files: &[RuleFile]) -> Vec<Value> {
 }
 
 fn policy(file: &RuleFile) -> Vec<Value> {
-    let plural = format!("{}s", file.kind.to_lowercase());
-    let name = format!("capstan-{plural}");
+    let name = if file.name.is_empty() {
+        format!("capstan-{}", plural(&file.kind))
+    } else {
+        format!("capstan-{}", file.name)
+    };
     let rules = file
         .rules
         .iter()
@@ -41,21 +46,34 @@ fn policy(file: &RuleFile) -> Vec<Value> {
     if validations.is_empty() {
         return Vec::new();
     }
-    vec![
+    let mut resources: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (group, kind) in file.kinds() {
+        let plural = plural(kind);
+        let below = file.subresources.iter().map(|part| format!("{plural}/{part}"));
+        resources
+            .entry(group)
+            .or_default()
+            .extend(std::iter::once(plural.clone()).chain(below));
+    }
+    let resource_rules: Vec<Value> = resources
+        .into_iter()
+        .map(|(group, resources)| {
+            json!({
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE", "DELETE"],
+                "resources": resources,
+            })
+        })
+        .collect();
+    let mut policy = vec![
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicy",
             "metadata": { "name": name },
             "spec": {
                 "failurePolicy": "Fail",
-                "matchConstraints": {
-                    "resourceRules": [{
-                        "apiGroups": [file.group],
-                        "apiVersions": ["*"],
-                        "operations": ["CREATE", "UPDATE", "DELETE"],
-                        "resources": [plural, format!("{plural}/scale")],
-                    }],
-                },
+                "matchConstraints": { "resourceRules": resource_rules },
                 "validations": validations,
             },
         }),
@@ -65,7 +83,26 @@ fn policy(file: &RuleFile) -> Vec<Value> {
             "metadata": { "name": name },
             "spec": { "policyName": name, "validationActions": ["Deny"] },
         }),
-    ]
+    ];
+    let variables: Vec<Value> = file
+        .variables
+        .iter()
+        .map(|variable| json!({ "name": variable.name, "expression": variable.expression }))
+        .collect();
+    if let Some(spec) = policy
+        .first_mut()
+        .and_then(|policy| policy.get_mut("spec"))
+        .and_then(Value::as_object_mut)
+        .filter(|_| !variables.is_empty())
+    {
+        spec.insert("variables".into(), variables.into());
+    }
+    policy
+}
+
+/// The plural of a kind. All of ours are regular.
+fn plural(kind: &str) -> String {
+    format!("{}s", kind.to_lowercase())
 }
 
 /// The rule as an expression over `object`, `oldObject` and `request`.

@@ -144,7 +144,19 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When the body is no AdmissionReview v1 with a request.
     pub fn read(body: &'a [u8]) -> Result<Self, NoReview> {
-        if let Ok(envelope) = serde_json::from_slice::<Envelope<'a, Tree>>(body) {
+        Self::read_as::<false>(body)
+    }
+
+    /// Reads a review whose objects keep their status: for kinds whose status says who leads them.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn read_with_status(body: &'a [u8]) -> Result<Self, NoReview> {
+        Self::read_as::<true>(body)
+    }
+
+    fn read_as<const STATUS: bool>(body: &'a [u8]) -> Result<Self, NoReview> {
+        if let Ok(envelope) = serde_json::from_slice::<Envelope<'a, Tree<STATUS>>>(body) {
             return Self::of(envelope, |object, old| {
                 Ok(Objects {
                     object: object.map(|Tree(value)| value),
@@ -156,7 +168,7 @@ impl<'a> Request<'a> {
             serde_json::from_slice(body).map_err(|error| NoReview(error.to_string()))?;
         let read = |field: &str, raw: Option<&RawValue>| match raw {
             None => Ok(None),
-            Some(raw) => read_object(raw.get())
+            Some(raw) => read_object::<STATUS>(raw.get())
                 .map(Some)
                 .map_err(|error| format!("request.{field}: {error}")),
         };
@@ -247,17 +259,17 @@ impl<'a> Request<'a> {
 }
 
 /// Reads a Kubernetes object without the parts that no rule reads.
-fn read_object(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(text).map(|Tree(value)| value)
+fn read_object<const STATUS: bool>(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text).map(|Tree::<STATUS>(value)| value)
 }
 
-/// A Kubernetes object without the parts that no rule reads.
-struct Tree(Value);
+/// A Kubernetes object without the parts that no rule reads; with its status, if rules read that.
+struct Tree<const STATUS: bool>(Value);
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de, const STATUS: bool> Deserialize<'de> for Tree<STATUS> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Without {
-            skipped: &["status"],
+            skipped: if STATUS { &[] } else { &["status"] },
             below: Some(("metadata", &["managedFields"])),
         };
         object.deserialize(deserializer).map(Self)
@@ -322,13 +334,13 @@ mod tests {
     fn what_no_rule_reads_is_skipped() {
         let text = r#"{"metadata":{"name":"n","managedFields":[{"f":{}}]},"spec":{"a":[1]},"status":{"replicas":3}}"#;
         let expected: Value = serde_json::from_str(r#"{"metadata":{"name":"n"},"spec":{"a":[1]}}"#).unwrap();
-        assert_eq!(read_object(text).unwrap(), expected);
+        assert_eq!(read_object::<false>(text).unwrap(), expected);
     }
 
     #[test]
     fn an_object_of_another_type_is_unreadable() {
         for text in ["[1]", "\"x\"", "3", "{\"metadata\":[]}"] {
-            assert!(read_object(text).is_err(), "{text}");
+            assert!(read_object::<false>(text).is_err(), "{text}");
         }
     }
 

@@ -4,10 +4,12 @@
 //! not the same as absent: a rule that needs it says so, and guesses nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::mirrored;
 use crate::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use crate::api::config_openshift_io::feature_gate::{self, FeatureGate};
 use crate::api::config_openshift_io::infrastructure::{self, Infrastructure};
@@ -15,6 +17,9 @@ use crate::api::core_v1::node::{self, Node};
 use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet};
 use crate::api::machine_openshift_io::machine::{self, Machine};
+use crate::authority::rules::Subject;
+use crate::authority::spec::Half;
+use crate::authority::state::Mirrors;
 
 /// Where a snapshot comes from: it decides what an unknown means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +48,8 @@ pub struct Snapshot {
     pub cluster_operators: Option<BTreeMap<String, ClusterOperator>>,
     /// The ControlPlaneMachineSets of the namespace.
     pub control_plane_machine_sets: Option<Vec<ControlPlaneMachineSet>>,
+    /// What exists in the Machine API and in Cluster API.
+    pub mirrors: Mirrors,
 }
 
 /// An object that was given to be looked up and cannot be.
@@ -68,6 +75,10 @@ impl Snapshot {
         for object in objects {
             let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let (kind, name) = (text("/kind"), text("/metadata/name").to_owned());
+            let group = text("/apiVersion").split('/').next().unwrap_or_default();
+            if let Some(subject) = mirrored::subject(group, kind) {
+                mirror(&mut snapshot.mirrors, subject, kind, &name, object);
+            }
             match kind {
                 machine::KIND if text("/apiVersion").starts_with(machine_openshift_io::GROUP) => {
                     snapshot.machines.get_or_insert_default().push(read(object)?);
@@ -94,6 +105,17 @@ impl Snapshot {
         }
         Ok(snapshot)
     }
+}
+
+/// Adds a half. One kind that is given makes the others of it known.
+fn mirror(mirrors: &mut Mirrors, subject: Subject, kind: &str, name: &str, object: &Value) {
+    let index = match subject.kind {
+        mirrored::Kind::InfrastructureMachine | mirrored::Kind::InfrastructureTemplate => {
+            mirrors.infrastructure.entry(kind.to_owned()).or_default()
+        }
+        of => mirrors.of_mut(subject.api).slot(of).get_or_insert_default(),
+    };
+    Arc::make_mut(index).insert(name.to_owned(), Arc::new(Half::keep(object)));
 }
 
 fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {

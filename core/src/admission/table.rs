@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 
 use json_patch::Patch;
 
+use super::mirrored;
 use super::request::{NoReview, Request};
 use super::response::{Status, deny_status, encode};
 use super::snapshot::{Snapshot, Source};
 use crate::api::config_openshift_io::feature_gate::FeatureGate;
 use crate::api::machine_openshift_io::{self, control_plane_machine_set};
+use crate::authority;
+use crate::authority::config::Config;
 use crate::cel::rules::{self, Enforcer, RuleError, RuleFile, RuleSet, Scope};
 use crate::cpms;
 use crate::cpms::spec::Gates;
@@ -34,8 +37,10 @@ pub struct Route {
     pub phase: Phase,
     /// API group of the resource.
     pub group: &'static str,
-    /// Plural of the resource.
-    pub resource: &'static str,
+    /// Plurals of the resources.
+    pub resources: &'static [&'static str],
+    /// The subresources of which writes are judged too.
+    pub subresources: &'static [&'static str],
 }
 
 /// Everything that is served. `webhooks/` registers these, and a test holds the two against each other.
@@ -44,14 +49,20 @@ pub const ROUTES: &[Route] = &[
         path: "/mutate-machine-openshift-io-v1-controlplanemachineset",
         phase: Phase::Mutate,
         group: machine_openshift_io::GROUP,
-        resource: control_plane_machine_set::PLURAL,
+        resources: &[control_plane_machine_set::PLURAL],
+        subresources: &["scale"],
     },
     Route {
         path: "/validate-machine-openshift-io-v1-controlplanemachineset",
         phase: Phase::Validate,
         group: machine_openshift_io::GROUP,
-        resource: control_plane_machine_set::PLURAL,
+        resources: &[control_plane_machine_set::PLURAL],
+        subresources: &["scale"],
     },
+    mirrored::MUTATE_MACHINE_API,
+    mirrored::VALIDATE_MACHINE_API,
+    mirrored::VALIDATE_CLUSTER_API,
+    mirrored::VALIDATE_INFRASTRUCTURE,
 ];
 
 /// What the judgement of an edit gave.
@@ -64,12 +75,13 @@ pub struct Outcome {
 }
 
 /// A kind that is judged.
-struct Gate {
-    group: &'static str,
-    kind: &'static str,
-    resource: &'static str,
-    judge: fn(&Admission, Phase, &Edit<'_>, &Snapshot) -> Outcome,
-    rules: fn() -> Vec<RuleInfo>,
+pub(super) struct Gate {
+    pub(super) group: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) resource: &'static str,
+    pub(super) judge: fn(&Admission, &Gate, Phase, &Edit<'_>, &Snapshot) -> Outcome,
+    /// Whether its rules read the status.
+    pub(super) reads_status: bool,
 }
 
 const GATES: &[Gate] = &[Gate {
@@ -77,11 +89,23 @@ const GATES: &[Gate] = &[Gate {
     kind: control_plane_machine_set::KIND,
     resource: control_plane_machine_set::PLURAL,
     judge: judge_control_plane_machine_set,
-    rules: cpms::rules::table,
+    reads_status: false,
 }];
+
+/// The rules in Rust, room by room.
+const TABLES: &[fn() -> Vec<RuleInfo>] = &[cpms::rules::table, authority::rules::table];
+
+fn gates() -> impl Iterator<Item = &'static Gate> {
+    GATES.iter().chain(mirrored::GATES)
+}
+
+fn gate(group: &str, kind: &str) -> Option<&'static Gate> {
+    gates().find(|gate| gate.group == group && gate.kind == kind)
+}
 
 fn judge_control_plane_machine_set(
     admission: &Admission,
+    _gate: &Gate,
     phase: Phase,
     edit: &Edit<'_>,
     snapshot: &Snapshot,
@@ -118,6 +142,8 @@ pub struct Options {
     pub feature_gates: BTreeMap<String, bool>,
     /// The version whose entry in the cluster's FeatureGate counts; empty for the first.
     pub release_version: String,
+    /// Who may write what of the objects that exist in both APIs. Its namespace of the Machine API is the one above.
+    pub authority: Config,
 }
 
 impl Default for Options {
@@ -126,6 +152,7 @@ impl Default for Options {
             namespace: machine_openshift_io::NAMESPACE.to_owned(),
             feature_gates: BTreeMap::new(),
             release_version: String::new(),
+            authority: Config::default(),
         }
     }
 }
@@ -195,8 +222,12 @@ impl Admission {
     ///
     /// # Errors
     /// When a rule file is broken; a test makes sure that none of those that are built in is.
-    pub fn new(options: Options) -> Result<Self, RuleError> {
-        let files = rules::built_in()?;
+    pub fn new(mut options: Options) -> Result<Self, RuleError> {
+        options.authority.machine_api_namespace.clone_from(&options.namespace);
+        let mut files = rules::built_in()?;
+        for file in &mut files {
+            options.authority.configure(file);
+        }
         let rules = RuleSet::compile(files.clone())?;
         Ok(Self { options, files, rules })
     }
@@ -218,9 +249,15 @@ impl Admission {
 
     /// Every rule of every kind, ordered by kind and id.
     pub fn table(&self) -> Vec<RuleInfo> {
-        let mut table: Vec<RuleInfo> = GATES.iter().flat_map(|gate| (gate.rules)()).collect();
-        for kind in self.rules.kinds() {
-            table.extend(self.rules.of_kind(kind).iter().map(|compiled| {
+        let mut table: Vec<RuleInfo> = TABLES.iter().flat_map(|table| table()).collect();
+        for file in &self.files {
+            let kind = match file.kinds().as_slice() {
+                [(_, kind)] => (*kind).to_owned(),
+                _ => mirrored::kinds_of(&file.name).to_owned(),
+            };
+            let compiled = file.kinds().first().map(|(group, kind)| format!("{kind}.{group}"));
+            let compiled = self.rules.of_kind(&compiled.unwrap_or_default());
+            table.extend(compiled.iter().map(|compiled| {
                 let rule = &compiled.rule;
                 let operations = match rule.scope {
                     Scope::Request => rule
@@ -233,7 +270,7 @@ impl Admission {
                 };
                 RuleInfo {
                     id: rule.id.clone(),
-                    kind: kind.to_owned(),
+                    kind: kind.clone(),
                     path: rule.path.clone(),
                     message: rule.message.clone(),
                     operations,
@@ -250,14 +287,26 @@ impl Admission {
     }
 
     /// Judges an edit of a kind; `None` for a kind that has no gate.
-    pub fn judge(&self, phase: Phase, kind: &str, edit: &Edit<'_>, snapshot: &Snapshot) -> Option<Outcome> {
-        let gate = GATES.iter().find(|gate| gate.kind == kind)?;
-        Some((gate.judge)(self, phase, edit, snapshot))
+    pub fn judge(
+        &self,
+        phase: Phase,
+        group: &str,
+        kind: &str,
+        edit: &Edit<'_>,
+        snapshot: &Snapshot,
+    ) -> Option<Outcome> {
+        let gate = gate(group, kind)?;
+        Some((gate.judge)(self, gate, phase, edit, snapshot))
+    }
+
+    /// Whether the rules of a kind read the status; `None` for a kind that has no gate.
+    pub fn reads_status(&self, group: &str, kind: &str) -> Option<bool> {
+        gate(group, kind).map(|gate| gate.reads_status)
     }
 
     /// The status of a refusal of an edit of a kind that has a gate.
-    pub fn status(&self, kind: &str, name: &str, verdict: &Verdict) -> Option<Status> {
-        let gate = GATES.iter().find(|gate| gate.kind == kind)?;
+    pub fn status(&self, group: &str, kind: &str, name: &str, verdict: &Verdict) -> Option<Status> {
+        let gate = gate(group, kind)?;
         (!verdict.allowed()).then(|| deny_status(gate.group, gate.kind, gate.resource, name, &verdict.violations))
     }
 
@@ -266,7 +315,13 @@ impl Admission {
     /// # Errors
     /// When the body is no review, so that there is nobody to answer to.
     pub fn answer(&self, route: &Route, body: &[u8], snapshot: &Snapshot) -> Result<Answer, NoReview> {
-        let request = Request::read(body)?;
+        let reads_status = gates()
+            .any(|gate| gate.reads_status && gate.group == route.group && route.resources.contains(&gate.resource));
+        let request = if reads_status {
+            Request::read_with_status(body)?
+        } else {
+            Request::read(body)?
+        };
         let (outcome, status) = self.decide(route, &request, snapshot);
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
         let ids = |rules: Vec<&String>| {
@@ -296,18 +351,18 @@ impl Admission {
     }
 
     fn decide(&self, route: &Route, request: &Request<'_>, snapshot: &Snapshot) -> (Outcome, Option<Status>) {
-        let gate = GATES
-            .iter()
-            .find(|gate| gate.group == route.group && gate.resource == route.resource);
-        let gate = match gate {
-            Some(gate) if request.group == gate.group && request.resource == gate.resource => gate,
-            _ => {
-                let message = format!(
-                    "{} judges {}.{}, not {}.{}: correct the rules of the webhook configuration",
-                    route.path, route.resource, route.group, request.resource, request.group
-                );
-                return (Outcome::default(), Some(Status::plain(400, "BadRequest", message)));
-            }
+        let served = route.group == request.group && route.resources.contains(&request.resource.as_ref());
+        let gate = gates().find(|gate| gate.group == request.group && gate.resource == request.resource);
+        let Some(gate) = gate.filter(|_| served) else {
+            let message = format!(
+                "{} judges {}.{}, not {}.{}: correct the rules of the webhook configuration",
+                route.path,
+                route.resources.join(", "),
+                route.group,
+                request.resource,
+                request.group
+            );
+            return (Outcome::default(), Some(Status::plain(400, "BadRequest", message)));
         };
         let objects = match request.objects() {
             Ok(objects) => objects,
@@ -317,8 +372,8 @@ impl Admission {
             }
         };
         let edit = request.edit(objects);
-        let outcome = (gate.judge)(self, route.phase, &edit, snapshot);
-        let status = self.status(gate.kind, edit.name, &outcome.verdict);
+        let outcome = (gate.judge)(self, gate, route.phase, &edit, snapshot);
+        let status = self.status(gate.group, gate.kind, edit.name, &outcome.verdict);
         (outcome, status)
     }
 }

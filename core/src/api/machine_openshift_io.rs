@@ -1,5 +1,6 @@
 //! The Machine API: `machine.openshift.io`.
 
+pub mod authority;
 pub mod control_plane_machine_set;
 pub mod machine;
 pub mod machine_health_check;

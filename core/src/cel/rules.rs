@@ -6,6 +6,7 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,16 +15,44 @@ use thiserror::Error;
 use super::{CelError, Program};
 use crate::model::{Edit, Operation, Propagation};
 
-/// A file under `webhooks/rules/`: the rules of one kind.
+/// A file under `webhooks/rules/`: the rules of one kind, or of several that are judged alike.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RuleFile {
+    /// What the file is about, for the names of what is made from it; by default the kind.
+    #[serde(default)]
+    pub name: String,
     /// API group of the kind.
+    #[serde(default)]
     pub group: String,
     /// The kind.
+    #[serde(default)]
     pub kind: String,
+    /// Instead of one kind: several, each as `Kind.group`.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    /// The subresources of which writes are judged too.
+    #[serde(default = "scale")]
+    pub subresources: Vec<String>,
+    /// Names for parts of expressions, as in an admission policy: a rule says `variables.NAME`.
+    #[serde(default)]
+    pub variables: Vec<Variable>,
     /// The rules.
     pub rules: Vec<Rule>,
+}
+
+fn scale() -> Vec<String> {
+    vec![String::from("scale")]
+}
+
+/// A name for a part of expressions.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// The name.
+    pub name: String,
+    /// What it stands for; it may name variables before it.
+    pub expression: String,
 }
 
 /// One rule, as it stands in its file.
@@ -162,10 +191,20 @@ pub enum RuleError {
 }
 
 /// The rule files, compiled in: the rules that are tested are the rules that run.
-const BUILT_IN: &[(&str, &str)] = &[(
-    "webhooks/rules/controlplanemachineset.yaml",
-    include_str!("../../../webhooks/rules/controlplanemachineset.yaml"),
-)];
+const BUILT_IN: &[(&str, &str)] = &[
+    (
+        "webhooks/rules/controlplanemachineset.yaml",
+        include_str!("../../../webhooks/rules/controlplanemachineset.yaml"),
+    ),
+    (
+        "webhooks/rules/authority-machine-api.yaml",
+        include_str!("../../../webhooks/rules/authority-machine-api.yaml"),
+    ),
+    (
+        "webhooks/rules/authority-cluster-api.yaml",
+        include_str!("../../../webhooks/rules/authority-cluster-api.yaml"),
+    ),
+];
 
 /// The rule files of `webhooks/rules/`.
 ///
@@ -189,6 +228,71 @@ impl RuleFile {
             reason: error.to_string(),
         })
     }
+
+    /// The kinds that the rules judge: group and kind of each.
+    pub fn kinds(&self) -> Vec<(&str, &str)> {
+        if self.kinds.is_empty() {
+            return vec![(self.group.as_str(), self.kind.as_str())];
+        }
+        self.kinds
+            .iter()
+            .filter_map(|qualified| qualified.split_once('.').map(|(kind, group)| (group, kind)))
+            .collect()
+    }
+
+    /// Whether the rules judge a kind.
+    pub fn judges(&self, group: &str, kind: &str) -> bool {
+        self.kinds().contains(&(group, kind))
+    }
+
+    /// What the file is about, in the names of what is made from it.
+    pub fn title(&self) -> String {
+        if self.name.is_empty() {
+            self.kind.to_lowercase()
+        } else {
+            self.name.clone()
+        }
+    }
+
+    /// Gives a variable another meaning; a file that has no such variable stays as it is.
+    pub fn configure(&mut self, name: &str, expression: &str) {
+        for variable in self.variables.iter_mut().filter(|variable| variable.name == name) {
+            expression.clone_into(&mut variable.expression);
+        }
+    }
+
+    /// An expression with what its variables stand for in their place.
+    pub fn expand(&self, expression: &str) -> String {
+        let mut expanded = expression.to_owned();
+        // A variable names only those before it, so one pass from the last to the first replaces all.
+        for variable in self.variables.iter().rev() {
+            expanded = replace_word(
+                &expanded,
+                &format!("variables.{}", variable.name),
+                &format!("({})", variable.expression),
+            );
+        }
+        expanded
+    }
+}
+
+/// Replaces a word where it is not the beginning of a longer one.
+fn replace_word(text: &str, from: &str, to: &str) -> String {
+    let mut replaced = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(from) {
+        replaced.push_str(before);
+        let longer = after.starts_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        replaced.push_str(if longer { from } else { to });
+        rest = after;
+    }
+    replaced.push_str(rest);
+    replaced
+}
+
+/// How a kind is called where kinds of several groups meet, as `kubectl` calls it: `Machine.cluster.x-k8s.io`.
+fn qualified(group: &str, kind: &str) -> String {
+    format!("{kind}.{group}")
 }
 
 impl Rule {
@@ -242,7 +346,8 @@ pub struct Finding<'r, 'v> {
 /// The rules of some kinds, compiled.
 #[derive(Debug, Default)]
 pub struct RuleSet {
-    by_kind: BTreeMap<String, Vec<CompiledRule>>,
+    /// By `Kind.group`; kinds that are judged alike share their rules.
+    by_kind: BTreeMap<String, Vec<Arc<CompiledRule>>>,
 }
 
 impl RuleSet {
@@ -251,39 +356,39 @@ impl RuleSet {
     /// # Errors
     /// When an expression does not compile.
     pub fn compile(files: Vec<RuleFile>) -> Result<Self, RuleError> {
-        let mut by_kind: BTreeMap<String, Vec<CompiledRule>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<String, Vec<Arc<CompiledRule>>> = BTreeMap::new();
         for file in files {
-            let rules = by_kind.entry(file.kind).or_default();
-            for rule in file.rules {
-                let program = Program::compile(&rule.expression).map_err(|source| RuleError::Expression {
-                    id: rule.id.clone(),
-                    source,
-                })?;
-                rules.push(CompiledRule {
+            let mut compiled = Vec::new();
+            for rule in &file.rules {
+                let program =
+                    Program::compile(&file.expand(&rule.expression)).map_err(|source| RuleError::Expression {
+                        id: rule.id.clone(),
+                        source,
+                    })?;
+                compiled.push(Arc::new(CompiledRule {
                     segments: rule.segments(),
-                    rule,
+                    rule: rule.clone(),
                     program,
-                });
+                }));
+            }
+            for (group, kind) in file.kinds() {
+                let rules = by_kind.entry(qualified(group, kind)).or_default();
+                rules.extend(compiled.iter().cloned());
             }
         }
         Ok(Self { by_kind })
     }
 
-    /// The rules of a kind, in the order of its file.
-    pub fn of_kind(&self, kind: &str) -> &[CompiledRule] {
+    /// The rules of a kind, given as `Kind.group`, in the order of its file.
+    pub fn of_kind(&self, kind: &str) -> &[Arc<CompiledRule>] {
         self.by_kind.get(kind).map(Vec::as_slice).unwrap_or_default()
-    }
-
-    /// The kinds that have rules.
-    pub fn kinds(&self) -> impl Iterator<Item = &str> {
-        self.by_kind.keys().map(String::as_str)
     }
 
     fn enforced(&self, kind: &str, enforcer: Enforcer, scope: Scope) -> impl Iterator<Item = &CompiledRule> {
         let enforced = move |compiled: &&CompiledRule| {
             compiled.rule.enforced_by.contains(&enforcer) && compiled.rule.scope == scope
         };
-        self.of_kind(kind).iter().filter(enforced)
+        self.of_kind(kind).iter().map(Arc::as_ref).filter(enforced)
     }
 
     /// The rules about requests that do not hold for an edit.
@@ -478,13 +583,14 @@ mod tests {
             group: "g".into(),
             kind: "K".into(),
             rules: vec![rule],
+            ..RuleFile::default()
         }])
         .unwrap()
     }
 
     fn paths(rules: &RuleSet, object: &Value, old: Option<&Value>) -> Vec<String> {
         rules
-            .findings("K", Enforcer::Webhook, object, old)
+            .findings("K.g", Enforcer::Webhook, object, old)
             .into_iter()
             .map(|finding| finding.path)
             .collect()
@@ -525,10 +631,32 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_stands_for_its_expression_and_may_name_those_before_it() {
+        let text = "{name: n, kinds: [A.g, B.h.i], variables: [{name: a, expression: 'self > 1'}, \
+                    {name: ab, expression: 'variables.a && self < 5'}], \
+                    rules: [{id: r, path: x, expression: 'variables.ab', message: m}]}";
+        let file = RuleFile::parse("test", text).unwrap();
+        assert_eq!(file.kinds(), [("g", "A"), ("h.i", "B")]);
+        assert_eq!(
+            file.expand("variables.ab || variables.a"),
+            "((self > 1) && self < 5) || (self > 1)"
+        );
+        let rules = RuleSet::compile(vec![file]).unwrap();
+        for (kind, value, findings) in [("A.g", 3, 0), ("B.h.i", 7, 1), ("B.g", 7, 0)] {
+            let object = json!({"x": value});
+            assert_eq!(
+                rules.findings(kind, Enforcer::Webhook, &object, None).len(),
+                findings,
+                "{kind}"
+            );
+        }
+    }
+
+    #[test]
     fn an_expression_without_verdict_is_a_finding() {
         let rules = rules("spec", "self.missing == 1");
         let object = json!({"spec": {}});
-        let findings = rules.findings("K", Enforcer::Webhook, &object, None);
+        let findings = rules.findings("K.g", Enforcer::Webhook, &object, None);
         assert!(findings.first().is_some_and(|finding| finding.error.is_some()));
     }
 }

@@ -25,7 +25,9 @@ use super::spec::{self, Gates, ParseContext, Spec};
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
-use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, KIND, MACHINE_TYPE};
+use crate::api::machine_openshift_io::control_plane_machine_set::{
+    ControlPlaneMachineSet, KIND, MACHINE_TYPE, QUALIFIED_KIND,
+};
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::cel::rules::{Enforcer, RuleSet};
@@ -110,7 +112,7 @@ pub fn mutate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> (Verdict
 /// The second pass: judges the object as it would be stored.
 pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
     let mut verdict = Verdict::default();
-    for (rule, error) in rules.refusals(KIND, Enforcer::Webhook, edit) {
+    for (rule, error) in rules.refusals(QUALIFIED_KIND, Enforcer::Webhook, edit) {
         let violation = Violation::new(&rule.id, rule.path.as_str(), ViolationKind::Forbidden, &rule.message);
         verdict.deny(violation.advice(error.map_or_else(|| rule.advice.clone(), |error| error.to_string())));
     }
@@ -162,7 +164,7 @@ fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option
     // Where a rule gives no verdict before the schema is checked, the value is of another type, and the schema says so.
     let says = |finding: &crate::cel::rules::Finding<'_, '_>| enforcer != Enforcer::Schema || finding.error.is_none();
     rules
-        .findings(KIND, enforcer, object, old)
+        .findings(QUALIFIED_KIND, enforcer, object, old)
         .into_iter()
         .filter(says)
         .map(violation)

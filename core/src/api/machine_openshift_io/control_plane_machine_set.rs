@@ -20,6 +20,8 @@ use crate::api::meta::{Condition, LabelSelector, ObjectMeta};
 pub const KIND: &str = "ControlPlaneMachineSet";
 /// Group and version.
 pub const API_VERSION: &str = "machine.openshift.io/v1";
+/// Kind and group, where kinds of several groups meet.
+pub const QUALIFIED_KIND: &str = "ControlPlaneMachineSet.machine.openshift.io";
 /// Lower-case plural, as it stands in a URL.
 pub const PLURAL: &str = "controlplanemachinesets";
 /// The only name that a set may have.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::authority::{AuthorityStatus, MachineCondition};
 use crate::api::Rest;
 use crate::api::meta::{ObjectMeta, OwnerReference};
 
@@ -184,6 +185,13 @@ pub struct MachineStatus {
     /// Why the machine cannot be reconciled, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// Which API leads the machine.
+    #[serde(flatten)]
+    pub authority: AuthorityStatus,
+    /// What is observed; Synchronized and Paused among it.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<MachineCondition>,
     /// Other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::authority::{AuthorityStatus, MachineCondition};
 use crate::api::Rest;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 
@@ -30,7 +31,10 @@ pub struct MachineHealthCheck {
     /// What is checked.
     #[serde(default)]
     pub spec: MachineHealthCheckSpec,
-    /// Other fields, status among them.
+    /// What the check found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<MachineHealthCheckStatus>,
+    /// Other fields.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -54,6 +58,10 @@ pub struct MachineHealthCheckSpec {
     /// How long a machine may take until its node joins, such as "10m".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_startup_timeout: Option<String>,
+    /// Which API leads the check: "MachineAPI" or "ClusterAPI". What the other API holds is a copy of it.
+    #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
+    #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
+    pub authoritative_api: Option<String>,
     /// Other fields.
     #[serde(flatten)]
     pub rest: Rest,
@@ -73,4 +81,26 @@ pub struct UnhealthyCondition {
     #[schemars(extend("type" = "string"))]
     #[serde(default)]
     pub timeout: Value,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineHealthCheckStatus {
+    /// How many machines are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_machines: Option<i32>,
+    /// How many of them are healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_healthy: Option<i32>,
+    /// Which API leads the check.
+    #[serde(flatten)]
+    pub authority: AuthorityStatus,
+    /// What is observed; Synchronized and Paused among it.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<MachineCondition>,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::authority::{AuthorityStatus, MachineCondition};
 use super::machine::MachineSpec;
 use crate::api::Rest;
 use crate::api::meta::{LabelSelector, ObjectMeta};
@@ -30,7 +31,10 @@ pub struct MachineSet {
     /// What is wanted.
     #[serde(default)]
     pub spec: MachineSetSpec,
-    /// Other fields, status among them.
+    /// The set as it was last observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<MachineSetStatus>,
+    /// Other fields.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -67,6 +71,37 @@ pub struct MachineSetTemplate {
     /// The spec of the machines.
     #[serde(default)]
     pub spec: MachineSpec,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What a set has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineSetStatus {
+    /// How many machines the set has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// How many of them have a ready node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    /// How many of them have been ready for long enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_replicas: Option<i32>,
+    /// The generation that this was computed from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The selector as the scale subresource shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// Which API leads the set.
+    #[serde(flatten)]
+    pub authority: AuthorityStatus,
+    /// What is observed; Synchronized and Paused among it.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<MachineCondition>,
     /// Other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -1,0 +1,54 @@
+//! `MachineHealthCheck`, `cluster.x-k8s.io/v1beta2`: when a machine is unhealthy, and what to do about it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::Rest;
+use crate::api::meta::{LabelSelector, ObjectMeta};
+
+/// Kind.
+pub const KIND: &str = "MachineHealthCheck";
+/// Lower-case plural, as it stands in a URL.
+pub const PLURAL: &str = "machinehealthchecks";
+
+/// A MachineHealthCheck of Cluster API.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineHealthCheck {
+    /// Group and version.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is checked.
+    #[serde(default)]
+    pub spec: MachineHealthCheckSpec,
+    /// Other fields, status among them.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What is checked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineHealthCheckSpec {
+    /// The Cluster that the machines belong to.
+    #[serde(default)]
+    pub cluster_name: String,
+    /// Which machines are checked.
+    #[serde(default)]
+    pub selector: LabelSelector,
+    /// What makes a machine unhealthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Value>,
+    /// What is done about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<Value>,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

@@ -1,0 +1,68 @@
+//! `MachineSet`, `cluster.x-k8s.io/v1beta2`: a number of like machines.
+
+use serde::{Deserialize, Serialize};
+
+use super::machine::MachineSpec;
+use crate::api::Rest;
+use crate::api::meta::{LabelSelector, ObjectMeta};
+
+/// Kind.
+pub const KIND: &str = "MachineSet";
+/// Lower-case plural, as it stands in a URL.
+pub const PLURAL: &str = "machinesets";
+
+/// A MachineSet of Cluster API.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineSet {
+    /// Group and version.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(default)]
+    pub spec: MachineSetSpec,
+    /// Other fields, status among them.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineSetSpec {
+    /// The Cluster that the machines belong to.
+    #[serde(default)]
+    pub cluster_name: String,
+    /// How many machines the set keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Which machines belong to the set.
+    #[serde(default)]
+    pub selector: LabelSelector,
+    /// What a machine of the set looks like.
+    #[serde(default)]
+    pub template: MachineTemplate,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What a machine of the set looks like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineTemplate {
+    /// Labels and annotations of the machines.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The spec of the machines.
+    #[serde(default)]
+    pub spec: MachineSpec,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

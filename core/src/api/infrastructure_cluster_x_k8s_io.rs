@@ -1,0 +1,132 @@
+//! The infrastructure of Cluster API's platforms: `infrastructure.cluster.x-k8s.io`.
+//!
+//! Each platform has a kind for a machine and one for a template of machines, made by its own project. Capstan reads no
+//! field of them here: what converts and what does not is `conversion`'s to know, as data.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Rest;
+use super::meta::ObjectMeta;
+
+/// The API group.
+pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+
+/// A platform of which machines can be known to both APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Platform {
+    /// Kind of the machine.
+    pub machine: &'static str,
+    /// Lower-case plural of the machine.
+    pub machines: &'static str,
+    /// Kind of the template.
+    pub template: &'static str,
+    /// Lower-case plural of the template.
+    pub templates: &'static str,
+    /// The version that Capstan speaks.
+    pub version: &'static str,
+}
+
+const fn platform(
+    machine: &'static str,
+    machines: &'static str,
+    template: &'static str,
+    templates: &'static str,
+    version: &'static str,
+) -> Platform {
+    Platform {
+        machine,
+        machines,
+        template,
+        templates,
+        version,
+    }
+}
+
+/// The platforms, by kind of the machine.
+pub const PLATFORMS: &[Platform] = &[
+    platform(
+        "AWSMachine",
+        "awsmachines",
+        "AWSMachineTemplate",
+        "awsmachinetemplates",
+        "v1beta2",
+    ),
+    platform(
+        "AzureMachine",
+        "azuremachines",
+        "AzureMachineTemplate",
+        "azuremachinetemplates",
+        "v1beta1",
+    ),
+    platform(
+        "GCPMachine",
+        "gcpmachines",
+        "GCPMachineTemplate",
+        "gcpmachinetemplates",
+        "v1beta1",
+    ),
+    platform(
+        "IBMPowerVSMachine",
+        "ibmpowervsmachines",
+        "IBMPowerVSMachineTemplate",
+        "ibmpowervsmachinetemplates",
+        "v1beta2",
+    ),
+    platform(
+        "IBMVPCMachine",
+        "ibmvpcmachines",
+        "IBMVPCMachineTemplate",
+        "ibmvpcmachinetemplates",
+        "v1beta2",
+    ),
+    platform(
+        "Metal3Machine",
+        "metal3machines",
+        "Metal3MachineTemplate",
+        "metal3machinetemplates",
+        "v1beta1",
+    ),
+    platform(
+        "NutanixMachine",
+        "nutanixmachines",
+        "NutanixMachineTemplate",
+        "nutanixmachinetemplates",
+        "v1beta1",
+    ),
+    platform(
+        "OpenStackMachine",
+        "openstackmachines",
+        "OpenStackMachineTemplate",
+        "openstackmachinetemplates",
+        "v1beta1",
+    ),
+    platform(
+        "VSphereMachine",
+        "vspheremachines",
+        "VSphereMachineTemplate",
+        "vspheremachinetemplates",
+        "v1beta1",
+    ),
+];
+
+/// A machine of a platform, or a template of machines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Infrastructure {
+    /// Group and version.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is wanted; of a template, the same below `template.spec`.
+    #[serde(default)]
+    pub spec: Value,
+    /// Other fields, status among them.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

@@ -1,0 +1,129 @@
+//! Where the two halves live, and who may write what: configured, with the names of a default installation.
+
+use crate::api::{cluster_x_k8s_io, machine_openshift_io};
+use crate::authority::spec::Api;
+use crate::cel::rules::RuleFile;
+use crate::model::User;
+
+/// The garbage collector: with service accounts for each controller, and without.
+pub const COLLECTORS: &[&str] = &[
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:kube-controller-manager",
+];
+
+/// Where the two halves live, and who may write what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The namespace of the Machine API's half.
+    pub machine_api_namespace: String,
+    /// The namespace of Cluster API's half.
+    pub cluster_api_namespace: String,
+    /// Who keeps the copies as the originals: user names.
+    pub sync_identities: Vec<String>,
+    /// The Machine API's own controllers: they own the status and the metadata of its objects, also of copies.
+    pub machine_api_controllers: Vec<String>,
+    /// Cluster API's own controllers, likewise.
+    pub cluster_api_controllers: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::of_namespaces(machine_openshift_io::NAMESPACE, cluster_x_k8s_io::NAMESPACE)
+    }
+}
+
+impl Config {
+    /// An installation in these namespaces, whose service accounts have the names that they have by default.
+    pub fn of_namespaces(machine_api: &str, cluster_api: &str) -> Self {
+        let account = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
+        Self {
+            machine_api_namespace: machine_api.to_owned(),
+            cluster_api_namespace: cluster_api.to_owned(),
+            sync_identities: vec![account(machine_api, "capstan-controllers")],
+            machine_api_controllers: vec![account(machine_api, "machine-api-controllers")],
+            cluster_api_controllers: vec![account(cluster_api, "capi-controllers")],
+        }
+    }
+
+    /// The namespace of an API's half.
+    pub fn namespace(&self, api: Api) -> &str {
+        match api {
+            Api::MachineApi => &self.machine_api_namespace,
+            Api::ClusterApi => &self.cluster_api_namespace,
+        }
+    }
+
+    /// The controllers of an API.
+    fn controllers(&self, api: Api) -> &[String] {
+        match api {
+            Api::MachineApi => &self.machine_api_controllers,
+            Api::ClusterApi => &self.cluster_api_controllers,
+        }
+    }
+
+    /// Whether a user keeps the copies as the originals.
+    pub fn syncs(&self, user: &User) -> bool {
+        self.sync_identities.contains(&user.name)
+    }
+
+    /// Whether a user is a controller of an API.
+    pub fn controls(&self, api: Api, user: &User) -> bool {
+        self.controllers(api).contains(&user.name)
+    }
+
+    /// Puts what is configured into the variables of a rule file of this room.
+    pub fn configure(&self, file: &mut RuleFile) {
+        let Some(api) = Api::of_rules(&file.name) else { return };
+        file.configure("home", &literal(self.namespace(api)));
+        file.configure("syncIdentities", &list(&self.sync_identities));
+        file.configure("controllers", &list(self.controllers(api)));
+    }
+}
+
+/// A string as CEL writes it.
+fn literal(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('\'', "\\'");
+    format!("'{escaped}'")
+}
+
+fn list(texts: &[String]) -> String {
+    let literals: Vec<String> = texts.iter().map(|text| literal(text)).collect();
+    format!("[{}]", literals.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cel::rules;
+
+    #[test]
+    fn the_rule_files_are_written_for_a_default_installation() {
+        let config = Config::default();
+        let mut judged = 0;
+        for file in rules::built_in().unwrap() {
+            let mut configured = file.clone();
+            config.configure(&mut configured);
+            judged += usize::from(Api::of_rules(&file.name).is_some());
+            for (variable, same) in file.variables.iter().zip(&configured.variables) {
+                assert_eq!(
+                    variable.expression, same.expression,
+                    "{} of {}",
+                    variable.name, file.name
+                );
+                if variable.name == "collectors" {
+                    let collectors: Vec<String> = COLLECTORS.iter().map(|name| (*name).to_owned()).collect();
+                    assert_eq!(variable.expression, list(&collectors));
+                }
+                if variable.name == "pausedBySync" {
+                    assert_eq!(variable.expression, literal(crate::authority::PAUSED_BY_SYNC));
+                }
+            }
+        }
+        assert_eq!(judged, 2);
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_literal() {
+        assert_eq!(literal("a' || true || '\\"), "'a\\' || true || \\'\\\\'");
+    }
+}

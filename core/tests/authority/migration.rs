@@ -1,0 +1,104 @@
+//! A request for a migration is kept, and answered at once with what stands in its way.
+
+use serde_json::{Value, json};
+
+use super::world::*;
+use capstan_core::admission::Snapshot;
+
+fn to_cluster_api(old: &Value) -> Edit {
+    Edit::set(old, "/spec/authoritativeAPI", json!("ClusterAPI"))
+}
+
+fn to_machine_api(old: &Value) -> Edit {
+    Edit::set(old, "/spec/authoritativeAPI", json!("MachineAPI"))
+}
+
+fn led_by_machine_api() -> Snapshot {
+    cluster(&[
+        capi_machine(true),
+        capi_set(true),
+        capi_check(true),
+        aws_machine(),
+        aws_template(),
+    ])
+}
+
+fn led_by_cluster_api(machine: Value, infrastructure: Value) -> Snapshot {
+    cluster(&[machine, infrastructure, capi_set(false), aws_template()])
+}
+
+fn by_arn(machine: Value) -> Value {
+    with(machine, "/spec/providerSpec/value/ami", json!({"arn": "arn:aws:x"}))
+}
+
+golden! {
+    a_machine_that_converts_has_nothing_in_its_way: to_cluster_api(&machine("MachineAPI", "MachineAPI")), led_by_machine_api();
+    a_machine_that_cannot_be_converted_names_the_field:
+        to_cluster_api(&by_arn(machine("MachineAPI", "MachineAPI"))), led_by_machine_api();
+    a_machine_of_another_platform_says_so:
+        to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/spec/providerSpec/value/kind", json!("OvirtMachineProviderSpec"))),
+        led_by_machine_api();
+    a_set_names_the_field_in_its_template_and_says_what_becomes_of_its_machines:
+        to_cluster_api(&with(machine_set("MachineAPI", "MachineAPI"),
+            "/spec/template/spec/providerSpec/value/subnet", json!({"arn": "arn:aws:y"}))),
+        led_by_machine_api();
+    what_blocks_comes_before_what_is_lost:
+        to_cluster_api(&with(with(machine("MachineAPI", "MachineAPI"), "/spec/providerSpec/value/publicIpp", json!(true)),
+            "/spec/providerSpec/value/blockDevices", json!([{"ebs": {"deleteOnTermination": false}}]))),
+        led_by_machine_api();
+    a_machine_that_is_not_synchronized_repeats_the_condition:
+        to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/status/conditions",
+            json!([{"type": "Synchronized", "status": "False", "reason": "FailedToConvertMAPIMachineToCAPI",
+                "message": "spec.providerSpec.value.tags: invalid"}]))),
+        led_by_machine_api();
+    a_machine_without_a_mirror_says_what_comes_first: to_cluster_api(&machine("MachineAPI", "MachineAPI")), cluster(&[]);
+    the_way_back_names_the_field_of_cluster_api:
+        to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
+        led_by_cluster_api(with(capi_machine(false), "/spec/readinessGates", json!([{"conditionType": "x"}])), aws_machine());
+    the_way_back_names_the_field_of_the_infrastructure:
+        to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
+        led_by_cluster_api(capi_machine(false), with(aws_machine(), "/spec/cloudInit", json!({"secretCount": 1})));
+    the_way_back_says_what_was_not_given:
+        to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
+        Snapshot::of_files(&[capi_machine(false)]).unwrap();
+    a_hand_over_that_is_taken_back_is_cancelled:
+        to_machine_api(&with(machine("ClusterAPI", "Migrating"), "/status/synchronizedAPI", json!("MachineAPI"))),
+        led_by_machine_api();
+    while_provisioning_it_is_refused:
+        to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/status/phase", json!("Provisioning"))), led_by_machine_api();
+    while_deleting_it_is_refused:
+        to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"))),
+        led_by_machine_api();
+    while_cluster_api_provisions_it_is_refused:
+        to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
+        led_by_cluster_api(with(capi_machine(false), "/status", json!({})), aws_machine());
+    a_check_that_says_more_than_the_machine_api_names_the_field:
+        to_machine_api(&check("ClusterAPI", "ClusterAPI")),
+        cluster(&[with(capi_check(false), "/spec/checks/unhealthyMachineConditions", json!([{"type": "x"}]))]);
+}
+
+#[test]
+fn more_issues_than_fit_are_counted() {
+    let mut ours = machine("MachineAPI", "MachineAPI");
+    for number in 0..20 {
+        ours["spec"]["providerSpec"]["value"][format!("unknown{number:02}")] = json!(number);
+    }
+    let told = to_cluster_api(&ours).told(&led_by_machine_api());
+    assert_eq!(told.matches("cannot migrate").count(), 8, "{told}");
+    assert!(told.contains("and 12 more"), "{told}");
+}
+
+#[test]
+fn an_edit_that_asks_for_nothing_is_told_nothing() {
+    let ours = by_arn(machine("MachineAPI", "MachineAPI"));
+    let edit = Edit::set(&ours, "/metadata/labels/team", json!("red"));
+    assert_eq!(edit.told(&led_by_machine_api()), "allowed\n");
+    // Filling in what holds already is no request.
+    let ours = with(
+        by_arn(machine("", "MachineAPI")),
+        "/status/phase",
+        json!("Provisioning"),
+    );
+    let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!("MachineAPI"));
+    assert_eq!(edit.told(&led_by_machine_api()), "allowed\n");
+}

@@ -1,0 +1,136 @@
+//! A request for a migration is stored, and answered within the same call of `kubectl`.
+
+use serde_json::json;
+
+use super::objects::{CLUSTER_API, MACHINE_API, aws_machine, machine_api, status};
+use super::world::{PEOPLE, SYNC, World};
+
+const OURS: &str = "machines.machine.openshift.io";
+
+fn ask(name: &str, api: &str) -> Vec<String> {
+    let patch = json!({"spec": {"authoritativeAPI": api}}).to_string();
+    ["patch", "-n", MACHINE_API, OURS, name, "--type=merge", "-p", &patch]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[tokio::test]
+async fn a_machine_that_cannot_be_converted_names_the_field_in_the_call_that_asks() {
+    let world = World::whole().await;
+    for user in PEOPLE {
+        let name = format!("migrate-{user}");
+        let mut ours = machine_api("Machine", &name, "MachineAPI");
+        ours["spec"]["providerSpec"]["value"]["subnet"] = json!({"arn": "arn:aws:ec2:::subnet/subnet-1"});
+        world.store(&ours).await;
+        world.decide(&ours, &status("MachineAPI")).await;
+        // One call: what it asks about is in the request itself.
+        let arguments = ask(&name, "ClusterAPI");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = world.run(user, &arguments, "").await.checked().unwrap();
+        let first = output.stderr.lines().next().unwrap_or_default();
+        assert!(
+            first.starts_with("Warning: cannot migrate: spec.providerSpec.value.subnet.arn: "),
+            "{output}"
+        );
+        let get = [
+            "get",
+            "-n",
+            MACHINE_API,
+            OURS,
+            &name,
+            "-o",
+            "jsonpath={.spec.authoritativeAPI}",
+        ];
+        let stored = world.run("admin", &get, "").await.checked().unwrap();
+        assert_eq!(stored.stdout, "ClusterAPI");
+    }
+}
+
+#[tokio::test]
+async fn the_way_back_names_the_field_of_cluster_api_and_of_its_infrastructure() {
+    let world = World::whole().await;
+    world.pair("Machine", "migrate-back", "ClusterAPI").await;
+    let mut infrastructure = aws_machine("migrate-back", false);
+    infrastructure["spec"]["cloudInit"] = json!({"secretCount": 1});
+    world.store(&infrastructure).await;
+    let gates = json!({"spec": {"readinessGates": [{"conditionType": "Ready"}]}}).to_string();
+    let theirs = [
+        "patch",
+        "-n",
+        CLUSTER_API,
+        "machines.cluster.x-k8s.io",
+        "migrate-back",
+        "--type=merge",
+        "-p",
+        &gates,
+    ];
+    // Where Cluster API leads, what the Machine API lacks is allowed, and named.
+    world
+        .warns(
+            "alice",
+            &theirs,
+            "",
+            "spec.readinessGates: the Machine API has no readiness gates",
+        )
+        .await;
+    let mut arguments = ask("migrate-back", "MachineAPI");
+    arguments.push("--dry-run=server".into());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+        let output = world
+            .warns(user, &arguments, "", "cannot migrate: spec.readinessGates")
+            .await;
+        assert!(output.stderr.contains("AWSMachine spec.cloudInit"), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_stands_in_the_way_is_repeated() {
+    let world = World::whole().await;
+    for kind in ["Machine", "MachineSet"] {
+        world.pair(kind, "migrate-condition", "MachineAPI").await;
+        let ours = machine_api(kind, "migrate-condition", "MachineAPI");
+        let broken = json!({"conditions": [
+            {"type": "Synchronized", "status": "False", "reason": "FailedToConvert", "message": "no such thing"}]});
+        world.decide(&ours, &broken).await;
+        let resource = format!("{}s.machine.openshift.io", kind.to_lowercase());
+        let patch = r#"{"spec": {"authoritativeAPI": "ClusterAPI"}}"#;
+        let arguments = [
+            "patch",
+            "-n",
+            MACHINE_API,
+            &resource,
+            "migrate-condition",
+            "--type=merge",
+            "-p",
+            patch,
+        ];
+        let output = world
+            .warns("alice", &arguments, "", "FailedToConvert: no such thing")
+            .await;
+        assert!(output.stderr.contains("Synchronized is False"), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn while_provisioning_or_deleting_nothing_migrates() {
+    let world = World::whole().await;
+    world.pair("Machine", "migrate-provisioning", "MachineAPI").await;
+    let ours = machine_api("Machine", "migrate-provisioning", "MachineAPI");
+    world.decide(&ours, &json!({"phase": "Provisioning"})).await;
+    let mut going = machine_api("Machine", "migrate-deleting", "MachineAPI");
+    going["metadata"]["finalizers"] = json!(["example.com/stays"]);
+    world.store(&going).await;
+    let delete = ["delete", "-n", MACHINE_API, OURS, "migrate-deleting", "--wait=false"];
+    world.allows("admin", &delete, "").await;
+    for (name, rule) in [
+        ("migrate-provisioning", "authority-migration-while-provisioning"),
+        ("migrate-deleting", "authority-migration-while-deleting"),
+    ] {
+        let arguments = ask(name, "ClusterAPI");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+            world.refuses(user, &arguments, "", rule).await;
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A cluster with both APIs and Capstan in it, started once. The server's caches hear of an object a moment after it is
+//! stored: what is expected is waited for, and nothing passes by waiting.
+
+use capstan_core::cel::rules;
+use capstan_core::schema::crd;
+use capstan_sandbox::control_plane::{ControlPlane, Options, Output, wait_until};
+use capstan_sandbox::installation::{Cluster, SERVICE_ACCOUNT, Server, manifests, policies_in_force};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::super::world::{SOON, capstan};
+use super::objects::{CLUSTER_API, MACHINE_API, cluster_api, machine_api, status};
+
+/// The sync controller.
+pub(super) const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
+/// The garbage collector.
+pub(super) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+/// Whom no rule knows: a plain user and the administrator.
+pub(super) const PEOPLE: [&str; 2] = ["alice", "admin"];
+
+/// A cluster with both APIs.
+pub(super) struct World {
+    plane: ControlPlane,
+    _server: Option<Server>,
+}
+
+impl World {
+    /// Everything.
+    pub(super) async fn whole() -> &'static Self {
+        static WORLD: OnceCell<World> = OnceCell::const_new();
+        WORLD.get_or_init(|| Self::start(true, true)).await
+    }
+
+    /// The webhook without the policies, so that what is refused is refused by it, in its words.
+    pub(super) async fn webhook_only() -> &'static Self {
+        static WORLD: OnceCell<World> = OnceCell::const_new();
+        WORLD.get_or_init(|| Self::start(false, true)).await
+    }
+
+    /// The policies without the webhook.
+    pub(super) async fn policies_only() -> &'static Self {
+        static WORLD: OnceCell<World> = OnceCell::const_new();
+        WORLD.get_or_init(|| Self::start(true, false)).await
+    }
+
+    async fn start(policies: bool, webhooks: bool) -> Self {
+        let plane = ControlPlane::start(Options::default()).await.unwrap();
+        let cluster = Cluster::of(&plane).unwrap();
+        let mut definitions: Vec<Value> = crd::crds(&rules::built_in().unwrap()).unwrap();
+        definitions.extend(crd::foreign_crds());
+        definitions.extend(crd::cluster_api_crds());
+        let definitions: Vec<String> = definitions.iter().map(Value::to_string).collect();
+        cluster.apply(&definitions.join("\n---\n")).await.unwrap();
+        for namespace in [MACHINE_API, CLUSTER_API] {
+            cluster
+                .run(&["create", "namespace", namespace], "")
+                .await
+                .unwrap()
+                .checked()
+                .unwrap();
+        }
+        cluster
+            .apply(&manifests(capstan(), "rbac").await.unwrap())
+            .await
+            .unwrap();
+        for user in ["alice", SYNC, COLLECTOR] {
+            for group in [
+                "machine.openshift.io",
+                "cluster.x-k8s.io",
+                "infrastructure.cluster.x-k8s.io",
+            ] {
+                plane.allow(user, &["*"], group, &["*"]).await.unwrap();
+            }
+        }
+        if policies {
+            cluster
+                .apply(&manifests(capstan(), "policies").await.unwrap())
+                .await
+                .unwrap();
+            policies_in_force(&cluster).await.unwrap();
+        }
+        let mut server = None;
+        if webhooks {
+            let groups = ["system:serviceaccounts", "system:serviceaccounts:openshift-machine-api"];
+            let kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, &groups).unwrap();
+            let flags = [format!("--kubeconfig={}", kubeconfig.display())];
+            let folder = plane.folder().join("capstan");
+            std::fs::create_dir(&folder).unwrap();
+            let started = Server::start(capstan(), &flags, "127.0.0.1", &folder).await.unwrap();
+            started.register(&cluster).await.unwrap();
+            server = Some(started);
+        }
+        Self { plane, _server: server }
+    }
+
+    /// kubectl as a user.
+    pub(super) async fn run(&self, user: &str, arguments: &[&str], stdin: &str) -> Output {
+        let kubectl = self.plane.kubectl().args(arguments.to_vec()).stdin(stdin.to_owned());
+        let kubectl = match user {
+            "admin" => kubectl,
+            user => kubectl.as_user(user, &[]),
+        };
+        kubectl.run().await.unwrap()
+    }
+
+    /// kubectl as a user, until its output is as expected.
+    pub(super) async fn until(
+        &self,
+        user: &str,
+        arguments: &[&str],
+        stdin: &str,
+        expected: impl Fn(&Output) -> bool,
+    ) -> Output {
+        wait_until("the expected answer", SOON, async || {
+            let output = self.run(user, arguments, stdin).await;
+            if expected(&output) {
+                return Ok(Some(output));
+            }
+            anyhow::bail!("{user}: kubectl {}: {output}", arguments.join(" "))
+        })
+        .await
+        .unwrap()
+    }
+
+    /// It comes to be allowed.
+    pub(super) async fn allows(&self, user: &str, arguments: &[&str], stdin: &str) -> Output {
+        self.until(user, arguments, stdin, Output::success).await
+    }
+
+    /// It comes to be refused by a rule, also while nothing is stored by trying.
+    pub(super) async fn refuses(&self, user: &str, arguments: &[&str], stdin: &str, rule: &str) -> Output {
+        let rule = format!("[{rule}]");
+        self.until(user, arguments, stdin, |output| {
+            !output.success() && output.stderr.contains(&rule)
+        })
+        .await
+    }
+
+    /// It comes to be allowed with these words in a warning.
+    pub(super) async fn warns(&self, user: &str, arguments: &[&str], stdin: &str, words: &str) -> Output {
+        let output = self
+            .until(user, arguments, stdin, |output| {
+                output.success() && output.stderr.contains(words)
+            })
+            .await;
+        for line in output.stderr.lines().filter(|line| line.starts_with("Warning: ")) {
+            assert!(line.len() <= "Warning: ".len() + 256, "{line}");
+        }
+        output
+    }
+
+    /// Stores an object, as the sync controller.
+    pub(super) async fn store(&self, object: &Value) {
+        self.allows(SYNC, &["create", "-f", "-"], &object.to_string()).await;
+    }
+
+    /// Writes the status of an object, as the sync controller.
+    pub(super) async fn decide(&self, object: &Value, status: &Value) {
+        let group = object["apiVersion"].as_str().unwrap().split('/').next().unwrap();
+        let resource = format!("{}s.{group}", object["kind"].as_str().unwrap().to_lowercase());
+        let patch = json!({"status": status}).to_string();
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let namespace = object["metadata"]["namespace"].as_str().unwrap();
+        let arguments = [
+            "patch",
+            "-n",
+            namespace,
+            &resource,
+            name,
+            "--type=merge",
+            "--subresource=status",
+            "-p",
+            &patch,
+        ];
+        self.allows(SYNC, &arguments, "").await;
+    }
+
+    /// Stores both halves of an object, of which this API leads; "Migrating" stores what wants to go to Cluster API.
+    pub(super) async fn pair(&self, kind: &str, name: &str, leads: &str) {
+        let wanted = if leads == "MachineAPI" {
+            "MachineAPI"
+        } else {
+            "ClusterAPI"
+        };
+        let ours = machine_api(kind, name, wanted);
+        self.store(&ours).await;
+        self.decide(&ours, &status(leads)).await;
+        let theirs = cluster_api(kind, name, leads != "ClusterAPI");
+        self.store(&theirs).await;
+        if kind == "Machine" {
+            let provisioned = json!({"initialization": {"infrastructureProvisioned": true}});
+            self.decide(&theirs, &provisioned).await;
+        }
+    }
+}
