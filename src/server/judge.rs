@@ -87,7 +87,11 @@ mod tests {
             assert_eq!(answer.record.uid, "u-1", "{route}");
             assert_eq!(answer.record.user, "alice");
         }
-        let refused = judge.review(ROUTES.last().unwrap().path, review).unwrap().record;
+        let sets = ROUTES
+            .iter()
+            .rfind(|route| route.path.ends_with("-controlplanemachineset"))
+            .unwrap();
+        let refused = judge.review(sets.path, review).unwrap().record;
         assert!(
             !refused.allowed && refused.denied_by.contains(&"cpms-name".to_owned()),
             "{refused:?}"
