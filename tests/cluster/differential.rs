@@ -239,7 +239,7 @@ async fn compare_policies(client: &Client, open: &Value, stored: &[Value]) -> us
             user: &user,
             dry_run: true,
         };
-        let kind = "ControlPlaneMachineSet";
+        let kind = "ControlPlaneMachineSet.machine.openshift.io";
         let findings = rules.findings(kind, Enforcer::Policy, &outcome.object, case.old.as_ref());
         let refusals = rules.refusals(kind, Enforcer::Policy, &edit);
         let ids = findings

@@ -1,0 +1,104 @@
+//! `capstan check` of what exists in the Machine API and in Cluster API: the verdict of a cluster, offline, also for kinds whose
+//! schema is somebody else's. No API server is needed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails is what these are for"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const OURS: &str = include_str!("fixtures/mirrored/machine-api.yaml");
+const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/mirrored")
+        .join(name)
+}
+
+/// Exit code and output of `capstan check` over a text.
+fn check(arguments: &[&str], text: &str) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new.yaml");
+    std::fs::write(&file, text).unwrap();
+    let (ours, theirs) = (fixture("machine-api.yaml"), fixture("cluster-api.yaml"));
+    let arguments = arguments.iter().map(|argument| match *argument {
+        "OURS" => ours.as_os_str(),
+        "THEIRS" => theirs.as_os_str(),
+        argument => std::ffi::OsStr::new(argument),
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        .arg("check")
+        .args(arguments)
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn a_copy_is_judged_as_a_plain_user_and_as_whoever_is_named() {
+    let scaled = OURS.replace("replicas: 3", "replicas: 5");
+    let (code, said) = check(&["--old", "OURS"], &scaled);
+    assert!(
+        code == 1 && said.contains("spec.replicas: Forbidden") && said.contains("[authority-spec-locked]"),
+        "{said}"
+    );
+    let (code, said) = check(&["--old", "OURS", "--as", SYNC], &scaled);
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = check(
+        &["--old", "OURS", "--as", "gitops", "--sync-identity", "gitops"],
+        &scaled,
+    );
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = check(&["--old", "OURS", "--as", SYNC, "--sync-identity", "gitops"], &scaled);
+    assert_eq!(code, 1, "{said}");
+}
+
+#[test]
+fn a_migration_names_what_stands_in_its_way() {
+    let back = OURS.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
+    let (code, said) = check(&["--old", "OURS", "--with", "THEIRS"], &back);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("warning: cannot migrate: spec.template.spec.readinessGates"),
+        "{said}"
+    );
+    assert!(
+        said.contains("not checked: AWSMachineTemplate t is not known"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_creation_is_judged_by_what_is_given_and_says_what_is_not() {
+    let new = OURS.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
+    let new = &new[..new.find("status:").unwrap()];
+    let (code, said) = check(&["--with", "THEIRS"], new);
+    assert!(
+        code == 1 && said.contains("[authority-create-beside-cluster-api]"),
+        "{said}"
+    );
+    let (code, said) = check(&[], new);
+    assert!(code == 0 && said.contains("not checked"), "{said}");
+    let (code, said) = check(&[], OURS);
+    assert!(code == 1 && said.contains("[authority-status-at-creation]"), "{said}");
+}
+
+#[test]
+fn a_kind_of_cluster_api_is_judged_without_its_schema() {
+    let theirs = std::fs::read_to_string(fixture("cluster-api.yaml")).unwrap();
+    let (code, said) = check(&["--with", "OURS"], &theirs);
+    assert!(code == 1 && said.contains("[authority-capi-create-unpaused]"), "{said}");
+    let (code, said) = check(&["--with", "OURS", "--operation", "delete"], &theirs);
+    assert!(
+        code == 0 && said.contains("the Machine API's MachineSet workers is deleted with it"),
+        "{said}"
+    );
+}
