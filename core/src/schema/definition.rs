@@ -75,6 +75,11 @@ impl Definition {
         is("kind", &self.kind) && is("apiVersion", &self.api_version)
     }
 
+    /// Whether the status is written through its own subresource only.
+    pub fn status_apart(&self) -> bool {
+        self.status_apart
+    }
+
     /// What an API server does with an object that is created or, where there is an `old` one, updated: it fills in
     /// defaults, prunes, leaves the status alone where that has its own subresource, and validates.
     pub fn apply(&self, object: &Value, old: Option<&Value>) -> Outcome {
@@ -94,16 +99,24 @@ impl Definition {
                 None => fields.remove("status"),
             };
         }
-        let mut violations = self.schema.validate(&object, old.as_ref());
-        if let Some(scale) = &self.scale {
-            scale.check(&object, &mut violations);
-            sort_violations(&mut violations);
-        }
+        let violations = self.check(&object, old.as_ref());
         Outcome {
             object,
             unknown,
             violations,
         }
+    }
+}
+
+impl Definition {
+    /// What is wrong with an object that has its defaults and is pruned, as is the `old` one.
+    pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Violation> {
+        let mut violations = self.schema.validate(object, old);
+        if let Some(scale) = &self.scale {
+            scale.check(object, &mut violations);
+            sort_violations(&mut violations);
+        }
+        violations
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Schema {
     pub(super) max_properties: Option<u64>,
     /// Unknown fields are kept.
     pub(super) preserve: bool,
+    /// The object has one owner, and no parts (`x-kubernetes-map-type: atomic`).
+    pub(super) atomic: bool,
     /// The value is an object of its own, with type and metadata.
     pub(super) embedded: bool,
 
@@ -146,6 +148,39 @@ impl Schema {
             (None, Some(Additional::Schema(schema))) => Some(schema),
             _ => None,
         }
+    }
+
+    /// What is known of a field of an object: by name, or as one of those that are not named.
+    pub fn child(&self, name: &str) -> Option<&Schema> {
+        self.field(name)
+    }
+
+    /// Whether the field stands in the schema by its name: a struct's field, not a map's key.
+    pub fn names(&self, field: &str) -> bool {
+        self.properties.contains_key(field)
+    }
+
+    /// What is known of the items of a list.
+    pub fn item(&self) -> Option<&Schema> {
+        self.items.as_deref()
+    }
+
+    /// The fields that make two items of a list the same one (`x-kubernetes-list-type: map`).
+    pub fn keys(&self) -> Option<&[String]> {
+        match &self.list {
+            ListType::Map(keys) => Some(keys),
+            ListType::Atomic | ListType::Set => None,
+        }
+    }
+
+    /// Whether the list is a set.
+    pub fn is_set(&self) -> bool {
+        self.list == ListType::Set
+    }
+
+    /// Whether the object is replaced as a whole, and owned as a whole (`x-kubernetes-map-type: atomic`).
+    pub fn is_atomic(&self) -> bool {
+        self.atomic
     }
 
     /// The types as a message lists them.

@@ -125,6 +125,7 @@ impl Parser<'_> {
             min_properties: node.count("minProperties"),
             max_properties: node.count("maxProperties"),
             preserve: node.flag("x-kubernetes-preserve-unknown-fields"),
+            atomic: node.text("x-kubernetes-map-type") == Some("atomic"),
             embedded: node.flag("x-kubernetes-embedded-resource"),
             min_items: node.count("minItems"),
             max_items: node.count("maxItems"),

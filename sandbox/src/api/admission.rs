@@ -1,0 +1,154 @@
+//! Who is asked about writes: a hook, and Capstan's own admission behind it.
+
+use std::sync::Arc;
+
+use capstan_core::admission::{Admission, Phase, Snapshot, Source};
+use capstan_core::model::Edit;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::kinds::Kind;
+use super::store::Api;
+
+/// Judges writes, as admission webhooks do.
+pub trait Admit: Send + Sync {
+    /// What the mutating pass makes of an object; `None` leaves it as it is.
+    ///
+    /// # Errors
+    /// A refusal.
+    fn mutate(
+        &self,
+        api: &Api,
+        kind: &Kind,
+        edit: &Edit<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure>;
+
+    /// What the validating pass says of an object.
+    ///
+    /// # Errors
+    /// A refusal.
+    fn validate(&self, api: &Api, kind: &Kind, edit: &Edit<'_>, warnings: &mut Vec<String>) -> Result<(), Failure>;
+}
+
+/// Capstan's admission, with everything in the API as what it looks up.
+#[derive(Debug)]
+pub struct Capstan {
+    admission: Admission,
+    /// What it sees instead of what is there; a webhook looks into caches too.
+    seen: Option<Arc<Snapshot>>,
+}
+
+impl Capstan {
+    /// Judges with this.
+    pub fn new(admission: Admission) -> Self {
+        Self { admission, seen: None }
+    }
+
+    /// Judges with what caches hold instead of what is there.
+    #[must_use]
+    pub fn seeing(mut self, snapshot: Arc<Snapshot>) -> Self {
+        self.seen = Some(snapshot);
+        self
+    }
+
+    fn judge(
+        &self,
+        api: &Api,
+        kind: &Kind,
+        phase: Phase,
+        edit: &Edit<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure> {
+        // What is registered in `webhooks/`: objects and their scale, not their status.
+        if kind.kind != "ControlPlaneMachineSet" || edit.subresource == "status" {
+            return Ok(None);
+        }
+        let fresh;
+        let snapshot = match &self.seen {
+            Some(seen) => &**seen,
+            None => {
+                fresh = snapshot(api);
+                &fresh
+            }
+        };
+        let Some(outcome) = self.admission.judge(phase, &kind.group, &kind.kind, edit, snapshot) else {
+            return Ok(None);
+        };
+        warnings.extend(outcome.verdict.warnings.iter().map(|warning| warning.text.clone()));
+        if !outcome.verdict.allowed() {
+            let text: Vec<String> = outcome.verdict.violations.iter().map(ToString::to_string).collect();
+            let status = self
+                .admission
+                .status(&kind.group, &kind.kind, edit.name, &outcome.verdict);
+            let mut failure = Failure::forbidden(kind, edit.name, &text.join("; "));
+            if let Some(status) = status {
+                failure.code = status.code;
+                failure.reason = status.reason;
+                failure.message = format!("admission webhook denied the request: {}", status.message);
+            }
+            return Err(failure);
+        }
+        let (Some(patch), Some(object)) = (outcome.patch, edit.object) else {
+            return Ok(None);
+        };
+        let mut new = object.clone();
+        let failed = |error: json_patch::PatchError| Failure::new(500, "InternalError", error.to_string());
+        json_patch::patch(&mut new, &patch).map_err(failed)?;
+        Ok(Some(new))
+    }
+}
+
+impl Admit for Capstan {
+    fn mutate(
+        &self,
+        api: &Api,
+        kind: &Kind,
+        edit: &Edit<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure> {
+        self.judge(api, kind, Phase::Mutate, edit, warnings)
+    }
+
+    fn validate(&self, api: &Api, kind: &Kind, edit: &Edit<'_>, warnings: &mut Vec<String>) -> Result<(), Failure> {
+        self.judge(api, kind, Phase::Validate, edit, warnings).map(drop)
+    }
+}
+
+/// What Capstan's caches hold when they are up to date.
+pub fn snapshot(api: &Api) -> Snapshot {
+    Snapshot {
+        source: Source::Cluster,
+        machines: Some(all(api, "machine.openshift.io", "machines")),
+        nodes: Some(
+            all::<capstan_core::api::core_v1::node::Node>(api, "", "nodes")
+                .into_iter()
+                .map(|node| (node.metadata.name().to_owned(), node))
+                .collect(),
+        ),
+        infrastructure: all(api, "config.openshift.io", "infrastructures").pop(),
+        feature_gate: all(api, "config.openshift.io", "featuregates").pop(),
+        cluster_operators: Some(
+            all::<capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator>(
+                api,
+                "config.openshift.io",
+                "clusteroperators",
+            )
+            .into_iter()
+            .map(|operator| (operator.metadata.name().to_owned(), operator))
+            .collect(),
+        ),
+        control_plane_machine_sets: Some(all(api, "machine.openshift.io", "controlplanemachinesets")),
+        // No kind of the simulation exists in both APIs.
+        ..Snapshot::default()
+    }
+}
+
+fn all<T: DeserializeOwned>(api: &Api, group: &str, plural: &str) -> Vec<T> {
+    let kind = api.kind_of(group, plural);
+    let objects = kind.into_iter().flat_map(|kind| api.of_kind(kind));
+    objects
+        .filter_map(|(_, object)| T::deserialize(&**object).ok())
+        .collect()
+}

@@ -1,0 +1,205 @@
+//! The garbage collector, as an actor of its own: it looks at a graph that may be old, and asks for deletions.
+//!
+//! A step is a pure function of what it sees and what there is: like the real one, it looks at an object and its owners
+//! live before it deletes, so that an old graph makes it late and never wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::model::{Propagation, User};
+use serde_json::{Value, json};
+
+use super::metadata::{self, finalizers, is_deleting};
+use super::request::{DeleteOptions, Part, PatchKind, Request, Target, Verb, WriteOptions};
+use super::store::{Api, Key};
+
+/// What the collector knows: objects as it last saw them.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    objects: BTreeMap<Key, Arc<Value>>,
+}
+
+impl Graph {
+    /// Sees everything as it is.
+    pub fn refresh(&mut self, api: &Api) {
+        self.objects = api.objects().clone();
+    }
+
+    /// The next request that the collector makes, if it has something to do.
+    pub fn next(&self, api: &Api) -> Option<Request> {
+        self.objects
+            .iter()
+            .find_map(|(key, seen)| dependant(api, key, seen).or_else(|| self.owner(api, key, seen)))
+    }
+
+    /// An object that is being deleted in the foreground, or with orphans, is let go when its dependants are.
+    fn owner(&self, api: &Api, key: &Key, seen: &Value) -> Option<Request> {
+        if !is_deleting(seen) {
+            return None;
+        }
+        let live = api.object(key)?;
+        let list = finalizers(live);
+        let uid = metadata::text(live, "uid");
+        let dependants = || {
+            self.objects
+                .iter()
+                .filter(|(_, object)| owners(object).any(|owner| owner.uid == uid))
+        };
+        for finalizer in ["orphan", "foregroundDeletion"] {
+            if !list.iter().any(|there| there == finalizer) {
+                continue;
+            }
+            for (dependant, object) in dependants() {
+                let Some(there) = api.object(dependant) else { continue };
+                if finalizer == "orphan" {
+                    if let Some(request) = without_owner(api, dependant, there, uid) {
+                        return Some(request);
+                    }
+                } else if owners(object).any(|owner| owner.uid == uid && owner.blocks) {
+                    if is_deleting(there) {
+                        return None;
+                    }
+                    return Some(delete(api, dependant, there, Propagation::Foreground));
+                }
+            }
+            let rest: Vec<&String> = list.iter().filter(|there| *there != finalizer).collect();
+            return Some(patch(api, key, live, &json!({"metadata": {"finalizers": rest}})));
+        }
+        None
+    }
+}
+
+struct Owner<'v> {
+    uid: &'v str,
+    kind: &'v str,
+    api_version: &'v str,
+    name: &'v str,
+    blocks: bool,
+}
+
+fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
+    let list = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    list.into_iter().flatten().map(|owner| {
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+        Owner {
+            uid: text("uid"),
+            kind: text("kind"),
+            api_version: text("apiVersion"),
+            name: text("name"),
+            blocks: owner.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
+        }
+    })
+}
+
+/// An object all of whose owners are gone goes too.
+fn dependant(api: &Api, key: &Key, seen: &Value) -> Option<Request> {
+    owners(seen).next()?;
+    let live = api.object(key)?;
+    if is_deleting(live) || metadata::text(live, "uid") != metadata::text(seen, "uid") {
+        return None;
+    }
+    let (mut solid, mut gone, mut waiting) = (0, Vec::new(), false);
+    for owner in owners(live) {
+        match find(api, key, &owner) {
+            None => gone.push(owner.uid),
+            Some(there) if metadata::text(there, "uid") != owner.uid => gone.push(owner.uid),
+            Some(there) => {
+                let foreground = is_deleting(there) && finalizers(there).iter().any(|f| f == "foregroundDeletion");
+                if foreground && owner.blocks {
+                    waiting = true;
+                } else {
+                    solid += 1;
+                }
+            }
+        }
+    }
+    if solid > 0 {
+        let first = gone.first()?;
+        return without_owner(api, key, live, first);
+    }
+    if waiting {
+        return Some(delete(api, key, live, Propagation::Foreground));
+    }
+    (!gone.is_empty()).then(|| {
+        let list = finalizers(live);
+        let has = |name: &str| list.iter().any(|finalizer| finalizer == name);
+        let how = if has("orphan") {
+            Propagation::Orphan
+        } else if has("foregroundDeletion") {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        };
+        delete(api, key, live, how)
+    })
+}
+
+fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Value> {
+    let at = api
+        .kinds()
+        .iter()
+        .position(|kind| kind.kind == owner.kind && kind.api_version() == owner.api_version)?;
+    let namespace = match api.kinds().get(at)?.scope {
+        super::kinds::Scope::Namespaced => dependant.namespace.clone(),
+        super::kinds::Scope::Cluster => String::new(),
+    };
+    let key = Key {
+        kind: at,
+        namespace,
+        name: owner.name.to_owned(),
+    };
+    api.object(&key).map(|object| &**object)
+}
+
+fn without_owner(api: &Api, key: &Key, live: &Value, uid: &str) -> Option<Request> {
+    let list = live.pointer("/metadata/ownerReferences")?.as_array()?;
+    let rest: Vec<&Value> = list
+        .iter()
+        .filter(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid))
+        .collect();
+    (rest.len() < list.len()).then(|| patch(api, key, live, &json!({"metadata": {"ownerReferences": rest}})))
+}
+
+fn request(api: &Api, key: &Key, verb: Verb) -> Request {
+    let (group, plural) = api
+        .kinds()
+        .get(key.kind)
+        .map(|kind| (kind.group.clone(), kind.plural.clone()))
+        .unwrap_or_default();
+    Request {
+        target: Target {
+            group,
+            plural,
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            part: Part::Main,
+        },
+        verb,
+        user: User {
+            name: "system:serviceaccount:kube-system:generic-garbage-collector".to_owned(),
+            groups: Vec::new(),
+        },
+    }
+}
+
+fn patch(api: &Api, key: &Key, live: &Value, patch: &Value) -> Request {
+    let mut patch = patch.clone();
+    for field in ["uid", "resourceVersion"] {
+        metadata::set(&mut patch, field, metadata::text(live, field).into());
+    }
+    let options = WriteOptions {
+        manager: "kube-controller-manager".to_owned(),
+        ..WriteOptions::default()
+    };
+    request(api, key, Verb::Patch(PatchKind::Merge, patch, options))
+}
+
+fn delete(api: &Api, key: &Key, live: &Value, how: Propagation) -> Request {
+    let options = DeleteOptions {
+        uid: Some(metadata::text(live, "uid").to_owned()),
+        resource_version: Some(metadata::text(live, "resourceVersion").to_owned()),
+        propagation: Some(how),
+        ..DeleteOptions::default()
+    };
+    request(api, key, Verb::Delete(options))
+}

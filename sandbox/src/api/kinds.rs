@@ -1,0 +1,380 @@
+//! The kinds that are served, and what is special about each.
+//!
+//! A custom kind behaves as its CustomResourceDefinition says, through the schema engine of core. The built-in kinds are
+//! the few that controllers of Capstan meet; their schemas here hold what those read and write, and what the API server
+//! fills in.
+
+use anyhow::Context as _;
+use capstan_core::cel::rules::RuleFile;
+use capstan_core::schema::{Definition, Schema};
+use serde_json::{Value, json};
+
+use super::metadata::put;
+
+/// Where objects of a kind live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In namespaces.
+    Namespaced,
+    /// In the cluster.
+    Cluster,
+}
+
+/// A kind that is served.
+#[derive(Debug)]
+pub struct Kind {
+    /// Group; empty for the core group.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// Plural, as it stands in a URL.
+    pub plural: String,
+    /// Where its objects live.
+    pub scope: Scope,
+    /// Whether the status is a subresource.
+    pub status: bool,
+    /// The paths of the scale subresource.
+    pub(super) scale: Option<ScalePaths>,
+    /// Whether a replacement may leave out the version.
+    pub(super) unconditional: bool,
+    /// Whether a replacement of what does not exist makes it.
+    pub(super) create_on_update: bool,
+    pub(super) shape: Shape,
+}
+
+/// JSON pointers.
+#[derive(Clone, Debug)]
+pub(super) struct ScalePaths {
+    pub(super) spec: String,
+    pub(super) status: String,
+    pub(super) selector: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) enum Shape {
+    Custom(Box<Definition>),
+    BuiltIn(Box<Schema>),
+}
+
+impl Kind {
+    /// The kind of a CustomResourceDefinition, in the version that it stores.
+    ///
+    /// # Errors
+    /// When the definition cannot be used.
+    pub fn of_definition(definition: &Value) -> anyhow::Result<Self> {
+        let text = |pointer: &str| -> anyhow::Result<String> {
+            let text = definition.pointer(pointer).and_then(Value::as_str);
+            Ok(text
+                .with_context(|| format!("the definition has no {pointer}"))?
+                .to_owned())
+        };
+        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+        let version = versions
+            .into_iter()
+            .flatten()
+            .find(|version| version.get("storage") == Some(&Value::Bool(true)))
+            .context("the definition stores no version")?;
+        let scale = version.pointer("/subresources/scale").map(|scale| {
+            let pointer = |field: &str| {
+                let path = scale.get(field).and_then(Value::as_str).filter(|path| !path.is_empty());
+                path.map(|path| path.replace('.', "/"))
+            };
+            ScalePaths {
+                spec: pointer("specReplicasPath").unwrap_or_default(),
+                status: pointer("statusReplicasPath").unwrap_or_default(),
+                selector: pointer("labelSelectorPath"),
+            }
+        });
+        let shape = Definition::parse(definition, None, &RuleFile::default())?;
+        Ok(Self {
+            group: text("/spec/group")?,
+            version: version
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            kind: text("/spec/names/kind")?,
+            plural: text("/spec/names/plural")?,
+            scope: if text("/spec/scope")? == "Cluster" {
+                Scope::Cluster
+            } else {
+                Scope::Namespaced
+            },
+            status: shape.status_apart(),
+            scale,
+            unconditional: false,
+            create_on_update: false,
+            shape: Shape::Custom(Box::new(shape)),
+        })
+    }
+
+    fn built_in(group: &str, kind: &str, plural: &str, scope: Scope, schema: &Value) -> anyhow::Result<Self> {
+        Ok(Self {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            scope,
+            status: schema.pointer("/properties/status").is_some(),
+            scale: None,
+            unconditional: true,
+            create_on_update: false,
+            shape: Shape::BuiltIn(Box::new(Schema::parse(schema, &RuleFile::default())?)),
+        })
+    }
+
+    /// Namespace, ConfigMap, Node, Event and Lease.
+    ///
+    /// # Errors
+    /// Never; the schemas are constants that a test parses.
+    pub fn built_ins() -> anyhow::Result<Vec<Self>> {
+        let (cluster, namespaced) = (Scope::Cluster, Scope::Namespaced);
+        let mut lease = Self::built_in("coordination.k8s.io", "Lease", "leases", namespaced, &lease())?;
+        lease.unconditional = false;
+        lease.create_on_update = true;
+        let mut event = Self::built_in("", "Event", "events", namespaced, &event())?;
+        event.create_on_update = true;
+        Ok(vec![
+            Self::built_in("", "Namespace", "namespaces", cluster, &namespace())?,
+            Self::built_in("", "ConfigMap", "configmaps", namespaced, &config_map())?,
+            Self::built_in("", "Node", "nodes", cluster, &node())?,
+            event,
+            lease,
+        ])
+    }
+
+    /// Whether a CustomResourceDefinition defines it.
+    pub fn is_custom(&self) -> bool {
+        matches!(self.shape, Shape::Custom(_))
+    }
+
+    /// Group and version as an object has them.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// As messages name it: `machines.machine.openshift.io`.
+    pub fn resource(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        match &self.shape {
+            Shape::Custom(definition) => &definition.schema,
+            Shape::BuiltIn(schema) => schema,
+        }
+    }
+
+    /// What the API server adds to a built-in object that is created, beyond defaults.
+    pub(super) fn on_create(&self, object: &mut Value) {
+        match self.plural.as_str() {
+            "namespaces" => {
+                let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
+                let Some(fields) = object.as_object_mut() else { return };
+                fields.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+                fields.insert("status".into(), json!({"phase": "Active"}));
+                label_namespace(object, name);
+            }
+            // The admission plugin TaintNodesByCondition.
+            "nodes" => {
+                let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+                if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+                    let taints = spec.entry("taints").or_insert_with(|| json!([]));
+                    if let Some(taints) = taints.as_array_mut()
+                        && !taints.contains(&taint)
+                    {
+                        taints.push(taint);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An object without anything: of a built-in kind, with the fields that its Go type always has.
+    pub(super) fn empty(&self) -> Value {
+        let mut empty = json!({"apiVersion": self.api_version(), "kind": self.kind, "metadata": {}});
+        if !self.is_custom() {
+            self.schema().set_defaults(&mut empty);
+            if self.plural == "namespaces" {
+                put(&mut empty, "spec", json!({}));
+                put(&mut empty, "status", json!({}));
+            }
+        }
+        empty
+    }
+
+    /// Fields that a Go type writes even when they are empty.
+    pub(super) fn finish(&self, object: &mut Value) {
+        if self.plural == "namespaces" {
+            let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
+            label_namespace(object, name);
+        }
+        if self.plural == "configmaps"
+            && let Some(fields) = object.as_object_mut()
+        {
+            for field in ["data", "binaryData"] {
+                if fields
+                    .get(field)
+                    .and_then(Value::as_object)
+                    .is_some_and(serde_json::Map::is_empty)
+                {
+                    fields.remove(field);
+                }
+            }
+        }
+        if self.plural == "nodes" {
+            finish_node(object);
+        }
+        if self.plural == "events"
+            && let Some(fields) = object.as_object_mut()
+        {
+            for field in ["eventTime", "firstTimestamp", "lastTimestamp"] {
+                fields.entry(field).or_insert(Value::Null);
+            }
+        }
+    }
+
+    /// Whether generations are counted.
+    pub(super) fn has_generation(&self) -> bool {
+        self.is_custom()
+    }
+}
+
+fn finish_node(node: &mut Value) {
+    let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if let (Some(capacity), None) = (status.get("capacity").cloned(), status.get("allocatable")) {
+        status.insert("allocatable".into(), capacity);
+    }
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for field in ["lastHeartbeatTime", "lastTransitionTime"] {
+            condition.entry(field).or_insert(Value::Null);
+        }
+        condition.retain(|_, value| value.as_str() != Some(""));
+    }
+}
+
+fn label_namespace(object: &mut Value, name: Value) {
+    let labels = object
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut)
+        .map(|meta| meta.entry("labels").or_insert_with(|| json!({})));
+    if let Some(labels) = labels.and_then(Value::as_object_mut) {
+        labels.insert("kubernetes.io/metadata.name".into(), name);
+    }
+}
+
+fn object(properties: &Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+fn strings() -> Value {
+    json!({"type": "object", "additionalProperties": {"type": "string"}})
+}
+
+fn namespace() -> Value {
+    object(&json!({
+        "spec": object(&json!({"finalizers": {"type": "array", "items": {"type": "string"}}})),
+        "status": object(&json!({"phase": {"type": "string"}})),
+    }))
+}
+
+fn config_map() -> Value {
+    object(&json!({"data": strings(), "binaryData": strings(), "immutable": {"type": "boolean"}}))
+}
+
+fn node() -> Value {
+    let text = json!({"type": "string"});
+    let keyed = |keys: &[&str], properties: &Value| {
+        json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys,
+               "items": object(properties)})
+    };
+    let info: Vec<&str> = vec![
+        "architecture",
+        "bootID",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ];
+    let empty: Value = info
+        .iter()
+        .map(|field| ((*field).to_owned(), json!("")))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let fields: Value = info
+        .iter()
+        .map(|field| ((*field).to_owned(), json!({"type": "string", "default": ""})))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let endpoints = json!({"kubeletEndpoint": {"Port": 0}});
+    let mut spec = object(&json!({
+        "podCIDR": text, "podCIDRs": {"type": "array", "x-kubernetes-list-type": "set", "items": text},
+        "providerID": text, "unschedulable": {"type": "boolean"},
+        "taints": {"type": "array", "items": object(&json!({"key": text, "value": text, "effect": text, "timeAdded": text}))},
+    }));
+    let condition = json!({"type": text, "status": text, "reason": text, "message": text,
+        "lastHeartbeatTime": {"type": "string", "nullable": true}, "lastTransitionTime": {"type": "string", "nullable": true}});
+    let mut status = object(&json!({
+        "addresses": keyed(&["type"], &json!({"type": text, "address": text})),
+        "conditions": keyed(&["type"], &condition),
+        "capacity": strings(), "allocatable": strings(),
+        "daemonEndpoints": {"type": "object", "default": endpoints, "x-kubernetes-preserve-unknown-fields": true},
+        "nodeInfo": {"type": "object", "default": empty, "properties": fields},
+    }));
+    for (part, default) in [
+        (&mut spec, json!({})),
+        (&mut status, json!({"daemonEndpoints": endpoints, "nodeInfo": empty})),
+    ] {
+        if let Some(part) = part.as_object_mut() {
+            part.insert("default".into(), default);
+        }
+    }
+    object(&json!({"spec": spec, "status": status}))
+}
+
+fn event() -> Value {
+    let text = json!({"type": "string"});
+    let source = json!({"component": text, "host": text});
+    let reference = json!({"apiVersion": text, "kind": text, "name": text, "namespace": text, "uid": text,
+        "resourceVersion": text, "fieldPath": text});
+    let always = json!({"type": "string", "default": ""});
+    let time = json!({"type": "string", "nullable": true});
+    object(&json!({
+        "involvedObject": {"type": "object", "default": {}, "properties": reference}, "related": object(&reference),
+        "source": {"type": "object", "default": {}, "properties": source},
+        "reason": text, "message": text, "type": text, "action": text, "count": {"type": "integer"},
+        "eventTime": time, "firstTimestamp": time, "lastTimestamp": time,
+        "reportingComponent": always, "reportingInstance": always,
+    }))
+}
+
+fn lease() -> Value {
+    let text = json!({"type": "string"});
+    let mut spec = object(&json!({
+        "holderIdentity": text, "leaseDurationSeconds": {"type": "integer", "minimum": 1},
+        "leaseTransitions": {"type": "integer", "minimum": 0}, "acquireTime": text, "renewTime": text,
+        "preferredHolder": text, "strategy": text,
+    }));
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("default".into(), json!({}));
+    }
+    object(&json!({"spec": spec}))
+}

@@ -1,0 +1,257 @@
+//! Reading: one object, pages of many, and changes since a version.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::metadata::put;
+use super::request::{ListOptions, Part, Target};
+use super::selector::Selector;
+use super::store::{Api, Change, ChangeKind, Key, Reply};
+
+/// A page of objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    /// `apiVersion` of the list.
+    pub api_version: String,
+    /// `kind` of the list.
+    pub kind: String,
+    /// The version that it shows.
+    pub resource_version: u64,
+    /// The objects, by namespace and name.
+    pub items: Vec<Arc<Value>>,
+    /// Where the next page begins; empty on the last.
+    pub continue_: String,
+    /// Whether the items say their kind themselves; those of built-in kinds do not.
+    pub typed: bool,
+    /// How many are on the next pages; not known with a selector.
+    pub remaining: Option<usize>,
+}
+
+impl List {
+    /// As it goes over the wire.
+    pub fn to_value(&self) -> Value {
+        let mut meta = json!({"resourceVersion": self.resource_version.to_string()});
+        if !self.continue_.is_empty() {
+            put(&mut meta, "continue", self.continue_.clone().into());
+            if let Some(remaining) = self.remaining {
+                put(&mut meta, "remainingItemCount", remaining.into());
+            }
+        }
+        if self.typed && self.continue_.is_empty() {
+            put(&mut meta, "continue", "".into());
+        }
+        let mut items: Vec<Value> = self.items.iter().map(|item| (**item).clone()).collect();
+        if !self.typed {
+            for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                item.remove("apiVersion");
+                item.remove("kind");
+            }
+        }
+        json!({"kind": self.kind, "apiVersion": self.api_version, "metadata": meta, "items": items})
+    }
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchStart {
+    /// With everything as it is now.
+    Now,
+    /// With everything as it is now, and a bookmark that says where that ends.
+    NowWithMark,
+    /// After a version.
+    After(u64),
+}
+
+/// What a watch says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchEvent {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`.
+    pub type_: &'static str,
+    /// The object.
+    pub object: Arc<Value>,
+}
+
+impl Api {
+    pub(super) fn get(&self, kind: usize, target: &Target) -> Result<Reply, Failure> {
+        let object = self.existing(kind, target)?;
+        let object = match target.part {
+            Part::Scale => Arc::new(self.scale_of(kind, &object)?),
+            Part::Main | Part::Status => object,
+        };
+        Ok(Reply::Object {
+            code: 200,
+            object,
+            warnings: Vec::new(),
+        })
+    }
+
+    pub(super) fn existing(&self, kind: usize, target: &Target) -> Result<Arc<Value>, Failure> {
+        let key = self.key(kind, &target.namespace, &target.name);
+        match self.objects.get(&key) {
+            Some(object) => Ok(Arc::clone(object)),
+            None => Err(Failure::not_found(self.kind(kind)?, &target.name)),
+        }
+    }
+
+    pub(super) fn list(&self, kind: usize, target: &Target, options: &ListOptions) -> Result<Reply, Failure> {
+        let described = self.kind(kind)?;
+        let (revision, after) = if options.continue_.is_empty() {
+            (self.revision, None)
+        } else {
+            let (revision, after) = Self::read_token(&options.continue_)?;
+            if revision < self.compacted {
+                let mut expired = Failure::expired();
+                expired.message =
+                    "The provided continue parameter is too old to display a consistent list result.".to_owned();
+                return Err(expired);
+            }
+            (revision, Some(after))
+        };
+        let snapshot = self.at(kind, revision);
+        let all = snapshot.into_iter().filter(|(key, object)| {
+            let here = target.namespace.is_empty() || key.namespace == target.namespace;
+            let reached = after
+                .as_ref()
+                .is_none_or(|after| (&key.namespace, &key.name) > (&after.0, &after.1));
+            here && reached && options.selector.matches(object)
+        });
+        let mut items: Vec<(Key, Arc<Value>)> = all.collect();
+        let (mut continue_, mut remaining) = (String::new(), None);
+        if options.limit > 0 && items.len() > options.limit {
+            let rest = items.split_off(options.limit);
+            if let Some((last, _)) = items.last() {
+                continue_ = Self::token(revision, last);
+            }
+            remaining = options.selector.is_empty().then_some(rest.len());
+        }
+        Ok(Reply::List(List {
+            api_version: described.api_version(),
+            kind: format!("{}List", described.kind),
+            resource_version: revision,
+            items: items.into_iter().map(|(_, object)| object).collect(),
+            typed: described.is_custom(),
+            continue_,
+            remaining,
+        }))
+    }
+
+    /// The objects of a kind as they were at a version that is not forgotten.
+    fn at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Value>)> {
+        let now = self
+            .of_kind(kind)
+            .map(|(key, object)| (key.clone(), Arc::clone(object)));
+        if revision >= self.revision {
+            return now.collect();
+        }
+        let mut objects: std::collections::BTreeMap<Key, Arc<Value>> = now.collect();
+        let later = self.log.iter().rev().take_while(|change| change.revision > revision);
+        for change in later.filter(|change| change.key.kind == kind) {
+            match &change.old {
+                Some(old) => objects.insert(change.key.clone(), Arc::clone(old)),
+                None => objects.remove(&change.key),
+            };
+        }
+        objects.into_iter().collect()
+    }
+
+    fn token(revision: u64, last: &Key) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{revision}\n{}\n{}", last.namespace, last.name))
+    }
+
+    fn read_token(token: &str) -> Result<(u64, (String, String)), Failure> {
+        let bad = || Failure::bad_request("continue key is not valid: illegal base64 data");
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| bad())?;
+        let text = String::from_utf8(bytes).map_err(|_| bad())?;
+        let mut parts = text.split('\n');
+        let (Some(revision), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(bad());
+        };
+        let revision = revision.parse().map_err(|_| bad())?;
+        Ok((revision, (namespace.to_owned(), name.to_owned())))
+    }
+
+    /// What a watch says first, and the version that it has then reached.
+    ///
+    /// # Errors
+    /// `410` when what is asked for is forgotten.
+    pub fn watch(
+        &self,
+        kind: usize,
+        namespace: &str,
+        selector: &Selector,
+        start: WatchStart,
+    ) -> Result<(Vec<WatchEvent>, u64), Failure> {
+        let events = match start {
+            WatchStart::After(revision) => {
+                if revision < self.compacted {
+                    return Err(Failure::expired());
+                }
+                let since = self.log.iter().filter(|change| change.revision > revision);
+                since
+                    .filter_map(|change| Self::as_seen(change, kind, namespace, selector))
+                    .collect()
+            }
+            WatchStart::Now | WatchStart::NowWithMark => {
+                let here = |key: &Key| namespace.is_empty() || key.namespace == namespace;
+                let mut events: Vec<WatchEvent> = self
+                    .of_kind(kind)
+                    .filter(|(key, object)| here(key) && selector.matches(object))
+                    .map(|(_, object)| WatchEvent {
+                        type_: "ADDED",
+                        object: Arc::clone(object),
+                    })
+                    .collect();
+                if start == WatchStart::NowWithMark {
+                    events.push(self.bookmark(kind, true)?);
+                }
+                events
+            }
+        };
+        Ok((events, self.revision))
+    }
+
+    /// Says how far a watch has come.
+    ///
+    /// # Errors
+    /// Only for a kind that is not served.
+    pub fn bookmark(&self, kind: usize, initial_events_end: bool) -> Result<WatchEvent, Failure> {
+        let kind = self.kind(kind)?;
+        let mut meta = json!({"resourceVersion": self.revision.to_string(), "creationTimestamp": null});
+        if initial_events_end {
+            put(&mut meta, "annotations", json!({"k8s.io/initial-events-end": "true"}));
+        }
+        Ok(WatchEvent {
+            type_: "BOOKMARK",
+            object: Arc::new(json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": meta})),
+        })
+    }
+
+    /// How a watch with a selector sees a change: what begins to match is added, what ceases to match is deleted.
+    pub fn as_seen(change: &Change, kind: usize, namespace: &str, selector: &Selector) -> Option<WatchEvent> {
+        let here = change.key.kind == kind && (namespace.is_empty() || change.key.namespace == namespace);
+        if !here {
+            return None;
+        }
+        let before = change.old.as_ref().is_some_and(|old| selector.matches(old));
+        let after = change.kind != ChangeKind::Deleted && selector.matches(&change.object);
+        let (type_, object) = match (before, after) {
+            (false, false) => return None,
+            (false, true) => ("ADDED", Arc::clone(&change.object)),
+            (true, true) => ("MODIFIED", Arc::clone(&change.object)),
+            (true, false) if change.kind == ChangeKind::Deleted => ("DELETED", Arc::clone(&change.object)),
+            (true, false) => {
+                // The last state that matched, with the version of the change.
+                let mut last = change.old.as_deref().cloned().unwrap_or_default();
+                if let Some(meta) = last.get_mut("metadata").and_then(Value::as_object_mut) {
+                    meta.insert("resourceVersion".into(), change.revision.to_string().into());
+                }
+                ("DELETED", Arc::new(last))
+            }
+        };
+        Some(WatchEvent { type_, object })
+    }
+}

@@ -1,0 +1,92 @@
+//! The scale subresource: a custom kind as `autoscaling/v1` sees it.
+
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+use super::kinds::ScalePaths;
+use super::store::Api;
+
+impl Api {
+    fn scale_paths(&self, kind: usize) -> Result<&ScalePaths, Failure> {
+        let scale = self.kind(kind)?.scale.as_ref();
+        scale.ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+    }
+
+    /// An object, as its scale.
+    pub(super) fn scale_of(&self, kind: usize, object: &Value) -> Result<Value, Failure> {
+        let paths = self.scale_paths(kind)?;
+        let mut meta = Map::new();
+        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            if let Some(value) = object.get("metadata").and_then(|meta| meta.get(field)) {
+                meta.insert(field.to_owned(), value.clone());
+            }
+        }
+        let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+        let mut spec = Map::new();
+        match count(&paths.spec) {
+            0 => {}
+            replicas => drop(spec.insert("replicas".into(), replicas.into())),
+        }
+        let mut status = Map::new();
+        status.insert("replicas".into(), count(&paths.status).into());
+        if let Some(selector) = paths
+            .selector
+            .as_ref()
+            .and_then(|pointer| object.pointer(pointer)?.as_str())
+            && !selector.is_empty()
+        {
+            status.insert("selector".into(), selector.into());
+        }
+        Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status}))
+    }
+
+    /// The object with the replicas of a scale, and its version and uid as preconditions.
+    pub(super) fn scaled(&self, kind: usize, object: &Value, scale: &Value) -> Result<Value, Failure> {
+        let paths = self.scale_paths(kind)?.clone();
+        let described = self.kind(kind)?;
+        let text = |pointer: &str| scale.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let name = object
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if !text("/metadata/name").is_empty() && text("/metadata/name") != name {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({}) does not match the name on the URL ({name})",
+                text("/metadata/name")
+            )));
+        }
+        let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
+        if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
+            let cause = (
+                "spec.replicas".to_owned(),
+                "must be greater than or equal to 0".to_owned(),
+                "FieldValueInvalid",
+            );
+            return Err(Failure::invalid(described, name, &[cause]));
+        }
+        let mut new = object.clone();
+        set(&mut new, &paths.spec, replicas);
+        let meta = new.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(meta) = meta {
+            for field in ["resourceVersion", "uid"] {
+                let given = text(&format!("/metadata/{field}"));
+                if !given.is_empty() {
+                    meta.insert(field.to_owned(), given.into());
+                }
+            }
+        }
+        Ok(new)
+    }
+}
+
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let mut at = object;
+    for field in pointer.trim_start_matches('/').split('/') {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        let Some(fields) = at.as_object_mut() else { return };
+        at = fields.entry(field).or_insert(Value::Null);
+    }
+    *at = value;
+}

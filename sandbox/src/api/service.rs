@@ -1,0 +1,215 @@
+//! The API as a tower service under a real `kube::Client`, so that the controllers, caches and clients that run against
+//! it are the ones that ship.
+//!
+//! This is where the lock and the clock are; [`Api`] has neither. Watches are streams that end when the server is
+//! dropped or when they are cut ([`Server::cut_watches`]).
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use capstan_core::model::User;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use jiff::Timestamp;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::failure::Failure;
+use super::http::{self, Call, Parts};
+use super::reads::{WatchEvent, WatchStart};
+use super::selector::Selector;
+use super::store::Api;
+
+/// Serves an API to any number of clients.
+#[derive(Clone, Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    api: Mutex<Api>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    /// The version that has been reached, and how often watches were cut.
+    reached: watch::Sender<(u64, u64)>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Serves an API, which takes its time from `clock`.
+    pub fn new(api: Api, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        let reached = watch::Sender::new((api.revision(), 0));
+        Self {
+            shared: Arc::new(Shared {
+                api: Mutex::new(api),
+                clock: Box::new(clock),
+                reached,
+            }),
+        }
+    }
+
+    /// The API itself, between two requests.
+    pub fn api(&self) -> MutexGuard<'_, Api> {
+        // A panic in a test is all that can poison it.
+        self.shared.api.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the watches of what was done through [`Server::api`].
+    pub fn publish(&self) {
+        let revision = self.api().revision();
+        self.shared.reached.send_modify(|(reached, _)| *reached = revision);
+    }
+
+    /// Ends every watch that is open, as a connection that breaks.
+    pub fn cut_watches(&self) {
+        self.shared.reached.send_modify(|(_, cuts)| *cuts += 1);
+    }
+
+    /// A client of a user. Needs a runtime of tokio.
+    pub fn client(&self, user: &str, groups: &[&str]) -> kube::Client {
+        let user = Arc::new(User {
+            name: user.to_owned(),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        });
+        let server = self.clone();
+        let service = tower::service_fn(move |request: ::http::Request<Body>| {
+            let (server, user) = (server.clone(), Arc::clone(&user));
+            async move { server.serve(request, &user).await }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    async fn serve(
+        &self,
+        request: ::http::Request<Body>,
+        user: &User,
+    ) -> Result<::http::Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>, kube::Error> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let header = |name: &str| {
+            head.headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+        };
+        let parts = Parts {
+            method: head.method.as_str(),
+            path: head.uri.path(),
+            query: head.uri.query().unwrap_or_default(),
+            content_type: header("content-type"),
+            user_agent: header("user-agent"),
+            body: &body,
+        };
+        let mut api = self.api();
+        let (code, body, warnings) = match http::read(&api, &parts, user) {
+            Err(failure) => http::write(&Err(failure)),
+            Ok(Call::Discovery(answer)) => (200, answer, Vec::new()),
+            Ok(Call::Request(request)) => {
+                let (answer, changes) = api.apply(&request, (self.shared.clock)());
+                if !changes.is_empty() {
+                    let revision = api.revision();
+                    self.shared.reached.send_modify(|(reached, _)| *reached = revision);
+                }
+                http::write(&answer)
+            }
+            Ok(Call::Watch {
+                kind,
+                namespace,
+                selector,
+                start,
+                bookmarks,
+            }) => {
+                drop(api);
+                let watching = Watching {
+                    shared: Arc::clone(&self.shared),
+                    kind,
+                    namespace,
+                    selector,
+                    bookmarks,
+                };
+                return Ok(::http::Response::new(StreamBody::new(watching.stream(start))));
+            }
+        };
+        drop(api);
+        let bytes = Bytes::from(serde_json::to_vec(&body).map_err(kube::Error::SerdeError)?);
+        let whole = Full::new(bytes).into_data_stream().map(|data| data.map(Frame::data));
+        let mut response = ::http::Response::builder()
+            .status(code)
+            .header("content-type", "application/json");
+        for warning in warnings {
+            response = response.header("warning", format!("299 - {}", json!(warning)));
+        }
+        response
+            .body(StreamBody::new(whole.boxed()))
+            .map_err(kube::Error::HttpError)
+    }
+}
+
+struct Watching {
+    shared: Arc<Shared>,
+    kind: usize,
+    namespace: String,
+    selector: Selector,
+    bookmarks: bool,
+}
+
+impl Watching {
+    fn look(&self, start: WatchStart) -> Result<(Vec<WatchEvent>, u64), Failure> {
+        let api = self.shared.api.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut events, reached) = api.watch(self.kind, &self.namespace, &self.selector, start)?;
+        if let WatchStart::After(_) = start
+            && events.is_empty()
+            && self.bookmarks
+        {
+            // Nothing that matters happened, but the version moved on.
+            events.push(api.bookmark(self.kind, false)?);
+        }
+        Ok((events, reached))
+    }
+
+    fn stream(self, start: WatchStart) -> BoxStream<'static, Result<Frame<Bytes>, Infallible>> {
+        let receiver = self.shared.reached.subscribe();
+        let (_, cuts) = *receiver.borrow();
+        let state = Some((self, start, receiver, cuts, true));
+        stream::unfold(state, |state| async move {
+            let (watching, start, mut receiver, cuts, first) = state?;
+            if !first {
+                let WatchStart::After(seen) = start else { return None };
+                let moved = receiver
+                    .wait_for(|(reached, now)| *reached > seen || *now != cuts)
+                    .await
+                    .map(|state| *state)
+                    .ok()?;
+                if moved.1 != cuts {
+                    return None;
+                }
+            }
+            match watching.look(start) {
+                Ok((events, reached)) => {
+                    let lines: Vec<u8> = events
+                        .iter()
+                        .flat_map(|event| line(event.type_, &event.object))
+                        .collect();
+                    let state = Some((watching, WatchStart::After(reached), receiver, cuts, false));
+                    Some((Ok(Frame::data(Bytes::from(lines))), state))
+                }
+                Err(failure) => Some((Ok(Frame::data(Bytes::from(line("ERROR", &failure.status())))), None)),
+            }
+        })
+        .boxed()
+    }
+}
+
+fn line(type_: &str, object: &Value) -> Vec<u8> {
+    let mut line = json!({"type": type_, "object": object}).to_string().into_bytes();
+    line.push(b'\n');
+    line
+}

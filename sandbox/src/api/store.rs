@@ -1,0 +1,295 @@
+//! Objects, their versions, and what changed: one counter for all, as in etcd.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::admission::Admit;
+use super::failure::Failure;
+use super::kinds::Kind;
+use super::reads::List;
+use super::request::{Request, Verb};
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Position of the kind among those that are served.
+    pub kind: usize,
+    /// Namespace; empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It came into being.
+    Added,
+    /// It is different.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+impl ChangeKind {
+    /// As it stands in a watch.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// A transition of the store.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its version.
+    pub revision: u64,
+    /// Which object.
+    pub key: Key,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The object after it; of a deletion, as it was last stored, with the version of the deletion.
+    pub object: Arc<Value>,
+    /// The object before it.
+    pub old: Option<Arc<Value>>,
+}
+
+/// How the API behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether writes other than server-side apply keep `managedFields`.
+    pub managed_fields: bool,
+    /// How many changes are remembered for watches and pages; older ones are `410 Expired`.
+    pub history: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            managed_fields: true,
+            history: 10_000,
+        }
+    }
+}
+
+/// What an accepted request is answered with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// An object.
+    Object {
+        /// HTTP status code.
+        code: u16,
+        /// The object.
+        object: Arc<Value>,
+        /// What the writer should know.
+        warnings: Vec<String>,
+    },
+    /// Objects.
+    List(List),
+    /// A `Status`: the object is gone.
+    Done(Value),
+}
+
+/// The API server.
+pub struct Api {
+    pub(super) kinds: Arc<Vec<Kind>>,
+    pub(super) objects: BTreeMap<Key, Arc<Value>>,
+    pub(super) revision: u64,
+    pub(super) log: VecDeque<Change>,
+    /// Everything up to this version is forgotten.
+    pub(super) compacted: u64,
+    pub(super) names: u64,
+    pub(super) options: Options,
+    pub(super) admission: Option<Arc<dyn Admit>>,
+    pub(super) fresh: Vec<Change>,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api")
+            .field("revision", &self.revision)
+            .field("objects", &self.objects.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// An API without objects that serves these kinds.
+    pub fn new(kinds: Arc<Vec<Kind>>, options: Options) -> Self {
+        Self {
+            kinds,
+            objects: BTreeMap::new(),
+            revision: 1,
+            log: VecDeque::new(),
+            compacted: 0,
+            names: 0,
+            options,
+            admission: None,
+            fresh: Vec::new(),
+        }
+    }
+
+    /// The same API, which asks `admission` about writes.
+    #[must_use]
+    pub fn with_admission(mut self, admission: Arc<dyn Admit>) -> Self {
+        self.admission = Some(admission);
+        self
+    }
+
+    /// Answers a request, and says what changed by it.
+    pub fn apply(&mut self, request: &Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
+        let answer = self.answer(request, now);
+        (answer, std::mem::take(&mut self.fresh))
+    }
+
+    fn answer(&mut self, request: &Request, now: Timestamp) -> Result<Reply, Failure> {
+        let target = &request.target;
+        let kind = self
+            .kind_of(&target.group, &target.plural)
+            .ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))?;
+        match &request.verb {
+            Verb::Get => self.get(kind, target),
+            Verb::List(options) => self.list(kind, target, options),
+            Verb::Create(object, options) => self.create(kind, request, object.clone(), options, now),
+            Verb::Update(object, options) => self.update(kind, request, object, options, now),
+            Verb::Patch(how, patch, options) => self.patch(kind, request, *how, patch, options, now),
+            Verb::Delete(options) => self.delete(kind, request, options, now),
+            Verb::DeleteCollection(which, options) => self.delete_collection(kind, request, which, options, now),
+        }
+    }
+
+    /// The kinds that are served.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// The position of a kind among those that are served.
+    pub fn kind_of(&self, group: &str, plural: &str) -> Option<usize> {
+        self.kinds
+            .iter()
+            .position(|kind| kind.group == group && kind.plural == plural)
+    }
+
+    pub(super) fn kind(&self, kind: usize) -> Result<&Kind, Failure> {
+        self.kinds
+            .get(kind)
+            .ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+    }
+
+    /// The version of the last change.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// An object as it is.
+    pub fn object(&self, key: &Key) -> Option<&Arc<Value>> {
+        self.objects.get(key)
+    }
+
+    /// All objects, by kind, namespace and name.
+    pub fn objects(&self) -> &BTreeMap<Key, Arc<Value>> {
+        &self.objects
+    }
+
+    /// The objects of a kind.
+    pub fn of_kind(&self, kind: usize) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+        let first = Key {
+            kind,
+            namespace: String::new(),
+            name: String::new(),
+        };
+        self.objects.range(first..).take_while(move |(key, _)| key.kind == kind)
+    }
+
+    /// Forgets all changes up to now: watches and pages that are behind get `410`.
+    pub fn compact(&mut self) {
+        self.log.clear();
+        self.compacted = self.revision;
+    }
+
+    pub(super) fn key(&self, kind: usize, namespace: &str, name: &str) -> Key {
+        Key {
+            kind,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Stores an object under the next version. `None` removes it.
+    pub(super) fn store(&mut self, key: Key, object: Option<Value>) -> Arc<Value> {
+        self.revision += 1;
+        let old = self.objects.get(&key).cloned();
+        let (kind, mut stored) = match (object, &old) {
+            (Some(object), None) => (ChangeKind::Added, object),
+            (Some(object), Some(_)) => (ChangeKind::Modified, object),
+            (None, Some(old)) => (ChangeKind::Deleted, (**old).clone()),
+            (None, None) => (ChangeKind::Deleted, Value::Null),
+        };
+        if let Some(meta) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.insert("resourceVersion".into(), self.revision.to_string().into());
+        }
+        let stored = Arc::new(stored);
+        if kind == ChangeKind::Deleted {
+            self.objects.remove(&key);
+        } else {
+            self.objects.insert(key.clone(), Arc::clone(&stored));
+        }
+        let change = Change {
+            revision: self.revision,
+            key,
+            kind,
+            object: Arc::clone(&stored),
+            old,
+        };
+        self.log.push_back(change.clone());
+        while self.log.len() > self.options.history {
+            if let Some(first) = self.log.pop_front() {
+                self.compacted = first.revision;
+            }
+        }
+        self.fresh.push(change);
+        stored
+    }
+
+    /// The next uid: unique, and the same in every run.
+    pub(super) fn next_uid(&mut self) -> String {
+        self.names += 1;
+        let mixed = mix(self.names);
+        format!(
+            "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+            mixed >> 32,
+            (mixed >> 16) & 0xffff,
+            mixed & 0xfff,
+            (mixed >> 12) & 0xfff,
+            self.names
+        )
+    }
+
+    /// Five characters as `generateName` adds them.
+    pub(super) fn next_suffix(&mut self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        self.names += 1;
+        let mut mixed = mix(self.names ^ 0x5bd1_e995);
+        (0..5)
+            .filter_map(|_| {
+                let at = usize::try_from(mixed % ALPHABET.len() as u64).ok()?;
+                mixed /= ALPHABET.len() as u64;
+                Some(char::from(*ALPHABET.get(at)?))
+            })
+            .collect()
+    }
+}
+
+/// SplitMix64's finalizer: spreads a counter over all bits.
+fn mix(mut value: u64) -> u64 {
+    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

@@ -1,0 +1,214 @@
+//! The in-memory API server, as clients and the garbage collector meet it. How close it is to a real one is asked by
+//! `tests/fidelity` of the package `capstan`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails is what these are for"
+)]
+
+use std::sync::Arc;
+
+use capstan_core::model::{Propagation, User};
+use capstan_sandbox::api::garbage::Graph;
+use capstan_sandbox::api::service::Server;
+use capstan_sandbox::api::{Api, DeleteOptions, Kind, Options, Part, Request, Target, Verb, WriteOptions};
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::runtime::watcher::{self, Event};
+use serde_json::{Value, json};
+
+fn api() -> Api {
+    Api::new(Arc::new(Kind::built_ins().unwrap()), Options::default())
+}
+
+fn request(plural: &str, name: &str, verb: Verb) -> Request {
+    let namespace = if plural == "namespaces" { "" } else { "default" };
+    Request {
+        target: Target {
+            group: String::new(),
+            plural: plural.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            part: Part::Main,
+        },
+        verb,
+        user: User::default(),
+    }
+}
+
+fn create(api: &mut Api, plural: &str, object: Value) -> String {
+    let made = api.apply(
+        &request(plural, "", Verb::Create(object, WriteOptions::default())),
+        Timestamp::UNIX_EPOCH,
+    );
+    made.0.unwrap();
+    made.1[0].object["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+fn names(api: &Api) -> Vec<String> {
+    let kind = api.kind_of("", "configmaps").unwrap();
+    api.of_kind(kind).map(|(key, _)| key.name.clone()).collect()
+}
+
+/// An owner, and two that it owns; one of these has a finalizer.
+fn family() -> Api {
+    let mut api = api();
+    create(&mut api, "namespaces", json!({"metadata": {"name": "default"}}));
+    let uid = create(&mut api, "configmaps", json!({"metadata": {"name": "owner"}}));
+    let owners =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": true}]);
+    create(
+        &mut api,
+        "configmaps",
+        json!({"metadata": {"name": "child", "ownerReferences": owners}}),
+    );
+    let held = json!({"metadata": {"name": "held", "ownerReferences": owners, "finalizers": ["example.com/held"]}});
+    create(&mut api, "configmaps", held);
+    api
+}
+
+fn delete(api: &mut Api, how: Propagation) {
+    let options = DeleteOptions {
+        propagation: Some(how),
+        ..DeleteOptions::default()
+    };
+    api.apply(
+        &request("configmaps", "owner", Verb::Delete(options)),
+        Timestamp::UNIX_EPOCH,
+    )
+    .0
+    .unwrap();
+}
+
+fn collect(api: &mut Api) {
+    let mut graph = Graph::default();
+    for _ in 0..100 {
+        graph.refresh(api);
+        let Some(request) = graph.next(api) else { return };
+        api.apply(&request, Timestamp::UNIX_EPOCH).0.unwrap();
+    }
+    panic!("the garbage collector does not come to rest");
+}
+
+#[test]
+fn background_deletes_dependants_afterwards_and_waits_for_their_finalizers() {
+    let mut api = family();
+    delete(&mut api, Propagation::Background);
+    assert_eq!(names(&api), ["child", "held"]);
+    collect(&mut api);
+    assert_eq!(names(&api), ["held"]);
+}
+
+#[test]
+fn foreground_keeps_the_owner_until_its_dependants_are_gone() {
+    let mut api = family();
+    delete(&mut api, Propagation::Foreground);
+    collect(&mut api);
+    assert_eq!(names(&api), ["held", "owner"]);
+    let patch = json!({"metadata": {"finalizers": []}});
+    let patch = Verb::Patch(capstan_sandbox::api::PatchKind::Merge, patch, WriteOptions::default());
+    api.apply(&request("configmaps", "held", patch), Timestamp::UNIX_EPOCH)
+        .0
+        .unwrap();
+    collect(&mut api);
+    assert_eq!(names(&api), Vec::<String>::new());
+}
+
+#[test]
+fn orphans_stay_and_lose_their_owner() {
+    let mut api = family();
+    delete(&mut api, Propagation::Orphan);
+    collect(&mut api);
+    assert_eq!(names(&api), ["child", "held"]);
+    let kind = api.kind_of("", "configmaps").unwrap();
+    assert!(
+        api.of_kind(kind)
+            .all(|(_, object)| object["metadata"].get("ownerReferences").is_none())
+    );
+}
+
+#[test]
+fn a_graph_that_is_old_deletes_nothing_that_has_a_new_owner() {
+    let mut api = family();
+    let mut graph = Graph::default();
+    graph.refresh(&api);
+    delete(&mut api, Propagation::Background);
+    let patch = json!({"metadata": {"ownerReferences": []}});
+    for name in ["child", "held"] {
+        let patch = Verb::Patch(
+            capstan_sandbox::api::PatchKind::Merge,
+            patch.clone(),
+            WriteOptions::default(),
+        );
+        api.apply(&request("configmaps", name, patch), Timestamp::UNIX_EPOCH)
+            .0
+            .unwrap();
+    }
+    assert!(graph.next(&api).is_none());
+}
+
+#[tokio::test]
+async fn a_watcher_follows_through_cuts_and_after_its_version_is_forgotten() {
+    let server = Server::new(api(), Timestamp::now);
+    let client = server.client("admin", &["system:masters"]);
+    let namespaces: kube::Api<Namespace> = kube::Api::all(client.clone());
+    let maps: kube::Api<ConfigMap> = kube::Api::default_namespaced(client);
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    let make = |name: &str| serde_json::from_value::<ConfigMap>(named(name)).unwrap();
+    namespaces
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(named("default")).unwrap(),
+        )
+        .await
+        .unwrap();
+    maps.create(&PostParams::default(), &make("one")).await.unwrap();
+    let mut events = Box::pin(watcher::watcher(maps.clone(), watcher::Config::default()));
+    let mut seen = Vec::new();
+    for (step, name) in ["one", "two", "three"].into_iter().enumerate() {
+        if step > 0 {
+            server.cut_watches();
+            if step == 2 {
+                maps.create(&PostParams::default(), &make("between")).await.unwrap();
+                server.api().compact();
+            }
+            maps.create(&PostParams::default(), &make(name)).await.unwrap();
+        }
+        while !seen.contains(&name.to_owned()) {
+            // A watch whose version is forgotten says so once, and is begun anew.
+            if let Ok(Event::Apply(map) | Event::InitApply(map)) = events.next().await.unwrap() {
+                seen.push(map.metadata.name.unwrap());
+            }
+        }
+    }
+    assert!(seen.contains(&"between".to_owned()));
+}
+
+#[tokio::test]
+async fn pages_show_one_moment() {
+    let server = Server::new(api(), Timestamp::now);
+    let client = server.client("admin", &["system:masters"]);
+    let maps: kube::Api<ConfigMap> = kube::Api::default_namespaced(client);
+    create(
+        &mut server.api(),
+        "namespaces",
+        json!({"metadata": {"name": "default"}}),
+    );
+    for name in ["a", "b", "c"] {
+        create(&mut server.api(), "configmaps", json!({"metadata": {"name": name}}));
+    }
+    let first = maps.list(&ListParams::default().limit(1)).await.unwrap();
+    maps.delete("b", &DeleteParams::default()).await.unwrap();
+    create(&mut server.api(), "configmaps", json!({"metadata": {"name": "bb"}}));
+    let rest = maps
+        .list(&ListParams::default().continue_token(&first.metadata.continue_.unwrap()))
+        .await
+        .unwrap();
+    let names: Vec<String> = rest.items.into_iter().filter_map(|map| map.metadata.name).collect();
+    assert_eq!(names, ["b", "c"]);
+}
