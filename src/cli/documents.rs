@@ -244,4 +244,15 @@ mod tests {
         let lines: Vec<usize> = parse("f", text).unwrap().iter().map(|d| d.line).collect();
         assert_eq!(lines, [1, 3]);
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
+
+        #[test]
+        fn any_text_is_documents_or_an_error(text in "(\\PC|\n|---\n|- |: |\\{|\\}|\\[|\\]|apiVersion: v1\n|kind: A\n|\"){0,60}") {
+            if let Ok(documents) = parse("f", &text) {
+                proptest::prop_assert!(documents.iter().all(|document| document.line >= 1 && document.object.is_object()));
+            }
+        }
+    }
 }
