@@ -6,6 +6,7 @@
 
 mod assess;
 mod caches;
+mod cluster;
 mod control_plane_machine_set;
 mod events;
 mod follow;
@@ -29,10 +30,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, View};
-pub use control_plane_machine_set::Configuration;
+pub use cluster::{Cluster, FIELD_MANAGER, Object};
+pub use control_plane_machine_set::{Configuration, Controller, Turn};
 pub use leader::Election;
 pub use live::observed;
 pub use metrics::Metrics;
+pub use object::{Cacheable, Seen};
 
 /// The controllers at work, in the background.
 #[derive(Debug)]
@@ -56,9 +59,10 @@ impl Controllers {
         let (leading, election) = leader::stand(client.clone(), election, lease.clone());
         let namespace = configuration.options.namespace.clone();
         let generator = generator::Generator::new(client, &namespace, caches.views(), leading.clone());
-        let sets = control_plane_machine_set::Controller::new(client, configuration, caches.views(), leading, metrics);
+        let cluster = cluster::Served::new(client, &namespace);
+        let sets = Controller::new(cluster, configuration, leading, metrics);
         let tasks = vec![
-            tokio::spawn(sets.run(stop.clone())),
+            tokio::spawn(sets.run(caches.views(), stop.clone())),
             tokio::spawn(generator.run(stop.clone())),
         ];
         Self {

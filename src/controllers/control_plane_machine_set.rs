@@ -15,17 +15,17 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{Control
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::{Observed, Settings};
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::assess::{Assessment, assess};
 use super::caches::View;
+use super::cluster::{Cluster, Object};
 use super::events::Events;
 use super::follow::Pauses;
-use super::ledger::{Object, Sight};
-use super::live::{Live, observed};
+use super::ledger::Sight;
+use super::live::{observed, read};
 use super::metrics::Metrics;
 use super::trouble::Trouble;
 use super::write::Writer;
@@ -45,16 +45,27 @@ pub struct Configuration {
 }
 
 /// The controller.
-pub(super) struct Controller {
+pub struct Controller<C> {
     configuration: Configuration,
-    views: watch::Receiver<Arc<View>>,
     leading: watch::Receiver<bool>,
-    live: Live,
-    writer: Writer,
+    writer: Writer<C>,
     events: Events,
     metrics: Metrics,
     /// Since when something fails, and what.
     trouble: Option<(Timestamp, String)>,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    /// Whether there was a look.
+    pub looked: bool,
+    /// When to look again although nothing changed.
+    pub at: Option<Timestamp>,
+    /// Whether something failed, and is to be tried again after a pause.
+    pub failed: bool,
+    /// Until when the caches are waited for.
+    pub behind: Option<Instant>,
 }
 
 /// When to look again although nothing changed.
@@ -64,21 +75,13 @@ struct Outcome {
     failed: bool,
 }
 
-impl Controller {
-    pub(super) fn new(
-        client: &Client,
-        configuration: Configuration,
-        views: watch::Receiver<Arc<View>>,
-        leading: watch::Receiver<bool>,
-        metrics: Metrics,
-    ) -> Self {
-        let namespace = &configuration.options.namespace;
+impl<C: Cluster> Controller<C> {
+    /// A controller of a cluster, which has written nothing yet. It acts while `leading` says so.
+    pub fn new(cluster: C, configuration: Configuration, leading: watch::Receiver<bool>, metrics: Metrics) -> Self {
         Self {
-            live: Live::new(client, namespace),
-            writer: Writer::new(client, namespace),
-            events: Events::new(client.clone(), configuration.identity.clone()),
+            writer: Writer::new(cluster),
+            events: Events::new(configuration.identity.clone()),
             configuration,
-            views,
             leading,
             metrics,
             trouble: None,
@@ -86,7 +89,7 @@ impl Controller {
     }
 
     /// Works until `stop`. A write that has begun is finished; none is begun after.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    pub(super) async fn run(mut self, mut views: watch::Receiver<Arc<View>>, stop: CancellationToken) {
         let mut pauses = Pauses::new();
         let mut due: Option<Instant> = Some(Instant::now());
         loop {
@@ -94,33 +97,52 @@ impl Controller {
                 biased;
                 () = stop.cancelled() => return,
                 changed = self.leading.changed() => if changed.is_err() { return },
-                changed = self.views.changed() => if changed.is_err() { return },
+                changed = views.changed() => if changed.is_err() { return },
                 () = until(due) => {}
             }
             let leads = *self.leading.borrow_and_update();
             self.metrics.leads(leads);
-            let view = Arc::clone(&self.views.borrow_and_update());
+            let view = Arc::clone(&views.borrow_and_update());
             if !leads {
                 due = None;
                 continue;
             }
-            self.writer.ledger.settle(|object| sight(&view, object));
-            if let Some(until) = self.writer.ledger.waits_until() {
-                self.metrics.behind();
-                due = Some(until);
+            let turn = self.turn(&view, &stop).await;
+            let mut next = turn.at.map(instant);
+            if turn.behind.is_some() && !turn.looked {
+                due = turn.behind;
                 continue;
             }
-            let began = Instant::now();
-            let outcome = self.look(&view, &stop).await;
-            self.metrics.looked(began.elapsed());
-            let mut next = outcome.at.map(instant);
-            if outcome.failed {
+            if turn.failed {
                 let pause = Instant::now() + pauses.next().unwrap_or(Duration::from_secs(30));
                 next = Some(next.map_or(pause, |next| next.min(pause)));
             } else {
                 pauses.reset();
             }
-            due = [next, self.writer.ledger.waits_until()].into_iter().flatten().min();
+            due = [next, turn.behind].into_iter().flatten().min();
+        }
+    }
+
+    /// One turn with what the caches show: nothing while they do not show what was written, and one look otherwise. The
+    /// simulation takes turns with this function.
+    pub async fn turn(&mut self, view: &View, stop: &CancellationToken) -> Turn {
+        let began = self.writer.cluster.instant();
+        self.writer.ledger.settle(began, |object| sight(view, object));
+        let behind = self.writer.ledger.waits_until();
+        if behind.is_some() {
+            self.metrics.behind();
+            return Turn {
+                behind,
+                ..Turn::default()
+            };
+        }
+        let outcome = self.look(view, stop).await;
+        self.metrics.looked(self.writer.cluster.instant().duration_since(began));
+        Turn {
+            looked: true,
+            at: outcome.at,
+            failed: outcome.failed,
+            behind: self.writer.ledger.waits_until(),
         }
     }
 
@@ -135,7 +157,7 @@ impl Controller {
         let Some(set) = set_of(view) else {
             return Outcome::default();
         };
-        let now = Timestamp::now();
+        let now = self.writer.cluster.now();
         let Some(set) = set else {
             self.metrics.forget();
             let told = self.operator(view, None, false, now).await;
@@ -145,7 +167,7 @@ impl Controller {
         let mut troubles = Vec::new();
         let mut taken = Vec::new();
         if !current.plan.steps.is_empty() {
-            match self.live.read(view, &current.decisive_nodes()).await {
+            match read(&self.writer.cluster, view, &current.decisive_nodes()).await {
                 Ok((Some(Ok(set)), fresh)) => {
                     let expected = current.plan.disruptive().map(identity);
                     current = self.assess(set, fresh, view, now);

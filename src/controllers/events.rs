@@ -6,11 +6,13 @@
 use std::collections::BTreeSet;
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{API_VERSION, ControlPlaneMachineSet, KIND};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::api::ObjectMeta;
 use sha2::{Digest, Sha256};
+
+use super::cluster::Cluster;
 
 /// At most this many in one look: what floods is of no use to anybody.
 const MOST: usize = 16;
@@ -30,23 +32,27 @@ pub(super) struct News {
 
 /// Says what is new about a set.
 pub(super) struct Events {
-    client: Client,
     identity: String,
     /// What lasts and was said.
     lasting: BTreeSet<(&'static str, String)>,
 }
 
 impl Events {
-    pub(super) fn new(client: Client, identity: String) -> Self {
+    pub(super) fn new(identity: String) -> Self {
         Self {
-            client,
             identity,
             lasting: BTreeSet::new(),
         }
     }
 
     /// Says what of `lasting` was not said before, and all of `once`. What no longer lasts may be said again later.
-    pub(super) fn say(&mut self, set: &ControlPlaneMachineSet, lasting: Vec<News>, once: Vec<News>) {
+    pub(super) fn say(
+        &mut self,
+        cluster: &impl Cluster,
+        set: &ControlPlaneMachineSet,
+        lasting: Vec<News>,
+        once: Vec<News>,
+    ) {
         let now: BTreeSet<_> = lasting.iter().map(|news| (news.reason, news.key.clone())).collect();
         let fresh = lasting
             .into_iter()
@@ -55,30 +61,19 @@ impl Events {
             .into_iter()
             .chain(fresh)
             .take(MOST)
-            .map(|news| self.event(set, &news))
+            .map(|news| self.event(set, &news, cluster.now()))
             .collect();
         self.lasting = now;
         if events.is_empty() {
             return;
         }
         let namespace = set.metadata.namespace.as_deref().unwrap_or("default");
-        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        // Nobody waits for news.
-        tokio::spawn(async move {
-            for event in events {
-                match api.create(&PostParams::default(), &event).await {
-                    Ok(_) => {}
-                    // Said before, by this process before it was restarted or by another.
-                    Err(kube::Error::Api(status)) if status.code == 409 => {}
-                    Err(error) => tracing::debug!(%error, reason = event.reason, "writing an event"),
-                }
-            }
-        });
+        cluster.tell(namespace, events);
     }
 
-    fn event(&self, set: &ControlPlaneMachineSet, news: &News) -> Event {
+    fn event(&self, set: &ControlPlaneMachineSet, news: &News, now: Timestamp) -> Event {
         let meta = &set.metadata;
-        let now = Time(k8s_openapi::jiff::Timestamp::now());
+        let now = Time(now);
         let mut hash = Sha256::new();
         for part in [meta.uid(), news.reason, &news.key] {
             hash.update(part.as_bytes());

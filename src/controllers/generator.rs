@@ -19,9 +19,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::caches::View;
+use super::cluster::Object;
 use super::follow::Pauses;
 use super::kind::Kind;
-use super::ledger::{Ledger, Object, Sight};
+use super::ledger::{Ledger, Sight};
 use super::trouble::Trouble;
 
 /// The name under which generated fields stand in `managedFields`.
@@ -79,7 +80,7 @@ impl Generator {
             if !leads || !view.known {
                 continue;
             }
-            self.ledger.settle(|_| {
+            self.ledger.settle(Instant::now(), |_| {
                 let meta = &there(&view)?.metadata;
                 Some(Sight {
                     uid: meta.uid(),
@@ -178,6 +179,7 @@ impl Generator {
             Object::Set(NAME.to_owned()),
             uid.unwrap_or_default(),
             version.unwrap_or_default(),
+            Instant::now(),
         );
         Ok(())
     }

@@ -8,20 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::cluster::Object;
+
 /// After this, a write that does not show is no longer waited for: the object may be gone again, with both events
 /// folded into one list.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// An object that was written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Object {
-    /// The set.
-    Set(String),
-    /// A machine.
-    Machine(String),
-    /// Our ClusterOperator.
-    ClusterOperator,
-}
 
 /// How an object looks in the caches.
 #[derive(Clone, Copy, Debug)]
@@ -46,16 +37,16 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// An object was created, and answered with this.
-    pub(super) fn created(&mut self, object: Object, uid: &str, version: &str) {
-        self.note(object, uid, version, true);
+    pub(super) fn created(&mut self, object: Object, uid: &str, version: &str, now: Instant) {
+        self.note(object, uid, version, true, now);
     }
 
     /// An object was changed, or its deletion begun.
-    pub(super) fn changed(&mut self, object: Object, uid: &str, version: &str) {
-        self.note(object, uid, version, false);
+    pub(super) fn changed(&mut self, object: Object, uid: &str, version: &str, now: Instant) {
+        self.note(object, uid, version, false, now);
     }
 
-    fn note(&mut self, object: Object, uid: &str, version: &str, created: bool) {
+    fn note(&mut self, object: Object, uid: &str, version: &str, created: bool, now: Instant) {
         // A change of what the caches have not seen yet is still waited for as a creation.
         let created = created
             || self
@@ -66,15 +57,15 @@ impl Ledger {
             uid: uid.to_owned(),
             version: version.to_owned(),
             created,
-            at: Instant::now(),
+            at: now,
         };
         self.entries.insert(object, entry);
     }
 
     /// Forgets what the caches show, and what took too long.
-    pub(super) fn settle<'a>(&mut self, look: impl Fn(&Object) -> Option<Sight<'a>>) {
+    pub(super) fn settle<'a>(&mut self, now: Instant, look: impl Fn(&Object) -> Option<Sight<'a>>) {
         self.entries.retain(|object, entry| {
-            if entry.at.elapsed() >= PATIENCE {
+            if now.duration_since(entry.at) >= PATIENCE {
                 tracing::warn!(?object, "a write does not show in the caches; going on without it");
                 return false;
             }
@@ -117,36 +108,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_is_waited_for_until_it_shows() {
         let mut ledger = Ledger::default();
-        ledger.changed(machine(), "u", "12");
-        ledger.settle(sees("9"));
+        ledger.changed(machine(), "u", "12", Instant::now());
+        ledger.settle(Instant::now(), sees("9"));
         assert!(ledger.waits_until().is_some());
-        ledger.settle(sees("12"));
+        ledger.settle(Instant::now(), sees("12"));
         assert!(ledger.waits_until().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_creation_that_is_not_seen_is_waited_for_and_a_deletion_is_not() {
         let mut ledger = Ledger::default();
-        ledger.created(machine(), "u", "12");
+        ledger.created(machine(), "u", "12", Instant::now());
         // A change of the new object does not make it an old one.
-        ledger.changed(machine(), "u", "13");
-        ledger.settle(|_| None);
+        ledger.changed(machine(), "u", "13", Instant::now());
+        ledger.settle(Instant::now(), |_| None);
         assert!(ledger.waits_until().is_some());
-        ledger.settle(sees("13"));
-        ledger.changed(machine(), "u", "14");
-        ledger.settle(|_| None);
+        ledger.settle(Instant::now(), sees("13"));
+        ledger.changed(machine(), "u", "14", Instant::now());
+        ledger.settle(Instant::now(), |_| None);
         assert!(ledger.waits_until().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_namesake_and_a_long_wait_end_the_waiting() {
         let mut ledger = Ledger::default();
-        ledger.created(machine(), "other", "12");
-        ledger.settle(sees("1"));
+        ledger.created(machine(), "other", "12", Instant::now());
+        ledger.settle(Instant::now(), sees("1"));
         assert!(ledger.waits_until().is_none());
-        ledger.created(machine(), "u", "12");
+        ledger.created(machine(), "u", "12", Instant::now());
         tokio::time::advance(PATIENCE).await;
-        ledger.settle(|_| None);
+        ledger.settle(Instant::now(), |_| None);
         assert!(ledger.waits_until().is_none());
     }
 }

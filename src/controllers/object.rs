@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A wire type that is kept in a cache.
-pub(super) trait Cacheable: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static {
+pub trait Cacheable: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static {
     /// Drops what nobody reads of this kind.
     fn slim(_object: &mut Value) {}
 }
@@ -57,16 +57,16 @@ impl Cacheable for Node {
 
 /// An object out of a watch or a read.
 #[derive(Clone, Debug)]
-pub(super) struct Seen<T> {
+pub struct Seen<T> {
     /// Name and version: what the watch itself needs.
-    pub(super) meta: ObjectMeta,
+    pub meta: ObjectMeta,
     /// The object, or why it cannot be read.
-    pub(super) content: Result<Arc<T>, String>,
+    pub content: Result<Arc<T>, String>,
 }
 
 impl<T> Seen<T> {
     /// The name of the object.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.meta.name.as_deref().unwrap_or_default()
     }
 }

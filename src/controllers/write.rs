@@ -7,33 +7,24 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{Control
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::plan::{Action, Step};
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
-use kube::{Api, Client};
+use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::kind::Kind;
-use super::ledger::{Ledger, Object};
+use super::cluster::{Cluster, Object};
+use super::ledger::Ledger;
 use super::trouble::Trouble;
 
-/// The name under which Capstan's writes stand in `managedFields`.
-pub(super) const FIELD_MANAGER: &str = "capstan";
-
 /// Writes, and remembers what it wrote.
-#[derive(Debug)]
-pub(super) struct Writer {
-    machines: Api<DynamicObject>,
-    sets: Api<DynamicObject>,
-    operators: Api<DynamicObject>,
+pub(super) struct Writer<C> {
+    pub(super) cluster: C,
     pub(super) ledger: Ledger,
 }
 
-impl Writer {
-    pub(super) fn new(client: &Client, namespace: &str) -> Self {
+impl<C: Cluster> Writer<C> {
+    pub(super) fn new(cluster: C) -> Self {
         Self {
-            machines: Kind::machines(namespace).dynamic(client.clone()),
-            sets: Kind::control_plane_machine_sets(namespace).dynamic(client.clone()),
-            operators: Kind::cluster_operator(cluster_operator::NAME).dynamic(client.clone()),
+            cluster,
             ledger: Ledger::default(),
         }
     }
@@ -45,16 +36,18 @@ impl Writer {
             Action::Create(machine) => self.create(machine).await,
             Action::Delete => self.delete(name, step).await,
             Action::Patch(patch) => {
-                let written = merge(&self.machines, name, patch).await;
+                let what = Object::Machine(name.to_owned());
+                let written = self.cluster.patch(&what, false, patch).await;
                 let written = written.map_err(|error| Trouble::new(format!("patching Machine {name}"), error))?;
-                self.changed(Object::Machine(name.to_owned()), &written);
+                self.changed(what, &written);
                 Ok(())
             }
             Action::PatchSet(patch) => {
-                let written = merge(&self.sets, NAME, patch).await;
+                let what = Object::Set(NAME.to_owned());
+                let written = self.cluster.patch(&what, false, patch).await;
                 let written =
                     written.map_err(|error| Trouble::new(format!("patching ControlPlaneMachineSet {NAME}"), error))?;
-                self.changed(Object::Set(NAME.to_owned()), &written);
+                self.changed(what, &written);
                 Ok(())
             }
         }
@@ -64,16 +57,13 @@ impl Writer {
         let name = machine.metadata.name();
         let step = format!("creating Machine {name}");
         let object = to_dynamic(machine).map_err(|error| Trouble::new(&step, error))?;
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        let there = match self.machines.create(&params, &object).await {
+        let what = Object::Machine(name.to_owned());
+        let there = match self.cluster.create(&what, object).await {
             Ok(created) => created,
             Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
                 // The name says which machine it is: a reply that was lost, or another leader. Unless somebody else
                 // took the name.
-                let there = self.machines.get(name).await;
+                let there = self.cluster.machine(name).await;
                 let there = there.map_err(|error| Trouble::new(&step, error))?;
                 if !is_ours(&there, machine) {
                     return Err(Trouble::new(step, kube::Error::Api(status)));
@@ -83,7 +73,7 @@ impl Writer {
             Err(error) => return Err(Trouble::new(step, error)),
         };
         let (uid, version) = identity(&there);
-        self.ledger.created(Object::Machine(name.to_owned()), uid, version);
+        self.ledger.created(what, uid, version, self.cluster.instant());
         Ok(())
     }
 
@@ -96,10 +86,10 @@ impl Writer {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        match self.machines.delete(name, &params).await {
+        match self.cluster.delete(name, &params).await {
             // Without a body it is gone at once.
             Ok(answer) => {
-                if let Some(going) = answer.left() {
+                if let Some(going) = answer {
                     self.changed(Object::Machine(name.to_owned()), &going);
                 }
             }
@@ -116,10 +106,11 @@ impl Writer {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": status,
         });
-        let written = self.sets.patch_status(NAME, &params(), &Patch::Merge(patch)).await;
+        let what = Object::Set(NAME.to_owned());
+        let written = self.cluster.patch(&what, true, &patch).await;
         let written = written
             .map_err(|error| Trouble::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
-        self.changed(Object::Set(NAME.to_owned()), &written);
+        self.changed(what, &written);
         Ok(())
     }
 
@@ -135,42 +126,25 @@ impl Writer {
                 "spec": {},
             }))
             .map_err(|error| trouble(kube::Error::SerdeError(error)))?;
-            let params = PostParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PostParams::default()
-            };
-            match self.operators.create(&params, &object).await {
+            match self.cluster.create(&Object::ClusterOperator, object).await {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => return Err(trouble(error)),
             }
         }
-        let patch = Patch::Merge(json!({ "status": status }));
-        let written = self
-            .operators
-            .patch_status(name, &params(), &patch)
-            .await
-            .map_err(trouble)?;
+        let patch = json!({ "status": status });
+        let written = self.cluster.patch(&Object::ClusterOperator, true, &patch).await;
+        let written = written.map_err(trouble)?;
         let (uid, version) = identity(&written);
-        self.ledger.created(Object::ClusterOperator, uid, version);
+        self.ledger
+            .created(Object::ClusterOperator, uid, version, self.cluster.instant());
         Ok(())
     }
 
     fn changed(&mut self, object: Object, written: &DynamicObject) {
         let (uid, version) = identity(written);
-        self.ledger.changed(object, uid, version);
+        self.ledger.changed(object, uid, version, self.cluster.instant());
     }
-}
-
-fn params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
-}
-
-async fn merge(api: &Api<DynamicObject>, name: &str, patch: &Value) -> kube::Result<DynamicObject> {
-    api.patch(name, &params(), &Patch::Merge(patch)).await
 }
 
 fn identity(object: &DynamicObject) -> (&str, &str) {

@@ -13,13 +13,14 @@ use serde_json::json;
 use super::Controller;
 use crate::controllers::assess::{Assessment, Reading};
 use crate::controllers::caches::View;
+use crate::controllers::cluster::Cluster;
 use crate::controllers::events::News;
 use crate::controllers::trouble::Trouble;
 
 /// How long the same trouble lasts before it becomes the condition `Error`.
 const TROUBLED: SignedDuration = SignedDuration::from_secs(80);
 
-impl Controller {
+impl<C: Cluster> Controller<C> {
     /// Writes status and ClusterOperator, each only when it differs.
     pub(super) async fn report(
         &mut self,
@@ -204,6 +205,7 @@ impl Controller {
                 key: trouble.to_string(),
             });
         let lasting = waits.chain(stops).chain(failures).collect();
-        self.events.say(&current.set, lasting, once.collect());
+        self.events
+            .say(&self.writer.cluster, &current.set, lasting, once.collect());
     }
 }

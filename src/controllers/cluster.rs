@@ -1,0 +1,184 @@
+//! What the controller of ControlPlaneMachineSets asks of the world around it: reads, writes, news, the time.
+//!
+//! [`Served`] asks an API server, through a client. The simulation answers the same questions step by step, so that what
+//! it attacks is the controller that ships, and not a copy of it.
+
+use std::future::Future;
+
+use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
+use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::kind::Kind;
+use super::object::Seen;
+
+/// The name under which Capstan's writes stand in `managedFields`.
+pub const FIELD_MANAGER: &str = "capstan";
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {
+    /// The set.
+    Set(String),
+    /// A machine.
+    Machine(String),
+    /// Our ClusterOperator.
+    ClusterOperator,
+}
+
+/// The world around the controller.
+pub trait Cluster: Send + Sync {
+    /// The time, as objects have it.
+    fn now(&self) -> Timestamp;
+
+    /// The time that never goes back.
+    fn instant(&self) -> Instant;
+
+    /// The set as it is.
+    fn set(&self) -> impl Future<Output = kube::Result<Option<Seen<ControlPlaneMachineSet>>>> + Send;
+
+    /// All machines of the namespace as they are.
+    fn machines(&self) -> impl Future<Output = kube::Result<Vec<Seen<Machine>>>> + Send;
+
+    /// A node as it is.
+    fn node(&self, name: &str) -> impl Future<Output = kube::Result<Option<Seen<Node>>>> + Send;
+
+    /// What the etcd operator reports now.
+    fn etcd(&self) -> impl Future<Output = kube::Result<Option<Seen<ClusterOperator>>>> + Send;
+
+    /// A machine as it is, whoever made it.
+    fn machine(&self, name: &str) -> impl Future<Output = kube::Result<DynamicObject>> + Send;
+
+    /// Makes an object.
+    fn create(&self, what: &Object, object: DynamicObject) -> impl Future<Output = kube::Result<DynamicObject>> + Send;
+
+    /// Merges a patch into an object, or into its status.
+    fn patch(
+        &self,
+        what: &Object,
+        status: bool,
+        patch: &Value,
+    ) -> impl Future<Output = kube::Result<DynamicObject>> + Send;
+
+    /// Asks for the deletion of a machine; `None` once it is gone.
+    fn delete(
+        &self,
+        machine: &str,
+        params: &DeleteParams,
+    ) -> impl Future<Output = kube::Result<Option<DynamicObject>>> + Send;
+
+    /// Says something. Nobody waits for it.
+    fn tell(&self, namespace: &str, events: Vec<Event>);
+}
+
+/// A cluster behind a client.
+#[derive(Clone)]
+pub(super) struct Served {
+    client: Client,
+    seen_machines: Api<Seen<Machine>>,
+    seen_sets: Api<Seen<ControlPlaneMachineSet>>,
+    seen_nodes: Api<Seen<Node>>,
+    seen_operators: Api<Seen<ClusterOperator>>,
+    machines: Api<DynamicObject>,
+    sets: Api<DynamicObject>,
+    operators: Api<DynamicObject>,
+}
+
+impl Served {
+    pub(super) fn new(client: &Client, namespace: &str) -> Self {
+        Self {
+            client: client.clone(),
+            seen_machines: Kind::machines(namespace).api(client.clone()),
+            seen_sets: Kind::control_plane_machine_sets(namespace).api(client.clone()),
+            seen_nodes: Kind::nodes().api(client.clone()),
+            seen_operators: Kind::cluster_operator(cluster_operator::ETCD).api(client.clone()),
+            machines: Kind::machines(namespace).dynamic(client.clone()),
+            sets: Kind::control_plane_machine_sets(namespace).dynamic(client.clone()),
+            operators: Kind::cluster_operator(cluster_operator::NAME).dynamic(client.clone()),
+        }
+    }
+
+    fn api<'a>(&'a self, what: &'a Object) -> (&'a Api<DynamicObject>, &'a str) {
+        match what {
+            Object::Set(name) => (&self.sets, name),
+            Object::Machine(name) => (&self.machines, name),
+            Object::ClusterOperator => (&self.operators, cluster_operator::NAME),
+        }
+    }
+}
+
+impl Cluster for Served {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    async fn set(&self) -> kube::Result<Option<Seen<ControlPlaneMachineSet>>> {
+        self.seen_sets.get_opt(NAME).await
+    }
+
+    async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
+        Ok(self.seen_machines.list(&ListParams::default()).await?.items)
+    }
+
+    async fn node(&self, name: &str) -> kube::Result<Option<Seen<Node>>> {
+        self.seen_nodes.get_opt(name).await
+    }
+
+    async fn etcd(&self) -> kube::Result<Option<Seen<ClusterOperator>>> {
+        self.seen_operators.get_opt(cluster_operator::ETCD).await
+    }
+
+    async fn machine(&self, name: &str) -> kube::Result<DynamicObject> {
+        self.machines.get(name).await
+    }
+
+    async fn create(&self, what: &Object, object: DynamicObject) -> kube::Result<DynamicObject> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        self.api(what).0.create(&params, &object).await
+    }
+
+    async fn patch(&self, what: &Object, status: bool, patch: &Value) -> kube::Result<DynamicObject> {
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let ((api, name), patch) = (self.api(what), Patch::Merge(patch));
+        if status {
+            api.patch_status(name, &params, &patch).await
+        } else {
+            api.patch(name, &params, &patch).await
+        }
+    }
+
+    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<DynamicObject>> {
+        Ok(self.machines.delete(machine, params).await?.left())
+    }
+
+    fn tell(&self, namespace: &str, events: Vec<Event>) {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        tokio::spawn(async move {
+            for event in events {
+                match api.create(&PostParams::default(), &event).await {
+                    Ok(_) => {}
+                    // Said before, by this process before it was restarted or by another.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    Err(error) => tracing::debug!(%error, reason = event.reason, "writing an event"),
+                }
+            }
+        });
+    }
+}
