@@ -178,6 +178,17 @@ impl Schedule {
         Some(schedule)
     }
 
+    /// Who believes to lead. That two do lasts for minutes at most: a lease that is not renewed is given up within two,
+    /// and a clock that goes wrong stretches that, but not for ever.
+    fn lead(&mut self, random: &mut Random, minute: u64, first: bool, second: bool) {
+        self.at(minute, Act::Lead(first, second));
+        if first && second {
+            let later = minute + random.between(1, 5);
+            let stays = random.permille(500);
+            self.at(later, Act::Lead(stays, !stays));
+        }
+    }
+
     fn at(&mut self, minute: u64, act: Act) {
         self.acts.push((i64::try_from(minute).unwrap_or(0) * MINUTE, act));
     }
@@ -249,7 +260,7 @@ fn leaders(random: &mut Random, schedule: &mut Schedule) {
     for _ in 0..random.between(2, 12) {
         let (first, second) = (random.permille(750), random.permille(750));
         let minute = random.between(0, 60);
-        schedule.at(minute, Act::Lead(first, second));
+        schedule.lead(random, minute, first, second);
     }
     if random.permille(500) {
         let act = Act::Freeze(1, Sort::Machine, time(random, MINUTE, 15 * MINUTE));
@@ -307,7 +318,7 @@ fn set_deleted(random: &mut Random, schedule: &mut Schedule) {
         schedule.at(minute.saturating_sub(1), act);
     }
     if random.permille(300) {
-        schedule.at(minute, Act::Lead(true, true));
+        schedule.lead(random, minute, true, true);
     }
 }
 
@@ -428,7 +439,7 @@ fn clocks(random: &mut Random, schedule: &mut Schedule) {
         schedule.at(minute, act);
     }
     if random.permille(500) {
-        schedule.at(20, Act::Lead(true, true));
+        schedule.lead(random, 20, true, true);
     }
 }
 

@@ -123,13 +123,15 @@ fn text<'v>(machine: &'v Machine, field: &str) -> Option<&'v str> {
     machine.spec.provider_spec.value.as_ref()?.get(field)?.as_str()
 }
 
-/// How many indexes stand in each listed zone.
+/// How many indexes stand in each listed zone: where their newest machine stands, and while none stays, where the one
+/// that is going stands.
 fn spread(set: &ControlPlaneMachineSet, machines: &BTreeMap<String, Arc<Machine>>) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<String, usize> = listed_zones(set).into_iter().map(|zone| (zone, 0)).collect();
     let mut newest: BTreeMap<Option<u32>, &Machine> = BTreeMap::new();
-    for (name, machine) in machines.iter().filter(|(_, machine)| !machine.metadata.is_deleting()) {
+    let rank = |machine: &Machine| (!machine.metadata.is_deleting(), machine.metadata.creation_timestamp);
+    for (name, machine) in machines {
         let place = newest.entry(index(name)).or_insert(machine);
-        if machine.metadata.creation_timestamp >= place.metadata.creation_timestamp {
+        if rank(machine) >= rank(place) {
             *place = machine;
         }
     }
@@ -149,10 +151,15 @@ fn is_balanced(counts: &BTreeMap<String, usize>) -> bool {
     most - least <= 1
 }
 
-/// Whether a machine is what its set asks for.
-fn is_current(set: &ControlPlaneMachineSet, machine: &Machine, machines: &BTreeMap<String, Arc<Machine>>) -> bool {
+/// Whether a machine is what its set asks for, as far as the machine itself can be.
+fn is_of_template(set: &ControlPlaneMachineSet, machine: &Machine) -> bool {
     let placed = zone(machine).is_some_and(|zone| listed_zones(set).contains(zone));
-    text(machine, "instanceType") == template_type(set) && placed && is_balanced(&spread(set, machines))
+    text(machine, "instanceType") == template_type(set) && placed
+}
+
+/// Whether a machine is what its set asks for, and stands well beside the others.
+fn is_current(set: &ControlPlaneMachineSet, machine: &Machine, machines: &BTreeMap<String, Arc<Machine>>) -> bool {
+    is_of_template(set, machine) && is_balanced(&spread(set, machines))
 }
 
 /// Whether every index has a machine of the template and no other.
@@ -265,10 +272,20 @@ impl Moment {
                 .first()
                 .map(|(other, _)| format!("it is not ready, and {other} is there"));
         }
+        // Which zone suits the others best is no reason to keep the old machine beside a new one that serves.
         let stands_in = others
             .iter()
-            .find(|(_, other)| self.is_ready(other) && is_current(set, other, &self.machines));
-        stands_in.map(|(other, _)| format!("{other} is ready and current"))
+            .find(|(_, other)| self.is_ready(other) && is_of_template(set, other));
+        if let Some((other, _)) = stands_in {
+            return Some(format!("{other} is ready and current"));
+        }
+        // The template changed again before the old machine went: of two that are outdated one has to go before there
+        // is room for a third, and the other serves on.
+        let outdated = !is_of_template(set, machine);
+        let serves = others.iter().find(|(_, other)| self.is_ready(other));
+        serves
+            .filter(|_| outdated)
+            .map(|(other, _)| format!("both are outdated, and {other} serves"))
     }
 
     fn ready(&self) -> usize {

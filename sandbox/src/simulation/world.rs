@@ -5,6 +5,7 @@ mod etcd;
 mod people;
 mod provider;
 mod replicas;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -366,17 +367,8 @@ impl World {
         let now = self.timestamp();
         let (answer, changes) = self.api.apply(request, now);
         if self.orders.trace && request.verb.is_write() && actor != Actor::Installer {
-            let what = describe(request);
-            let end = match &answer {
-                Ok(_) if changes.is_empty() => "changes nothing".to_owned(),
-                Ok(_) => "done".to_owned(),
-                Err(failure) => format!(
-                    "{} {}",
-                    failure.code,
-                    failure.message.chars().take(160).collect::<String>()
-                ),
-            };
-            self.trace(|| format!("{} {what}: {end}", actor.name()));
+            let line = words::line(actor.name(), request, &answer, &changes);
+            self.trace(|| line);
         }
         for change in changes {
             self.changed(actor, &change);
@@ -516,33 +508,4 @@ impl World {
         }
         self.rolling = !current;
     }
-}
-
-fn describe(request: &Request) -> String {
-    let target = &request.target;
-    let part = target.part.as_str();
-    let name = match &request.verb {
-        Verb::Create(object, _) => object
-            .pointer("/metadata/name")
-            .and_then(Value::as_str)
-            .unwrap_or_default(),
-        _ => target.name.as_str(),
-    };
-    let (verb, body) = match &request.verb {
-        Verb::Create(..) => ("creates", String::new()),
-        Verb::Update(..) => ("updates", String::new()),
-        Verb::Patch(_, patch, _) => (
-            "patches",
-            format!(" {}", patch.to_string().chars().take(1500).collect::<String>()),
-        ),
-        Verb::Delete(options) if options.uid.is_some() => ("deletes", " with its uid and version".to_owned()),
-        Verb::Delete(_) => ("deletes", String::new()),
-        _ => ("reads", String::new()),
-    };
-    let part = if part.is_empty() {
-        String::new()
-    } else {
-        format!(" {part} of")
-    };
-    format!("{verb}{part} {} {name}{body}", target.plural)
 }

@@ -1,5 +1,5 @@
-//! The etcd members and their operator: it hooks the deletion of every machine with a member, lets one go when enough
-//! stay without it, and reports members that are not healthy.
+//! The etcd members and their operator: it hooks the deletion of every machine with a member, lets one go when there are
+//! more members than there are to be, and reports members that are not healthy.
 
 use std::collections::BTreeSet;
 
@@ -82,27 +82,31 @@ impl World {
         if let Some((name, _)) = joining {
             return Some(Do::Join(name.clone()));
         }
-        let staying = self
-            .machines
-            .iter()
-            .filter(|(name, machine)| {
-                !machine.metadata.is_deleting() && self.serves(name) && self.etcd.members.contains(*name)
-            })
-            .count();
-        let enough = staying >= usize::try_from(self.schedule.replicas).unwrap_or(3);
         let going = self
             .machines
             .iter()
-            .find(|(_, machine)| machine.metadata.is_deleting() && is_hooked(machine));
-        if let (Some((name, _)), true) = (going, enough) {
+            .filter(|(_, machine)| machine.metadata.is_deleting() && is_hooked(machine))
+            .map(|(name, _)| name)
+            .find(|name| self.enough_without(name));
+        if let Some(name) = going {
             return Some(Do::Leave(name.clone()));
         }
         let lost = self
             .etcd
             .members
             .iter()
-            .find(|member| !self.machines.contains_key(*member));
-        lost.filter(|_| enough).map(|member| Do::Forget(member.clone()))
+            .find(|member| !self.machines.contains_key(*member) && self.enough_without(member));
+        lost.map(|member| Do::Forget(member.clone()))
+    }
+
+    /// Whether there are as many healthy members as there are to be, without this one. A machine that is going counts
+    /// for as long as it has its member: that is what its hook is for.
+    fn enough_without(&self, leaving: &str) -> bool {
+        let members = self.etcd.members.iter();
+        let healthy = members
+            .filter(|member| *member != leaving && self.serves(member))
+            .count();
+        healthy >= usize::try_from(self.schedule.replicas).unwrap_or(3)
     }
 
     pub(super) fn tend_etcd(&mut self) {
