@@ -23,7 +23,8 @@ mod world;
 
 pub use exhaustive::{Exhausted, exhaust};
 pub use mutants::{Caught, Mutant, hunt, table};
+pub use objects::Sort;
 pub use run::{Found, Summary, simulate, trace};
-pub use schedule::{Act, Mix, SCENARIOS, Schedule};
+pub use schedule::{Act, Mix, SCENARIOS, Schedule, Trouble};
 pub use truth::Violation;
 pub use world::{Actor, Fate, Orders, Outcome, World};

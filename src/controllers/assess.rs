@@ -119,13 +119,14 @@ impl Assessment {
         }
     }
 
-    /// The nodes that the next disruptive step depends on: those of the machines of its index.
-    pub fn decisive_nodes(&self) -> Vec<String> {
-        let index = self.plan.disruptive().and_then(|step| step.index);
-        let (Some(index), Some(state)) = (index, self.state()) else {
-            return Vec::new();
+    /// The nodes that the next disruptive step depends on, beside those of the control plane: those of the machines of
+    /// its index. `None` without such a step.
+    pub fn decisive_nodes(&self) -> Option<Vec<String>> {
+        let step = self.plan.disruptive()?;
+        let (Some(index), Some(state)) = (step.index, self.state()) else {
+            return Some(Vec::new());
         };
         let names = state.of_index(index).filter_map(|machine| machine.node.name());
-        names.map(str::to_owned).collect()
+        Some(names.map(str::to_owned).collect())
     }
 }

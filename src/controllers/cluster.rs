@@ -6,7 +6,7 @@
 use std::future::Future;
 
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
-use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::core_v1::node::{CONTROL_PLANE_LABEL, MASTER_LABEL, Node};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use jiff::Timestamp;
@@ -46,6 +46,9 @@ pub trait Cluster: Send + Sync {
 
     /// All machines of the namespace as they are.
     fn machines(&self) -> impl Future<Output = kube::Result<Vec<Seen<Machine>>>> + Send;
+
+    /// All nodes with a label of a control plane node, as they are.
+    fn control_plane_nodes(&self) -> impl Future<Output = kube::Result<Vec<Seen<Node>>>> + Send;
 
     /// A node as it is.
     fn node(&self, name: &str) -> impl Future<Output = kube::Result<Option<Seen<Node>>>> + Send;
@@ -129,6 +132,15 @@ impl Cluster for Served {
 
     async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
         Ok(self.seen_machines.list(&ListParams::default()).await?.items)
+    }
+
+    async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+        // A selector cannot say "or". A node with both labels is answered twice, which changes nothing.
+        let with = |label: &str| ListParams::default().labels(label);
+        let (new, old) = (with(CONTROL_PLANE_LABEL), with(MASTER_LABEL));
+        let (mut nodes, others) = tokio::try_join!(self.seen_nodes.list(&new), self.seen_nodes.list(&old))?;
+        nodes.items.extend(others.items);
+        Ok(nodes.items)
     }
 
     async fn node(&self, name: &str) -> kube::Result<Option<Seen<Node>>> {

@@ -167,7 +167,7 @@ impl<C: Cluster> Controller<C> {
         let mut troubles = Vec::new();
         let mut taken = Vec::new();
         if !current.plan.steps.is_empty() {
-            match read(&self.writer.cluster, view, &current.decisive_nodes()).await {
+            match read(&self.writer.cluster, view, current.decisive_nodes().as_deref()).await {
                 Ok((Some(Ok(set)), fresh)) => {
                     let expected = current.plan.disruptive().map(identity);
                     current = self.assess(set, fresh, view, now);

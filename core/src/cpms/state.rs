@@ -284,7 +284,7 @@ pub struct State {
     pub placement: Placement,
     /// Control plane nodes that no machine of the set claims.
     pub unclaimed_nodes: Vec<String>,
-    /// Machines that carry an owner reference of this set but are not selected any more.
+    /// Machines that carry an owner reference of this set, are not selected any more, and are not on their way out.
     pub strayed: Vec<String>,
     /// What the etcd operator reports.
     pub etcd: Etcd,
@@ -367,6 +367,7 @@ impl State {
         });
         let strayed = others
             .iter()
+            .filter(|machine| !machine.metadata.is_deleting())
             .filter(|machine| {
                 machine
                     .metadata

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 pub(super) enum Question {
     Set,
     Machines,
+    Nodes,
     Node(String),
     Etcd,
     Machine(String),
@@ -40,6 +41,7 @@ impl Question {
 pub(super) enum Answer {
     Set(Option<Arc<ControlPlaneMachineSet>>),
     Machines(Vec<Arc<Machine>>),
+    Nodes(Vec<Arc<Node>>),
     Node(Option<Arc<Node>>),
     Operator(Option<Arc<ClusterOperator>>),
     Object(Arc<Value>),
@@ -155,6 +157,16 @@ impl Cluster for Port {
     async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
         match self.ask(Question::Machines).await? {
             Answer::Machines(all) => Ok(all
+                .into_iter()
+                .map(|one| seen(&one.metadata, Arc::clone(&one)))
+                .collect()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+        match self.ask(Question::Nodes).await? {
+            Answer::Nodes(all) => Ok(all
                 .into_iter()
                 .map(|one| seen(&one.metadata, Arc::clone(&one)))
                 .collect()),

@@ -109,6 +109,7 @@ impl World {
                     "spec": {"providerSpec": {"value": value}}}}}}));
             }
             Act::Domains(count) => {
+                self.truth.rezoned = true;
                 let domains = objects::domains(*count);
                 self.edit_set(json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": {"failureDomains": domains}}}}));
             }

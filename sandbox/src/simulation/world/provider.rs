@@ -1,7 +1,10 @@
 //! The machine controller, the kubelets and the instances behind them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
+use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::machine_openshift_io::machine::Machine;
 use serde_json::{Value, json};
 
 use crate::api::Part;
@@ -79,10 +82,23 @@ impl World {
     fn next_of(&self, name: &str) -> Option<Next> {
         let machine = self.machines.get(name)?;
         let uid = machine.metadata.uid();
-        let node = machine.node_name().and_then(|name| self.nodes.get(name));
+        let node = self.node_of(machine);
         let drained = self.provider.drained.contains(uid);
         let fault = self.provider.fault(uid);
         next(machine, node.map(|node| &**node), drained, &fault, &Speeds::FAST).map(|(next, _)| next)
+    }
+
+    /// The node of a machine: the one that it names, or the one that its instance became, which it may not know yet.
+    fn node_of(&self, machine: &Machine) -> Option<&Arc<Node>> {
+        let named = machine.node_name().and_then(|name| self.nodes.get(name));
+        named.or_else(|| {
+            let id = machine.spec.provider_id.as_deref()?;
+            let is_of = |node: &&Arc<Node>| {
+                let spec = node.rest.get("spec");
+                spec.and_then(|spec| spec.get("providerID")?.as_str()) == Some(id)
+            };
+            self.nodes.values().find(is_of)
+        })
     }
 
     pub(super) fn provide(&mut self, name: &str, uid: &str) {
@@ -141,8 +157,10 @@ impl World {
             }
             Next::Terminate => {
                 self.provider.instances.remove(uid);
-                let node = machine.node_name().unwrap_or(name).to_owned();
-                let _gone = self.remove(Actor::Provider, Sort::Node, &node);
+                let node = self.node_of(&machine).map(|node| node.metadata.name().to_owned());
+                if let Some(node) = node {
+                    let _gone = self.remove(Actor::Provider, Sort::Node, &node);
+                }
             }
             Next::Release => {
                 self.provider.instances.remove(uid);

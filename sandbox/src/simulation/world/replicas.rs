@@ -540,6 +540,10 @@ impl World {
                 }
                 Ok(Answer::Machines(self.machines.values().cloned().collect()))
             }
+            Question::Nodes => {
+                let nodes = self.nodes.values().filter(|node| node.is_control_plane());
+                Ok(Answer::Nodes(nodes.cloned().collect()))
+            }
             Question::Node(name) => Ok(Answer::Node(self.nodes.get(name).cloned())),
             Question::Etcd => Ok(Answer::Operator(self.operators.get("etcd").cloned())),
             Question::Machine(name) => object(self.request(actor, Sort::Machine, name, Part::Main, Verb::Get)),
