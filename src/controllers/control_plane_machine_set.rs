@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::admission::Options;
-use capstan_core::api::config_openshift_io::cluster_operator;
+use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperatorStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::{Observed, Settings};
@@ -51,6 +51,8 @@ pub struct Controller<C> {
     writer: Writer<C>,
     events: Events,
     metrics: Metrics,
+    /// What our ClusterOperator says of Capstan itself.
+    parts: ClusterOperatorStatus,
     /// Since when something fails, and what.
     trouble: Option<(Timestamp, String)>,
 }
@@ -81,6 +83,7 @@ impl<C: Cluster> Controller<C> {
         Self {
             writer: Writer::new(cluster),
             events: Events::new(configuration.identity.clone()),
+            parts: report::parts(&configuration.options),
             configuration,
             leading,
             metrics,
