@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::admission::Options;
-use capstan_core::api::config_openshift_io::cluster_operator;
+use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperatorStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::{Observed, Settings};
@@ -51,6 +51,8 @@ pub struct Controller<C> {
     writer: Writer<C>,
     events: Events,
     metrics: Metrics,
+    /// What our ClusterOperator says of Capstan itself.
+    parts: ClusterOperatorStatus,
     /// Since when something fails, and what.
     trouble: Option<(Timestamp, String)>,
 }
@@ -81,6 +83,7 @@ impl<C: Cluster> Controller<C> {
         Self {
             writer: Writer::new(cluster),
             events: Events::new(configuration.identity.clone()),
+            parts: report::parts(&configuration.options),
             configuration,
             leading,
             metrics,
@@ -203,7 +206,7 @@ impl<C: Cluster> Controller<C> {
     }
 
     fn assess(&self, set: ControlPlaneMachineSet, observed: Observed, view: &View, now: Timestamp) -> Assessment {
-        let gate = view.snapshot.feature_gate.as_ref();
+        let gate = view.snapshot.feature_gate.as_deref();
         let Configuration { options, settings, .. } = &self.configuration;
         assess(set, observed, gate, options, *settings, now)
     }
@@ -281,7 +284,11 @@ fn set_of(view: &View) -> Option<Option<ControlPlaneMachineSet>> {
     let complete = snapshot.machines.is_some() && snapshot.nodes.is_some() && snapshot.cluster_operators.is_some();
     // A set that cannot be read is there, but there is nothing to be done about it.
     let known = complete && view.known && !view.unreadable_sets.contains_key(NAME);
-    known.then(|| sets.iter().find(|set| set.metadata.name() == NAME).cloned())
+    known.then(|| {
+        sets.iter()
+            .find(|set| set.metadata.name() == NAME)
+            .map(|set| (**set).clone())
+    })
 }
 
 /// How the caches show an object that was written.

@@ -1,6 +1,7 @@
 //! Reads that no cache answers: what a plan is checked against right before it is acted upon.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::core_v1::node::Node;
@@ -45,7 +46,7 @@ pub(super) async fn read(
     observed.machines.clear();
     for seen in machines {
         match seen.content {
-            Ok(machine) => observed.machines.push((*machine).clone()),
+            Ok(machine) => observed.machines.push(machine),
             Err(message) => observed.unparsable.push(Unparsable {
                 kind: "Machine".to_owned(),
                 name: seen.meta.name.unwrap_or_default(),
@@ -67,15 +68,15 @@ pub(super) async fn read(
         replace(&mut observed.nodes, name, node);
     }
     if let Some(etcd) = etcd {
-        observed.etcd = etcd.content.ok().map(|etcd| (*etcd).clone());
+        observed.etcd = etcd.content.ok();
     }
     Ok((set.map(|set| set.content.map(|set| (*set).clone())), observed))
 }
 
 /// A node that cannot be read is a node that nobody knows to be ready.
-fn replace(nodes: &mut Vec<Node>, name: String, seen: Option<Seen<Node>>) {
+fn replace(nodes: &mut Vec<Arc<Node>>, name: String, seen: Option<Seen<Node>>) {
     nodes.retain(|there| there.metadata.name() != name);
-    nodes.extend(seen.and_then(|seen| seen.content.ok()).map(|node| (*node).clone()));
+    nodes.extend(seen.and_then(|seen| seen.content.ok()));
 }
 
 async fn control_plane_nodes(cluster: &impl Cluster, wanted: bool) -> Result<Option<Vec<Seen<Node>>>, Trouble> {

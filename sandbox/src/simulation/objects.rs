@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Result;
-use capstan::controllers::Seen;
+use capstan::controllers::{Cacheable, Seen};
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
@@ -83,12 +83,18 @@ impl Typed {
     /// Reads an object, as the caches of the shell do. What cannot be read is nothing that this world makes.
     pub(super) fn read(sort: Sort, object: &Value) -> Option<Self> {
         match sort {
-            Sort::Machine => Seen::deserialize(object).ok()?.content.ok().map(Self::Machine),
-            Sort::Set => Seen::deserialize(object).ok()?.content.ok().map(Self::Set),
+            Sort::Machine => whole(object).map(Self::Machine),
+            Sort::Set => whole(object).map(Self::Set),
+            // The one kind of which a part is dropped before it is kept.
             Sort::Node => Seen::deserialize(object).ok()?.content.ok().map(Self::Node),
-            Sort::Operator => Seen::deserialize(object).ok()?.content.ok().map(Self::Operator),
+            Sort::Operator => whole(object).map(Self::Operator),
         }
     }
+}
+
+/// An object without managed fields, of which nothing is dropped.
+fn whole<T: Cacheable>(object: &Value) -> Option<Arc<T>> {
+    T::deserialize(object).ok().map(Arc::new)
 }
 
 static KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load().ok().map(Arc::new));

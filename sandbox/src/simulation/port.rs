@@ -5,14 +5,15 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use capstan::controllers::{Cluster, Object, Seen};
+use capstan::controllers::{Cluster, Object, Seen, Written};
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{DeleteParams, DynamicObject, ObjectMeta};
+use kube::api::{DeleteParams, ObjectMeta};
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -131,9 +132,18 @@ fn unexpected() -> kube::Error {
     kube::Error::Service("another question was answered".into())
 }
 
-async fn object(answer: kube::Result<Answer>) -> kube::Result<DynamicObject> {
+fn written(answer: kube::Result<Answer>) -> kube::Result<Written> {
     match answer? {
-        Answer::Object(object) => serde_json::from_value((*object).clone()).map_err(kube::Error::SerdeError),
+        Answer::Object(object) => {
+            let text = |field: &str| {
+                let value = object.get("metadata").and_then(|meta| meta.get(field)?.as_str());
+                value.unwrap_or_default().to_owned()
+            };
+            Ok(Written {
+                uid: text("uid"),
+                version: text("resourceVersion"),
+            })
+        }
         _ => Err(unexpected()),
     }
 }
@@ -188,20 +198,22 @@ impl Cluster for Port {
         }
     }
 
-    async fn machine(&self, name: &str) -> kube::Result<DynamicObject> {
-        object(self.ask(Question::Machine(name.to_owned())).await).await
+    async fn machine(&self, name: &str) -> kube::Result<Seen<Machine>> {
+        match self.ask(Question::Machine(name.to_owned())).await? {
+            Answer::Object(object) => Seen::deserialize(&*object).map_err(kube::Error::SerdeError),
+            _ => Err(unexpected()),
+        }
     }
 
-    async fn create(&self, what: &Object, new: DynamicObject) -> kube::Result<DynamicObject> {
-        let new = serde_json::to_value(new).map_err(kube::Error::SerdeError)?;
-        object(self.ask(Question::Create(what.clone(), new)).await).await
+    async fn create(&self, what: &Object, object: Value) -> kube::Result<Written> {
+        written(self.ask(Question::Create(what.clone(), object)).await)
     }
 
-    async fn patch(&self, what: &Object, status: bool, patch: &Value) -> kube::Result<DynamicObject> {
-        object(self.ask(Question::Patch(what.clone(), status, patch.clone())).await).await
+    async fn patch(&self, what: &Object, status: bool, patch: Value) -> kube::Result<Written> {
+        written(self.ask(Question::Patch(what.clone(), status, patch)).await)
     }
 
-    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<DynamicObject>> {
+    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<Written>> {
         let (uid, version) = params
             .preconditions
             .as_ref()
@@ -209,7 +221,7 @@ impl Cluster for Port {
             .unwrap_or_default();
         match self.ask(Question::Delete(machine.to_owned(), uid, version)).await? {
             Answer::Gone => Ok(None),
-            answer => object(Ok(answer)).await.map(Some),
+            answer => written(Ok(answer)).map(Some),
         }
     }
 

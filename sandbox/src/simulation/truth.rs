@@ -42,8 +42,8 @@ impl fmt::Display for Violation {
 /// Everything that matters, at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
-    pub(super) machines: BTreeMap<String, Arc<Machine>>,
-    pub(super) nodes: BTreeMap<String, Arc<Node>>,
+    pub(super) machines: Arc<BTreeMap<String, Arc<Machine>>>,
+    pub(super) nodes: Arc<BTreeMap<String, Arc<Node>>>,
     pub(super) set: Option<Arc<ControlPlaneMachineSet>>,
     pub(super) etcd_well: bool,
 }
@@ -360,6 +360,8 @@ impl World {
             }
         }
         if creation {
+            // It has arrived: what becomes of it afterwards is known.
+            self.truth.in_flight.retain(|(_, _, other)| other != name);
             self.check_creation(machine, moments)
         } else if is_deletion(change) {
             self.check_deletion(machine, moments)
@@ -408,7 +410,7 @@ impl World {
         }
         // Machines that serve, or may come to: what a user deletes is on his account.
         let mut counted = 1;
-        for (other, one) in &before.machines {
+        for (other, one) in before.machines.iter() {
             let idle =
                 one.metadata.is_deleting() && (!before.is_ready(one) || self.truth.deleted_by_user.contains(other));
             counted += usize::from(!idle);
@@ -621,7 +623,7 @@ impl World {
 
     fn at_rest(&self) -> Result<(), (&'static str, String)> {
         let moment = self.moment();
-        for (name, machine) in &self.machines {
+        for (name, machine) in self.machines.iter() {
             if machine.metadata.is_deleting() {
                 return Err(("G8", format!("machine {name} is never gone")));
             }
@@ -651,7 +653,7 @@ impl World {
                 format!("there are {} machines: {:?}", self.machines.len(), self.machines.keys()),
             ));
         }
-        for (name, machine) in &self.machines {
+        for (name, machine) in self.machines.iter() {
             if !moment.is_ready(machine) {
                 return Err(("ESR", format!("machine {name} is not ready")));
             }

@@ -163,8 +163,9 @@ pub struct World {
     sequence: u64,
     pub(super) api: Api,
     sorts: [usize; 4],
-    pub(super) machines: BTreeMap<String, Arc<Machine>>,
-    pub(super) nodes: BTreeMap<String, Arc<Node>>,
+    // Shared with the moments that a turn is judged by.
+    pub(super) machines: Arc<BTreeMap<String, Arc<Machine>>>,
+    pub(super) nodes: Arc<BTreeMap<String, Arc<Node>>>,
     pub(super) operators: BTreeMap<String, Arc<ClusterOperator>>,
     pub(super) set: Option<Arc<ControlPlaneMachineSet>>,
     replicas: Vec<Replica>,
@@ -209,8 +210,8 @@ impl World {
             sequence: 0,
             api,
             sorts,
-            machines: BTreeMap::new(),
-            nodes: BTreeMap::new(),
+            machines: Arc::default(),
+            nodes: Arc::default(),
             operators: BTreeMap::new(),
             set: None,
             replicas: Vec::new(),
@@ -427,10 +428,14 @@ impl World {
         self.check(actor, change, &typed, &looked);
         let name = change.key.name.clone();
         match &typed {
-            Typed::Machine(_) if gone => drop(self.machines.remove(&name)),
-            Typed::Machine(machine) => drop(self.machines.insert(name.clone(), Arc::clone(machine))),
-            Typed::Node(_) if gone => drop(self.nodes.remove(&name)),
-            Typed::Node(node) => drop(self.nodes.insert(name.clone(), Arc::clone(node))),
+            Typed::Machine(_) if gone => drop(Arc::make_mut(&mut self.machines).remove(&name)),
+            Typed::Machine(machine) => {
+                Arc::make_mut(&mut self.machines).insert(name.clone(), Arc::clone(machine));
+            }
+            Typed::Node(_) if gone => drop(Arc::make_mut(&mut self.nodes).remove(&name)),
+            Typed::Node(node) => {
+                Arc::make_mut(&mut self.nodes).insert(name.clone(), Arc::clone(node));
+            }
             Typed::Operator(_) if gone => drop(self.operators.remove(&name)),
             Typed::Operator(operator) => drop(self.operators.insert(name.clone(), Arc::clone(operator))),
             Typed::Set(_) if gone => {
