@@ -1,6 +1,7 @@
 //! Reads that no cache answers: what a plan is checked against right before it is acted upon.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::core_v1::node::Node;
@@ -14,7 +15,7 @@ use super::object::Seen;
 use super::trouble::Trouble;
 
 /// The set as it is: `None` if there is none, an error text if it cannot be read.
-pub(super) type SetNow = Option<Result<ControlPlaneMachineSet, String>>;
+pub(super) type SetNow = Option<Result<Arc<ControlPlaneMachineSet>, String>>;
 
 /// The set, all machines of the namespace, these nodes, and etcd's operator as they are now; the rest as the caches
 /// have it.
@@ -54,7 +55,7 @@ pub(super) async fn read(cluster: &impl Cluster, view: &View, nodes: &[String]) 
     if let Some(etcd) = etcd {
         observed.etcd = etcd.content.ok();
     }
-    Ok((set.map(|set| set.content.map(|set| (*set).clone())), observed))
+    Ok((set.map(|set| set.content), observed))
 }
 
 async fn etcd(cluster: &impl Cluster, served: bool) -> Result<Option<Seen<ClusterOperator>>, Trouble> {

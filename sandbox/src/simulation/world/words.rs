@@ -171,7 +171,11 @@ fn conditions(old: &Value, new: &Value, parts: &mut Vec<String>) {
         } else {
             format!(" \"{}\"", cut(message))
         };
-        parts.push(format!("{name} {} {}{quoted}", text(&one, "/status"), text(&one, "/reason")));
+        parts.push(format!(
+            "{name} {} {}{quoted}",
+            text(&one, "/status"),
+            text(&one, "/reason")
+        ));
     }
 }
 
