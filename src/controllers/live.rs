@@ -15,7 +15,7 @@ use super::object::Seen;
 use super::trouble::Trouble;
 
 /// The set as it is: `None` if there is none, an error text if it cannot be read.
-pub(super) type SetNow = Option<Result<ControlPlaneMachineSet, String>>;
+pub(super) type SetNow = Option<Result<Arc<ControlPlaneMachineSet>, String>>;
 
 /// The set, all machines of the namespace and etcd's operator as they are now; the rest as the caches have it. Before a
 /// machine is made or removed, the nodes of the control plane too, with those that are named here: a node that nobody
@@ -70,7 +70,7 @@ pub(super) async fn read(
     if let Some(etcd) = etcd {
         observed.etcd = etcd.content.ok();
     }
-    Ok((set.map(|set| set.content.map(|set| (*set).clone())), observed))
+    Ok((set.map(|set| set.content), observed))
 }
 
 /// A node that cannot be read is a node that nobody knows to be ready.

@@ -111,20 +111,10 @@ impl Cache {
         }
         let snapshot = Snapshot {
             source: Source::Cluster,
-            machines: Some(self.machines.values().map(|machine| (**machine).clone()).collect()),
-            nodes: Some(
-                self.nodes
-                    .iter()
-                    .map(|(name, node)| (name.clone(), (**node).clone()))
-                    .collect(),
-            ),
-            cluster_operators: Some(
-                self.operators
-                    .iter()
-                    .map(|(name, operator)| (name.clone(), (**operator).clone()))
-                    .collect(),
-            ),
-            control_plane_machine_sets: Some(self.sets.values().map(|set| (**set).clone()).collect()),
+            machines: Some(self.machines.values().cloned().collect()),
+            nodes: Some(self.nodes.clone()),
+            cluster_operators: Some(self.operators.clone()),
+            control_plane_machine_sets: Some(self.sets.values().cloned().collect()),
             ..Snapshot::default()
         };
         let view = Arc::new(View {

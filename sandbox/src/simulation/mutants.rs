@@ -390,9 +390,9 @@ impl Mutant {
     /// What the caches show to the controller that carries the bug.
     pub(super) fn view(self, view: Arc<View>) -> Arc<View> {
         let mut snapshot: Snapshot = (*view.snapshot).clone();
-        let nodes: BTreeMap<String, Node> = snapshot.nodes.clone().unwrap_or_default();
+        let nodes: BTreeMap<String, Arc<Node>> = snapshot.nodes.clone().unwrap_or_default();
         if let Some(sets) = &mut snapshot.control_plane_machine_sets {
-            sets.iter_mut().for_each(|set| self.set(set));
+            sets.iter_mut().for_each(|set| self.set(Arc::make_mut(set)));
         }
         let deleting = snapshot
             .control_plane_machine_sets
@@ -400,7 +400,9 @@ impl Mutant {
             .flatten()
             .any(|set| set.metadata.is_deleting());
         if let Some(machines) = &mut snapshot.machines {
-            self.machines(machines, deleting, &nodes);
+            let mut lied: Vec<Machine> = machines.iter().map(|machine| (**machine).clone()).collect();
+            self.machines(&mut lied, deleting, &nodes);
+            *machines = lied.into_iter().map(Arc::new).collect();
         }
         let claimed: Vec<String> = snapshot
             .machines
@@ -409,13 +411,13 @@ impl Mutant {
             .filter_map(|machine| machine.node_name().map(str::to_owned))
             .collect();
         if let Some(nodes) = &mut snapshot.nodes {
-            nodes.values_mut().for_each(|node| self.node(node));
+            nodes.values_mut().for_each(|node| self.node(Arc::make_mut(node)));
             if self == Self::StrangersIgnored {
                 nodes.retain(|name, _| claimed.contains(name));
             }
         }
         if let Some(operator) = snapshot.cluster_operators.as_mut().and_then(|all| all.get_mut("etcd")) {
-            self.operator(operator);
+            self.operator(Arc::make_mut(operator));
         }
         Arc::new(View {
             snapshot: Arc::new(snapshot),
@@ -519,12 +521,12 @@ impl Mutant {
         }
     }
 
-    fn machines(self, machines: &mut Vec<Machine>, deleting: bool, nodes: &BTreeMap<String, Node>) {
+    fn machines(self, machines: &mut Vec<Machine>, deleting: bool, nodes: &BTreeMap<String, Arc<Node>>) {
         let ready = |machine: &Machine| {
             machine
                 .node_name()
                 .and_then(|name| nodes.get(name))
-                .is_some_and(Node::is_ready)
+                .is_some_and(|node| node.is_ready())
         };
         match self {
             Self::UnreadyUncounted => machines.retain(ready),
