@@ -57,15 +57,12 @@ pub(super) async fn read(
     if let Some(control_plane) = control_plane {
         observed.nodes.retain(|there| !there.is_control_plane());
         for seen in control_plane {
-            replace(
-                &mut observed.nodes,
-                seen.meta.name.clone().unwrap_or_default(),
-                Some(seen),
-            );
+            let name = seen.meta.name.clone().unwrap_or_default();
+            replace(&mut observed.nodes, &name, Some(seen));
         }
     }
     for (name, node) in named {
-        replace(&mut observed.nodes, name, node);
+        replace(&mut observed.nodes, &name, node);
     }
     if let Some(etcd) = etcd {
         observed.etcd = etcd.content.ok();
@@ -74,7 +71,7 @@ pub(super) async fn read(
 }
 
 /// A node that cannot be read is a node that nobody knows to be ready.
-fn replace(nodes: &mut Vec<Arc<Node>>, name: String, seen: Option<Seen<Node>>) {
+fn replace(nodes: &mut Vec<Arc<Node>>, name: &str, seen: Option<Seen<Node>>) {
     nodes.retain(|there| there.metadata.name() != name);
     nodes.extend(seen.and_then(|seen| seen.content.ok()));
 }
