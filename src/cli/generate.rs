@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use capstan_core::admission::Snapshot;
@@ -44,16 +45,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let snapshot = Snapshot::of_files(&objects)?;
     let is_machine_set = |object: &&Value| object.get("kind").and_then(Value::as_str) == Some(machine_set::KIND);
-    let machine_sets: Vec<MachineSet> = objects
+    let machine_sets: Vec<Arc<MachineSet>> = objects
         .iter()
         .filter(is_machine_set)
-        .map(MachineSet::deserialize)
+        .map(|object| MachineSet::deserialize(object).map(Arc::new))
         .collect::<Result<_, _>>()
         .context("reading the MachineSets")?;
     let existing = Existing {
         machines: snapshot.machines.as_deref().unwrap_or_default(),
         machine_sets: &machine_sets,
-        infrastructure: snapshot.infrastructure.as_ref(),
+        infrastructure: snapshot.infrastructure.as_deref(),
     };
     let set = generate(&existing).context("no set can describe these machines")?;
     let text = serde_saphyr::to_string(&set).context("writing the set as YAML")?;

@@ -34,7 +34,7 @@ impl Where {
         let settings = Settings {
             min_ready: self.min_ready,
         };
-        let gate = view.snapshot.feature_gate.as_ref();
+        let gate = view.snapshot.feature_gate.as_deref();
         let options = self.scope.options();
         Ok(assess(set, observed(view), gate, &options, settings, now))
     }
@@ -67,12 +67,12 @@ fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {
     }
     let sets = view.snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
     match sets {
-        [only] => Ok(only.clone()),
+        [only] => Ok((**only).clone()),
         [] => bail!("there is no ControlPlaneMachineSet; `capstan generate` makes one from machines"),
         many => {
             let named = many.iter().find(|set| set.metadata.name() == NAME);
             named
-                .cloned()
+                .map(|set| (**set).clone())
                 .with_context(|| format!("{} ControlPlaneMachineSets, and none is named {NAME}", many.len()))
         }
     }

@@ -109,8 +109,8 @@ fn plan_over(snapshot: &Snapshot, args: &Args, now: Timestamp) -> anyhow::Result
         ));
     }
     let context = ParseContext {
-        infrastructure: observed.infrastructure.as_ref(),
-        gates: args.scope.options().gates(snapshot.feature_gate.as_ref()),
+        infrastructure: observed.infrastructure.as_deref(),
+        gates: args.scope.options().gates(snapshot.feature_gate.as_deref()),
         ignore_gated_fields: true,
     };
     Ok(match parse(set, &context) {

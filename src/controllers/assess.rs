@@ -66,7 +66,7 @@ pub fn assess(
         };
     }
     let context = ParseContext {
-        infrastructure: observed.infrastructure.as_ref(),
+        infrastructure: observed.infrastructure.as_deref(),
         gates: options.gates(gate),
         ignore_gated_fields: true,
     };

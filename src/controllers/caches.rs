@@ -32,7 +32,7 @@ pub struct View {
     /// What rules look up.
     pub snapshot: Arc<Snapshot>,
     /// The MachineSets of the namespace; `None` is unknown.
-    pub machine_sets: Option<Vec<MachineSet>>,
+    pub machine_sets: Option<Vec<Arc<MachineSet>>>,
     /// Machines that cannot be read, by name, with the reason.
     pub unreadable_machines: BTreeMap<String, String>,
     /// ControlPlaneMachineSets that cannot be read, by name, with the reason.
@@ -203,14 +203,14 @@ impl Stores {
         let sets = self.sets.contents();
         let operators = self.etcd.contents().zip(self.own.contents());
         let only = |name: &str, objects: &BTreeMap<String, Arc<ClusterOperator>>| {
-            objects.get(name).map(|object| (name.to_owned(), (**object).clone()))
+            objects.get(name).map(|object| (name.to_owned(), Arc::clone(object)))
         };
         let snapshot = Snapshot {
             source: Source::Cluster,
             machines: machines.as_ref().map(all),
             nodes: self.nodes.contents().map(|nodes| {
                 let nodes = nodes.objects.iter();
-                nodes.map(|(name, node)| (name.clone(), (**node).clone())).collect()
+                nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect()
             }),
             infrastructure: one(&self.infrastructure, infrastructure::NAME),
             feature_gate: one(&self.feature_gate, feature_gate::NAME),
@@ -234,10 +234,37 @@ impl Stores {
     }
 }
 
-fn all<T: Clone>(contents: &Contents<T>) -> Vec<T> {
-    contents.objects.values().map(|object| (**object).clone()).collect()
+fn all<T>(contents: &Contents<T>) -> Vec<Arc<T>> {
+    contents.objects.values().cloned().collect()
 }
 
-fn one<T: Clone + PartialEq>(store: &Store<T>, name: &str) -> Option<T> {
-    store.contents()?.objects.get(name).map(|object| (**object).clone())
+fn one<T: PartialEq>(store: &Store<T>, name: &str) -> Option<Arc<T>> {
+    store.contents()?.objects.get(name).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controllers::object::Seen;
+
+    #[test]
+    fn a_picture_shares_its_objects_with_the_store_and_with_the_picture_before() {
+        let (sender, _changes) = watch::channel(0);
+        let store: Store<Machine> = Store::new(sender);
+        let seen =
+            |name: &str| -> Seen<Machine> { serde_json::from_value(json!({"metadata": {"name": name}})).unwrap() };
+        store.replace(vec![seen("a"), seen("b")]);
+        let before = all(&store.contents().unwrap());
+        store.apply(seen("c"));
+        let after = all(&store.contents().unwrap());
+        assert_eq!((before.len(), after.len()), (2, 3));
+        assert!(
+            before
+                .iter()
+                .zip(&after)
+                .all(|(before, after)| Arc::ptr_eq(before, after))
+        );
+    }
 }

@@ -203,7 +203,7 @@ impl<C: Cluster> Controller<C> {
     }
 
     fn assess(&self, set: ControlPlaneMachineSet, observed: Observed, view: &View, now: Timestamp) -> Assessment {
-        let gate = view.snapshot.feature_gate.as_ref();
+        let gate = view.snapshot.feature_gate.as_deref();
         let Configuration { options, settings, .. } = &self.configuration;
         assess(set, observed, gate, options, *settings, now)
     }
@@ -281,7 +281,11 @@ fn set_of(view: &View) -> Option<Option<ControlPlaneMachineSet>> {
     let complete = snapshot.machines.is_some() && snapshot.nodes.is_some() && snapshot.cluster_operators.is_some();
     // A set that cannot be read is there, but there is nothing to be done about it.
     let known = complete && view.known && !view.unreadable_sets.contains_key(NAME);
-    known.then(|| sets.iter().find(|set| set.metadata.name() == NAME).cloned())
+    known.then(|| {
+        sets.iter()
+            .find(|set| set.metadata.name() == NAME)
+            .map(|set| (**set).clone())
+    })
 }
 
 /// How the caches show an object that was written.

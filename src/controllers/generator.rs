@@ -118,7 +118,7 @@ impl Generator {
         let existing = Existing {
             machines: view.snapshot.machines.as_deref().unwrap_or_default(),
             machine_sets: view.machine_sets.as_deref().unwrap_or_default(),
-            infrastructure: view.snapshot.infrastructure.as_ref(),
+            infrastructure: view.snapshot.infrastructure.as_deref(),
         };
         let wanted = match generate(&existing) {
             Ok(wanted) => wanted,
@@ -187,7 +187,8 @@ impl Generator {
 
 fn there(view: &View) -> Option<&ControlPlaneMachineSet> {
     let sets = view.snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
-    sets.iter().find(|set| set.metadata.name() == NAME)
+    let named = sets.iter().find(|set| set.metadata.name() == NAME);
+    named.map(|set| &**set)
 }
 
 fn hash(set: &ControlPlaneMachineSet) -> String {

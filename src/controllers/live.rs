@@ -38,7 +38,7 @@ pub(super) async fn read(cluster: &impl Cluster, view: &View, nodes: &[String]) 
     observed.machines.clear();
     for seen in machines {
         match seen.content {
-            Ok(machine) => observed.machines.push((*machine).clone()),
+            Ok(machine) => observed.machines.push(machine),
             Err(message) => observed.unparsable.push(Unparsable {
                 kind: "Machine".to_owned(),
                 name: seen.meta.name.unwrap_or_default(),
@@ -49,12 +49,10 @@ pub(super) async fn read(cluster: &impl Cluster, view: &View, nodes: &[String]) 
     for (name, node) in nodes {
         observed.nodes.retain(|there| there.metadata.name() != name);
         // A node that cannot be read is a node that nobody knows to be ready.
-        observed
-            .nodes
-            .extend(node.and_then(|node| node.content.ok()).map(|node| (*node).clone()));
+        observed.nodes.extend(node.and_then(|node| node.content.ok()));
     }
     if let Some(etcd) = etcd {
-        observed.etcd = etcd.content.ok().map(|etcd| (*etcd).clone());
+        observed.etcd = etcd.content.ok();
     }
     Ok((set.map(|set| set.content.map(|set| (*set).clone())), observed))
 }

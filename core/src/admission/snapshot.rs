@@ -32,22 +32,24 @@ pub enum Source {
 }
 
 /// The cluster around the object that is judged. `None` is unknown.
+///
+/// Objects are shared with the caches they come from, so that a new picture of ten thousand costs pointers.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Where it comes from.
     pub source: Source,
     /// All Machines of the Machine API in its namespace.
-    pub machines: Option<Vec<Machine>>,
+    pub machines: Option<Vec<Arc<Machine>>>,
     /// The nodes, by name.
-    pub nodes: Option<BTreeMap<String, Node>>,
+    pub nodes: Option<BTreeMap<String, Arc<Node>>>,
     /// The Infrastructure `cluster`.
-    pub infrastructure: Option<Infrastructure>,
+    pub infrastructure: Option<Arc<Infrastructure>>,
     /// The FeatureGate `cluster`.
-    pub feature_gate: Option<FeatureGate>,
+    pub feature_gate: Option<Arc<FeatureGate>>,
     /// The ClusterOperators, by name.
-    pub cluster_operators: Option<BTreeMap<String, ClusterOperator>>,
+    pub cluster_operators: Option<BTreeMap<String, Arc<ClusterOperator>>>,
     /// The ControlPlaneMachineSets of the namespace.
-    pub control_plane_machine_sets: Option<Vec<ControlPlaneMachineSet>>,
+    pub control_plane_machine_sets: Option<Vec<Arc<ControlPlaneMachineSet>>>,
     /// What exists in the Machine API and in Cluster API.
     pub mirrors: Mirrors,
 }
@@ -118,7 +120,7 @@ fn mirror(mirrors: &mut Mirrors, subject: Subject, kind: &str, name: &str, objec
     Arc::make_mut(index).insert(name.to_owned(), Arc::new(Half::keep(object)));
 }
 
-fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {
+fn read<T: DeserializeOwned>(object: &Value) -> Result<Arc<T>, Unreadable> {
     let text = |pointer: &str| {
         object
             .pointer(pointer)
@@ -126,7 +128,7 @@ fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {
             .unwrap_or_default()
             .to_owned()
     };
-    T::deserialize(object).map_err(|error| Unreadable {
+    T::deserialize(object).map(Arc::new).map_err(|error| Unreadable {
         kind: text("/kind"),
         name: text("/metadata/name"),
         reason: error.to_string(),

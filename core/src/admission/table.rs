@@ -115,7 +115,7 @@ fn judge_control_plane_machine_set(
         infrastructure: snapshot.infrastructure.as_ref(),
         nodes: snapshot.nodes.as_ref(),
         cluster_operators: snapshot.cluster_operators.as_ref(),
-        gates: admission.options.gates(snapshot.feature_gate.as_ref()),
+        gates: admission.options.gates(snapshot.feature_gate.as_deref()),
         // A cluster without OpenShift's configuration has no FeatureGate, and the defaults are its gates.
         feature_gate_unknown: snapshot.feature_gate.is_none() && snapshot.source == Source::Files,
         namespace: &admission.options.namespace,

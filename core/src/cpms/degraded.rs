@@ -84,7 +84,7 @@ fn infrastructure(spec: &Spec, state: &State) -> Option<Degradation> {
         });
     }
     let template = &spec.template.provider_spec;
-    let infrastructure = state.observed.infrastructure.as_ref();
+    let infrastructure = state.observed.infrastructure.as_deref();
     let errors: Vec<String> = spec
         .failure_domains
         .iter()

@@ -9,6 +9,7 @@
 //! Source: the ControlPlaneMachineSet enhancement, "Installing a ControlPlaneMachineSet within an existing cluster".
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -66,9 +67,9 @@ pub enum Unsupported {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Existing<'a> {
     /// Machines of the namespace; those that are not of the control plane are ignored.
-    pub machines: &'a [Machine],
+    pub machines: &'a [Arc<Machine>],
     /// MachineSets of the namespace.
-    pub machine_sets: &'a [MachineSet],
+    pub machine_sets: &'a [Arc<MachineSet>],
     /// The Infrastructure `cluster`; without it the platform is that of the machines.
     pub infrastructure: Option<&'a Infrastructure>,
 }
@@ -134,13 +135,14 @@ pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsup
 }
 
 /// The machines of the control plane that are not going, newest first.
-fn control_plane(machines: &[Machine]) -> Vec<&Machine> {
+fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
     let role = |machine: &&Machine| {
         let role = machine.metadata.labels.get(label::ROLE).map(String::as_str);
         matches!(role, Some("master" | "control-plane"))
     };
     let (staying, going): (Vec<&Machine>, Vec<&Machine>) = machines
         .iter()
+        .map(|machine| &**machine)
         .filter(role)
         .partition(|machine| !machine.metadata.is_deleting());
     // Deleting all of them at once says nothing about the control plane that is wanted.
@@ -305,7 +307,7 @@ fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> 
     let mut domains: BTreeSet<FailureDomain> = standing.iter().map(entry).collect();
     // Workers have a subnet of their own: of a MachineSet only the zone says anything about a control plane.
     if subnets.len() < 2 && zones.len() == standing.len() && !zones.contains("") {
-        let zone_of = |set: &MachineSet| {
+        let zone_of = |set: &Arc<MachineSet>| {
             let spec = set.spec.template.spec.provider_spec.value.as_ref()?;
             let domain = domains::extract(spec, None).filter(|domain| domain.platform() == Platform::Azure)?;
             fields::text(domain.full(), &["zone"]).map(|zone| json!({ "zone": zone }))

@@ -3,6 +3,8 @@
 //! Not a second opinion on what a rollout does: the same `plan` is asked again and again, over a snapshot in which its
 //! steps were taken. So what it lists is what then happens, as long as nothing else does.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -56,25 +58,25 @@ const TURN: SignedDuration = SignedDuration::from_hours(1);
 
 /// Takes a step, as the API server would.
 fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
-    let named = |machine: &&mut Machine| Some(machine.metadata.name()) == step.machine.as_deref();
+    let named = |machine: &&mut Arc<Machine>| Some(machine.metadata.name()) == step.machine.as_deref();
     match &step.action {
         Action::Create(machine) => {
             let mut machine = (**machine).clone();
             machine.metadata.uid = Some(format!("preview-{}", machine.metadata.name()));
             machine.metadata.creation_timestamp = Some(now);
-            world.machines.push(machine);
+            world.machines.push(Arc::new(machine));
         }
         Action::Delete => {
             if let Some(machine) = world.machines.iter_mut().find(named) {
-                machine.metadata.deletion_timestamp.get_or_insert(now);
+                Arc::make_mut(machine).metadata.deletion_timestamp.get_or_insert(now);
             }
         }
         Action::Patch(patch) => {
             if let Some(machine) = world.machines.iter_mut().find(named) {
-                let mut value = serde_json::to_value(&*machine).unwrap_or_default();
+                let mut value = serde_json::to_value(&**machine).unwrap_or_default();
                 json_patch::merge(&mut value, patch);
                 if let Ok(patched) = serde_json::from_value(value) {
-                    *machine = patched;
+                    *machine = Arc::new(patched);
                 }
             }
         }
@@ -136,7 +138,7 @@ fn bring_up(machine: &MachineState, world: &mut Observed, now: Timestamp) {
         .iter_mut()
         .find(|there| there.metadata.name() == machine.name)
     {
-        let status = there.status.get_or_insert_default();
+        let status = Arc::make_mut(there).status.get_or_insert_default();
         status.phase = Some("Running".to_owned());
         status.error_message = None;
         status.error_reason = None;
@@ -157,7 +159,7 @@ fn bring_up(machine: &MachineState, world: &mut Observed, now: Timestamp) {
         last_transition_time: now.checked_sub(TURN).ok(),
         ..NodeCondition::default()
     });
-    world.nodes.push(node);
+    world.nodes.push(Arc::new(node));
 }
 
 #[cfg(test)]

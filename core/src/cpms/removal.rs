@@ -4,6 +4,8 @@
 //! the labels which the set selects (defect B3). Only once none is seen does the finalizer go, so that the garbage
 //! collector finds nothing to collect. Works on a set that does not parse: see [`steps`].
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::plan::{Action, Plan, Precondition, Step};
@@ -12,7 +14,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMa
 use crate::api::machine_openshift_io::machine::Machine;
 
 /// The plan for a set that is being deleted.
-pub(super) fn plan(spec: &Spec, machines: &[Machine]) -> Plan {
+pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
     let set = Set {
         uid: &spec.uid,
         resource_version: &spec.resource_version,
@@ -22,7 +24,7 @@ pub(super) fn plan(spec: &Spec, machines: &[Machine]) -> Plan {
 }
 
 /// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not being deleted.
-pub fn steps(set: &ControlPlaneMachineSet, machines: &[Machine]) -> Plan {
+pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     if !set.metadata.is_deleting() {
         return Plan::default();
     }
@@ -40,7 +42,7 @@ struct Set<'a> {
     finalizers: &'a [String],
 }
 
-fn orphan(set: &Set<'_>, machines: &[Machine]) -> Plan {
+fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
     let mut steps: Vec<Step> = machines.iter().filter_map(|machine| strip(set.uid, machine)).collect();
     let mut notes = vec!["the set is being deleted; its machines stay".to_owned()];
     if steps.is_empty() && set.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {

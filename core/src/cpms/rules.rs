@@ -14,6 +14,7 @@ mod rollout;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use json_patch::Patch;
 use serde::Deserialize as _;
@@ -40,13 +41,13 @@ const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
     /// The Machines of the Machine API.
-    pub machines: Option<&'a [Machine]>,
+    pub machines: Option<&'a [Arc<Machine>]>,
     /// The Infrastructure `cluster`.
-    pub infrastructure: Option<&'a Infrastructure>,
+    pub infrastructure: Option<&'a Arc<Infrastructure>>,
     /// The nodes, by name.
-    pub nodes: Option<&'a BTreeMap<String, Node>>,
+    pub nodes: Option<&'a BTreeMap<String, Arc<Node>>>,
     /// The ClusterOperators, by name.
-    pub cluster_operators: Option<&'a BTreeMap<String, ClusterOperator>>,
+    pub cluster_operators: Option<&'a BTreeMap<String, Arc<ClusterOperator>>>,
     /// Feature gates.
     pub gates: Gates,
     /// Whether the cluster's FeatureGate is unknown, so that the gates are the defaults.
@@ -58,6 +59,10 @@ pub struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
+    fn infrastructure(&self) -> Option<&'a Infrastructure> {
+        self.infrastructure.map(|infrastructure| &**infrastructure)
+    }
+
     /// The machines of the control plane, whether a set owns them or not.
     fn control_plane(&self) -> Option<Vec<&'a Machine>> {
         let is_master = |machine: &&Machine| {
@@ -66,7 +71,13 @@ impl<'a> Lookup<'a> {
                 .iter()
                 .all(|key| labels.get(*key).is_some_and(|value| value == "master"))
         };
-        Some(self.machines?.iter().filter(is_master).collect())
+        Some(
+            self.machines?
+                .iter()
+                .map(|machine| &**machine)
+                .filter(is_master)
+                .collect(),
+        )
     }
 
     /// Says that `what` is not known: a refusal where it will be known soon, a warning otherwise.
@@ -181,7 +192,7 @@ pub(super) struct Judged<'a> {
 impl<'a> Judged<'a> {
     fn new(object: &'a Value, lookup: &Lookup<'a>) -> Self {
         let context = ParseContext {
-            infrastructure: lookup.infrastructure,
+            infrastructure: lookup.infrastructure(),
             gates: lookup.gates,
             ignore_gated_fields: false,
         };

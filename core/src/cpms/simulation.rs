@@ -1,6 +1,8 @@
 //! A control plane in memory, for tests: it stores what plans write, as an API server would, and its machines behave
 //! like machines. Deterministic; every write checks its precondition.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -8,6 +10,7 @@ use super::plan::{Action, Plan, Step, plan};
 use super::samples::{json_set, labels, provider_spec, short};
 use super::spec::{Gates, ParseContext, Spec, parse};
 use super::state::{Observed, Settings, State};
+use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
 
@@ -110,7 +113,8 @@ impl World {
             "spec": {"lifecycleHooks": hooks, "providerSpec": {"value": spec}},
             "status": {"phase": "Running", "nodeRef": {"name": node_name(name)}},
         });
-        self.observed.machines.push(serde_json::from_value(machine).unwrap());
+        let machine: Machine = serde_json::from_value(machine).unwrap();
+        self.observed.machines.push(Arc::new(machine));
         let since = self.ago(23 * 3600);
         self.set_node(name, "True", since);
     }
@@ -131,7 +135,7 @@ impl World {
         }))
         .unwrap();
         self.observed.nodes.retain(|node| node.metadata.name() != name);
-        self.observed.nodes.push(node);
+        self.observed.nodes.push(Arc::new(node));
     }
 
     /// The node goes away for as long as nothing brings it back.
@@ -155,6 +159,7 @@ impl World {
             .iter_mut()
             .find(|machine| machine.metadata.name() == name)
             .unwrap_or_else(|| panic!("no machine {name}"));
+        let machine = Arc::make_mut(machine);
         machine.metadata.resource_version = Some(version);
         machine
     }
@@ -175,17 +180,17 @@ impl World {
     }
 
     pub(crate) fn etcd(&mut self, available: &str, message: &str) {
-        self.observed.etcd = Some(
+        let etcd: ClusterOperator =
             serde_json::from_value(json!({"metadata": {"name": "etcd"}, "status": {"conditions": [
                 {"type": "Available", "status": available, "message": message, "lastTransitionTime": self.now},
                 {"type": "Degraded", "status": "False", "lastTransitionTime": self.now}]}}))
-            .unwrap(),
-        );
+            .unwrap();
+        self.observed.etcd = Some(Arc::new(etcd));
     }
 
     pub(crate) fn spec(&self) -> Spec {
         let context = ParseContext {
-            infrastructure: self.observed.infrastructure.as_ref(),
+            infrastructure: self.observed.infrastructure.as_deref(),
             gates: self.gates,
             ignore_gated_fields: true,
         };
@@ -248,7 +253,7 @@ impl World {
         let mut machine = machine.clone();
         machine.metadata.uid = Some(format!("uid-{name}-{}", self.version));
         machine.metadata.creation_timestamp = Some(self.now);
-        self.observed.machines.push(machine);
+        self.observed.machines.push(Arc::new(machine));
         if self.etcd_hook {
             self.machine(&name).spec.lifecycle_hooks = serde_json::from_value(etcd_hook()).unwrap();
         } else {
@@ -259,7 +264,7 @@ impl World {
     /// Everything that the provider could do next, in a fixed order.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
-        let ready = |machine: &&Machine| !machine.metadata.is_deleting() && self.is_ready(machine);
+        let ready = |machine: &&Arc<Machine>| !machine.metadata.is_deleting() && self.is_ready(machine);
         let served = self.observed.machines.iter().filter(ready).count();
         let wanted = usize::try_from(self.set["spec"]["replicas"].as_u64().unwrap()).unwrap();
         for machine in &self.observed.machines {
@@ -303,7 +308,7 @@ impl World {
         let node = machine
             .node_name()
             .and_then(|name| self.observed.nodes.iter().find(|node| node.metadata.name() == name));
-        running && node.is_some_and(Node::is_ready)
+        running && node.is_some_and(|node| node.is_ready())
     }
 
     pub(crate) fn happen(&mut self, event: &Event) {

@@ -5,6 +5,7 @@
 //! stops the reading of the others (defect B1).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -25,13 +26,13 @@ use crate::api::machine_openshift_io::machine::Machine;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// Every machine of the namespace, also those that the selector does not select.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<Arc<Machine>>,
     /// Nodes; those that do not belong to a control plane are ignored unless a machine names them.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Arc<Node>>,
     /// The Infrastructure `cluster`.
-    pub infrastructure: Option<Infrastructure>,
+    pub infrastructure: Option<Arc<Infrastructure>>,
     /// The ClusterOperator `etcd`; `None` where the kind is not served.
-    pub etcd: Option<ClusterOperator>,
+    pub etcd: Option<Arc<ClusterOperator>>,
     /// Objects that could not be read.
     pub unparsable: Vec<Unparsable>,
 }
@@ -295,11 +296,16 @@ pub struct State {
 impl State {
     /// Reads a snapshot.
     pub fn observe(spec: &Spec, observed: Observed, settings: Settings) -> Self {
-        let infrastructure = observed.infrastructure.as_ref();
-        let nodes: BTreeMap<&str, &Node> = observed.nodes.iter().map(|node| (node.metadata.name(), node)).collect();
+        let infrastructure = observed.infrastructure.as_deref();
+        let nodes: BTreeMap<&str, &Node> = observed
+            .nodes
+            .iter()
+            .map(|node| (node.metadata.name(), &**node))
+            .collect();
         let (selected, others): (Vec<&Machine>, Vec<&Machine>) = observed
             .machines
             .iter()
+            .map(|machine| &**machine)
             .partition(|machine| spec.selector.matches(&machine.metadata.labels));
         let mut unparsable = observed.unparsable.clone();
         let domains: Vec<Option<FailureDomain>> = selected
@@ -378,7 +384,7 @@ impl State {
             .collect();
         let revision = changes::revision(&spec.template.provider_spec, spec.comparison());
         let unclaimed_nodes = unclaimed(&observed.nodes, &selected);
-        let etcd = Etcd::of(observed.etcd.as_ref());
+        let etcd = Etcd::of(observed.etcd.as_deref());
         unparsable.sort();
         Self {
             settings,
@@ -504,7 +510,7 @@ fn hooks_of(machine: &Machine) -> Vec<String> {
 }
 
 /// Control plane nodes that no machine claims, by name or by the platform's id of the instance.
-fn unclaimed(nodes: &[Node], machines: &[&Machine]) -> Vec<String> {
+fn unclaimed(nodes: &[Arc<Node>], machines: &[&Machine]) -> Vec<String> {
     let names: BTreeSet<&str> = machines.iter().filter_map(|machine| machine.node_name()).collect();
     let ids: BTreeSet<&str> = machines
         .iter()

@@ -145,10 +145,10 @@ pub fn snapshot(api: &Api) -> Snapshot {
     }
 }
 
-fn all<T: DeserializeOwned>(api: &Api, group: &str, plural: &str) -> Vec<T> {
+fn all<T: DeserializeOwned>(api: &Api, group: &str, plural: &str) -> Vec<Arc<T>> {
     let kind = api.kind_of(group, plural);
     let objects = kind.into_iter().flat_map(|kind| api.of_kind(kind));
     objects
-        .filter_map(|(_, object)| T::deserialize(&**object).ok())
+        .filter_map(|(_, object)| T::deserialize(&**object).ok().map(Arc::new))
         .collect()
 }

@@ -67,7 +67,7 @@ impl<C: Cluster> Controller<C> {
         let operators = view.snapshot.cluster_operators.as_ref();
         let there = operators.and_then(|operators| operators.get(cluster_operator::NAME));
         let none = ClusterOperator::default();
-        let before = &there.unwrap_or(&none).status;
+        let before = &there.map_or(&none, |there| &**there).status;
         let conditions = status::cluster_operator(set, active, &before.conditions, now);
         let mut wanted = before.clone();
         wanted.conditions = conditions;

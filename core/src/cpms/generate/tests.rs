@@ -10,12 +10,12 @@ use crate::cpms::samples::labels;
 use crate::cpms::spec::{ParseContext, Spec, parse};
 use crate::cpms::state::{Observed, Settings, State};
 
-fn machines(specs: &[Value]) -> Vec<Machine> {
+fn machines(specs: &[Value]) -> Vec<Arc<Machine>> {
     specs
         .iter()
         .enumerate()
         .map(|(index, spec)| {
-            serde_json::from_value(json!({
+            let machine: Machine = serde_json::from_value(json!({
                 "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
                 "metadata": {"name": format!("ocp-x7k2p-master-{index}"), "namespace": "openshift-machine-api",
                     "uid": format!("uid-{index}"), "resourceVersion": "1", "labels": labels(),
@@ -24,16 +24,18 @@ fn machines(specs: &[Value]) -> Vec<Machine> {
                     "lifecycleHooks": {"preDrain": [{"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"}]}},
                 "status": {"phase": "Running", "nodeRef": {"name": format!("node-{index}")}},
             }))
-            .unwrap()
+            .unwrap();
+            Arc::new(machine)
         })
         .collect()
 }
 
-fn machine_set(spec: &Value, role: &str) -> MachineSet {
-    serde_json::from_value(json!({"metadata": {"name": "w"}, "spec": {"template": {
+fn machine_set(spec: &Value, role: &str) -> Arc<MachineSet> {
+    let set: MachineSet = serde_json::from_value(json!({"metadata": {"name": "w"}, "spec": {"template": {
         "metadata": {"labels": {"machine.openshift.io/cluster-api-machine-role": role}},
         "spec": {"providerSpec": {"value": spec}}}}}))
-    .unwrap()
+    .unwrap();
+    Arc::new(set)
 }
 
 fn on(platform: Platform) -> Infrastructure {
@@ -42,7 +44,7 @@ fn on(platform: Platform) -> Infrastructure {
     infrastructure
 }
 
-fn generated(specs: &[Value], sets: &[MachineSet], infrastructure: &Infrastructure) -> Result<Value, Unsupported> {
+fn generated(specs: &[Value], sets: &[Arc<MachineSet>], infrastructure: &Infrastructure) -> Result<Value, Unsupported> {
     let set = generate(&Existing {
         machines: &machines(specs),
         machine_sets: sets,
@@ -69,17 +71,18 @@ fn activated(set: &Value, infrastructure: &Infrastructure) -> Spec {
 /// The disruptive step that an activation would take.
 fn rollout(set: &Value, specs: &[Value], infrastructure: &Infrastructure) -> Option<String> {
     let nodes = (0..specs.len())
-        .map(|index| -> Node {
-            serde_json::from_value(json!({"metadata": {"name": format!("node-{index}"),
+        .map(|index| {
+            let node: Node = serde_json::from_value(json!({"metadata": {"name": format!("node-{index}"),
                 "labels": {"node-role.kubernetes.io/control-plane": ""}},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
-            .unwrap()
+            .unwrap();
+            Arc::new(node)
         })
         .collect();
     let observed = Observed {
         machines: machines(specs),
         nodes,
-        infrastructure: Some(infrastructure.clone()),
+        infrastructure: Some(Arc::new(infrastructure.clone())),
         ..Observed::default()
     };
     let spec = activated(set, infrastructure);
@@ -130,7 +133,7 @@ proptest! {
         let count = if five { 5 } else { 3 };
         let specs: Vec<Value> =
             places.iter().take(count).map(|(zone, other)| spec_at(platform, *zone, *other)).collect();
-        let sets: Vec<MachineSet> =
+        let sets: Vec<Arc<MachineSet>> =
             workers.iter().map(|(zone, other)| machine_set(&spec_at(platform, *zone, *other), "worker")).collect();
         let infrastructure = on(platform);
         let set = generated(&specs, &sets, &infrastructure).unwrap();

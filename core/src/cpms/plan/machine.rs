@@ -38,7 +38,7 @@ pub fn made_machine(
         Some(domain) => domains::inject(
             &spec.template.provider_spec,
             domain,
-            state.observed.infrastructure.as_ref(),
+            state.observed.infrastructure.as_deref(),
         )?,
         None => spec.template.provider_spec.clone(),
     };

@@ -144,7 +144,7 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
         }
         for step in &plan.steps {
             let ready = |world: &World| {
-                let live = |machine: &&Machine| !machine.metadata.is_deleting() && world.is_ready(machine);
+                let live = |machine: &&Arc<Machine>| !machine.metadata.is_deleting() && world.is_ready(machine);
                 world.observed.machines.iter().filter(live).count()
             };
             let before = ready(world);

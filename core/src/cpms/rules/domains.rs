@@ -148,7 +148,7 @@ fn judge_use(
             .provider_spec
             .value
             .as_ref()
-            .and_then(|value| extract(value, lookup.infrastructure));
+            .and_then(|value| extract(value, lookup.infrastructure()));
         if let Some(domain) = domain {
             used.entry(domain).or_default().push(machine.metadata.name());
         }
@@ -215,7 +215,7 @@ fn judge_without_domains(
     lookup: &Lookup<'_>,
     verdict: &mut Verdict,
 ) {
-    let place = extract(&spec.template.provider_spec, lookup.infrastructure);
+    let place = extract(&spec.template.provider_spec, lookup.infrastructure());
     let elsewhere: Vec<String> = used
         .iter()
         .filter(|(domain, _)| Some(*domain) != place.as_ref())

@@ -70,7 +70,7 @@ pub(super) fn judge(old: Option<&Judged<'_>>, new: &Judged<'_>, lookup: &Lookup<
         Platform::Azure => azure(value, verdict),
         Platform::Gcp => gcp(value, verdict),
         Platform::OpenStack => openstack(value, verdict),
-        Platform::VSphere => vsphere(new, value, lookup.infrastructure, verdict),
+        Platform::VSphere => vsphere(new, value, lookup.infrastructure(), verdict),
     }
 }
 
