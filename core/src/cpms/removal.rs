@@ -23,6 +23,15 @@ pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
     orphan(&set, machines)
 }
 
+/// Everything that is still to be done until the set can go, in order. Empty for one that is not being deleted.
+pub fn whole(set: &ControlPlaneMachineSet, machines: &[Machine]) -> Vec<Step> {
+    let mut all = steps(set, machines).steps;
+    if all.iter().any(|step| step.machine.is_some()) {
+        all.extend(steps(set, &[]).steps);
+    }
+    all
+}
+
 /// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not being deleted.
 pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     if !set.metadata.is_deleting() {
@@ -160,6 +169,21 @@ mod tests {
         world.apply(&last.steps[0]);
         assert_eq!(world.set["metadata"]["finalizers"], json!([]));
         assert!(steps_of(&world).steps.is_empty());
+    }
+
+    #[test]
+    fn the_whole_removal_ends_with_the_finalizer() {
+        let mut world = deleted();
+        let set = |world: &World| serde_json::from_value(world.set.clone()).unwrap();
+        let foreseen = whole(&set(&world), &world.observed.machines);
+        assert_eq!(foreseen.len(), 4);
+        assert!(matches!(foreseen[3].action, Action::PatchSet(_)));
+        for step in steps_of(&world).steps {
+            world.apply(&step);
+        }
+        assert_eq!(whole(&set(&world), &world.observed.machines), foreseen[3..]);
+        world.set["metadata"]["finalizers"] = json!([]);
+        assert!(whole(&set(&world), &world.observed.machines).is_empty());
     }
 
     #[test]
