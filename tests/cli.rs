@@ -618,7 +618,11 @@ fn a_set_that_is_being_deleted_shows_every_patch_until_it_is_gone() {
     assert_eq!((&plan["next"], &plan["rollout"]), (&last, &last));
     let page = stdout(&capstan(&["plan", "-f", "-"], &input));
     assert!(page.contains("patch the set: no machine names the set"), "{page}");
-    let gone = world(|set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z"));
+    let gone = world(|set| {
+        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
+        set["metadata"]["finalizers"] = json!(["other/finalizer"]);
+        set["metadata"]["uid"] = json!("of-nobody");
+    });
     let page = stdout(&capstan(&["plan", "-f", "-"], &gone));
     assert!(page.contains("Nothing to do: the set is being deleted"), "{page}");
 }

@@ -4,6 +4,7 @@
 //! an Inactive set also `activation`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -57,8 +58,8 @@ pub fn inactive_report(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) 
 
 /// The report of a set that is leaving: what is done until it can go. That the set itself is patched has no index and no
 /// machine.
-pub fn leaving_report(set: &ControlPlaneMachineSet, machines: &[Machine]) -> Value {
-    let all = |steps: &[Step]| -> Vec<Value> { steps.iter().map(|step| shown(step, Value::Null)).collect() };
+pub fn leaving_report(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Value {
+    let all = |steps: &[Step]| -> Vec<Value> { steps.iter().map(|step| shown(step, &Value::Null)).collect() };
     let mut report = bare(set.metadata.name(), &[]);
     if let Some(report) = report.as_object_mut() {
         report.insert("next".to_owned(), json!(all(&removal::steps(set, machines).steps)));
@@ -134,11 +135,11 @@ fn steps(spec: &Spec, steps: &[Step]) -> Vec<Value> {
     steps
         .iter()
         .filter(|step| step.machine.is_some())
-        .map(|step| shown(step, entry(spec, step.failure_domain.as_ref())))
+        .map(|step| shown(step, &entry(spec, step.failure_domain.as_ref())))
         .collect()
 }
 
-fn shown(step: &Step, failure_domain: Value) -> Value {
+fn shown(step: &Step, failure_domain: &Value) -> Value {
     json!({
         "action": step.action.name(),
         "index": step.index,

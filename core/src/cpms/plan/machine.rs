@@ -9,7 +9,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{API_VERSION as
 use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
 use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::cpms::domains::{self, DomainError};
-use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, REPLACES};
+use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
 use crate::cpms::spec::Spec;
 use crate::cpms::state::{MachineState, Owner, State};
 use crate::model::derived_suffix;
@@ -104,6 +104,11 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     let meta = &observed.metadata;
     let mut patch = Map::new();
     let mut because = Vec::new();
+    let released = meta.annotations.get(RELEASED);
+    if machine.owner != Owner::Ours && released.is_some_and(|uid| *uid == spec.uid) {
+        // The set is on its way out, whatever this snapshot says: an owner reference would outlive it.
+        return None;
+    }
     if machine.owner != Owner::Ours {
         let mut owners: Vec<OwnerReference> = meta.owner_references.clone();
         if let Owner::Former { uid } = &machine.owner {
@@ -118,6 +123,9 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     }
     let wanted = in_place::differences(spec, observed);
     let (labels, mut annotations) = (wanted.labels, wanted.annotations);
+    if released.is_some() && !patch.is_empty() {
+        annotations.insert(RELEASED.to_owned(), Value::Null);
+    }
     because.extend(wanted.because);
     if !machine.index_recorded {
         annotations.insert(INDEX.to_owned(), json!(machine.index.to_string()));
