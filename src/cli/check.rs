@@ -83,10 +83,7 @@ fn user(text: &str) -> Result<User, String> {
         .next()
         .filter(|name| !name.is_empty())
         .ok_or("expected USER[,GROUP...]")?;
-    Ok(User {
-        name: name.to_owned(),
-        groups: parts.map(str::to_owned).collect(),
-    })
+    Ok(User::named(name, parts.map(str::to_owned).collect()))
 }
 
 /// Reads `NAME=true` or `NAME=false`.

@@ -61,14 +61,17 @@ impl Config {
         }
     }
 
-    /// Whether a user keeps the copies as the originals.
+    /// Whether a user keeps the copies as the originals. Who merely acts as a service account (impersonation) does not.
     pub fn syncs(&self, user: &User) -> bool {
-        self.sync_identities.contains(&user.name)
+        user.is_itself() && self.sync_identities.contains(&user.name)
     }
 
-    /// Whether a user is a controller of an API.
+    /// Whether a user is a controller of an API, likewise. The controllers of the infrastructure have names of their own; they
+    /// are service accounts of the namespace of Cluster API.
     pub fn controls(&self, api: Api, user: &User) -> bool {
-        self.controllers(api).contains(&user.name)
+        let beside = format!("system:serviceaccounts:{}", self.cluster_api_namespace);
+        user.is_itself()
+            && (self.controllers(api).contains(&user.name) || (api == Api::ClusterApi && user.groups.contains(&beside)))
     }
 
     /// Puts what is configured into the variables of a rule file of this room.

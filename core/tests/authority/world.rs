@@ -190,6 +190,8 @@ pub(crate) struct Edit {
     pub(crate) operation: &'static str,
     pub(crate) subresource: &'static str,
     pub(crate) user: &'static str,
+    /// Whether the user acts as another, and so has shown no token.
+    pub(crate) impersonates: bool,
     pub(crate) old: Value,
     pub(crate) object: Value,
     pub(crate) propagation: &'static str,
@@ -202,6 +204,7 @@ impl Edit {
             operation: "UPDATE",
             subresource: "",
             user: "alice",
+            impersonates: false,
             old: old.clone(),
             object,
             propagation: "",
@@ -230,6 +233,14 @@ impl Edit {
 
     pub(crate) fn by(self, user: &'static str) -> Self {
         Self { user, ..self }
+    }
+
+    pub(crate) fn acting_as(self, user: &'static str) -> Self {
+        Self {
+            user,
+            impersonates: true,
+            ..self
+        }
     }
 
     pub(crate) fn of(self, subresource: &'static str) -> Self {
@@ -285,6 +296,9 @@ impl Edit {
             "dryRun": false,
             "options": null,
         });
+        if self.user.starts_with("system:serviceaccount:") && !self.impersonates {
+            request["userInfo"]["extra"] = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
+        }
         if !self.propagation.is_empty() {
             request["options"] = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1",
                 "propagationPolicy": self.propagation});
