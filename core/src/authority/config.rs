@@ -24,6 +24,10 @@ pub struct Config {
     pub machine_api_controllers: Vec<String>,
     /// Cluster API's own controllers, likewise.
     pub cluster_api_controllers: Vec<String>,
+    /// Who may write the number of machines of a MachineSet of Cluster API also where it is a copy, and which of its machines
+    /// goes first: an autoscaler that knows Cluster API only. Nobody by default, since whoever keeps the copies has to
+    /// carry the number over to the object that leads.
+    pub autoscalers: Vec<String>,
 }
 
 impl Default for Config {
@@ -42,6 +46,7 @@ impl Config {
             sync_identities: vec![account(machine_api, "capstan-controllers")],
             machine_api_controllers: vec![account(machine_api, "machine-api-controllers")],
             cluster_api_controllers: vec![account(cluster_api, "capi-controllers")],
+            autoscalers: Vec::new(),
         }
     }
 
@@ -79,7 +84,18 @@ impl Config {
         let Some(api) = Api::of_rules(&file.name) else { return };
         file.configure("home", &literal(self.namespace(api)));
         file.configure("syncIdentities", &list(&self.sync_identities));
+        file.configure("autoscalers", &list(&self.autoscalers));
         file.configure("controllers", &list(self.controllers(api)));
+        let [machine_api, cluster_api] = [machine_openshift_io::NAMESPACE, cluster_x_k8s_io::NAMESPACE];
+        for text in file
+            .rules
+            .iter_mut()
+            .flat_map(|rule| [&mut rule.message, &mut rule.advice])
+        {
+            *text = text
+                .replace(machine_api, &self.machine_api_namespace)
+                .replace(cluster_api, &self.cluster_api_namespace);
+        }
     }
 }
 

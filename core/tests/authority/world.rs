@@ -9,6 +9,7 @@ pub(crate) const MACHINE_API: &str = "machine.openshift.io";
 pub(crate) const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 pub(crate) const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 pub(crate) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+pub(crate) const AUTOSCALER: &str = "system:serviceaccount:openshift-machine-api:cluster-autoscaler";
 pub(crate) const FINALIZER: &str = "sync.machine.openshift.io/finalizer";
 pub(crate) const PAUSED: &str = "cluster.x-k8s.io/paused";
 
@@ -307,7 +308,11 @@ impl Edit {
             request["subResource"] = json!(self.subresource);
         }
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-        static ADMISSION: LazyLock<Admission> = LazyLock::new(|| Admission::new(Options::default()).unwrap());
+        static ADMISSION: LazyLock<Admission> = LazyLock::new(|| {
+            let mut options = Options::default();
+            options.authority.autoscalers.push(AUTOSCALER.to_owned());
+            Admission::new(options).unwrap()
+        });
         let answer = ADMISSION
             .answer(route, &serde_json::to_vec(&body).unwrap(), snapshot)
             .unwrap();
