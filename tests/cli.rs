@@ -573,6 +573,61 @@ fn a_set_that_is_not_valid_plans_nothing_and_says_why() {
 }
 
 #[test]
+fn an_inactive_set_plans_nothing_and_says_what_activating_it_would_do() {
+    let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
+    let input = world(|set| {
+        *set.pointer_mut(&value).unwrap() = json!("n2-standard-8");
+        set["spec"]["state"] = json!("Inactive");
+    });
+    let plan = planned(&input);
+    for part in ["next", "waits", "rollout", "degraded"] {
+        assert_eq!(plan[part], json!([]), "{part}");
+    }
+    let foretold: Vec<&str> = plan["activation"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["action"].as_str().unwrap())
+        .collect();
+    let disruptive: Vec<&str> = foretold.into_iter().filter(|action| *action != "patch").collect();
+    assert_eq!(disruptive, ["create", "delete", "create", "delete", "create", "delete"]);
+    let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &input));
+    assert!(
+        page.contains("The set is Inactive and acts on nothing. Activated, it would\n  1. "),
+        "{page}"
+    );
+    assert!(
+        !page.contains("\nRollout\n") && !page.contains("Nothing to do"),
+        "{page}"
+    );
+    let alike = world(|set| set["spec"]["state"] = json!("Inactive"));
+    let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &alike));
+    assert!(page.contains("Nothing to do: the set is Inactive"), "{page}");
+}
+
+#[test]
+fn a_set_that_is_being_deleted_shows_every_patch_until_it_is_gone() {
+    let input = world(|set| {
+        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
+        set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
+        set["metadata"]["uid"] = json!("of-nobody");
+    });
+    let plan = planned(&input);
+    let last = json!([{"action": "patch", "index": null, "machine": null, "failureDomain": null,
+        "because": "no machine names the set as its owner"}]);
+    assert_eq!((&plan["next"], &plan["rollout"]), (&last, &last));
+    let page = stdout(&capstan(&["plan", "-f", "-"], &input));
+    assert!(page.contains("patch the set: no machine names the set"), "{page}");
+    let gone = world(|set| {
+        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
+        set["metadata"]["finalizers"] = json!(["other/finalizer"]);
+        set["metadata"]["uid"] = json!("of-nobody");
+    });
+    let page = stdout(&capstan(&["plan", "-f", "-"], &gone));
+    assert!(page.contains("Nothing to do: the set is being deleted"), "{page}");
+}
+
+#[test]
 fn a_generated_set_is_valid_inactive_and_rolls_nothing_when_it_is_activated() {
     let folder = Folder::new();
     let machines = folder.machines();

@@ -62,6 +62,65 @@ fn a_copy_is_judged_as_a_plain_user_and_as_whoever_is_named() {
 }
 
 #[test]
+fn the_namespaces_are_those_that_are_configured() {
+    let elsewhere = |text: &str| {
+        text.replace("openshift-machine-api", "machines")
+            .replace("openshift-cluster-api", "capi")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.yaml");
+    std::fs::write(&old, elsewhere(OURS)).unwrap();
+    let scaled = elsewhere(&OURS.replace("replicas: 3", "replicas: 5"));
+    let old = ["--old", old.to_str().unwrap()];
+    // Elsewhere nothing is mirrored.
+    let (code, said) = check(&old, &scaled);
+    assert_eq!(code, 0, "{said}");
+    let namespaces = ["--namespace", "machines", "--cluster-api-namespace", "capi"];
+    let (code, said) = check(&[&old[..], &namespaces[..]].concat(), &scaled);
+    assert!(code == 1 && said.contains("[authority-spec-locked]"), "{said}");
+    assert!(said.contains("in capi") && !said.contains("openshift-"), "{said}");
+    let sync = ["--as", "system:serviceaccount:machines:capstan-controllers"];
+    let (code, said) = check(&[&old[..], &namespaces[..], &sync[..]].concat(), &scaled);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_document_without_a_namespace_is_judged_where_its_api_lives() {
+    let anywhere = |text: &str| text.replace(", namespace: openshift-machine-api", "");
+    assert_ne!(anywhere(OURS), OURS);
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.yaml");
+    std::fs::write(&old, anywhere(OURS)).unwrap();
+    let scaled = anywhere(&OURS.replace("replicas: 3", "replicas: 5"));
+    let (code, said) = check(&["--old", old.to_str().unwrap()], &scaled);
+    assert!(code == 1 && said.contains("[authority-spec-locked]"), "{said}");
+}
+
+#[test]
+fn what_is_installed_is_for_the_namespaces_that_are_asked_for() {
+    for what in ["webhooks", "policies", "rbac", "deployment"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_capstan"))
+            .args([
+                "manifests",
+                what,
+                "--namespace=machines",
+                "--cluster-api-namespace=capi",
+            ])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("machines"), "{what}");
+        for name in ["openshift-machine-api", "openshift-cluster-api"] {
+            assert!(!text.contains(name), "{what}: {name}");
+        }
+        if what == "deployment" {
+            let flags = "- serve\n        - --namespace=machines\n        - --cluster-api-namespace=capi\n";
+            assert_eq!(text.matches(flags).count(), 2, "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_migration_names_what_stands_in_its_way() {
     let back = OURS.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
     let (code, said) = check(&["--old", "OURS", "--with", "THEIRS"], &back);

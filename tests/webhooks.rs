@@ -197,6 +197,13 @@ fn the_finalizer_that_keeps_both_sides_in_step_is_not_removed_unasked() {
         (object(&[ours]), object(&["x", ours]), false),
         (object(&[]), object(&["x"]), false),
     ];
+    let changes = [
+        ("metadata", "labels"),
+        ("metadata", "annotations"),
+        ("metadata", "ownerReferences"),
+        ("spec", "paused"),
+        ("status", "phase"),
+    ];
     for (_, webhook) in webhooks().iter().filter(|(_, webhook)| is_mirrored(webhook)) {
         let conditions = webhook["matchConditions"].as_array().unwrap();
         let program = Program::compile(conditions.last().unwrap()["expression"].as_str().unwrap()).unwrap();
@@ -204,6 +211,19 @@ fn the_finalizer_that_keeps_both_sides_in_step_is_not_removed_unasked() {
             let request = json!({"operation": "UPDATE"});
             let matches = program.evaluate_request(&request, Some(object), Some(old)).unwrap();
             assert_eq!(matches, *asked, "{object} {old}");
+        }
+        // Whoever changes anything else is asked, also while the object is being deleted.
+        for (part, field) in changes {
+            let old = object(&["x"]);
+            let mut changed = object(&[]);
+            changed[part][field] = json!({"cluster.x-k8s.io/paused": ""});
+            for (new, old) in [(&changed, &old), (&old, &changed)] {
+                let mut new = new.clone();
+                new["metadata"]["finalizers"] = json!([]);
+                let request = json!({"operation": "UPDATE"});
+                let matches = program.evaluate_request(&request, Some(&new), Some(old)).unwrap();
+                assert!(matches, "{part}.{field}");
+            }
         }
     }
 }
@@ -215,10 +235,12 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
         let name = webhook["name"].as_str().unwrap();
         let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
         let program = Program::compile(expression).unwrap();
-        let asked = |user: &str| {
-            let request = json!({"operation": "UPDATE", "userInfo": {"username": user}});
+        let asked_with = |user: Value| {
+            let request = json!({"operation": "UPDATE", "userInfo": user});
             program.evaluate_request(&request, None, None).unwrap()
         };
+        let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
+        let asked = |user: &str| asked_with(json!({"username": user, "extra": token}));
         let own = if name.contains("machine-api") {
             &config.machine_api_controllers
         } else {
@@ -226,6 +248,12 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
         };
         for user in own {
             assert!(!asked(user), "{name}: {user}");
+            // Who acts as one of them has no token of it.
+            assert!(asked_with(json!({"username": user})), "{name}: {user}");
+            assert!(
+                asked_with(json!({"username": user, "extra": {"scopes": ["a"]}})),
+                "{name}: {user}"
+            );
         }
         for user in [
             "kube:admin",

@@ -164,6 +164,35 @@ mod tests {
     }
 
     #[test]
+    fn a_field_that_nobody_knows_is_an_issue_wherever_it_stands() {
+        for (api, kind, path) in [
+            ("machine.openshift.io/v1beta1", "Machine", "spec"),
+            ("machine.openshift.io/v1beta1", "MachineSet", "spec"),
+            ("machine.openshift.io/v1beta1", "MachineSet", "spec.template.spec"),
+            ("machine.openshift.io/v1beta1", "MachineHealthCheck", "spec"),
+            ("cluster.x-k8s.io/v1beta2", "Machine", "spec"),
+            ("cluster.x-k8s.io/v1beta2", "MachineSet", "spec"),
+            ("cluster.x-k8s.io/v1beta2", "MachineSet", "spec.deletion"),
+            ("cluster.x-k8s.io/v1beta2", "MachineSet", "spec.template.spec"),
+            ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "spec.checks"),
+            ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "spec.remediation"),
+            ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "spec"),
+        ] {
+            let mut object = json!({"apiVersion": api, "kind": kind});
+            let mut at = &mut object;
+            for field in path.split('.') {
+                at = &mut at[field];
+            }
+            at["fieldOfTomorrow"] = json!(true);
+            let found = paths(&object);
+            assert!(
+                found.contains(&format!("{path}.fieldOfTomorrow")),
+                "{kind} {path}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
     fn what_cluster_api_says_beyond_the_machine_api_is_an_issue() {
         let machine = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",

@@ -6,6 +6,7 @@
 
 mod allocations;
 mod decision;
+mod guarded;
 mod load;
 mod reaction;
 mod report;
@@ -65,10 +66,11 @@ pub async fn run(capstan: &Path, folder: &Path) -> Result<()> {
         review::review()?.len()
     );
     for concurrency in CONCURRENCIES {
-        ratios.extend(compare(&null, &full, concurrency).await?);
+        ratios.extend(compare(&null, &full, concurrency, "").await?);
     }
     let loaded = full.server.resident()?;
     drop((null, full));
+    ratios.extend(run_guarded(capstan, files.path()).await?);
     let idle = idle_memory(capstan, files.path()).await?;
     ratios.push(Ratio::new(
         "memory-idle",
@@ -125,19 +127,43 @@ impl Contender {
     }
 }
 
+/// A guarded update of what exists in both APIs, at each concurrency; the memory of the server is printed.
+#[expect(clippy::print_stdout, reason = "the figures are the answer")]
+async fn run_guarded(capstan: &Path, files: &Path) -> Result<Vec<Ratio>> {
+    let (body, objects) = (guarded::review()?, guarded::surroundings());
+    let (null, full) = contenders(capstan, files, &body, &objects, guarded::route()?.path).await?;
+    println!("# a guarded update, {} objects in the caches", objects.len());
+    let mut ratios = Vec::new();
+    for concurrency in CONCURRENCIES {
+        ratios.extend(compare(&null, &full, concurrency, "guarded-").await?);
+    }
+    println!("{:.1} MiB resident with them", full.server.resident()?);
+    Ok(ratios)
+}
+
 async fn servers(capstan: &Path, files: &Path) -> Result<(Contender, Contender)> {
-    let body = review::review()?;
+    let (body, objects) = (review::review()?, review::surroundings()?);
+    contenders(capstan, files, &body, &objects, decision::route()?.path).await
+}
+
+async fn contenders(
+    capstan: &Path,
+    files: &Path,
+    body: &[u8],
+    objects: &[serde_json::Value],
+    route: &str,
+) -> Result<(Contender, Contender)> {
     let snapshot = files.join("cluster.json");
-    let objects: Vec<String> = review::surroundings()?.iter().map(ToString::to_string).collect();
+    let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
     std::fs::write(&snapshot, objects.join("\n")).context("writing the cluster's objects")?;
     let snapshot = snapshot.to_string_lossy().into_owned();
     let null = Contender {
         server: Server::start(capstan, files, "null", &["--null-reviewer"]).await?,
-        request: load::request("/null", &body).into(),
+        request: load::request("/null", body).into(),
     };
     let full = Contender {
         server: Server::start(capstan, files, "full", &["--snapshot", &snapshot]).await?,
-        request: load::request(decision::route()?.path, &body).into(),
+        request: load::request(route, body).into(),
     };
     // What is measured must be what is meant.
     for contender in [&null, &full] {
@@ -191,7 +217,7 @@ impl Turns {
     }
 }
 
-async fn compare(null: &Contender, full: &Contender, concurrency: usize) -> Result<Vec<Ratio>> {
+async fn compare(null: &Contender, full: &Contender, concurrency: usize, what: &str) -> Result<Vec<Ratio>> {
     let mut to_null = null.connect(concurrency).await?;
     let mut to_full = full.connect(concurrency).await?;
     let mut warm_up = Turns::default();
@@ -211,7 +237,7 @@ async fn compare(null: &Contender, full: &Contender, concurrency: usize) -> Resu
     let latency = |name: &str, full: &[f64], null: &[f64]| -> Result<Ratio> {
         let shown = format!("{:.0} → {:.0} µs", middle(null), middle(full));
         Ok(Ratio::new(
-            format!("{name}@{concurrency}"),
+            format!("{what}{name}@{concurrency}"),
             paired(full, null)?,
             GOAL,
             shown,
@@ -220,7 +246,7 @@ async fn compare(null: &Contender, full: &Contender, concurrency: usize) -> Resu
     let (cpu_null, cpu_full) = (of_null.cpu(), of_full.cpu());
     Ok(vec![
         Ratio::new(
-            format!("cpu-per-review@{concurrency}"),
+            format!("{what}cpu-per-review@{concurrency}"),
             cpu_full / cpu_null,
             GOAL,
             format!(

@@ -46,6 +46,9 @@ pub struct Args {
     /// Feature gates over those that are given with --with, such as CPMSRecreate=true; may be repeated.
     #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
     feature_gates: Vec<(String, bool)>,
+    /// Namespace of the Machine API; a document that names none is taken to be in the namespace of its API.
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE")]
+    namespace: String,
     #[command(flatten)]
     authority: Authority,
     /// How the result is printed.
@@ -83,10 +86,7 @@ fn user(text: &str) -> Result<User, String> {
         .next()
         .filter(|name| !name.is_empty())
         .ok_or("expected USER[,GROUP...]")?;
-    Ok(User {
-        name: name.to_owned(),
-        groups: parts.map(str::to_owned).collect(),
-    })
+    Ok(User::named(name, parts.map(str::to_owned).collect()))
 }
 
 /// Reads `NAME=true` or `NAME=false`.
@@ -115,7 +115,8 @@ struct Row {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         feature_gates: args.feature_gates.iter().cloned().collect(),
-        authority: args.authority.config(NAMESPACE),
+        authority: args.authority.config(&args.namespace),
+        namespace: args.namespace.clone(),
         ..Options::default()
     };
     let admission = Admission::new(options).context("reading the rules that are built in")?;

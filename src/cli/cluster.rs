@@ -82,6 +82,10 @@ pub struct Authority {
     /// the service account of Capstan's controllers.
     #[arg(long, value_name = "USER", help_heading = "Cluster")]
     pub sync_identity: Vec<String>,
+    /// User that may write the number of machines of a MachineSet of Cluster API also while the Machine API leads it: an
+    /// autoscaler that knows Cluster API only; may be repeated. Whoever keeps the copies has to carry the number over.
+    #[arg(long, value_name = "USER", help_heading = "Cluster")]
+    pub autoscaler_identity: Vec<String>,
 }
 
 impl Authority {
@@ -91,6 +95,7 @@ impl Authority {
         if !self.sync_identity.is_empty() {
             config.sync_identities.clone_from(&self.sync_identity);
         }
+        config.autoscalers.clone_from(&self.autoscaler_identity);
         config
     }
 }

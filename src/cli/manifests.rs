@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::cel::rules;
 use capstan_core::schema::crd;
@@ -18,12 +19,46 @@ pub struct Args {
     /// Which manifests.
     #[arg(value_enum)]
     what: What,
+    /// Namespace of the Machine API, in which Capstan is installed too.
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE")]
+    namespace: String,
     #[command(flatten)]
     authority: Authority,
     /// Write one file each into this folder instead of printing them.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
+
+impl Args {
+    /// The built-in text for the namespaces that are asked for. What is made from the rules is so already.
+    fn place(&self, text: String) -> String {
+        let placed = match self.what {
+            What::Crds | What::Policies => return text,
+            What::Webhooks | What::Rbac | What::Deployment => text,
+        };
+        let cluster_api = &self.authority.cluster_api_namespace;
+        let mut flags = String::new();
+        if self.namespace != NAMESPACE {
+            flags.push_str(&format!("        - --namespace={}\n", self.namespace));
+        }
+        if cluster_api != cluster_x_k8s_io::NAMESPACE {
+            flags.push_str(&format!("        - --cluster-api-namespace={cluster_api}\n"));
+        }
+        for identity in &self.authority.autoscaler_identity {
+            flags.push_str(&format!("        - --autoscaler-identity={identity}\n"));
+        }
+        for identity in &self.authority.sync_identity {
+            flags.push_str(&format!("        - --sync-identity={identity}\n"));
+        }
+        placed
+            .replace(NAMESPACE, &self.namespace)
+            .replace(cluster_x_k8s_io::NAMESPACE, cluster_api)
+            .replace(SERVE, &format!("{SERVE}{flags}"))
+    }
+}
+
+/// Where the flags of the server begin in a Deployment.
+const SERVE: &str = "        - serve\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum What {
@@ -48,7 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Crds => crd::crd_files(&rules::built_in()?)?,
         What::Webhooks => manifests::webhook_files(),
         What::Policies => {
-            let config = args.authority.config(NAMESPACE);
+            let config = args.authority.config(&args.namespace);
             let mut files = rules::built_in()?;
             files.iter_mut().for_each(|file| config.configure(file));
             manifests::policy_files(&files)?
@@ -56,6 +91,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Rbac => [manifests::rbac_files(), manifests::controllers_rbac_files()].concat(),
         What::Deployment => [manifests::deployment_files(), manifests::controllers_files()].concat(),
     };
+    let files: Vec<(String, String)> = files.into_iter().map(|(name, text)| (name, args.place(text))).collect();
     match &args.out {
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;

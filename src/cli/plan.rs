@@ -7,13 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
-use capstan_core::cpms::plan::{Plan, plan};
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::NAME;
+use capstan_core::cpms::plan::plan;
 use capstan_core::cpms::preview::preview;
-use capstan_core::cpms::report::{bare_report, report};
-use capstan_core::cpms::spec::{ParseContext, parse};
+use capstan_core::cpms::report::{inactive_report, invalid_report, leaving_report, report};
+use capstan_core::cpms::spec::{ParseContext, SetState, parse};
 use capstan_core::cpms::state::{Observed, Settings, State};
-use capstan_core::cpms::{degraded, removal};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -103,10 +102,7 @@ fn plan_over(snapshot: &Snapshot, args: &Args, now: Timestamp) -> anyhow::Result
         unparsable: Vec::new(),
     };
     if set.metadata.is_deleting() {
-        return Ok(bare_report(
-            set.metadata.name(),
-            &removal::steps(set, &observed.machines),
-        ));
+        return Ok(leaving_report(set, &observed.machines));
     }
     let context = ParseContext {
         infrastructure: observed.infrastructure.as_deref(),
@@ -120,17 +116,12 @@ fn plan_over(snapshot: &Snapshot, args: &Args, now: Timestamp) -> anyhow::Result
             };
             let state = State::observe(&spec, observed, settings);
             let next = plan(&spec, &state, now);
-            report(&spec, &state, &next, &preview(&spec, &state, now), now)
+            if spec.state == SetState::Inactive {
+                inactive_report(&spec, &state, &next, now)
+            } else {
+                report(&spec, &state, &next, &preview(&spec, &state, now), now)
+            }
         }
-        Err(violations) => invalid(set, &violations),
+        Err(violations) => invalid_report(set, &violations),
     })
-}
-
-/// A set that is not valid: nothing is done with it, and that is the plan.
-fn invalid(set: &ControlPlaneMachineSet, violations: &[capstan_core::model::Violation]) -> Value {
-    let plan = Plan {
-        degraded: degraded::invalid(violations),
-        ..Plan::default()
-    };
-    bare_report(set.metadata.name(), &plan)
 }

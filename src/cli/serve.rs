@@ -95,6 +95,9 @@ pub struct Args {
     /// Run the controllers too, which act on the machines. Without it only edits are judged.
     #[arg(long, help_heading = "Controllers")]
     controllers: bool,
+    /// Follow nothing that only the webhooks look up: for a process beside others that judge edits.
+    #[arg(long, requires = "controllers", help_heading = "Controllers")]
+    controllers_only: bool,
     /// How long the node of a replacement has been ready before the machine that it replaces is deleted.
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     min_ready: Duration,
@@ -246,7 +249,11 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kub
     }
     let client = args.cluster.client().await?;
     let cluster_api = &args.scope.authority.cluster_api_namespace;
-    let caches = Caches::start_mirrored(&client, &args.scope.namespace, cluster_api);
+    let caches = if args.controllers_only {
+        Caches::start(&client, &args.scope.namespace)
+    } else {
+        Caches::start_mirrored(&client, &args.scope.namespace, cluster_api)
+    };
     let judge = Judge::new(admission, Arc::new(Cached(Arc::clone(&caches))));
     Ok((Arc::new(judge), Some((client, caches))))
 }

@@ -4,7 +4,9 @@
 mod creation;
 mod deletion;
 mod guards;
+mod impersonation;
 mod migration;
 mod objects;
 mod policies;
+mod table;
 mod world;

@@ -15,6 +15,17 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
         .plane
         .kubeconfig_for(CONTROLLERS, &["system:serviceaccounts"])
         .unwrap();
+    // One account for both: it has the roles of the webhooks too.
+    let webhooks = include_str!("../../manifests/rbac.yaml");
+    world.plane.apply_yaml(webhooks).await.unwrap();
+    world.plane.grant(CONTROLLERS, "capstan-webhook").await.unwrap();
+    let checks = ["machinehealthchecks"];
+    let read = ["get", "list", "watch"];
+    world
+        .plane
+        .allow(CONTROLLERS, &read, "machine.openshift.io", &checks)
+        .await
+        .unwrap();
     let flags = [
         format!("--kubeconfig={}", kubeconfig.display()),
         "--controllers".to_owned(),

@@ -84,7 +84,13 @@ async fn kill_9_of_the_leader_between_any_two_writes_makes_no_second_machine() {
             assert!(lives < 200, "no end: {:?}", killer.kills.lock().unwrap());
             let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
             command
-                .args(["serve", "--controllers", "--min-ready=0s", "--lease-duration=3s"])
+                .args([
+                    "serve",
+                    "--controllers",
+                    "--controllers-only",
+                    "--min-ready=0s",
+                    "--lease-duration=3s",
+                ])
                 .args(["--listen=127.0.0.1:0", "--health-addr=127.0.0.1:0"])
                 .args(["--dev-certificate=memory", "--dns-name=localhost"])
                 .arg(format!("--lease=life-{lives}"))

@@ -10,6 +10,7 @@ use json_patch::Patch;
 use serde_json::Value;
 use thiserror::Error;
 
+use super::mirrored;
 use super::response::{Status, deny_status};
 use super::{Admission, Phase, Snapshot};
 use crate::cel::rules::{RuleError, RuleFile};
@@ -279,7 +280,7 @@ impl Checker {
         let edit = Edit {
             operation: check.operation,
             subresource: "",
-            namespace: text("/metadata/namespace"),
+            namespace: self.namespace(group, kind, object),
             name: text("/metadata/name"),
             object: Some(object),
             old,
@@ -294,16 +295,25 @@ impl Checker {
         (outcome.verdict, outcome.patch)
     }
 
+    /// The namespace of an object. A document of what exists in both APIs that names none is meant for where its API lives:
+    /// elsewhere nothing would be judged, in silence.
+    fn namespace<'a>(&'a self, group: &str, kind: &str, object: &'a Value) -> &'a str {
+        let said = object.pointer("/metadata/namespace").and_then(Value::as_str);
+        match (
+            said.filter(|namespace| !namespace.is_empty()),
+            mirrored::subject(group, kind),
+        ) {
+            (Some(namespace), _) => namespace,
+            (None, Some(subject)) => self.admission.options().authority.namespace(subject.api),
+            (None, None) => "",
+        }
+    }
+
     fn judge_deletion(&self, check: &Check<'_>, group: &str, kind: &str, name: &str, snapshot: &Snapshot) -> Checked {
-        let namespace = check
-            .object
-            .pointer("/metadata/namespace")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
         let edit = Edit {
             operation: Operation::Delete,
             subresource: "",
-            namespace,
+            namespace: self.namespace(group, kind, check.object),
             name,
             object: None,
             old: Some(check.object),

@@ -5,6 +5,7 @@
 //! objects left as text: so there is an envelope to answer to, whatever the objects are.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -92,6 +93,7 @@ struct GroupVersionResource<'a> {
 struct UserInfo {
     username: String,
     groups: Vec<String>,
+    extra: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -216,6 +218,7 @@ impl<'a> Request<'a> {
             user: User {
                 name: wire.user_info.username,
                 groups: wire.user_info.groups,
+                extra: wire.user_info.extra,
             },
             dry_run: wire.dry_run.unwrap_or(false),
             propagation: options

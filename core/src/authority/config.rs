@@ -24,6 +24,10 @@ pub struct Config {
     pub machine_api_controllers: Vec<String>,
     /// Cluster API's own controllers, likewise.
     pub cluster_api_controllers: Vec<String>,
+    /// Who may write the number of machines of a MachineSet of Cluster API also where it is a copy, and which of its machines
+    /// goes first: an autoscaler that knows Cluster API only. Nobody by default, since whoever keeps the copies has to
+    /// carry the number over to the object that leads.
+    pub autoscalers: Vec<String>,
 }
 
 impl Default for Config {
@@ -42,6 +46,7 @@ impl Config {
             sync_identities: vec![account(machine_api, "capstan-controllers")],
             machine_api_controllers: vec![account(machine_api, "machine-api-controllers")],
             cluster_api_controllers: vec![account(cluster_api, "capi-controllers")],
+            autoscalers: Vec::new(),
         }
     }
 
@@ -61,14 +66,17 @@ impl Config {
         }
     }
 
-    /// Whether a user keeps the copies as the originals.
+    /// Whether a user keeps the copies as the originals. Who merely acts as a service account (impersonation) does not.
     pub fn syncs(&self, user: &User) -> bool {
-        self.sync_identities.contains(&user.name)
+        user.is_itself() && self.sync_identities.contains(&user.name)
     }
 
-    /// Whether a user is a controller of an API.
+    /// Whether a user is a controller of an API, likewise. The controllers of the infrastructure have names of their own; they
+    /// are service accounts of the namespace of Cluster API.
     pub fn controls(&self, api: Api, user: &User) -> bool {
-        self.controllers(api).contains(&user.name)
+        let beside = format!("system:serviceaccounts:{}", self.cluster_api_namespace);
+        user.is_itself()
+            && (self.controllers(api).contains(&user.name) || (api == Api::ClusterApi && user.groups.contains(&beside)))
     }
 
     /// Puts what is configured into the variables of a rule file of this room.
@@ -76,7 +84,18 @@ impl Config {
         let Some(api) = Api::of_rules(&file.name) else { return };
         file.configure("home", &literal(self.namespace(api)));
         file.configure("syncIdentities", &list(&self.sync_identities));
+        file.configure("autoscalers", &list(&self.autoscalers));
         file.configure("controllers", &list(self.controllers(api)));
+        let [machine_api, cluster_api] = [machine_openshift_io::NAMESPACE, cluster_x_k8s_io::NAMESPACE];
+        for text in file
+            .rules
+            .iter_mut()
+            .flat_map(|rule| [&mut rule.message, &mut rule.advice])
+        {
+            *text = text
+                .replace(machine_api, &self.machine_api_namespace)
+                .replace(cluster_api, &self.cluster_api_namespace);
+        }
     }
 }
 

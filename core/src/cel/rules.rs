@@ -468,7 +468,7 @@ fn request_of(edit: &Edit<'_>) -> Value {
         "subResource": edit.subresource,
         "dryRun": edit.dry_run,
         "options": options,
-        "userInfo": { "username": edit.user.name, "groups": edit.user.groups },
+        "userInfo": { "username": edit.user.name, "groups": edit.user.groups, "extra": edit.user.extra },
     })
 }
 

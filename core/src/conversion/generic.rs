@@ -43,6 +43,19 @@ const MACHINE_API_MACHINE: &[Row] = &[
         "Cluster API does not keep when a taint was added",
         "nothing is to be done: the taint itself is kept",
     ),
+    blocks(
+        "",
+        When::UnknownFields(&[
+            "metadata",
+            "providerSpec",
+            "providerID",
+            "lifecycleHooks",
+            "taints",
+            "authoritativeAPI",
+        ]),
+        "Capstan does not know a field of Cluster API for it",
+        "remove it, or keep the machine with the Machine API",
+    ),
 ];
 
 const MACHINE_API_SET: &[Row] = &[
@@ -63,6 +76,19 @@ const MACHINE_API_SET: &[Row] = &[
         When::Present,
         "machines live in the namespace of their set",
         "remove it from the template",
+    ),
+    blocks(
+        "",
+        When::UnknownFields(&[
+            "replicas",
+            "minReadySeconds",
+            "selector",
+            "deletePolicy",
+            "template",
+            "authoritativeAPI",
+        ]),
+        "Capstan does not know a field of Cluster API for it",
+        "remove it, or keep the set with the Machine API",
     ),
 ];
 
@@ -147,6 +173,26 @@ pub(super) const CLUSTER_API_SET: &[Row] = &[
         When::Present,
         "the Machine API names machines itself",
         "remove it",
+    ),
+    blocks(
+        "",
+        When::UnknownFields(&[
+            "clusterName",
+            "replicas",
+            "selector",
+            "template",
+            "deletion",
+            "machineNaming",
+            "machineNamingStrategy",
+        ]),
+        "Capstan does not know a field of the Machine API for it",
+        "remove it, or keep the set with Cluster API",
+    ),
+    blocks(
+        "deletion",
+        When::UnknownFields(&["order"]),
+        "Capstan does not know a field of the Machine API for it",
+        "remove it, or keep the set with Cluster API",
     ),
 ];
 

@@ -324,42 +324,5 @@ fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> 
     (template, domains.into_iter().collect())
 }
 
-/// The generated set without the fields of its spec that others own, so that it can be applied without a fight over
-/// what a user has touched. `managed_fields` is `metadata.managedFields` of the set as it is.
-pub fn without_fields_of_others(generated: &Value, managed_fields: &Value, manager: &str) -> Value {
-    let mut pruned = generated.clone();
-    for entry in managed_fields.as_array().into_iter().flatten() {
-        let ours = fields::text(entry, &["manager"]) == Some(manager);
-        if ours || fields::get(entry, &["subresource"]).is_some() {
-            continue;
-        }
-        if let Some(owned) = entry.get("fieldsV1").and_then(|fields| fields.get("f:spec"))
-            && let Some(spec) = pruned.get_mut("spec")
-        {
-            prune(spec, owned);
-        }
-    }
-    pruned
-}
-
-fn prune(value: &mut Value, owned: &Value) {
-    let (Value::Object(map), Some(owned)) = (value, owned.as_object()) else {
-        return;
-    };
-    for (key, below) in owned {
-        let Some(field) = key.strip_prefix("f:") else { continue };
-        // An item of a list that another owns leaves the whole list to them.
-        let inner = below
-            .as_object()
-            .is_some_and(|below| below.keys().any(|key| key.starts_with("f:")));
-        match map.get_mut(field) {
-            Some(child) if inner && child.is_object() => prune(child, below),
-            _ => {
-                map.remove(field);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,10 @@ use super::domains::FailureDomain;
 pub const INDEX: &str = "capstan.dev/index";
 /// The uid of the machine that a machine replaces; written on creation.
 pub const REPLACES: &str = "capstan.dev/replaces";
+/// The uid of a set that was deleted and must not adopt the machine any more; written on its removal.
+pub const RELEASED: &str = "capstan.dev/released";
+/// What the template put on a machine, so that it is taken off again when it leaves the template.
+pub const FROM_TEMPLATE: &str = "capstan.dev/from-template";
 
 /// What decides the index of a machine.
 #[derive(Clone, Copy, Debug)]

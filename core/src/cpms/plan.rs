@@ -6,6 +6,7 @@
 //!
 //! Source: the ControlPlaneMachineSet enhancement, the update strategies; decisions 6 to 8 and 17.
 
+mod in_place;
 mod machine;
 mod rollout;
 

@@ -40,7 +40,9 @@ pub fn preview(spec: &Spec, state: &State, now: Timestamp) -> Preview {
         let next = plan(&spec, &state, now);
         now = now.checked_add(TURN).unwrap_or(now);
         if next.steps.is_empty() {
-            let moved = next.degraded.is_empty() && provide(&spec, &state, &mut world, now);
+            // What waits for time alone goes on by itself.
+            let waited = next.look_again.is_some_and(|at| at <= now);
+            let moved = next.degraded.is_empty() && (provide(&spec, &state, &mut world, now) || waited);
             end = next;
             if !moved {
                 break;

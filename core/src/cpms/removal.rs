@@ -3,13 +3,20 @@
 //! Owner references of the set are stripped, by uid, from every machine of the namespace, also from those that lost
 //! the labels which the set selects (defect B3). Only once none is seen does the finalizer go, so that the garbage
 //! collector finds nothing to collect. Works on a set that does not parse: see [`steps`].
+//!
+//! A machine that the set could adopt and has not is marked as released first. An adoption that is still on its way, of
+//! a process that was killed or of a second leader, carries the version from before the mark and is refused; and nobody
+//! who sees the mark begins another. Otherwise it would land after the set is gone, and the garbage collector would
+//! delete the machine.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::indexes::RELEASED;
 use super::plan::{Action, Plan, Precondition, Step};
-use super::spec::Spec;
+use super::selector::Selector;
+use super::spec::{SetState, Spec};
 use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use crate::api::machine_openshift_io::machine::Machine;
 
@@ -19,8 +26,18 @@ pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
         uid: &spec.uid,
         resource_version: &spec.resource_version,
         finalizers: &spec.finalizers,
+        selector: Some(&spec.selector).filter(|_| spec.state == SetState::Active),
     };
     orphan(&set, machines)
+}
+
+/// Everything that is still to be done until the set can go, in order. Empty for one that is not being deleted.
+pub fn whole(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Vec<Step> {
+    let mut all = steps(set, machines).steps;
+    if all.iter().any(|step| step.machine.is_some()) {
+        all.extend(steps(set, &[]).steps);
+    }
+    all
 }
 
 /// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not being deleted.
@@ -28,10 +45,14 @@ pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     if !set.metadata.is_deleting() {
         return Plan::default();
     }
+    // Only an Active set adopts, and it stays Active for ever.
+    let active = set.spec.state.as_deref() == Some("Active");
+    let selector = Selector::parse(&set.spec.selector).ok().filter(|_| active);
     let set = Set {
         uid: set.metadata.uid(),
         resource_version: set.metadata.resource_version.as_deref().unwrap_or_default(),
         finalizers: &set.metadata.finalizers,
+        selector: selector.as_ref(),
     };
     orphan(&set, machines)
 }
@@ -40,12 +61,18 @@ struct Set<'a> {
     uid: &'a str,
     resource_version: &'a str,
     finalizers: &'a [String],
+    /// What the set could adopt; `None` if that is nothing, or cannot be read.
+    selector: Option<&'a Selector>,
 }
 
 fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
-    let mut steps: Vec<Step> = machines.iter().filter_map(|machine| strip(set.uid, machine)).collect();
+    let held = set.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+    let mut steps: Vec<Step> = machines
+        .iter()
+        .filter_map(|machine| strip(set.uid, machine).or_else(|| release(set, machine).filter(|_| held)))
+        .collect();
     let mut notes = vec!["the set is being deleted; its machines stay".to_owned()];
-    if steps.is_empty() && set.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+    if steps.is_empty() && held {
         let rest: Vec<&String> = set
             .finalizers
             .iter()
@@ -58,7 +85,7 @@ fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
             "no machine names the set as its owner",
         ));
     } else if !steps.is_empty() {
-        notes.push(format!("{} machine(s) still name the set as their owner", steps.len()));
+        notes.push(format!("{} machine(s) are still to be let go", steps.len()));
     }
     Plan {
         steps,
@@ -74,22 +101,43 @@ fn strip(uid: &str, machine: &Machine) -> Option<Step> {
         return None;
     }
     let rest: Vec<_> = meta.owner_references.iter().filter(|owner| owner.uid != uid).collect();
+    let because = format!("machine {} must not be collected with the set", meta.name());
+    Some(patch(machine, uid, Some(json!(rest)), because))
+}
+
+/// Marks a machine that the set could still adopt.
+fn release(set: &Set<'_>, machine: &Machine) -> Option<Step> {
+    let meta = &machine.metadata;
+    let adoptable = set.selector.is_some_and(|selector| selector.matches(&meta.labels))
+        && meta.controller().is_none()
+        && !meta.is_deleting();
+    let marked = meta.annotations.get(RELEASED).is_some_and(|uid| uid == set.uid);
+    let because = format!("machine {} must not be adopted by the set any more", meta.name());
+    (adoptable && !marked && !set.uid.is_empty()).then(|| patch(machine, set.uid, None, because))
+}
+
+/// Every machine that is let go is marked, so that nobody takes it back for this set.
+fn patch(machine: &Machine, uid: &str, owners: Option<Value>, because: String) -> Step {
+    let meta = &machine.metadata;
     let precondition = Precondition {
         uid: meta.uid().to_owned(),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
     };
-    Some(Step {
-        action: Action::Patch(json!({"metadata": {
-            "uid": precondition.uid,
-            "resourceVersion": precondition.resource_version,
-            "ownerReferences": rest,
-        }})),
+    let mut metadata = Map::new();
+    metadata.insert("uid".to_owned(), json!(precondition.uid));
+    metadata.insert("resourceVersion".to_owned(), json!(precondition.resource_version));
+    metadata.insert("annotations".to_owned(), json!({ RELEASED: uid }));
+    if let Some(owners) = owners {
+        metadata.insert("ownerReferences".to_owned(), owners);
+    }
+    Step {
+        action: Action::Patch(json!({ "metadata": metadata })),
         index: super::indexes::of_name(meta.name()),
         machine: Some(meta.name().to_owned()),
         failure_domain: None,
-        because: format!("machine {} must not be collected with the set", meta.name()),
+        because,
         precondition: Some(precondition),
-    })
+    }
 }
 
 /// Writes the finalizers of the set.
@@ -160,6 +208,83 @@ mod tests {
         world.apply(&last.steps[0]);
         assert_eq!(world.set["metadata"]["finalizers"], json!([]));
         assert!(steps_of(&world).steps.is_empty());
+    }
+
+    #[test]
+    fn an_adoption_that_is_on_its_way_lands_nowhere_and_none_is_begun() {
+        let mut world = World::new("a b c", OLD);
+        world.machine("ocp-x7k2p-master-1").metadata.owner_references.clear();
+        let adoption = world.plan().steps;
+        assert_eq!(adoption.len(), 1);
+        let seen_before = world.set.clone();
+        world.set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
+        let plan = steps_of(&world);
+        assert_eq!(plan.steps.len(), 3, "{plan:?}");
+        for step in &plan.steps {
+            world.apply(step);
+        }
+        assert!(!world.try_apply(&adoption[0]), "it carries the version from before");
+        // Whoever still takes the set for alive sees the mark.
+        let deleted = std::mem::replace(&mut world.set, seen_before);
+        let late = world.plan();
+        let adopts = |step: &&Step| step.machine.as_deref() == Some("ocp-x7k2p-master-1");
+        assert_eq!(late.steps.iter().find(adopts), None);
+        world.set = deleted;
+        let last = steps_of(&world).steps;
+        assert!(
+            matches!(
+                last.as_slice(),
+                [Step {
+                    action: Action::PatchSet(_),
+                    ..
+                }]
+            ),
+            "{last:?}"
+        );
+        // Another set takes the machine over, and the mark goes.
+        world.set["metadata"] = json!({"name": "cluster", "namespace": "openshift-machine-api", "uid": "next",
+            "resourceVersion": "1", "finalizers": [FINALIZER]});
+        for step in world.plan().steps {
+            world.apply(&step);
+        }
+        let meta = &world.machine("ocp-x7k2p-master-1").metadata;
+        assert_eq!(meta.owner_references[0].uid, "next");
+        assert!(meta.annotations.is_empty(), "{:?}", meta.annotations);
+    }
+
+    #[test]
+    fn an_inactive_set_leaves_machines_alone_also_when_it_goes() {
+        let mut world = deleted();
+        world.set["spec"]["state"] = json!("Inactive");
+        for name in ["ocp-x7k2p-master-0", "ocp-x7k2p-master-1", "ocp-x7k2p-master-2"] {
+            world.machine(name).metadata.owner_references.clear();
+        }
+        let steps = steps_of(&world).steps;
+        assert!(
+            matches!(
+                steps.as_slice(),
+                [Step {
+                    action: Action::PatchSet(_),
+                    ..
+                }]
+            ),
+            "{steps:?}"
+        );
+    }
+
+    #[test]
+    fn the_whole_removal_ends_with_the_finalizer() {
+        let mut world = deleted();
+        let set = |world: &World| serde_json::from_value(world.set.clone()).unwrap();
+        let foreseen = whole(&set(&world), &world.observed.machines);
+        assert_eq!(foreseen.len(), 4);
+        assert!(matches!(foreseen[3].action, Action::PatchSet(_)));
+        for step in steps_of(&world).steps {
+            world.apply(&step);
+        }
+        assert_eq!(whole(&set(&world), &world.observed.machines), foreseen[3..]);
+        world.set["metadata"]["finalizers"] = json!([]);
+        assert!(whole(&set(&world), &world.observed.machines).is_empty());
     }
 
     #[test]

@@ -1,18 +1,24 @@
 //! `capstan plan -o json`: a contract, on which pipelines depend. Only its own words; nothing is decided here.
 //!
-//! `{set, revision, changes, placement, degraded, next, waits, rollout}`, as described in the reference of the command.
+//! `{set, revision, changes, placement, degraded, next, waits, rollout}`, as described in the reference of the command; for
+//! an Inactive set also `activation`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::degraded::{Degradation, invalid};
 use super::domains::FailureDomain;
 use super::plan::{Plan, Step};
-use super::preview::Preview;
-use super::spec::Spec;
+use super::preview::{Preview, preview};
+use super::removal;
+use super::spec::{SetState, Spec};
 use super::state::State;
-use crate::model::canonical_json;
-use jiff::Timestamp;
+use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use crate::api::machine_openshift_io::machine::Machine;
+use crate::model::{Violation, canonical_json};
 
 /// The report.
 pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: Timestamp) -> Value {
@@ -21,9 +27,7 @@ pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: T
         "revision": state.revision,
         "changes": changes(state),
         "placement": placement(spec, state, now),
-        "degraded": plan.degraded.iter()
-            .map(|reason| json!({"reason": reason.reason, "message": reason.message}))
-            .collect::<Vec<Value>>(),
+        "degraded": reasons(&plan.degraded),
         "next": steps(spec, &plan.steps),
         "waits": plan.waits.iter()
             .map(|wait| json!({
@@ -37,37 +41,54 @@ pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: T
     })
 }
 
-/// The report of a set that is leaving or is not valid: there is no state to speak of, only what is done and what stops.
-pub fn bare_report(set: &str, plan: &Plan) -> Value {
-    let step = |step: &Step| {
-        json!({
-            "action": step.action.name(),
-            "index": step.index,
-            "machine": step.machine,
-            "failureDomain": Value::Null,
-            "because": step.because,
-        })
+/// The report of a set that is Inactive: nothing is done, so `next` and `rollout` are empty, and a part of its own says
+/// what activating it would do.
+pub fn inactive_report(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Value {
+    let active = Spec {
+        state: SetState::Active,
+        ..spec.clone()
     };
-    let degraded = plan
-        .degraded
-        .iter()
-        .map(|reason| json!({"reason": reason.reason, "message": reason.message}));
-    let steps: Vec<Value> = plan
-        .steps
-        .iter()
-        .filter(|step| step.machine.is_some())
-        .map(step)
-        .collect();
+    let ahead = preview(&active, state, now);
+    let mut report = report(spec, state, plan, &Preview::default(), now);
+    if let Some(report) = report.as_object_mut() {
+        report.insert("activation".to_owned(), json!(steps(spec, &ahead.steps)));
+    }
+    report
+}
+
+/// The report of a set that is leaving: what is done until it can go. That the set itself is patched has no index and no
+/// machine.
+pub fn leaving_report(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Value {
+    let all = |steps: &[Step]| -> Vec<Value> { steps.iter().map(|step| shown(step, &Value::Null)).collect() };
+    let mut report = bare(set.metadata.name(), &[]);
+    if let Some(report) = report.as_object_mut() {
+        report.insert("next".to_owned(), json!(all(&removal::steps(set, machines).steps)));
+        report.insert("rollout".to_owned(), json!(all(&removal::whole(set, machines))));
+    }
+    report
+}
+
+/// The report of a set that is not valid: nothing is done with it, and that is the plan.
+pub fn invalid_report(set: &ControlPlaneMachineSet, violations: &[Violation]) -> Value {
+    bare(set.metadata.name(), &invalid(violations))
+}
+
+fn bare(set: &str, degraded: &[Degradation]) -> Value {
     json!({
         "set": set,
         "revision": Value::Null,
         "changes": [],
         "placement": [],
-        "degraded": degraded.collect::<Vec<Value>>(),
-        "next": steps,
+        "degraded": reasons(degraded),
+        "next": [],
         "waits": [],
-        "rollout": steps,
+        "rollout": [],
     })
+}
+
+fn reasons(degraded: &[Degradation]) -> Vec<Value> {
+    let shown = |reason: &Degradation| json!({"reason": reason.reason, "message": reason.message});
+    degraded.iter().map(shown).collect()
 }
 
 /// Every difference that some machine has from the template, once; where machines differ in what they have, each
@@ -114,16 +135,18 @@ fn steps(spec: &Spec, steps: &[Step]) -> Vec<Value> {
     steps
         .iter()
         .filter(|step| step.machine.is_some())
-        .map(|step| {
-            json!({
-                "action": step.action.name(),
-                "index": step.index,
-                "machine": step.machine,
-                "failureDomain": entry(spec, step.failure_domain.as_ref()),
-                "because": step.because,
-            })
-        })
+        .map(|step| shown(step, &entry(spec, step.failure_domain.as_ref())))
         .collect()
+}
+
+fn shown(step: &Step, failure_domain: &Value) -> Value {
+    json!({
+        "action": step.action.name(),
+        "index": step.index,
+        "machine": step.machine,
+        "failureDomain": failure_domain,
+        "because": step.because,
+    })
 }
 
 /// The set's own entry, or null for a place that the set does not list.

@@ -1,5 +1,7 @@
 //! An edit: who wants to do what to which object. What admission judges.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// What is done to an object.
@@ -64,6 +66,36 @@ pub struct User {
     pub name: String,
     /// The user's groups.
     pub groups: Vec<String>,
+    /// What the API server says of the user besides.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// What the name of every service account begins with.
+    pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+    /// The key of `extra` under which the API server names the token that it was shown. Somebody who acts as a service
+    /// account (impersonation) has shown none; to forge the key takes a permission of its own, `impersonate` on
+    /// `userextras/authentication.kubernetes.io/credential-id`.
+    pub const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
+    /// Somebody of this name who is nobody else: a service account with its token.
+    pub fn named(name: &str, groups: Vec<String>) -> Self {
+        let mut extra = BTreeMap::new();
+        if name.starts_with(Self::SERVICE_ACCOUNT) {
+            extra.insert(Self::CREDENTIAL.to_owned(), Vec::new());
+        }
+        Self {
+            name: name.to_owned(),
+            groups,
+            extra,
+        }
+    }
+
+    /// Whether the user is who the name says: a service account has shown a token of its own. Of other users the name is
+    /// all that there is.
+    pub fn is_itself(&self) -> bool {
+        !self.name.starts_with(Self::SERVICE_ACCOUNT) || self.extra.contains_key(Self::CREDENTIAL)
+    }
 }
 
 /// Who wants to do what to which object.

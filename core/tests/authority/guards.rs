@@ -248,6 +248,58 @@ fn the_garbage_collector_may_take_owners_away_so_that_orphaning_ends() {
     );
 }
 
+/// The follow-up of the document has the autoscaler write to Cluster API only, whoever leads.
+#[test]
+fn a_configured_autoscaler_writes_the_size_of_a_set_of_cluster_api_and_which_machine_goes_first() {
+    let scale = |replicas: i32| {
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+            "metadata": {"name": "workers", "namespace": "openshift-cluster-api"}, "spec": {"replicas": replicas}})
+    };
+    let mark = |machine: &Value| {
+        let mut marked = machine.clone();
+        marked["metadata"]["annotations"]["cluster.x-k8s.io/delete-machine"] = json!("yes");
+        marked
+    };
+    let both = |object: Value, change: &dyn Fn(&Value) -> Value| {
+        let signed = with(
+            object.clone(),
+            "/metadata/annotations",
+            json!({PAUSED: "sync.machine.openshift.io"}),
+        );
+        [object, signed].map(|object| Edit::update(&object, change(&object)))
+    };
+    let resized = |set: &Value| with(set.clone(), "/spec/replicas", json!(5));
+    let unmarked = Edit::update(&mark(&capi_machine(true)), capi_machine(true));
+    let allowed = [Edit::update(&scale(3), scale(5)).of("scale"), unmarked]
+        .into_iter()
+        .chain(both(capi_set(true), &resized))
+        .chain(both(capi_machine(true), &mark));
+    for edit in allowed {
+        assert!(
+            edit.clone().by(AUTOSCALER).allowed(&led_by("MachineAPI")),
+            "{}",
+            edit.object
+        );
+        assert!(!edit.clone().acting_as(AUTOSCALER).allowed(&led_by("MachineAPI")));
+        assert!(!edit.by("alice").allowed(&led_by("MachineAPI")));
+    }
+    for (object, pointer, value) in [
+        (capi_set(true), "/spec/clusterName", json!("x")),
+        (capi_set(true), "/spec/template/spec/version", json!("v1")),
+        (capi_machine(true), "/spec/providerID", json!("x")),
+        (capi_machine(true), "/metadata/annotations", json!({})),
+        (machine_set("ClusterAPI", "ClusterAPI"), "/spec/replicas", json!(5)),
+    ] {
+        let leads = if pointer == "/spec/replicas" {
+            "ClusterAPI"
+        } else {
+            "MachineAPI"
+        };
+        let edit = Edit::set(&object, pointer, value).by(AUTOSCALER);
+        assert!(!edit.allowed(&led_by(leads)), "{pointer}");
+    }
+}
+
 #[test]
 fn the_size_of_a_copy_is_not_changed_by_way_of_its_scale() {
     let scale = |namespace: &str, replicas: i32| {

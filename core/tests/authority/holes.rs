@@ -202,6 +202,51 @@ fn hole_6_a_set_that_is_being_deleted_does_not_migrate_and_no_name_gets_around_t
     );
 }
 
+/// Whoever may act as the sync controller, or as a controller of an API, has its name but no token of it.
+#[test]
+fn hole_6_who_acts_as_a_service_account_is_a_plain_user() {
+    let ours = machine("ClusterAPI", "ClusterAPI");
+    let snapshot = cluster(&[ours.clone(), capi_machine(false)]);
+    for (edit, rule) in [
+        (
+            Edit::set(&ours, "/spec/providerID", json!("x")),
+            "authority-spec-locked",
+        ),
+        (
+            Edit::set(&ours, "/metadata/finalizers", json!([])),
+            "authority-sync-finalizer",
+        ),
+        (
+            Edit::set(&ours, "/metadata/labels/team", json!("red")),
+            "authority-label-conflict",
+        ),
+        (
+            Edit::set(&ours, "/status/synchronizedAPI", json!("MachineAPI")).of("status"),
+            "authority-status-forged",
+        ),
+    ] {
+        assert!(edit.clone().by(SYNC).allowed(&snapshot), "{rule}");
+        let refused = edit.acting_as(SYNC).refused_by(&snapshot);
+        assert!(refused.contains(&String::from(rule)), "{refused:?}");
+    }
+    let mut status = Edit::set(&ours, "/status/phase", json!("Failed")).of("status");
+    status = status.by("system:serviceaccount:openshift-machine-api:machine-api-controllers");
+    assert!(status.allowed(&snapshot));
+    status.impersonates = true;
+    assert_eq!(status.refused_by(&snapshot), ["authority-status-locked"]);
+    let snapshot = cluster(&[machine("MachineAPI", "MachineAPI")]);
+    let unpaused = Edit::create(with(capi_machine(false), "/status", Value::Null));
+    assert!(unpaused.clone().by(SYNC).allowed(&snapshot));
+    assert!(!unpaused.acting_as(SYNC).allowed(&snapshot));
+    // The garbage collector is held back by its name, whoever it is.
+    let ours = owned_by(machine("ClusterAPI", "ClusterAPI"), "MachineSet", "workers");
+    let sets = cluster(&[ours.clone(), capi_machine(false), capi_set(false)]);
+    assert!(!Edit::delete(&ours).acting_as(COLLECTOR).allowed(&sets));
+    let orphaned = Edit::set(&ours, "/metadata/ownerReferences", Value::Null);
+    assert!(orphaned.clone().by(COLLECTOR).allowed(&sets));
+    assert!(!orphaned.acting_as(COLLECTOR).allowed(&sets));
+}
+
 #[test]
 fn hole_7_creation_is_judged_also_while_migrating_and_before_a_status_is_there() {
     for (authority, status) in [("ClusterAPI", "Migrating"), ("MachineAPI", ""), ("", "")] {

@@ -9,6 +9,7 @@ pub(crate) const MACHINE_API: &str = "machine.openshift.io";
 pub(crate) const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 pub(crate) const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 pub(crate) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+pub(crate) const AUTOSCALER: &str = "system:serviceaccount:openshift-machine-api:cluster-autoscaler";
 pub(crate) const FINALIZER: &str = "sync.machine.openshift.io/finalizer";
 pub(crate) const PAUSED: &str = "cluster.x-k8s.io/paused";
 
@@ -190,6 +191,8 @@ pub(crate) struct Edit {
     pub(crate) operation: &'static str,
     pub(crate) subresource: &'static str,
     pub(crate) user: &'static str,
+    /// Whether the user acts as another, and so has shown no token.
+    pub(crate) impersonates: bool,
     pub(crate) old: Value,
     pub(crate) object: Value,
     pub(crate) propagation: &'static str,
@@ -202,6 +205,7 @@ impl Edit {
             operation: "UPDATE",
             subresource: "",
             user: "alice",
+            impersonates: false,
             old: old.clone(),
             object,
             propagation: "",
@@ -230,6 +234,14 @@ impl Edit {
 
     pub(crate) fn by(self, user: &'static str) -> Self {
         Self { user, ..self }
+    }
+
+    pub(crate) fn acting_as(self, user: &'static str) -> Self {
+        Self {
+            user,
+            impersonates: true,
+            ..self
+        }
     }
 
     pub(crate) fn of(self, subresource: &'static str) -> Self {
@@ -285,6 +297,9 @@ impl Edit {
             "dryRun": false,
             "options": null,
         });
+        if self.user.starts_with("system:serviceaccount:") && !self.impersonates {
+            request["userInfo"]["extra"] = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
+        }
         if !self.propagation.is_empty() {
             request["options"] = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1",
                 "propagationPolicy": self.propagation});
@@ -293,7 +308,11 @@ impl Edit {
             request["subResource"] = json!(self.subresource);
         }
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-        static ADMISSION: LazyLock<Admission> = LazyLock::new(|| Admission::new(Options::default()).unwrap());
+        static ADMISSION: LazyLock<Admission> = LazyLock::new(|| {
+            let mut options = Options::default();
+            options.authority.autoscalers.push(AUTOSCALER.to_owned());
+            Admission::new(options).unwrap()
+        });
         let answer = ADMISSION
             .answer(route, &serde_json::to_vec(&body).unwrap(), snapshot)
             .unwrap();

@@ -175,10 +175,10 @@ fn request(api: &Api, key: &Key, verb: Verb) -> Request {
             part: Part::Main,
         },
         verb,
-        user: User {
-            name: "system:serviceaccount:kube-system:generic-garbage-collector".to_owned(),
-            groups: Vec::new(),
-        },
+        user: User::named(
+            "system:serviceaccount:kube-system:generic-garbage-collector",
+            Vec::new(),
+        ),
     }
 }
 

@@ -75,10 +75,10 @@ impl Server {
 
     /// A client of a user. Needs a runtime of tokio.
     pub fn client(&self, user: &str, groups: &[&str]) -> kube::Client {
-        let user = Arc::new(User {
-            name: user.to_owned(),
-            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
-        });
+        let user = Arc::new(User::named(
+            user,
+            groups.iter().map(|group| (*group).to_owned()).collect(),
+        ));
         let server = self.clone();
         let service = tower::service_fn(move |request: ::http::Request<Body>| {
             let (server, user) = (server.clone(), Arc::clone(&user));

@@ -1,13 +1,14 @@
 //! Who speaks to the control plane: kubeconfig files and clients for the administrator and for plain users, and what
 //! those may do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -53,6 +54,43 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// The kubeconfig file of a service account, with a token of its own, as a pod has it; the service account is made if it
+    /// is not there. A client certificate could carry the same name, and so could impersonation, but neither is a token.
+    ///
+    /// # Errors
+    /// The API server refuses, or the file cannot be written.
+    pub async fn kubeconfig_of_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let user = format!("system:serviceaccount:{namespace}:{name}");
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
+        let account = ServiceAccount {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..ServiceAccount::default()
+        };
+        accounts
+            .patch(name, &as_sandbox(), &Patch::Apply(&account))
+            .await
+            .with_context(|| format!("making {user}"))?;
+        let request = TokenRequest {
+            spec: TokenRequestSpec::default(),
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("asking for a token of {user}"))?;
+        let token = answer.status.context("no token was made")?.token;
+        let credentials = serde_json::json!({ "token": token });
+        let text = kubeconfig_with(&self.url, &self.authority, &user, &credentials)?;
+        let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.folder.write(&format!("kubeconfig-{}", known.len()), &text)?;
+        let key = format!("{user} by token {}", known.len());
+        known.insert(key, path.clone());
+        Ok(path)
+    }
+
     /// A client for the administrator. Make one for each runtime: its connections are tasks of the runtime that made
     /// it.
     ///
@@ -68,7 +106,15 @@ impl ControlPlane {
     /// As [`ControlPlane::kubeconfig_for`].
     pub async fn client_for(&self, user: &str, groups: &[&str]) -> Result<kube::Client> {
         let path = self.kubeconfig_for(user, groups)?;
-        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        self.client_of_kubeconfig(&path).await
+    }
+
+    /// A client out of a kubeconfig file: [`ControlPlane::kubeconfig_of_service_account`].
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn client_of_kubeconfig(&self, path: &Path) -> Result<kube::Client> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         client(&text).await
     }
 
@@ -156,6 +202,14 @@ impl ControlPlane {
 /// The text of a kubeconfig file, complete in itself.
 pub(super) fn kubeconfig(url: &str, authority: &Authority, user: &str, groups: &[&str]) -> Result<String> {
     let pair = authority.user(user, groups)?;
+    let credentials = serde_json::json!({
+        "client-certificate-data": STANDARD.encode(pair.certificate),
+        "client-key-data": STANDARD.encode(pair.key),
+    });
+    kubeconfig_with(url, authority, user, &credentials)
+}
+
+fn kubeconfig_with(url: &str, authority: &Authority, user: &str, credentials: &serde_json::Value) -> Result<String> {
     // JSON is YAML, and quotes names as they need it.
     let text = serde_json::to_string_pretty(&serde_json::json!({
         "apiVersion": "v1",
@@ -165,10 +219,7 @@ pub(super) fn kubeconfig(url: &str, authority: &Authority, user: &str, groups: &
             "server": url,
             "certificate-authority-data": STANDARD.encode(authority.certificate()),
         }}],
-        "users": [{"name": user, "user": {
-            "client-certificate-data": STANDARD.encode(pair.certificate),
-            "client-key-data": STANDARD.encode(pair.key),
-        }}],
+        "users": [{"name": user, "user": credentials}],
         "contexts": [{"name": "capstan-sandbox", "context": {"cluster": "capstan-sandbox", "user": user}}],
     }));
     text.context("writing a kubeconfig")

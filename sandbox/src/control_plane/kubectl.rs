@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ pub struct Kubectl<'a> {
     arguments: Vec<String>,
     stdin: String,
     editor: Option<Editor>,
+    kubeconfig: Option<PathBuf>,
 }
 
 /// Plays the person in `kubectl edit`.
@@ -84,6 +85,7 @@ impl ControlPlane {
             arguments: Vec::new(),
             stdin: String::new(),
             editor: None,
+            kubeconfig: None,
         }
     }
 
@@ -116,6 +118,12 @@ impl Kubectl<'_> {
         self
     }
 
+    /// Calls as whoever a kubeconfig file is of: [`ControlPlane::kubeconfig_of_service_account`].
+    pub fn with_kubeconfig(mut self, path: &Path) -> Self {
+        self.kubeconfig = Some(path.to_owned());
+        self
+    }
+
     /// Adds arguments.
     pub fn args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
@@ -140,7 +148,10 @@ impl Kubectl<'_> {
     /// kubectl cannot be started, or does not end within two minutes.
     pub async fn run(self) -> Result<Output> {
         let groups: Vec<&str> = self.groups.iter().map(String::as_str).collect();
-        let kubeconfig = self.plane.kubeconfig_for(&self.user, &groups)?;
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => path.clone(),
+            None => self.plane.kubeconfig_for(&self.user, &groups)?,
+        };
         let scratch = tempfile::tempdir_in(self.plane.folder()).context("making a folder for kubectl")?;
         let mut stdin = tempfile::tempfile().context("making kubectl's input")?;
         stdin

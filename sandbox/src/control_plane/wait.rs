@@ -18,15 +18,17 @@ pub async fn wait_until<T>(
     mut look: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let began = Instant::now();
+    let mut last = None;
     loop {
         // One look that hangs must not outlast the deadline.
         let left = deadline.saturating_sub(began.elapsed()).max(PAUSE);
-        let last = match tokio::time::timeout(left, look()).await {
+        match tokio::time::timeout(left, look()).await {
             Ok(Ok(Some(value))) => return Ok(value),
-            Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some(error),
-            Err(_) => Some(anyhow!("the last look did not return")),
-        };
+            Ok(Ok(None)) => last = None,
+            Ok(Err(error)) => last = Some(error),
+            // What the look before said tells more.
+            Err(_) => last = last.or_else(|| Some(anyhow!("the last look did not return"))),
+        }
         if began.elapsed() >= deadline {
             let waited = format!("waited {deadline:?} for {what}");
             return Err(last.map_or_else(|| anyhow!("{waited}"), |error| error.context(waited.clone())));

@@ -363,6 +363,7 @@ impl World {
             user: User {
                 name: actor.name().to_owned(),
                 groups: Vec::new(),
+                extra: BTreeMap::new(),
             },
         };
         self.send(actor, &request)

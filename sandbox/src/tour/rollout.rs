@@ -38,6 +38,7 @@ impl Machines {
         let flags = [
             format!("--kubeconfig={}", kubeconfig.display()),
             "--controllers".to_owned(),
+            "--controllers-only".to_owned(),
             MIN_READY.to_owned(),
         ];
         Ok(Self {

@@ -45,19 +45,31 @@ pub(super) fn page(report: &Value) -> String {
     section(&mut page, "Waits", list(report, "waits"), |wait| {
         format!("{}: {}", word(wait, "for"), word(wait, "message"))
     });
-    let mut number = 0;
-    section(&mut page, "Rollout", list(report, "rollout"), |planned| {
-        number += 1;
-        format!("{number}. {}", step(planned))
-    });
-    if ["degraded", "next", "waits", "rollout"]
+    for (title, part) in [
+        ("Rollout", "rollout"),
+        (
+            "The set is Inactive and acts on nothing. Activated, it would",
+            "activation",
+        ),
+    ] {
+        let mut number = 0;
+        section(&mut page, title, list(report, part), |planned| {
+            number += 1;
+            format!("{number}. {}", step(planned))
+        });
+    }
+    let idle = ["degraded", "next", "waits", "rollout", "activation"]
         .iter()
-        .all(|part| list(report, part).is_empty())
-    {
-        line(
-            &mut page,
-            String::from("\nNothing to do: the machines are what the set asks for."),
-        );
+        .all(|part| list(report, part).is_empty());
+    if idle {
+        let why = if report.get("activation").is_some() {
+            "the set is Inactive, and activating it would change nothing"
+        } else if revision.is_empty() {
+            "the set is being deleted, and no machine names it as its owner"
+        } else {
+            "the machines are what the set asks for"
+        };
+        line(&mut page, format!("\nNothing to do: {why}."));
     }
     page
 }
@@ -114,7 +126,7 @@ fn step(step: &Value) -> String {
     format!(
         "{} {}{}: {}",
         word(step, "action"),
-        word(step, "machine"),
+        step.get("machine").and_then(Value::as_str).unwrap_or("the set"),
         domain(step),
         word(step, "because")
     )

@@ -94,14 +94,11 @@ pub(super) fn aws_template(name: &str, set: &str) -> Value {
 /// The status that the sync controller would have written.
 pub(super) fn status(authority: &str) -> Value {
     let paused = if authority == "MachineAPI" { "False" } else { "True" };
-    json!({"authoritativeAPI": authority, "conditions": [
+    let source = if authority == "Migrating" {
+        "MachineAPI"
+    } else {
+        authority
+    };
+    json!({"authoritativeAPI": authority, "synchronizedAPI": source, "conditions": [
         {"type": "Paused", "status": paused}, {"type": "Synchronized", "status": "True", "reason": "ResourceSynchronized"}]})
-}
-
-/// The same object with an owner that does not exist.
-pub(super) fn owned_by(mut object: Value, kind: &str, owner: &str) -> Value {
-    let version = object["apiVersion"].clone();
-    object["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": version, "kind": kind, "name": owner, "uid": "00000000-0000-0000-0000-000000000001"}]);
-    object
 }

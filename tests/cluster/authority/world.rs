@@ -1,6 +1,9 @@
 //! A cluster with both APIs and Capstan in it, started once. The server's caches hear of an object a moment after it is
 //! stored: what is expected is waited for, and nothing passes by waiting.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use capstan_core::cel::rules;
 use capstan_core::schema::crd;
 use capstan_sandbox::control_plane::{ControlPlane, Options, Output, wait_until};
@@ -9,18 +12,26 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::super::world::{SOON, capstan};
-use super::objects::{CLUSTER_API, MACHINE_API, cluster_api, machine_api, status};
+use super::objects::{CLUSTER_API, KINDS, MACHINE_API, cluster_api, machine_api, status};
 
 /// The sync controller.
 pub(super) const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 /// The garbage collector.
 pub(super) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+/// The controllers of the two APIs, and those of the infrastructure.
+pub(super) const MACHINE_API_CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:machine-api-controllers";
+pub(super) const CLUSTER_API_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-controllers";
+pub(super) const AWS_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capa-controller-manager";
+/// May act as any service account.
+pub(super) const IMPERSONATOR: &str = "mallory";
 /// Whom no rule knows: a plain user and the administrator.
 pub(super) const PEOPLE: [&str; 2] = ["alice", "admin"];
 
 /// A cluster with both APIs.
 pub(super) struct World {
     plane: ControlPlane,
+    /// The kubeconfig files of the service accounts, with tokens.
+    accounts: BTreeMap<&'static str, PathBuf>,
     _server: Option<Server>,
 }
 
@@ -63,7 +74,27 @@ impl World {
             .apply(&manifests(capstan(), "rbac").await.unwrap())
             .await
             .unwrap();
-        for user in ["alice", SYNC, COLLECTOR] {
+        let mut accounts = BTreeMap::new();
+        for user in [
+            SYNC,
+            COLLECTOR,
+            MACHINE_API_CONTROLLERS,
+            CLUSTER_API_CONTROLLERS,
+            AWS_CONTROLLERS,
+        ] {
+            let (namespace, name) = user
+                .trim_start_matches("system:serviceaccount:")
+                .split_once(':')
+                .unwrap();
+            let path = plane.kubeconfig_of_service_account(namespace, name).await.unwrap();
+            accounts.insert(user, path);
+        }
+        let impersonated = ["serviceaccounts"];
+        plane
+            .allow(IMPERSONATOR, &["impersonate"], "", &impersonated)
+            .await
+            .unwrap();
+        for user in accounts.keys().copied().chain(["alice"]) {
             for group in [
                 "machine.openshift.io",
                 "cluster.x-k8s.io",
@@ -90,15 +121,20 @@ impl World {
             started.register(&cluster).await.unwrap();
             server = Some(started);
         }
-        Self { plane, _server: server }
+        Self {
+            plane,
+            accounts,
+            _server: server,
+        }
     }
 
     /// kubectl as a user.
     pub(super) async fn run(&self, user: &str, arguments: &[&str], stdin: &str) -> Output {
         let kubectl = self.plane.kubectl().args(arguments.to_vec()).stdin(stdin.to_owned());
-        let kubectl = match user {
-            "admin" => kubectl,
-            user => kubectl.as_user(user, &[]),
+        let kubectl = match (user, self.accounts.get(user)) {
+            (_, Some(token)) => kubectl.with_kubeconfig(token),
+            ("admin", None) => kubectl,
+            (user, None) => kubectl.as_user(user, &[]),
         };
         kubectl.run().await.unwrap()
     }
@@ -173,6 +209,54 @@ impl World {
             &patch,
         ];
         self.allows(SYNC, &arguments, "").await;
+    }
+
+    /// Stores objects as the sync controller, each with its status, in one go and without asking kubectl.
+    pub(super) async fn store_all(&self, objects: &[(Value, Option<Value>)]) {
+        let client = self.plane.client_of_kubeconfig(&self.accounts[SYNC]).await.unwrap();
+        for (object, status) in objects {
+            let kind = object["kind"].as_str().unwrap();
+            let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+            let kind = kube::core::GroupVersionKind::gvk(group, version, kind);
+            let namespace = object["metadata"]["namespace"].as_str().unwrap();
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let resource = kube::core::ApiResource::from_gvk(&kind);
+            let api = kube::Api::<kube::core::DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+            let typed = serde_json::from_value(object.clone()).unwrap();
+            api.create(&kube::api::PostParams::default(), &typed).await.unwrap();
+            if let Some(status) = status {
+                let patch = kube::api::Patch::Merge(json!({"status": status}));
+                let parameters = kube::api::PatchParams::default();
+                api.patch_status(name, &parameters, &patch).await.unwrap();
+            }
+        }
+    }
+
+    /// An owner reference to an object that exists.
+    pub(super) async fn owner(&self, namespace: &str, resource: &str, name: &str) -> Value {
+        let get = ["get", "-n", namespace, resource, name, "-o", "json"];
+        let owner = self.run("admin", &get, "").await.checked().unwrap().stdout;
+        let owner: Value = serde_json::from_str(&owner).unwrap();
+        json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": name, "uid": owner["metadata"]["uid"]})
+    }
+
+    /// Waits until the server has heard of everything that is stored now: of each kind, an object that is stored last is
+    /// known, on either side.
+    pub(super) async fn settle(&self, prefix: &str) {
+        for kind in KINDS {
+            let name = format!("{prefix}-settled");
+            self.store(&cluster_api(kind, &format!("{name}-b"), false)).await;
+            let ours = machine_api(kind, &format!("{name}-a"), "MachineAPI");
+            self.store(&ours).await;
+            self.decide(&ours, &status("MachineAPI")).await;
+            let create = ["create", "--dry-run=server", "-f", "-"];
+            let ours = machine_api(kind, &format!("{name}-b"), "MachineAPI").to_string();
+            self.refuses("alice", &create, &ours, "authority-create-beside-cluster-api")
+                .await;
+            let theirs = cluster_api(kind, &format!("{name}-a"), false).to_string();
+            self.refuses("alice", &create, &theirs, "authority-capi-create-unpaused")
+                .await;
+        }
     }
 
     /// Stores both halves of an object, of which this API leads; "Migrating" stores what wants to go to Cluster API.

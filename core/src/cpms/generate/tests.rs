@@ -290,21 +290,3 @@ fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
         Err(Unsupported::Platform("None".to_owned()))
     );
 }
-
-#[test]
-fn fields_that_a_user_has_touched_are_left_to_the_user() {
-    let set = generated(&vec![spec_at(Platform::Gcp, 0, 0); 3], &[], &on(Platform::Gcp)).unwrap();
-    let managed = json!([
-        {"manager": "capstan-generator", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
-        {"manager": "capstan", "subresource": "status", "fieldsV1": {"f:status": {}}},
-        {"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:strategy": {"f:type": {}}, "f:template":
-            {"f:machines_v1beta1_machine_openshift_io": {"f:spec": {"f:providerSpec": {"f:value": {"f:machineType": {}}}}}}}}},
-    ]);
-    let pruned = without_fields_of_others(&set, &managed, "capstan-generator");
-    assert_eq!(pruned["spec"]["replicas"], 3);
-    assert_eq!(pruned["spec"]["strategy"], json!({}));
-    let spec = &template(&pruned)["spec"]["providerSpec"]["value"];
-    assert!(spec.get("machineType").is_none());
-    assert_eq!(spec["region"], "us-central1");
-    assert_eq!(without_fields_of_others(&set, &Value::Null, "capstan-generator"), set);
-}

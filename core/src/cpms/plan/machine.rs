@@ -1,15 +1,15 @@
 //! The machine that a creation makes, and what is repaired on a machine in place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Action, Precondition, Step};
+use super::{Action, Precondition, Step, in_place};
 use crate::api::machine_openshift_io::control_plane_machine_set::{API_VERSION as SET_VERSION, KIND as SET_KIND};
 use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
 use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::cpms::domains::{self, DomainError};
-use crate::cpms::indexes::{INDEX, REPLACES};
+use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
 use crate::cpms::spec::Spec;
 use crate::cpms::state::{MachineState, Owner, State};
 use crate::model::derived_suffix;
@@ -42,7 +42,10 @@ pub fn made_machine(
         )?,
         None => spec.template.provider_spec.clone(),
     };
-    let mut annotations = spec.template.annotations.clone();
+    let mut annotations = in_place::annotations(spec);
+    if let Some(record) = in_place::record_of_new(spec) {
+        annotations.insert(FROM_TEMPLATE.to_owned(), record);
+    }
     if let Some(replaced) = replaces {
         annotations.insert(REPLACES.to_owned(), replaced.uid.clone());
     }
@@ -87,7 +90,8 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         .unwrap_or_else(|| derived(taken.len() + 1))
 }
 
-/// What is to be repaired on a machine in place: its owner, its recorded index, labels and annotations of the template.
+/// What is to be repaired on a machine in place: its owner, its recorded index, and what of the template needs no new
+/// machine.
 pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Option<Step> {
     if machine.is_deleting() || matches!(machine.owner, Owner::Foreign { .. }) {
         return None;
@@ -100,6 +104,11 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     let meta = &observed.metadata;
     let mut patch = Map::new();
     let mut because = Vec::new();
+    let released = meta.annotations.get(RELEASED);
+    if machine.owner != Owner::Ours && released.is_some_and(|uid| *uid == spec.uid) {
+        // The set is on its way out, whatever this snapshot says: an owner reference would outlive it.
+        return None;
+    }
     if machine.owner != Owner::Ours {
         let mut owners: Vec<OwnerReference> = meta.owner_references.clone();
         if let Owner::Former { uid } = &machine.owner {
@@ -112,13 +121,12 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
         owners.push(owner_reference(spec));
         patch.insert("ownerReferences".to_owned(), json!(owners));
     }
-    let mut annotations = differing(&spec.template.annotations, &meta.annotations);
-    let labels = differing(&spec.template.labels, &meta.labels);
-    for (what, pairs) in [("label", &labels), ("annotation", &annotations)] {
-        for key in pairs.keys() {
-            because.push(format!("{what} {key} is not the template's"));
-        }
+    let wanted = in_place::differences(spec, observed);
+    let (labels, mut annotations) = (wanted.labels, wanted.annotations);
+    if released.is_some() && !patch.is_empty() {
+        annotations.insert(RELEASED.to_owned(), Value::Null);
     }
+    because.extend(wanted.because);
     if !machine.index_recorded {
         annotations.insert(INDEX.to_owned(), json!(machine.index.to_string()));
         because.push(format!("its name carries no index, and it is index {}", machine.index));
@@ -128,7 +136,7 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
             patch.insert(field.to_owned(), Value::Object(pairs));
         }
     }
-    if patch.is_empty() {
+    if patch.is_empty() && wanted.spec.is_empty() {
         return None;
     }
     let precondition = Precondition {
@@ -137,20 +145,18 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     };
     patch.insert("uid".to_owned(), json!(precondition.uid));
     patch.insert("resourceVersion".to_owned(), json!(precondition.resource_version));
+    let mut patch = json!({ "metadata": patch });
+    if !wanted.spec.is_empty()
+        && let Some(object) = patch.as_object_mut()
+    {
+        object.insert("spec".to_owned(), Value::Object(wanted.spec));
+    }
     Some(Step {
-        action: Action::Patch(json!({ "metadata": patch })),
+        action: Action::Patch(patch),
         index: Some(machine.index),
         machine: Some(machine.name.clone()),
         failure_domain: machine.domain.clone(),
         because: format!("machine {}: {}", machine.name, because.join(", ")),
         precondition: Some(precondition),
     })
-}
-
-fn differing(wanted: &BTreeMap<String, String>, there: &BTreeMap<String, String>) -> Map<String, Value> {
-    wanted
-        .iter()
-        .filter(|(key, value)| there.get(*key) != Some(value))
-        .map(|(key, value)| (key.clone(), json!(value)))
-        .collect()
 }

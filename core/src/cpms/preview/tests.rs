@@ -52,6 +52,32 @@ fn a_preview_looks_past_what_blocks_now() {
 }
 
 #[test]
+fn a_preview_goes_on_past_a_replacement_that_is_not_ready_for_long_enough() {
+    let mut world = World::new("a b c", NEW);
+    let replacement = "ocp-x7k2p-master-abcde-0";
+    world.add(replacement, "a", NEW);
+    world.set_node(replacement, "True", world.ago(3));
+    assert!(world.plan().look_again.is_some(), "{:?}", world.plan());
+    let ahead = preview(&world.spec(), &world.state(), world.now);
+    let disruptive: Vec<_> = ahead
+        .steps
+        .iter()
+        .filter_map(deed)
+        .map(|deed| (deed.0, deed.1))
+        .collect();
+    assert_eq!(
+        disruptive,
+        [
+            ("delete", 0),
+            ("create", 1),
+            ("delete", 1),
+            ("create", 2),
+            ("delete", 2)
+        ]
+    );
+}
+
+#[test]
 fn a_preview_of_what_is_stopped_is_empty_and_says_why() {
     let mut world = World::new("a b c", NEW);
     world.add("ocp-x7k2p-master-9", "a", OLD);

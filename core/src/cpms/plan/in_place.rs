@@ -1,0 +1,417 @@
+//! What of the template reaches a machine that exists, without replacing it (decision 8, defect B16): labels,
+//! annotations, and what the machine hands to its node, which the machine's controller passes on to a running node too.
+//!
+//! What was put on a machine is recorded on it, so that it goes again when it leaves the template. What was there before,
+//! or was put there by others, is never taken away: who puts a thing there takes it off, as with server-side apply.
+//! Lifecycle hooks are nobody's here: they belong to whoever waits for them, and a new machine alone gets the template's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::api::machine_openshift_io::label;
+use crate::api::machine_openshift_io::machine::{Machine, MachineSpec, NodeMeta, Taint};
+use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
+use crate::cpms::spec::Spec;
+
+/// What is to be merged into a machine, and why.
+#[derive(Debug, Default)]
+pub(super) struct InPlace {
+    /// Labels; null removes one.
+    pub(super) labels: Map<String, Value>,
+    /// Annotations; null removes one.
+    pub(super) annotations: Map<String, Value>,
+    /// Fields of the spec.
+    pub(super) spec: Map<String, Value>,
+    /// One clause for each difference.
+    pub(super) because: Vec<String>,
+}
+
+/// What the template put on a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Record {
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    labels: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    annotations: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    node_labels: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    node_annotations: BTreeSet<String>,
+    /// As `key:effect`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    taints: BTreeSet<String>,
+}
+
+impl Record {
+    /// A record that cannot be read says nothing: then nothing is taken off.
+    fn of(machine: &Machine) -> Self {
+        let text = machine.metadata.annotations.get(FROM_TEMPLATE);
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
+    fn text(&self) -> Option<String> {
+        (*self != Self::default()).then(|| json!(self).to_string())
+    }
+}
+
+/// The annotations of the template that machines get: what Capstan itself writes on machines is not the template's.
+pub(super) fn annotations(spec: &Spec) -> BTreeMap<String, String> {
+    let own = [INDEX, REPLACES, FROM_TEMPLATE, RELEASED];
+    let all = spec.template.annotations.iter();
+    all.filter(|(key, _)| !own.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// The record of a machine that is made from the template; `None` when there is nothing that could ever be taken off.
+pub(super) fn record_of_new(spec: &Spec) -> Option<String> {
+    let keys = |map: &BTreeMap<String, String>| map.keys().cloned().collect();
+    let node = node_metadata(&spec.template.machine_spec);
+    let record = Record {
+        labels: removable_labels(&spec.template.labels),
+        annotations: keys(&annotations(spec)),
+        node_labels: keys(&node.labels),
+        node_annotations: keys(&node.annotations),
+        taints: spec.template.machine_spec.taints.iter().map(name_of).collect(),
+    };
+    record.text()
+}
+
+/// What the machine lacks of the template, and what it still has of an earlier one.
+pub(super) fn differences(spec: &Spec, machine: &Machine) -> InPlace {
+    let mut found = InPlace::default();
+    let before = Record::of(machine);
+    let mut record = before.clone();
+    found.labels = merged(
+        "label",
+        &spec.template.labels,
+        &machine.metadata.labels,
+        &mut record.labels,
+        &mut found.because,
+    );
+    // A machine never leaves the set by the hand of the set.
+    let after = applied(&machine.metadata.labels, &found.labels);
+    if !spec.selector.matches(&after) {
+        found.labels.retain(|_, value| !value.is_null());
+    }
+    found.annotations = merged(
+        "annotation",
+        &annotations(spec),
+        &machine.metadata.annotations,
+        &mut record.annotations,
+        &mut found.because,
+    );
+    if is_ours_to_write(machine) {
+        node_part(spec, machine, &mut record, &mut found);
+    }
+    record.labels = removable_labels_of(record.labels);
+    if record != before {
+        let text = record.text().map_or(Value::Null, Value::String);
+        found.annotations.insert(FROM_TEMPLATE.to_owned(), text);
+        if found.because.is_empty() {
+            found
+                .because
+                .push("what it had of the template is gone from both".to_owned());
+        }
+    }
+    found
+}
+
+/// The spec of a machine that the other API leads is a copy, and refused from everybody else.
+fn is_ours_to_write(machine: &Machine) -> bool {
+    let status = machine.status.as_ref();
+    let leads = status.and_then(|status| status.authority.authoritative_api.as_deref());
+    matches!(leads, None | Some("" | "MachineAPI"))
+}
+
+fn node_part(spec: &Spec, machine: &Machine, record: &mut Record, found: &mut InPlace) {
+    let wanted = node_metadata(&spec.template.machine_spec);
+    let there = node_metadata(&machine.spec);
+    let labels = merged(
+        "label of the node",
+        &wanted.labels,
+        &there.labels,
+        &mut record.node_labels,
+        &mut found.because,
+    );
+    let annotations = merged(
+        "annotation of the node",
+        &wanted.annotations,
+        &there.annotations,
+        &mut record.node_annotations,
+        &mut found.because,
+    );
+    let mut metadata = Map::new();
+    for (field, pairs) in [("labels", labels), ("annotations", annotations)] {
+        if !pairs.is_empty() {
+            metadata.insert(field.to_owned(), Value::Object(pairs));
+        }
+    }
+    if !metadata.is_empty() {
+        found.spec.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+    if let Some(taints) = taints(spec, machine, record, &mut found.because) {
+        let list = if taints.is_empty() { Value::Null } else { json!(taints) };
+        found.spec.insert("taints".to_owned(), list);
+    }
+}
+
+fn node_metadata(spec: &MachineSpec) -> NodeMeta {
+    spec.metadata.clone().unwrap_or_default()
+}
+
+/// The list of taints that the machine should have, if it is another: the list is written as a whole, in its order.
+fn taints(spec: &Spec, machine: &Machine, record: &mut Record, because: &mut Vec<String>) -> Option<Vec<Taint>> {
+    let wanted = &spec.template.machine_spec.taints;
+    let mut list = machine.spec.taints.clone();
+    let gone: BTreeSet<String> = record
+        .taints
+        .iter()
+        .filter(|name| wanted.iter().all(|taint| name_of(taint) != **name))
+        .cloned()
+        .collect();
+    for name in &gone {
+        record.taints.remove(name);
+        if list.iter().any(|taint| name_of(taint) == *name) {
+            because.push(format!("taint {name} left the template"));
+        }
+    }
+    list.retain(|taint| !gone.contains(&name_of(taint)));
+    for taint in wanted {
+        let name = name_of(taint);
+        match list.iter_mut().find(|there| name_of(there) == name) {
+            Some(there) if there.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default() => {
+                continue;
+            }
+            Some(there) => *there = taint.clone(),
+            None => list.push(taint.clone()),
+        }
+        because.push(format!("taint {name} is not the template's"));
+        record.taints.insert(name);
+    }
+    (list != machine.spec.taints).then_some(list)
+}
+
+fn name_of(taint: &Taint) -> String {
+    format!("{}:{}", taint.key, taint.effect)
+}
+
+/// What is to be merged into a map: what differs from the template, and null for what was put there and left it.
+fn merged(
+    what: &str,
+    wanted: &BTreeMap<String, String>,
+    there: &BTreeMap<String, String>,
+    recorded: &mut BTreeSet<String>,
+    because: &mut Vec<String>,
+) -> Map<String, Value> {
+    let mut patch = Map::new();
+    for (key, value) in wanted.iter().filter(|(key, value)| there.get(*key) != Some(value)) {
+        patch.insert(key.clone(), json!(value));
+        recorded.insert(key.clone());
+        because.push(format!("{what} {key} is not the template's"));
+    }
+    let gone: Vec<String> = recorded
+        .iter()
+        .filter(|key| !wanted.contains_key(*key))
+        .cloned()
+        .collect();
+    for key in gone {
+        recorded.remove(&key);
+        if there.contains_key(&key) {
+            because.push(format!("{what} {key} left the template"));
+            patch.insert(key, Value::Null);
+        }
+    }
+    patch
+}
+
+fn applied(there: &BTreeMap<String, String>, patch: &Map<String, Value>) -> BTreeMap<String, String> {
+    let mut labels = there.clone();
+    for (key, value) in patch {
+        match value.as_str() {
+            Some(value) => labels.insert(key.clone(), value.to_owned()),
+            None => labels.remove(key),
+        };
+    }
+    labels
+}
+
+/// Labels that every control plane machine has are not the template's to take off.
+fn removable_labels(labels: &BTreeMap<String, String>) -> BTreeSet<String> {
+    removable_labels_of(labels.keys().cloned().collect())
+}
+
+fn removable_labels_of(mut labels: BTreeSet<String>) -> BTreeSet<String> {
+    for always in [label::CLUSTER, label::ROLE, label::TYPE] {
+        labels.remove(always);
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::cpms::plan::{Action, Step};
+    use crate::cpms::simulation::{OLD, World};
+
+    const M0: &str = "ocp-x7k2p-master-0";
+
+    fn settle(world: &mut World) -> Vec<Step> {
+        let steps = world.plan().steps;
+        for step in &steps {
+            world.apply(step);
+        }
+        assert_eq!(world.plan().steps, [], "written once");
+        steps
+    }
+
+    fn spec_of(world: &mut World) -> Value {
+        serde_json::to_value(&world.machine(M0).spec).unwrap()
+    }
+
+    #[test]
+    fn b16_taints_and_metadata_of_the_node_reach_a_machine_in_place() {
+        let mut world = World::new("a b c", OLD);
+        world.machine(M0).spec.taints = serde_json::from_value(json!([
+            {"key": "mine", "effect": "NoExecute"}, {"key": "dedicated", "value": "old", "effect": "NoSchedule"}]))
+        .unwrap();
+        world.template()["spec"]["taints"] = json!([{"key": "dedicated", "value": "infra", "effect": "NoSchedule"}]);
+        world.template()["spec"]["metadata"] = json!({"labels": {"rack": "7"}, "annotations": {"note": "n"}});
+        let steps = settle(&mut world);
+        assert_eq!(steps.len(), 3);
+        assert!(
+            steps.iter().all(|step| matches!(step.action, Action::Patch(_))),
+            "{steps:?}"
+        );
+        assert!(
+            steps[0]
+                .because
+                .contains("taint dedicated:NoSchedule is not the template's"),
+            "{}",
+            steps[0].because
+        );
+        let spec = spec_of(&mut world);
+        assert_eq!(
+            spec["taints"],
+            json!([{"key": "mine", "effect": "NoExecute"},
+                   {"key": "dedicated", "value": "infra", "effect": "NoSchedule"}])
+        );
+        assert_eq!(
+            spec["metadata"],
+            json!({"labels": {"rack": "7"}, "annotations": {"note": "n"}})
+        );
+        assert!(
+            spec["lifecycleHooks"]["preDrain"].is_array(),
+            "the hooks of others stay"
+        );
+    }
+
+    #[test]
+    fn what_the_template_put_on_a_machine_goes_with_it_and_nothing_else_does() {
+        let mut world = World::new("a b c", OLD);
+        let mine = |world: &mut World| {
+            let meta = &mut world.machine(M0).metadata;
+            meta.labels.insert("team".to_owned(), "infra".to_owned());
+            meta.annotations.insert("mine".to_owned(), "stays".to_owned());
+        };
+        mine(&mut world);
+        let bare = world.machine(M0).spec.clone();
+        // On machine 0 the label is there already: nobody put it there for the template.
+        world.template()["metadata"]["labels"]["team"] = json!("infra");
+        world.template()["metadata"]["labels"]["tier"] = json!("control");
+        world.template()["metadata"]["annotations"] = json!({"note": "rack 7"});
+        world.template()["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
+        world.template()["spec"]["metadata"] = json!({"labels": {"rack": "7"}, "annotations": {"n": "o"}});
+        settle(&mut world);
+        let labels = world.machine(M0).metadata.labels.clone();
+        assert_eq!((labels["team"].as_str(), labels["tier"].as_str()), ("infra", "control"));
+        for field in ["team", "tier"] {
+            world.template()["metadata"]["labels"]
+                .as_object_mut()
+                .unwrap()
+                .remove(field);
+        }
+        world.template()["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("annotations");
+        for field in ["taints", "metadata"] {
+            world.template()["spec"].as_object_mut().unwrap().remove(field);
+        }
+        let steps = settle(&mut world);
+        assert!(
+            steps[0].because.contains("annotation note left the template"),
+            "{}",
+            steps[0].because
+        );
+        let machine = world.machine(M0);
+        assert_eq!(
+            machine.metadata.labels.get("team").map(String::as_str),
+            Some("infra"),
+            "it was there before"
+        );
+        assert!(!machine.metadata.labels.contains_key("tier"));
+        assert_eq!(
+            machine.metadata.annotations.keys().collect::<Vec<_>>(),
+            ["mine"],
+            "the record goes too"
+        );
+        assert!(machine.spec.taints.is_empty());
+        assert!(
+            machine
+                .spec
+                .metadata
+                .as_ref()
+                .is_none_or(|meta| meta.labels.is_empty() && meta.annotations.is_empty())
+        );
+        assert_eq!(machine.spec.lifecycle_hooks, bare.lifecycle_hooks);
+        assert!(
+            !world.machine("ocp-x7k2p-master-1").metadata.labels.contains_key("team"),
+            "put there, and taken off"
+        );
+    }
+
+    #[test]
+    fn a_machine_that_is_made_records_what_the_template_gave_it() {
+        let mut world = World::new("a b c", OLD);
+        world.delete(M0);
+        world.template()["metadata"]["labels"]["team"] = json!("infra");
+        let plan = world.plan();
+        let Action::Create(machine) = &plan.disruptive().unwrap().action else {
+            panic!("{plan:?}");
+        };
+        assert_eq!(
+            machine.metadata.annotations["capstan.dev/from-template"],
+            r#"{"labels":["team"]}"#
+        );
+    }
+
+    #[test]
+    fn a_machine_that_cluster_api_leads_keeps_its_spec() {
+        let mut world = World::new("a b c", OLD);
+        world.machine(M0).status.as_mut().unwrap().authority.authoritative_api = Some("ClusterAPI".to_owned());
+        world.template()["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
+        let steps = settle(&mut world);
+        assert_eq!(steps.len(), 2, "{steps:?}");
+        assert!(world.machine(M0).spec.taints.is_empty());
+    }
+
+    #[test]
+    fn what_capstan_itself_writes_on_machines_is_not_the_templates() {
+        let mut world = World::new("a b c", OLD);
+        world.template()["metadata"]["annotations"] =
+            json!({"capstan.dev/index": "7", "capstan.dev/replaces": "x", "capstan.dev/from-template": "{}"});
+        assert_eq!(world.plan().steps, []);
+        world
+            .machine(M0)
+            .metadata
+            .annotations
+            .insert("capstan.dev/from-template".to_owned(), "no record".to_owned());
+        assert_eq!(world.plan().steps, []);
+    }
+}
