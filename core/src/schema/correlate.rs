@@ -13,6 +13,8 @@ pub(super) struct Pair<'a> {
     pub(super) schema: &'a Schema,
     pub(super) new: &'a Value,
     pub(super) old: &'a Value,
+    /// The old value was judged by this schema before it was stored: what equals it is as good.
+    pub(super) stored: bool,
 }
 
 impl<'a> Pair<'a> {
@@ -22,6 +24,7 @@ impl<'a> Pair<'a> {
             new: self.new.as_object()?.get(name)?,
             old: self.old.as_object()?.get(name)?,
             schema: self.schema.field(name)?,
+            stored: self.stored,
         })
     }
 
@@ -32,7 +35,13 @@ impl<'a> Pair<'a> {
             new,
             old: same_item(self.schema, self.old, new)?,
             schema: self.schema.items.as_deref()?,
+            stored: self.stored,
         })
+    }
+
+    /// Whether the value was judged before it was stored.
+    pub(super) fn judged(self) -> bool {
+        self.stored && self.new == self.old
     }
 
     /// Whether the value is what it was before.
@@ -56,15 +65,13 @@ impl<'a> Pair<'a> {
 /// The item of the old list with the same keys as `item`.
 pub(super) fn same_item<'a>(schema: &Schema, old: &'a Value, item: &Value) -> Option<&'a Value> {
     let ListType::Map(keys) = &schema.list else { return None };
-    let scalar = |item: &Value, key: &String| {
+    fn scalar<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
         let value = item.as_object()?.get(key)?;
-        (value.is_boolean() || value.is_number() || value.is_string()).then(|| value.clone())
-    };
-    let wanted: Option<Vec<Value>> = keys.iter().map(|key| scalar(item, key)).collect();
-    let wanted = wanted.filter(|wanted| !wanted.is_empty())?;
-    old.as_array()?.iter().find(|before| {
-        keys.iter()
-            .zip(&wanted)
-            .all(|(key, wanted)| scalar(before, key).as_ref() == Some(wanted))
-    })
+        (value.is_boolean() || value.is_number() || value.is_string()).then_some(value)
+    }
+    if keys.is_empty() || keys.iter().any(|key| scalar(item, key).is_none()) {
+        return None;
+    }
+    let same = |before: &&Value| keys.iter().all(|key| scalar(before, key) == scalar(item, key));
+    old.as_array()?.iter().find(same)
 }

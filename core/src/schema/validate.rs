@@ -18,8 +18,23 @@ impl Schema {
     /// What an update left as it was is not held against it, where the old value can be told. Rules are not judged while
     /// the object has values of wrong types, of wrong length, missing or not listed: then the last violation says so.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Violation> {
+        self.judge(new, old, false)
+    }
+
+    /// The same where the old object was judged by this schema before it was stored: what equals it is not looked at.
+    pub fn validate_over(&self, new: &Value, stored: &Value) -> Vec<Violation> {
+        self.judge(new, Some(stored), true)
+    }
+
+    fn judge(&self, new: &Value, old: Option<&Value>, stored: bool) -> Vec<Violation> {
         let root = Trail::ROOT;
-        let pair = old.map(|old| Pair { schema: self, new, old });
+        let schema = self;
+        let pair = old.map(|old| Pair {
+            schema,
+            new,
+            old,
+            stored,
+        });
         let mut found = self.check_ratcheted(new, pair, &root);
         let mut twice = Vec::new();
         lists::duplicates(self, new, &root, &mut twice);
@@ -43,7 +58,7 @@ impl Schema {
                     .got(&Value::Null),
                 );
             } else {
-                found.extend(rules::judge(self, new, old));
+                found.extend(rules::judge(self, new, old, stored));
             }
         }
         sort_violations(&mut found);
@@ -52,7 +67,7 @@ impl Schema {
 
     /// What is wrong with a value and was not before: what an update left as it was is not looked at.
     fn check_ratcheted(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
-        if pair.is_some_and(Pair::unchanged) {
+        if pair.is_some_and(|pair| pair.judged() || pair.unchanged()) {
             return Vec::new();
         }
         self.check(value, pair, path)

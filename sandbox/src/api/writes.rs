@@ -62,14 +62,14 @@ impl Api {
         let name = metadata::text(&object, "name").to_owned();
         let mut warnings = Vec::new();
         let described = self.kind(kind)?;
-        let unknown = settle(described, &mut object, None, Part::Main);
+        let unknown = settle(described, &mut object, None);
         strict(described, &unknown, options, &mut warnings)?;
         let writer = Writer::of(described, options, Part::Main);
         if let Some(admission) = self.admission.clone() {
             let edit = self.edit(request, Operation::Create, &name, Some(&object), None, options.dry_run);
             if let Some(new) = admission.mutate(self, described, &edit, &mut warnings)? {
                 object = new;
-                settle(described, &mut object, None, Part::Main);
+                settle(described, &mut object, None);
             }
         }
         metadata::set(&mut object, "managedFields", Value::Null);
@@ -365,7 +365,7 @@ impl Api {
         let target = &request.target;
         let part = target.part;
         let mut warnings = Vec::new();
-        let unknown = settle(described, &mut new, Some(old), part);
+        let unknown = settle(described, &mut new, Some(old));
         if !applied {
             let refused = strict(described, &unknown, options, &mut warnings);
             refused.map_err(|failure| match &request.verb {
@@ -406,7 +406,7 @@ impl Api {
             );
             if let Some(mutated) = admission.mutate(self, described, &edit, &mut warnings)? {
                 new = mutated;
-                settle(described, &mut new, Some(old), part);
+                settle(described, &mut new, Some(old));
             }
         }
         if !applied {
@@ -532,10 +532,24 @@ fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
     unknown.into_iter().map(|path| path.as_str().to_owned()).collect()
 }
 
-/// Fills in defaults and drops unknown fields, and names them.
-fn settle(kind: &Kind, object: &mut Value, _old: Option<&Value>, _part: Part) -> Vec<String> {
-    kind.schema().set_defaults(object);
-    let unknown = prune(kind, object);
+/// Fills in defaults and drops unknown fields, and names them. The fields of the old object went through this before.
+fn settle(kind: &Kind, object: &mut Value, old: Option<&Value>) -> Vec<String> {
+    let mut touched = Value::Object(serde_json::Map::new());
+    if let (Some(fields), Some(touched)) = (object.as_object_mut(), touched.as_object_mut()) {
+        let names: Vec<String> = fields
+            .iter()
+            .filter(|(name, value)| old.and_then(|old| old.get(name.as_str())) != Some(value))
+            .map(|(name, _)| name.clone())
+            .collect();
+        touched.extend(names.into_iter().filter_map(|name| fields.remove_entry(&name)));
+    }
+    kind.schema().set_defaults(&mut touched);
+    let unknown = prune(kind, &mut touched);
+    if let (Some(fields), Value::Object(touched)) = (object.as_object_mut(), touched) {
+        for (name, value) in touched {
+            fields.entry(name).or_insert(value);
+        }
+    }
     kind.finish(object);
     unknown
 }
@@ -633,7 +647,11 @@ fn validate(kind: &Kind, object: &mut Value, old: Option<&Value>) -> Result<(), 
             let untouched =
                 old.is_some_and(|old| !differs(kind, old, object) && old.get("status") == object.get("status"));
             if !untouched {
-                causes.extend(definition.check(object, old).iter().map(|violation| {
+                let found = match old {
+                    Some(old) => definition.check_over(object, old),
+                    None => definition.check(object, None),
+                };
+                causes.extend(found.iter().map(|violation| {
                     (
                         violation.path.as_str().to_owned(),
                         violation.plainly(),
@@ -643,7 +661,10 @@ fn validate(kind: &Kind, object: &mut Value, old: Option<&Value>) -> Result<(), 
             }
         }
         Shape::BuiltIn(schema) => {
-            let found = schema.validate(object, old);
+            let found = match old {
+                Some(old) => schema.validate_over(object, old),
+                None => schema.validate(object, None),
+            };
             if let Some(wrong) = found
                 .iter()
                 .find(|violation| violation.kind == ViolationKind::TypeInvalid)
