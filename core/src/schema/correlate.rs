@@ -13,8 +13,31 @@ pub(super) struct Pair<'a> {
     pub(super) schema: &'a Schema,
     pub(super) new: &'a Value,
     pub(super) old: &'a Value,
-    /// The old value was judged by this schema before it was stored: what equals it is as good.
-    pub(super) stored: bool,
+    pub(super) stored: Stored<'a>,
+}
+
+/// What is known of an old value: one that was judged by the schema before it was stored needs no second look.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stored<'a> {
+    /// Nothing.
+    Unknown,
+    /// It was judged.
+    Judged,
+    /// It was judged, and the new value is the same.
+    Same,
+    /// It was judged, and only these fields of the new value may differ.
+    But(&'a [String]),
+}
+
+impl<'a> Stored<'a> {
+    /// What is then known of a field.
+    fn field(self, name: &str) -> Self {
+        match self {
+            Self::But(touched) if touched.iter().any(|field| field == name) => Self::Judged,
+            Self::But(_) => Self::Same,
+            other => other,
+        }
+    }
 }
 
 impl<'a> Pair<'a> {
@@ -24,7 +47,7 @@ impl<'a> Pair<'a> {
             new: self.new.as_object()?.get(name)?,
             old: self.old.as_object()?.get(name)?,
             schema: self.schema.field(name)?,
-            stored: self.stored,
+            stored: self.stored.field(name),
         })
     }
 
@@ -41,7 +64,20 @@ impl<'a> Pair<'a> {
 
     /// Whether the value was judged before it was stored.
     pub(super) fn judged(self) -> bool {
-        self.stored && self.new == self.old
+        match self.stored {
+            Stored::Unknown => false,
+            Stored::Judged => self.new == self.old,
+            Stored::Same => true,
+            Stored::But(touched) => touched.is_empty(),
+        }
+    }
+
+    /// Whether what is wrong with the value was wrong before.
+    pub(super) fn ratchets(self) -> bool {
+        match self.stored {
+            Stored::Unknown => self.unchanged(),
+            _ => self.judged(),
+        }
     }
 
     /// Whether the value is what it was before.

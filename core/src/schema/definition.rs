@@ -114,9 +114,10 @@ impl Definition {
         self.with_scale(object, self.schema.validate(object, old))
     }
 
-    /// The same where the old object was judged by this definition before it was stored: what equals it is not looked at.
-    pub fn check_over(&self, object: &Value, stored: &Value) -> Vec<Violation> {
-        self.with_scale(object, self.schema.validate_over(object, stored))
+    /// The same where the old object was judged by this definition before it was stored, and only the fields in
+    /// `touched` differ: what is as it was is not looked at.
+    pub fn check_over(&self, object: &Value, stored: &Value, touched: &[String]) -> Vec<Violation> {
+        self.with_scale(object, self.schema.validate_over(object, stored, touched))
     }
 
     fn with_scale(&self, object: &Value, mut violations: Vec<Violation>) -> Vec<Violation> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::correlate::{Pair, same_item};
+use super::correlate::{Pair, Stored, same_item};
 use super::node::{Additional, FieldStep, NodeRule, Schema, Type};
 use super::trail::Trail;
 use crate::model::{Violation, ViolationKind};
@@ -32,7 +32,7 @@ impl<'a> Ratchet<'a> {
 }
 
 /// Judges the rules of a schema. `old` is the whole old object.
-pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, stored: bool) -> Vec<Violation> {
+pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, stored: Stored<'_>) -> Vec<Violation> {
     let ratchet = Ratchet {
         current: old.map(|old| Pair {
             schema,
