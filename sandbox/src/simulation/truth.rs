@@ -584,26 +584,15 @@ impl World {
                     ),
                 ));
             }
-            let conditions = |object: &Value| {
-                let list = object
-                    .pointer("/status/conditions")
-                    .and_then(Value::as_array)
-                    .cloned()
-                    .unwrap_or_default();
-                let entry = |one: &Value| {
-                    (
-                        text(one, "/type"),
-                        (text(one, "/status"), text(one, "/lastTransitionTime")),
-                    )
-                };
-                list.iter().map(entry).collect::<BTreeMap<_, _>>()
-            };
-            let before = conditions(old);
-            for (name, (status, time)) in conditions(&change.object) {
-                if before
-                    .get(&name)
-                    .is_some_and(|(old, then)| *old == status && *then != time)
+            for one in conditions(&change.object) {
+                let before = conditions(old)
+                    .iter()
+                    .find(|before| before.get("type") == one.get("type"));
+                let Some(before) = before else { continue };
+                if before.get("status") == one.get("status")
+                    && before.get("lastTransitionTime") != one.get("lastTransitionTime")
                 {
+                    let name = text(one, "/type");
                     return Err((
                         "G6",
                         format!("the time of condition {name} moves, and its status does not"),
@@ -668,6 +657,11 @@ impl World {
         }
         self.truth.in_flight.insert((index(&name), replaced, name));
     }
+}
+
+fn conditions(object: &Value) -> &[Value] {
+    let list = object.pointer("/status/conditions").and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
 }
 
 /// Whether a change begins or ends the life of an object.
