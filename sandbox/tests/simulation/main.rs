@@ -8,3 +8,5 @@
 )]
 
 mod found;
+mod page;
+mod replay;
