@@ -8,5 +8,6 @@
 )]
 
 mod found;
+mod mutants;
 mod page;
 mod replay;
