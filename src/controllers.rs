@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, View};
-pub use cluster::{Cluster, FIELD_MANAGER, Object};
+pub use cluster::{Cluster, FIELD_MANAGER, Object, Written};
 pub use control_plane_machine_set::{Configuration, Controller, Turn};
 pub use leader::Election;
 pub use live::observed;

@@ -10,6 +10,7 @@ pub mod domains;
 mod fields;
 pub mod generate;
 pub mod indexes;
+pub mod memory;
 pub mod placement;
 pub mod plan;
 pub mod preview;

@@ -22,6 +22,7 @@ mod parse;
 mod pruning;
 mod rules;
 mod structural;
+mod trail;
 mod validate;
 
 pub use definition::Definition;

@@ -9,5 +9,6 @@ mod etcd;
 mod lifecycle;
 mod provider;
 
+pub(crate) use lifecycle::{FINALIZER, Next, next};
 pub use lifecycle::{Fault, Speeds};
 pub use provider::{Options, Provider};

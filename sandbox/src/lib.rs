@@ -6,4 +6,5 @@ pub mod control_plane;
 pub mod infrastructure;
 pub mod installation;
 pub mod random;
+pub mod simulation;
 pub mod tour;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
+use capstan_sandbox::simulation;
 use capstan_sandbox::tour::{self, Guest, Home, Screen};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,6 +23,15 @@ static ALLOCATOR: bench::Counting<mimalloc::MiMalloc> = bench::Counting(mimalloc
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+}
+
+/// How an outcome is printed.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
 }
 
 #[derive(Subcommand)]
@@ -47,6 +57,39 @@ enum Command {
         /// Write an audit log into the control plane's folder
         #[arg(long)]
         audit: bool,
+    },
+    /// Attack the controllers in simulated control planes; exits 1 on a violation
+    Simulate {
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// How many seeds
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// Only this scenario
+        #[arg(long, value_name = "NAME", value_parser = scenario)]
+        scenario: Option<String>,
+        /// Show what happens in the first seed, step by step
+        #[arg(long)]
+        trace: bool,
+        /// Threads; one for each core by default
+        #[arg(long)]
+        cores: Option<u64>,
+        /// How the outcome is printed
+        #[arg(short, long, value_enum, default_value = "text")]
+        output: Output,
+    },
+    /// Plant known bugs in the controllers, and look whether the simulation finds them; exits 1 if one survives
+    Mutants {
+        /// At most so many seeds for each
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// Show the story of each
+        #[arg(long)]
+        trace: bool,
+        /// How the outcome is printed
+        #[arg(short, long, value_enum, default_value = "text")]
+        output: Output,
     },
     /// Measure the server beside it against one that allows everything; both binaries must be release builds
     Bench {
@@ -83,6 +126,15 @@ fn main() -> ExitCode {
             audit,
             ..Options::default()
         }),
+        Command::Simulate {
+            from,
+            seeds,
+            scenario,
+            trace,
+            cores,
+            output,
+        } => simulate(from, seeds, scenario.as_deref(), trace, cores, output),
+        Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Bench {
             capstan,
             folder,
@@ -107,6 +159,64 @@ fn say_error(error: &anyhow::Error) {
 #[expect(clippy::print_stdout, reason = "the folder is the answer")]
 fn kube() -> Result<()> {
     println!("{}", Binaries::locate()?.folder().display());
+    Ok(())
+}
+
+fn scenario(name: &str) -> Result<String, String> {
+    let known: Vec<&str> = simulation::SCENARIOS.iter().map(|(name, _)| *name).collect();
+    if known.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("there are {}", known.join(", ")))
+}
+
+#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
+fn simulate(
+    from: u64,
+    seeds: u64,
+    scenario: Option<&str>,
+    trace: bool,
+    cores: Option<u64>,
+    output: Output,
+) -> Result<()> {
+    if trace {
+        let outcome = simulation::trace(from, scenario)?;
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+        if let Some(violation) = outcome.violation {
+            anyhow::bail!("seed {from} violates {violation}");
+        }
+        return Ok(());
+    }
+    let cores = cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64));
+    let sum = simulation::simulate(from, seeds, scenario, cores)?;
+    match output {
+        Output::Text => print!("{}", simulation::show::summary(&sum)),
+        Output::Json => println!("{:#}", sum.to_value()),
+    }
+    if !sum.violations.is_empty() {
+        anyhow::bail!("{} seed(s) violate an invariant", sum.violations.len());
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
+fn mutants(seeds: u64, trace: bool, output: Output) -> Result<()> {
+    let all = simulation::hunt(seeds, trace)?;
+    match output {
+        Output::Text => print!("{}", simulation::show::mutants(&all)),
+        Output::Json => {
+            let list: Vec<serde_json::Value> = all.iter().map(simulation::Caught::to_value).collect();
+            println!("{:#}", serde_json::Value::from(list));
+        }
+    }
+    let survivors: Vec<&str> = all
+        .iter()
+        .filter(|one| one.caught_by.is_none())
+        .map(|one| one.mutant)
+        .collect();
+    if !survivors.is_empty() {
+        anyhow::bail!("not caught: {}", survivors.join(", "));
+    }
     Ok(())
 }
 

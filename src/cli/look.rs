@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::cpms::memory::Memory;
 use capstan_core::cpms::state::Settings;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
@@ -36,7 +37,15 @@ impl Where {
         };
         let gate = view.snapshot.feature_gate.as_deref();
         let options = self.scope.options();
-        Ok(assess(set, observed(view), gate, &options, settings, now))
+        Ok(assess(
+            Arc::new(set),
+            observed(view),
+            gate,
+            &options,
+            settings,
+            now,
+            &mut Memory::default(),
+        ))
     }
 
     /// Pictures of the cluster, from the first complete one on, for as long as the caches are kept.

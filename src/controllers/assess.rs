@@ -1,13 +1,16 @@
 //! What core says about a set at one moment, whether the moment comes from the caches or from a live read.
 
+use std::sync::Arc;
+
 use capstan_core::admission::Options;
 use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
 use capstan_core::cpms::degraded::Degradation;
+use capstan_core::cpms::memory::Memory;
 use capstan_core::cpms::plan::{Plan, plan};
-use capstan_core::cpms::spec::{ParseContext, SetState, Spec, parse};
+use capstan_core::cpms::spec::{SetState, Spec};
 use capstan_core::cpms::state::{Observed, Settings, State};
 use capstan_core::cpms::{degraded, removal, status};
 use capstan_core::model::Violation;
@@ -17,7 +20,7 @@ use jiff::Timestamp;
 #[derive(Debug)]
 pub struct Assessment {
     /// The object.
-    pub set: ControlPlaneMachineSet,
+    pub set: Arc<ControlPlaneMachineSet>,
     /// What to do next.
     pub plan: Plan,
     /// How it was read.
@@ -35,14 +38,15 @@ pub enum Reading {
     Leaving,
 }
 
-/// Reads a set and plans for it.
+/// Reads a set and plans for it; `memory` is what the last look left.
 pub fn assess(
-    set: ControlPlaneMachineSet,
+    set: Arc<ControlPlaneMachineSet>,
     observed: Observed,
     gate: Option<&FeatureGate>,
     options: &Options,
     settings: Settings,
     now: Timestamp,
+    memory: &mut Memory,
 ) -> Assessment {
     if set.metadata.is_deleting() {
         let mut plan = removal::steps(&set, &observed.machines);
@@ -61,14 +65,9 @@ pub fn assess(
             reading: Reading::Leaving,
         };
     }
-    let context = ParseContext {
-        infrastructure: observed.infrastructure.as_deref(),
-        gates: options.gates(gate),
-        ignore_gated_fields: true,
-    };
-    match parse(&set, &context) {
+    match memory.parse(&set, observed.infrastructure.as_ref(), options.gates(gate), true) {
         Ok(spec) => {
-            let state = State::observe(&spec, observed, settings);
+            let state = State::observe_again(&spec, observed, settings, memory);
             let plan = plan(&spec, &state, now);
             Assessment {
                 set,
@@ -85,7 +84,7 @@ pub fn assess(
 
 /// A set with which nothing is done.
 pub(super) fn stopped(
-    set: ControlPlaneMachineSet,
+    set: Arc<ControlPlaneMachineSet>,
     degraded: Vec<Degradation>,
     violations: Vec<Violation>,
 ) -> Assessment {
@@ -131,13 +130,14 @@ impl Assessment {
         }
     }
 
-    /// The nodes that the next disruptive step depends on: those of the machines of its index.
-    pub fn decisive_nodes(&self) -> Vec<String> {
-        let index = self.plan.disruptive().and_then(|step| step.index);
-        let (Some(index), Some(state)) = (index, self.state()) else {
-            return Vec::new();
+    /// The nodes that the next disruptive step depends on, beside those of the control plane: those of the machines of
+    /// its index. `None` without such a step.
+    pub fn decisive_nodes(&self) -> Option<Vec<String>> {
+        let step = self.plan.disruptive()?;
+        let (Some(index), Some(state)) = (step.index, self.state()) else {
+            return Some(Vec::new());
         };
         let names = state.of_index(index).filter_map(|machine| machine.node.name());
-        names.map(str::to_owned).collect()
+        Some(names.map(str::to_owned).collect())
     }
 }

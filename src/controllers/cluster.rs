@@ -6,7 +6,7 @@
 use std::future::Future;
 
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
-use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::core_v1::node::{CONTROL_PLANE_LABEL, MASTER_LABEL, Node};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use jiff::Timestamp;
@@ -33,6 +33,24 @@ pub enum Object {
     ClusterOperator,
 }
 
+/// How a write left an object: what is remembered of it until the caches show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Its uid.
+    pub uid: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl From<DynamicObject> for Written {
+    fn from(object: DynamicObject) -> Self {
+        Self {
+            uid: object.metadata.uid.unwrap_or_default(),
+            version: object.metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
 /// The world around the controller.
 pub trait Cluster: Send + Sync {
     /// The time, as objects have it.
@@ -47,6 +65,9 @@ pub trait Cluster: Send + Sync {
     /// All machines of the namespace as they are.
     fn machines(&self) -> impl Future<Output = kube::Result<Vec<Seen<Machine>>>> + Send;
 
+    /// All nodes with a label of a control plane node, as they are.
+    fn control_plane_nodes(&self) -> impl Future<Output = kube::Result<Vec<Seen<Node>>>> + Send;
+
     /// A node as it is.
     fn node(&self, name: &str) -> impl Future<Output = kube::Result<Option<Seen<Node>>>> + Send;
 
@@ -54,25 +75,20 @@ pub trait Cluster: Send + Sync {
     fn etcd(&self) -> impl Future<Output = kube::Result<Option<Seen<ClusterOperator>>>> + Send;
 
     /// A machine as it is, whoever made it.
-    fn machine(&self, name: &str) -> impl Future<Output = kube::Result<DynamicObject>> + Send;
+    fn machine(&self, name: &str) -> impl Future<Output = kube::Result<Seen<Machine>>> + Send;
 
     /// Makes an object.
-    fn create(&self, what: &Object, object: DynamicObject) -> impl Future<Output = kube::Result<DynamicObject>> + Send;
+    fn create(&self, what: &Object, object: Value) -> impl Future<Output = kube::Result<Written>> + Send;
 
     /// Merges a patch into an object, or into its status.
-    fn patch(
-        &self,
-        what: &Object,
-        status: bool,
-        patch: &Value,
-    ) -> impl Future<Output = kube::Result<DynamicObject>> + Send;
+    fn patch(&self, what: &Object, status: bool, patch: Value) -> impl Future<Output = kube::Result<Written>> + Send;
 
     /// Asks for the deletion of a machine; `None` once it is gone.
     fn delete(
         &self,
         machine: &str,
         params: &DeleteParams,
-    ) -> impl Future<Output = kube::Result<Option<DynamicObject>>> + Send;
+    ) -> impl Future<Output = kube::Result<Option<Written>>> + Send;
 
     /// Says something. Nobody waits for it.
     fn tell(&self, namespace: &str, events: Vec<Event>);
@@ -131,6 +147,15 @@ impl Cluster for Served {
         Ok(self.seen_machines.list(&ListParams::default()).await?.items)
     }
 
+    async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+        // A selector cannot say "or". A node with both labels is answered twice, which changes nothing.
+        let with = |label: &str| ListParams::default().labels(label);
+        let (new, old) = (with(CONTROL_PLANE_LABEL), with(MASTER_LABEL));
+        let (mut nodes, others) = tokio::try_join!(self.seen_nodes.list(&new), self.seen_nodes.list(&old))?;
+        nodes.items.extend(others.items);
+        Ok(nodes.items)
+    }
+
     async fn node(&self, name: &str) -> kube::Result<Option<Seen<Node>>> {
         self.seen_nodes.get_opt(name).await
     }
@@ -139,33 +164,36 @@ impl Cluster for Served {
         self.seen_operators.get_opt(cluster_operator::ETCD).await
     }
 
-    async fn machine(&self, name: &str) -> kube::Result<DynamicObject> {
-        self.machines.get(name).await
+    async fn machine(&self, name: &str) -> kube::Result<Seen<Machine>> {
+        self.seen_machines.get(name).await
     }
 
-    async fn create(&self, what: &Object, object: DynamicObject) -> kube::Result<DynamicObject> {
+    async fn create(&self, what: &Object, object: Value) -> kube::Result<Written> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        self.api(what).0.create(&params, &object).await
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let created = self.api(what).0.create(&params, &object).await?;
+        Ok(created.into())
     }
 
-    async fn patch(&self, what: &Object, status: bool, patch: &Value) -> kube::Result<DynamicObject> {
+    async fn patch(&self, what: &Object, status: bool, patch: Value) -> kube::Result<Written> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
         let ((api, name), patch) = (self.api(what), Patch::Merge(patch));
-        if status {
-            api.patch_status(name, &params, &patch).await
+        let patched = if status {
+            api.patch_status(name, &params, &patch).await?
         } else {
-            api.patch(name, &params, &patch).await
-        }
+            api.patch(name, &params, &patch).await?
+        };
+        Ok(patched.into())
     }
 
-    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<DynamicObject>> {
-        Ok(self.machines.delete(machine, params).await?.left())
+    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<Written>> {
+        Ok(self.machines.delete(machine, params).await?.left().map(Written::from))
     }
 
     fn tell(&self, namespace: &str, events: Vec<Event>) {

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::admission::Options;
-use capstan_core::api::config_openshift_io::cluster_operator;
+use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperatorStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::cpms::memory::Memory;
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::{Observed, Settings};
 use jiff::{SignedDuration, Timestamp};
@@ -54,6 +55,10 @@ pub struct Controller<C> {
     writer: Writer<C>,
     events: Events,
     metrics: Metrics,
+    /// What the last look left for the next.
+    memory: Memory,
+    /// What our ClusterOperator says of Capstan itself.
+    parts: ClusterOperatorStatus,
     /// Since when something fails, and what.
     trouble: Option<(Timestamp, String)>,
 }
@@ -84,6 +89,8 @@ impl<C: Cluster> Controller<C> {
         Self {
             writer: Writer::new(cluster),
             events: Events::new(configuration.identity.clone()),
+            memory: Memory::default(),
+            parts: report::parts(&configuration.options),
             configuration,
             leading,
             metrics,
@@ -168,7 +175,7 @@ impl<C: Cluster> Controller<C> {
         let mut troubles = Vec::new();
         let mut taken = Vec::new();
         if !current.plan.steps.is_empty() {
-            match read(&self.writer.cluster, view, &current.decisive_nodes()).await {
+            match read(&self.writer.cluster, view, current.decisive_nodes().as_deref()).await {
                 Ok((Some(Ok(set)), fresh)) => {
                     let expected = current.plan.disruptive().map(identity);
                     current = self.assess(set, fresh, view, now);
@@ -203,10 +210,16 @@ impl<C: Cluster> Controller<C> {
         self.outcome(&troubles, at.into_iter().flatten().min())
     }
 
-    fn assess(&self, set: ControlPlaneMachineSet, observed: Observed, view: &View, now: Timestamp) -> Assessment {
+    fn assess(
+        &mut self,
+        set: Arc<ControlPlaneMachineSet>,
+        observed: Observed,
+        view: &View,
+        now: Timestamp,
+    ) -> Assessment {
         let gate = view.snapshot.feature_gate.as_deref();
         let Configuration { options, settings, .. } = &self.configuration;
-        assess(set, observed, gate, options, *settings, now)
+        assess(set, observed, gate, options, *settings, now, &mut self.memory)
     }
 
     /// Takes the steps of a plan that was made from a live read. A failed repair does not keep the next from being
@@ -276,17 +289,13 @@ fn identity(step: &Step) -> Identity {
 }
 
 /// The set; `None` while it is not known whether there is one, or what it depends on.
-fn set_of(view: &View) -> Option<Option<ControlPlaneMachineSet>> {
+fn set_of(view: &View) -> Option<Option<Arc<ControlPlaneMachineSet>>> {
     let snapshot = &view.snapshot;
     let sets = snapshot.control_plane_machine_sets.as_ref()?;
     let complete = snapshot.machines.is_some() && snapshot.nodes.is_some() && snapshot.cluster_operators.is_some();
     // A set that cannot be read is there, but there is nothing to be done about it.
     let known = complete && view.known && !view.unreadable_sets.contains_key(NAME);
-    known.then(|| {
-        sets.iter()
-            .find(|set| set.metadata.name() == NAME)
-            .map(|set| (**set).clone())
-    })
+    known.then(|| sets.iter().find(|set| set.metadata.name() == NAME).cloned())
 }
 
 /// How the caches show an object that was written.

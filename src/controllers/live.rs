@@ -1,6 +1,7 @@
 //! Reads that no cache answers: what a plan is checked against right before it is acted upon.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::core_v1::node::Node;
@@ -14,11 +15,16 @@ use super::object::Seen;
 use super::trouble::Trouble;
 
 /// The set as it is: `None` if there is none, an error text if it cannot be read.
-pub(super) type SetNow = Option<Result<ControlPlaneMachineSet, String>>;
+pub(super) type SetNow = Option<Result<Arc<ControlPlaneMachineSet>, String>>;
 
-/// The set, all machines of the namespace, these nodes, and etcd's operator as they are now; the rest as the caches
-/// have it.
-pub(super) async fn read(cluster: &impl Cluster, view: &View, nodes: &[String]) -> Result<(SetNow, Observed), Trouble> {
+/// The set, all machines of the namespace and etcd's operator as they are now; the rest as the caches have it. Before a
+/// machine is made or removed, the nodes of the control plane too, with those that are named here: a node that nobody
+/// knows stops everything, also while the caches do not show it.
+pub(super) async fn read(
+    cluster: &impl Cluster,
+    view: &View,
+    decisive: Option<&[String]>,
+) -> Result<(SetNow, Observed), Trouble> {
     let set = async {
         let found = cluster.set().await;
         found.map_err(|error| Trouble::new(format!("reading ControlPlaneMachineSet {NAME}"), error))
@@ -27,10 +33,12 @@ pub(super) async fn read(cluster: &impl Cluster, view: &View, nodes: &[String]) 
         let found = cluster.machines().await;
         found.map_err(|error| Trouble::new("listing Machines", error))
     };
-    let (set, machines, nodes, etcd) = tokio::try_join!(
+    let named = decisive.unwrap_or_default().iter().map(|name| node(cluster, name));
+    let (set, machines, control_plane, named, etcd) = tokio::try_join!(
         set,
         machines,
-        try_join_all(nodes.iter().map(|name| node(cluster, name))),
+        control_plane_nodes(cluster, decisive.is_some()),
+        try_join_all(named),
         etcd(cluster, view.serves_cluster_operators),
     )?;
     let mut observed = observed(view);
@@ -46,15 +54,39 @@ pub(super) async fn read(cluster: &impl Cluster, view: &View, nodes: &[String]) 
             }),
         }
     }
-    for (name, node) in nodes {
-        observed.nodes.retain(|there| there.metadata.name() != name);
-        // A node that cannot be read is a node that nobody knows to be ready.
-        observed.nodes.extend(node.and_then(|node| node.content.ok()));
+    if let Some(control_plane) = control_plane {
+        observed.nodes.retain(|there| !there.is_control_plane());
+        for seen in control_plane {
+            replace(
+                &mut observed.nodes,
+                &seen.meta.name.clone().unwrap_or_default(),
+                Some(seen),
+            );
+        }
+    }
+    for (name, node) in named {
+        replace(&mut observed.nodes, &name, node);
     }
     if let Some(etcd) = etcd {
         observed.etcd = etcd.content.ok();
     }
-    Ok((set.map(|set| set.content.map(|set| (*set).clone())), observed))
+    Ok((set.map(|set| set.content), observed))
+}
+
+/// A node that cannot be read is a node that nobody knows to be ready.
+fn replace(nodes: &mut Vec<Arc<Node>>, name: &str, seen: Option<Seen<Node>>) {
+    nodes.retain(|there| there.metadata.name() != name);
+    nodes.extend(seen.and_then(|seen| seen.content.ok()));
+}
+
+async fn control_plane_nodes(cluster: &impl Cluster, wanted: bool) -> Result<Option<Vec<Seen<Node>>>, Trouble> {
+    if !wanted {
+        return Ok(None);
+    }
+    let found = cluster.control_plane_nodes().await;
+    found
+        .map(Some)
+        .map_err(|error| Trouble::new("listing Nodes of the control plane", error))
 }
 
 async fn etcd(cluster: &impl Cluster, served: bool) -> Result<Option<Seen<ClusterOperator>>, Trouble> {

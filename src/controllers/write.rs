@@ -1,17 +1,14 @@
 //! Every write that the controllers make: its preconditions, what an answer means, and what is remembered of it.
 
-use std::collections::BTreeMap;
-
 use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::plan::{Action, Step};
-use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
-use serde::Serialize;
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, Object};
+use super::cluster::{Cluster, Object, Written};
 use super::ledger::Ledger;
 use super::trouble::Trouble;
 
@@ -37,14 +34,14 @@ impl<C: Cluster> Writer<C> {
             Action::Delete => self.delete(name, step).await,
             Action::Patch(patch) => {
                 let what = Object::Machine(name.to_owned());
-                let written = self.cluster.patch(&what, false, patch).await;
+                let written = self.cluster.patch(&what, false, patch.clone()).await;
                 let written = written.map_err(|error| Trouble::new(format!("patching Machine {name}"), error))?;
                 self.changed(what, &written);
                 Ok(())
             }
             Action::PatchSet(patch) => {
                 let what = Object::Set(NAME.to_owned());
-                let written = self.cluster.patch(&what, false, patch).await;
+                let written = self.cluster.patch(&what, false, patch.clone()).await;
                 let written =
                     written.map_err(|error| Trouble::new(format!("patching ControlPlaneMachineSet {NAME}"), error))?;
                 self.changed(what, &written);
@@ -56,24 +53,28 @@ impl<C: Cluster> Writer<C> {
     async fn create(&mut self, machine: &Machine) -> Result<(), Trouble> {
         let name = machine.metadata.name();
         let step = format!("creating Machine {name}");
-        let object = to_dynamic(machine).map_err(|error| Trouble::new(&step, error))?;
+        let object = serde_json::to_value(machine);
+        let object = object.map_err(|error| Trouble::new(&step, kube::Error::SerdeError(error)))?;
         let what = Object::Machine(name.to_owned());
-        let there = match self.cluster.create(&what, object).await {
+        let written = match self.cluster.create(&what, object).await {
             Ok(created) => created,
             Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
                 // The name says which machine it is: a reply that was lost, or another leader. Unless somebody else
                 // took the name.
                 let there = self.cluster.machine(name).await;
                 let there = there.map_err(|error| Trouble::new(&step, error))?;
-                if !is_ours(&there, machine) {
-                    return Err(Trouble::new(step, kube::Error::Api(status)));
+                match there.content {
+                    Ok(there) if is_ours(&there, machine) => Written {
+                        uid: there.metadata.uid().to_owned(),
+                        version: there.metadata.resource_version.clone().unwrap_or_default(),
+                    },
+                    _ => return Err(Trouble::new(step, kube::Error::Api(status))),
                 }
-                there
             }
             Err(error) => return Err(Trouble::new(step, error)),
         };
-        let (uid, version) = identity(&there);
-        self.ledger.created(what, uid, version, self.cluster.instant());
+        self.ledger
+            .created(what, &written.uid, &written.version, self.cluster.instant());
         Ok(())
     }
 
@@ -107,7 +108,7 @@ impl<C: Cluster> Writer<C> {
             "status": status,
         });
         let what = Object::Set(NAME.to_owned());
-        let written = self.cluster.patch(&what, true, &patch).await;
+        let written = self.cluster.patch(&what, true, patch).await;
         let written = written
             .map_err(|error| Trouble::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
         self.changed(what, &written);
@@ -119,13 +120,12 @@ impl<C: Cluster> Writer<C> {
         let name = cluster_operator::NAME;
         let trouble = |error| Trouble::new(format!("writing ClusterOperator {name}"), error);
         if !exists {
-            let object: DynamicObject = serde_json::from_value(json!({
+            let object = json!({
                 "apiVersion": "config.openshift.io/v1",
                 "kind": cluster_operator::KIND,
                 "metadata": {"name": name},
                 "spec": {},
-            }))
-            .map_err(|error| trouble(kube::Error::SerdeError(error)))?;
+            });
             match self.cluster.create(&Object::ClusterOperator, object).await {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -133,42 +133,23 @@ impl<C: Cluster> Writer<C> {
             }
         }
         let patch = json!({ "status": status });
-        let written = self.cluster.patch(&Object::ClusterOperator, true, &patch).await;
+        let written = self.cluster.patch(&Object::ClusterOperator, true, patch).await;
         let written = written.map_err(trouble)?;
-        let (uid, version) = identity(&written);
-        self.ledger
-            .created(Object::ClusterOperator, uid, version, self.cluster.instant());
+        let (object, now) = (Object::ClusterOperator, self.cluster.instant());
+        self.ledger.created(object, &written.uid, &written.version, now);
         Ok(())
     }
 
-    fn changed(&mut self, object: Object, written: &DynamicObject) {
-        let (uid, version) = identity(written);
-        self.ledger.changed(object, uid, version, self.cluster.instant());
+    fn changed(&mut self, object: Object, written: &Written) {
+        self.ledger
+            .changed(object, &written.uid, &written.version, self.cluster.instant());
     }
 }
 
-fn identity(object: &DynamicObject) -> (&str, &str) {
-    let meta = &object.metadata;
-    (
-        meta.uid.as_deref().unwrap_or_default(),
-        meta.resource_version.as_deref().unwrap_or_default(),
-    )
-}
-
-fn to_dynamic(object: &impl Serialize) -> kube::Result<DynamicObject> {
-    serde_json::to_value(object)
-        .and_then(serde_json::from_value)
-        .map_err(kube::Error::SerdeError)
-}
-
 /// Whether the machine that has the name is the one that was to be made: of the same set, for the same purpose.
-fn is_ours(there: &DynamicObject, wanted: &Machine) -> bool {
-    let replaces = |annotations: Option<&BTreeMap<String, String>>| -> Option<String> {
-        annotations.and_then(|annotations| annotations.get(REPLACES)).cloned()
-    };
+fn is_ours(there: &Machine, wanted: &Machine) -> bool {
     let owner = wanted.metadata.controller().map(|owner| owner.uid.as_str());
-    let owners = there.metadata.owner_references.iter().flatten();
-    let mut owners = owners.map(|owner| owner.uid.as_str());
+    let mut owners = there.metadata.owner_references.iter().map(|owner| owner.uid.as_str());
     owner.is_some_and(|owner| owners.any(|there| there == owner))
-        && replaces(there.metadata.annotations.as_ref()) == replaces(Some(&wanted.metadata.annotations))
+        && there.metadata.annotations.get(REPLACES) == wanted.metadata.annotations.get(REPLACES)
 }

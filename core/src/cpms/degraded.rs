@@ -25,6 +25,7 @@ pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
         infrastructure(spec, state),
         no_ready_machine(state),
         unmanaged_nodes(state),
+        strayed_machines(state),
         excess_indexes(spec, state),
         foreign_owners(state),
         failed_replacement(state),
@@ -140,6 +141,19 @@ fn unmanaged_nodes(state: &State) -> Option<Degradation> {
              a machine for it, or repair the labels of its machine",
             nodes.len(),
             nodes.join(", ")
+        ),
+    })
+}
+
+/// A machine of ours that lost its labels may still become a node: making another for its index would be one too many.
+fn strayed_machines(state: &State) -> Option<Degradation> {
+    (!state.strayed.is_empty()).then(|| Degradation {
+        reason: "StrayedMachines",
+        message: format!(
+            "{} machine(s) carry an owner reference of the set but not the labels that it selects: {}; put the labels \
+             back, or remove the owner reference",
+            state.strayed.len(),
+            state.strayed.join(", ")
         ),
     })
 }

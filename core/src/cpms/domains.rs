@@ -14,6 +14,7 @@ mod vsphere;
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -113,9 +114,13 @@ impl fmt::Display for Platform {
     }
 }
 
-/// A failure domain. Two are equal when they mean the same place, however they were written.
+/// A failure domain. Two are equal when they mean the same place, however they were written. Clones are the same one:
+/// a plan hands them around a lot.
 #[derive(Clone, Debug)]
-pub struct FailureDomain {
+pub struct FailureDomain(Arc<Domain>);
+
+#[derive(Debug)]
+struct Domain {
     platform: Platform,
     /// As it stands in the set.
     entry: Value,
@@ -141,41 +146,41 @@ impl FailureDomain {
 
     fn with_full(platform: Platform, entry: Value, full: Value) -> Self {
         let key = canonical_json(&full);
-        Self {
+        Self(Arc::new(Domain {
             platform,
             entry,
             full,
             key,
-        }
+        }))
     }
 
     /// The platform.
     pub fn platform(&self) -> Platform {
-        self.platform
+        self.0.platform
     }
 
     /// The entry as it stands in the set; for a domain that was read from a machine, as it would stand there.
     pub fn entry(&self) -> &Value {
-        &self.entry
+        &self.0.entry
     }
 
     /// The entry with the template's own values where it has none.
     pub fn full(&self) -> &Value {
-        &self.full
+        &self.0.full
     }
 
     /// A short text for people: `us-east-1a`, or `us-east-1a/subnet-1`.
     pub fn label(&self) -> String {
-        let entry = match self.platform {
+        let entry = match self.0.platform {
             // What the template adds is the same for all, and would only make the label longer.
-            Platform::Aws if aws::normal(&self.entry).get("placement").is_some() => &self.entry,
-            _ => &self.full,
+            Platform::Aws if aws::normal(&self.0.entry).get("placement").is_some() => &self.0.entry,
+            _ => &self.0.full,
         };
-        match self.platform {
+        match self.0.platform {
             Platform::Aws => aws::label(entry),
-            Platform::Azure => azure::label(&self.entry),
+            Platform::Azure => azure::label(&self.0.entry),
             Platform::Gcp => gcp::label(entry),
-            Platform::OpenStack => openstack::label(&self.entry),
+            Platform::OpenStack => openstack::label(&self.0.entry),
             Platform::VSphere => vsphere::label(entry),
             Platform::Nutanix => nutanix::label(entry),
         }
@@ -198,7 +203,10 @@ impl PartialOrd for FailureDomain {
 
 impl Ord for FailureDomain {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.platform, &self.key).cmp(&(other.platform, &other.key))
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ordering::Equal;
+        }
+        (self.0.platform, &self.0.key).cmp(&(other.0.platform, &other.0.key))
     }
 }
 
@@ -309,20 +317,20 @@ pub fn inject(
     if !provider_spec.is_object() {
         return Err(DomainError::NotAnObject);
     }
-    if Platform::of(provider_spec) != Some(domain.platform) {
+    if Platform::of(provider_spec) != Some(domain.0.platform) {
         return Err(DomainError::OtherPlatform {
-            domain: domain.platform,
+            domain: domain.0.platform,
             kind: fields::text(provider_spec, &["kind"]).unwrap_or_default().to_owned(),
         });
     }
     let mut spec = provider_spec.clone();
-    match domain.platform {
-        Platform::Aws => aws::inject(&mut spec, &domain.full),
-        Platform::Azure => azure::inject(&mut spec, &domain.full),
-        Platform::Gcp => gcp::inject(&mut spec, &domain.full),
-        Platform::OpenStack => openstack::inject(&mut spec, &domain.full),
-        Platform::VSphere => vsphere::inject(&mut spec, &domain.full, infrastructure)?,
-        Platform::Nutanix => nutanix::inject(&mut spec, &domain.full, infrastructure)?,
+    match domain.0.platform {
+        Platform::Aws => aws::inject(&mut spec, &domain.0.full),
+        Platform::Azure => azure::inject(&mut spec, &domain.0.full),
+        Platform::Gcp => gcp::inject(&mut spec, &domain.0.full),
+        Platform::OpenStack => openstack::inject(&mut spec, &domain.0.full),
+        Platform::VSphere => vsphere::inject(&mut spec, &domain.0.full, infrastructure)?,
+        Platform::Nutanix => nutanix::inject(&mut spec, &domain.0.full, infrastructure)?,
     }
     Ok(spec)
 }
@@ -349,18 +357,22 @@ pub fn complete(domain: &FailureDomain, template: &Value) -> FailureDomain {
 
 /// The same, of a domain that nobody needs as it was.
 pub(super) fn into_complete(domain: FailureDomain, template: &Value) -> FailureDomain {
-    if Platform::of(template) != Some(domain.platform) {
+    if Platform::of(template) != Some(domain.0.platform) {
         return domain;
     }
-    let full = match domain.platform {
-        Platform::Aws => aws::complete(&domain.full, template),
-        Platform::Azure => Some(azure::complete(&domain.full, template)),
-        Platform::OpenStack => Some(openstack::complete(&domain.full, template)),
+    let full = match domain.0.platform {
+        Platform::Aws => aws::complete(&domain.0.full, template),
+        Platform::Azure => Some(azure::complete(&domain.0.full, template)),
+        Platform::OpenStack => Some(openstack::complete(&domain.0.full, template)),
         // One field, or a name: there is nothing to add.
         Platform::Gcp | Platform::VSphere | Platform::Nutanix => None,
     };
     match full {
-        Some(full) => FailureDomain::with_full(domain.platform, domain.entry, full),
+        Some(full) => {
+            let platform = domain.0.platform;
+            let entry = Arc::try_unwrap(domain.0).map_or_else(|shared| shared.entry.clone(), |own| own.entry);
+            FailureDomain::with_full(platform, entry, full)
+        }
         None => domain,
     }
 }

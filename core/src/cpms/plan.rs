@@ -180,11 +180,6 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     if let Some(step) = finalizer(spec) {
         plan.steps.push(step);
     }
-    for name in &state.strayed {
-        plan.notes.push(format!(
-            "machine {name} carries an owner reference of the set but lost the labels that the set selects"
-        ));
-    }
     let mut disruptive = None;
     if let Some(reason) = plan.degraded.first() {
         plan.notes.push(format!(

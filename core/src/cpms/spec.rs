@@ -6,6 +6,7 @@
 //! Source: the ControlPlaneMachineSet enhancement, "API Extensions"; decisions 4 to 8.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 };
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::MachineSpec;
+use crate::api::meta::ObjectMeta;
 use crate::model::{FieldPath, Violation, ViolationKind, sort_violations};
 
 /// Stops a rollout, but neither status nor repair; anything but `false`.
@@ -63,7 +65,7 @@ pub struct Spec {
     /// Which machines belong to the set.
     pub selector: Selector,
     /// What a machine looks like.
-    pub template: Template,
+    pub template: Arc<Template>,
     /// Where machines may stand, completed from the template, without repeats, in order. Empty: no failure domains.
     pub failure_domains: Vec<FailureDomain>,
     /// What the annotations of the set say about the rollout.
@@ -188,6 +190,17 @@ pub struct Rollout {
 }
 
 impl Spec {
+    /// Takes in metadata of a set that asks for the same.
+    pub(super) fn set_metadata(&mut self, meta: &ObjectMeta) {
+        self.name = meta.name.clone().unwrap_or_default();
+        self.namespace = meta.namespace.clone().unwrap_or_default();
+        self.uid = meta.uid().to_owned();
+        self.resource_version = meta.resource_version.clone().unwrap_or_default();
+        self.generation = meta.generation.unwrap_or_default();
+        self.deleting = meta.is_deleting();
+        self.finalizers.clone_from(&meta.finalizers);
+    }
+
     /// What a comparison of a machine with the template looks at.
     pub fn comparison(&self) -> Comparison {
         Comparison {
@@ -346,13 +359,13 @@ pub(super) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
                 strategy,
                 name_prefix,
                 selector,
-                template: Template {
+                template: Arc::new(Template {
                     labels: machine.metadata.labels,
                     annotations: machine.metadata.annotations,
                     machine_spec: machine.spec,
                     provider_spec,
                     platform,
-                },
+                }),
                 failure_domains,
                 rollout,
                 annotations: meta.annotations,

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::changes::{self, FieldChange};
-use super::domains::{self, FailureDomain, Platform};
+use super::changes::FieldChange;
+use super::domains::{FailureDomain, Platform};
 use super::indexes::{self, Member};
+use super::memory::Memory;
 use super::placement::{self, Placement, Standing};
 use super::spec::Spec;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
@@ -285,7 +286,7 @@ pub struct State {
     pub placement: Placement,
     /// Control plane nodes that no machine of the set claims.
     pub unclaimed_nodes: Vec<String>,
-    /// Machines that carry an owner reference of this set but are not selected any more.
+    /// Machines that carry an owner reference of this set, are not selected any more, and are not on their way out.
     pub strayed: Vec<String>,
     /// What the etcd operator reports.
     pub etcd: Etcd,
@@ -296,22 +297,27 @@ pub struct State {
 impl State {
     /// Reads a snapshot.
     pub fn observe(spec: &Spec, observed: Observed, settings: Settings) -> Self {
-        let infrastructure = observed.infrastructure.as_deref();
+        Self::observe_again(spec, observed, settings, &mut Memory::default())
+    }
+
+    /// The same, with what was read before.
+    pub fn observe_again(spec: &Spec, observed: Observed, settings: Settings, memory: &mut Memory) -> Self {
+        let revision = memory.ask(spec, observed.infrastructure.as_ref());
         let nodes: BTreeMap<&str, &Node> = observed
             .nodes
             .iter()
             .map(|node| (node.metadata.name(), &**node))
             .collect();
-        let (selected, others): (Vec<&Machine>, Vec<&Machine>) = observed
+        let (selected, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = observed
             .machines
             .iter()
-            .map(|machine| &**machine)
             .partition(|machine| spec.selector.matches(&machine.metadata.labels));
         let mut unparsable = observed.unparsable.clone();
-        let domains: Vec<Option<FailureDomain>> = selected
-            .iter()
-            .map(|machine| domain_of(spec, machine, infrastructure))
-            .collect();
+        let (domains, differences): (Vec<Option<FailureDomain>>, Vec<Vec<FieldChange>>) = memory
+            .compare(&selected)
+            .into_iter()
+            .map(|(found, changes)| (found.map(|found| listed(spec, found)), changes))
+            .unzip();
         let members: Vec<Member<'_>> = selected
             .iter()
             .zip(&domains)
@@ -341,7 +347,8 @@ impl State {
             .iter()
             .zip(&indexes)
             .zip(&domains)
-            .map(|((machine, index), domain)| {
+            .zip(differences)
+            .map(|(((machine, index), domain), changes)| {
                 let meta = &machine.metadata;
                 if !machine.spec.provider_spec.value.as_ref().is_some_and(Value::is_object) {
                     unparsable.push(Unparsable {
@@ -362,7 +369,7 @@ impl State {
                     node: node_of(machine, &nodes),
                     phase: machine.phase().map(str::to_owned),
                     failed: failure_of(machine),
-                    changes: changes_of(spec, machine, domain.as_ref(), placement.get(&index.value)),
+                    changes: with_domain(changes, domain.as_ref(), placement.get(&index.value)),
                     owner: owner_of(spec, machine),
                     hooks: hooks_of(machine),
                 }
@@ -373,6 +380,7 @@ impl State {
         });
         let strayed = others
             .iter()
+            .filter(|machine| !machine.metadata.is_deleting())
             .filter(|machine| {
                 machine
                     .metadata
@@ -382,7 +390,6 @@ impl State {
             })
             .map(|machine| machine.metadata.name().to_owned())
             .collect();
-        let revision = changes::revision(&spec.template.provider_spec, spec.comparison());
         let unclaimed_nodes = unclaimed(&observed.nodes, &selected);
         let etcd = Etcd::of(observed.etcd.as_deref());
         unparsable.sort();
@@ -421,11 +428,10 @@ fn is_uid(spec: &Spec, uid: &str) -> bool {
     !spec.uid.is_empty() && spec.uid == uid
 }
 
-/// Where a machine stands, in the words of the set if the set lists the place.
-fn domain_of(spec: &Spec, machine: &Machine, infrastructure: Option<&Infrastructure>) -> Option<FailureDomain> {
-    let found = domains::extract(machine.spec.provider_spec.value.as_ref()?, infrastructure)?;
+/// A failure domain in the words of the set, if the set lists the place.
+fn listed(spec: &Spec, found: FailureDomain) -> FailureDomain {
     let listed = spec.failure_domains.iter().find(|domain| **domain == found);
-    Some(listed.cloned().unwrap_or(found))
+    listed.cloned().unwrap_or(found)
 }
 
 fn node_of(machine: &Machine, nodes: &BTreeMap<&str, &Node>) -> NodeState {
@@ -464,14 +470,12 @@ fn failure_of(machine: &Machine) -> Option<String> {
     })
 }
 
-fn changes_of(
-    spec: &Spec,
-    machine: &Machine,
+/// What differs from the template, and the place if that is not where the machine belongs.
+fn with_domain(
+    mut found: Vec<FieldChange>,
     stands: Option<&FailureDomain>,
     belongs: Option<&FailureDomain>,
 ) -> Vec<FieldChange> {
-    let provider_spec = machine.spec.provider_spec.value.as_ref().unwrap_or(&Value::Null);
-    let mut found = changes::changes(&spec.template.provider_spec, provider_spec, spec.comparison());
     if belongs.is_some() && stands != belongs {
         found.push(FieldChange {
             field: "failureDomain".to_owned(),
@@ -510,7 +514,7 @@ fn hooks_of(machine: &Machine) -> Vec<String> {
 }
 
 /// Control plane nodes that no machine claims, by name or by the platform's id of the instance.
-fn unclaimed(nodes: &[Arc<Node>], machines: &[&Machine]) -> Vec<String> {
+fn unclaimed(nodes: &[Arc<Node>], machines: &[&Arc<Machine>]) -> Vec<String> {
     let names: BTreeSet<&str> = machines.iter().filter_map(|machine| machine.node_name()).collect();
     let ids: BTreeSet<&str> = machines
         .iter()

@@ -14,14 +14,22 @@ impl Schema {
 
     fn drop_nulls(&self, value: &mut Value) {
         match value {
-            Value::Object(map) => map.retain(|name, value| {
-                let Some(schema) = self.field(name) else { return true };
-                if value.is_null() && !schema.nullable && schema.default.is_none() {
-                    return false;
+            Value::Object(map) => {
+                if map.values().any(Value::is_null) {
+                    map.retain(|name, value| {
+                        let dropped = |schema: &Schema| !schema.nullable && schema.default.is_none();
+                        !(value.is_null() && self.field(name).is_some_and(dropped))
+                    });
                 }
-                schema.drop_nulls(value);
-                true
-            }),
+                for (name, value) in map
+                    .iter_mut()
+                    .filter(|(_, value)| value.is_object() || value.is_array())
+                {
+                    if let Some(schema) = self.field(name) {
+                        schema.drop_nulls(value);
+                    }
+                }
+            }
             Value::Array(list) => {
                 if let Some(schema) = &self.items {
                     list.iter_mut().for_each(|item| schema.drop_nulls(item));
@@ -32,6 +40,9 @@ impl Schema {
     }
 
     fn fill(&self, value: &mut Value) {
+        if !self.has_defaults {
+            return;
+        }
         match value {
             Value::Object(map) => {
                 for (name, schema) in &self.properties {
@@ -44,7 +55,7 @@ impl Schema {
                         map.insert(name.clone(), default.clone());
                     }
                 }
-                for (name, value) in map.iter_mut() {
+                for (name, value) in map.iter_mut().filter(|(_, value)| !value.is_string()) {
                     if let Some(schema) = self.properties.get(name) {
                         schema.fill(value);
                     } else if let Some(Additional::Schema(schema)) = &self.additional {

@@ -1,14 +1,18 @@
 //! Lists that are sets or maps hold nothing twice.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::node::{Additional, ListType, Schema};
-use crate::model::{FieldPath, Violation, ViolationKind};
+use super::trail::Trail;
+use crate::model::{Violation, ViolationKind};
 
 const RULE: &str = "schema-duplicate";
 
 /// What stands twice in the lists of an object.
-pub(super) fn duplicates(schema: &Schema, value: &Value, path: &FieldPath, found: &mut Vec<Violation>) {
+pub(super) fn duplicates(schema: &Schema, value: &Value, path: &Trail<'_>, found: &mut Vec<Violation>) {
+    if !schema.has_unique_lists {
+        return;
+    }
     match value {
         Value::Object(map) => {
             for (name, value) in map {
@@ -23,7 +27,7 @@ pub(super) fn duplicates(schema: &Schema, value: &Value, path: &FieldPath, found
         Value::Array(list) => {
             match &schema.list {
                 ListType::Atomic => {}
-                ListType::Set => repeated(list, path, found, Value::clone),
+                ListType::Set => repeated(list, path, found, |one, other| one == other, Value::clone),
                 ListType::Map(keys) => repeated_keys(keys, list, path, found),
             }
             if let Some(schema) = &schema.items {
@@ -36,7 +40,7 @@ pub(super) fn duplicates(schema: &Schema, value: &Value, path: &FieldPath, found
     }
 }
 
-fn repeated_keys(keys: &[String], list: &[Value], path: &FieldPath, found: &mut Vec<Violation>) {
+fn repeated_keys(keys: &[String], list: &[Value], path: &Trail<'_>, found: &mut Vec<Violation>) {
     if let Some((index, item)) = list
         .iter()
         .enumerate()
@@ -44,31 +48,33 @@ fn repeated_keys(keys: &[String], list: &[Value], path: &FieldPath, found: &mut 
     {
         let violation = Violation::new(
             RULE,
-            path.index(index),
+            path.index(index).path(),
             ViolationKind::Invalid,
             "must be an object for an array of list-type map",
         );
         found.push(violation.got(item));
         return;
     }
-    repeated(list, path, found, |item| {
+    let same = |one: &Value, other: &Value| keys.iter().all(|key| one.get(key) == other.get(key));
+    let identity = |item: &Value| {
         let of_key = |key: &String| Some((key.clone(), item.get(key)?.clone()));
-        Value::Object(keys.iter().filter_map(of_key).collect::<Map<_, _>>())
-    });
+        keys.iter().filter_map(of_key).collect::<serde_json::Map<_, _>>().into()
+    };
+    repeated(list, path, found, same, identity);
 }
 
 /// Names the second of those that are the same; a third is not named again.
-fn repeated(list: &[Value], path: &FieldPath, found: &mut Vec<Violation>, identity: impl Fn(&Value) -> Value) {
-    let identities: Vec<Value> = list.iter().map(identity).collect();
-    for (index, identity) in identities.iter().enumerate() {
-        if identities
-            .iter()
-            .take(index)
-            .filter(|before| *before == identity)
-            .count()
-            == 1
-        {
-            found.push(Violation::new(RULE, path.index(index), ViolationKind::Duplicate, "").got(identity));
+fn repeated(
+    list: &[Value],
+    path: &Trail<'_>,
+    found: &mut Vec<Violation>,
+    same: impl Fn(&Value, &Value) -> bool,
+    identity: impl Fn(&Value) -> Value,
+) {
+    for (index, item) in list.iter().enumerate() {
+        if list.iter().take(index).filter(|before| same(before, item)).count() == 1 {
+            let path = path.index(index).path();
+            found.push(Violation::new(RULE, path, ViolationKind::Duplicate, "").got(&identity(item)));
         }
     }
 }

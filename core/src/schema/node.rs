@@ -51,6 +51,10 @@ pub struct Schema {
     pub(super) rules: Vec<NodeRule>,
     /// Whether this node or one below it has rules: others are not walked for them.
     pub(super) has_rules: bool,
+    /// Whether here or below stands a default.
+    pub(super) has_defaults: bool,
+    /// Whether here or below stands a list that holds nothing twice.
+    pub(super) has_unique_lists: bool,
 }
 
 /// A JSON type, as schemas name them.

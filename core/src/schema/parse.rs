@@ -145,10 +145,10 @@ impl Parser<'_> {
         };
         self.below(&node, &mut parsed, depth)?;
         parsed.rules = self.rules(&node, &parsed)?;
-        parsed.has_rules = !parsed.rules.is_empty()
-            || parsed.properties.values().any(|property| property.has_rules)
-            || parsed.items.as_ref().is_some_and(|items| items.has_rules)
-            || matches!(&parsed.additional, Some(Additional::Schema(schema)) if schema.has_rules);
+        parsed.has_rules = !parsed.rules.is_empty() || below(&parsed).any(|schema| schema.has_rules);
+        parsed.has_defaults = parsed.default.is_some() || below(&parsed).any(|schema| schema.has_defaults);
+        parsed.has_unique_lists =
+            parsed.list != ListType::Atomic || below(&parsed).any(|schema| schema.has_unique_lists);
         Ok(parsed)
     }
 
@@ -247,6 +247,19 @@ fn plain_path(rule: &Rule) -> String {
         }
     }
     path
+}
+
+/// The schemas that a walk over an object meets next.
+fn below(schema: &Schema) -> impl Iterator<Item = &Schema> {
+    let additional = match &schema.additional {
+        Some(Additional::Schema(schema)) => Some(&**schema),
+        Some(Additional::Any) | None => None,
+    };
+    schema
+        .properties
+        .values()
+        .chain(schema.items.as_deref())
+        .chain(additional)
 }
 
 fn types(node: &Node<'_>) -> Result<Vec<Type>, SchemaError> {

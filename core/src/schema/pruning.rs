@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::node::{Additional, Schema};
+use super::trail::Trail;
 use crate::model::FieldPath;
 
 /// Type and metadata, which every object has.
@@ -31,7 +32,7 @@ impl Schema {
     /// Drops the fields that the schema does not know from an object of the kind, and says which they were, in order.
     pub fn prune(&self, object: &mut Value) -> Vec<FieldPath> {
         let mut unknown = Vec::new();
-        let path = FieldPath::root();
+        let path = Trail::ROOT;
         object_meta(object, &path, &mut unknown);
         if self.preserve {
             self.skip(object, true, &path, &mut unknown);
@@ -42,7 +43,7 @@ impl Schema {
         unknown
     }
 
-    fn prune_node(&self, value: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+    fn prune_node(&self, value: &mut Value, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
         if self.embedded {
             object_meta(value, path, unknown);
         }
@@ -53,24 +54,31 @@ impl Schema {
         }
     }
 
-    fn drop_unknown(&self, value: &mut Value, resource: bool, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+    fn drop_unknown(&self, value: &mut Value, resource: bool, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
         match value {
-            Value::Object(map) => map.retain(|name, value| {
-                if resource && META.contains(&name.as_str()) {
-                    return true;
+            Value::Object(map) => {
+                let is_meta = |name: &str| resource && META.contains(&name);
+                let known =
+                    |name: &str| is_meta(name) || self.additional.is_some() || self.properties.contains_key(name);
+                if !map.keys().all(|name| known(name)) {
+                    map.retain(|name, _| {
+                        let known = known(name);
+                        if !known {
+                            unknown.push(path.child(name).path());
+                        }
+                        known
+                    });
                 }
-                let path = path.child(name);
-                match (self.properties.get(name), &self.additional) {
-                    (Some(schema), _) => schema.prune_node(value, &path, unknown),
-                    (None, Some(Additional::Schema(schema))) => schema.prune_node(value, &path, unknown),
-                    (None, Some(Additional::Any)) => drop_all(value, &path, unknown),
-                    (None, None) => {
-                        unknown.push(path);
-                        return false;
+                for (name, value) in map.iter_mut().filter(|(name, _)| !is_meta(name)) {
+                    let path = path.child(name);
+                    match (self.properties.get(name), &self.additional) {
+                        (Some(schema), _) => schema.prune_node(value, &path, unknown),
+                        (None, Some(Additional::Schema(schema))) => schema.prune_node(value, &path, unknown),
+                        (None, Some(Additional::Any)) => drop_all(value, &path, unknown),
+                        (None, None) => {}
                     }
                 }
-                true
-            }),
+            }
             Value::Array(list) => {
                 for (index, item) in list.iter_mut().enumerate() {
                     let path = path.index(index);
@@ -85,7 +93,7 @@ impl Schema {
     }
 
     /// Where unknown fields are kept, those that are known may still hold some that are not.
-    fn skip(&self, value: &mut Value, resource: bool, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+    fn skip(&self, value: &mut Value, resource: bool, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
         match value {
             Value::Object(map) => {
                 for (name, value) in map.iter_mut() {
@@ -113,10 +121,10 @@ impl Schema {
 }
 
 /// A value without a schema keeps no fields.
-fn drop_all(value: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+fn drop_all(value: &mut Value, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
     match value {
         Value::Object(map) => {
-            unknown.extend(map.keys().map(|name| path.child(name)));
+            unknown.extend(map.keys().map(|name| path.child(name).path()));
             map.clear();
         }
         Value::Array(list) => {
@@ -128,7 +136,7 @@ fn drop_all(value: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
     }
 }
 
-fn object_meta(object: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+fn object_meta(object: &mut Value, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
@@ -136,11 +144,14 @@ fn object_meta(object: &mut Value, path: &FieldPath, unknown: &mut Vec<FieldPath
     keep(metadata, &OBJECT_META, &path, unknown);
 }
 
-fn keep(map: &mut Map<String, Value>, known: &[&str], path: &FieldPath, unknown: &mut Vec<FieldPath>) {
+fn keep(map: &mut Map<String, Value>, known: &[&str], path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
+    if map.keys().all(|name| known.contains(&name.as_str())) {
+        return;
+    }
     map.retain(|name, _| {
         let keep = known.contains(&name.as_str());
         if !keep {
-            unknown.push(path.child(name));
+            unknown.push(path.child(name).path());
         }
         keep
     });

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::correlate::{Pair, same_item};
 use super::node::{Additional, FieldStep, NodeRule, Schema, Type};
-use crate::model::{FieldPath, Violation, ViolationKind};
+use super::trail::Trail;
+use crate::model::{Violation, ViolationKind};
 
 /// What of the old object a node can be compared with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,7 +42,7 @@ pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec
         nearest: None,
     };
     let mut found = Vec::new();
-    walk(schema, object, old, ratchet, &FieldPath::root(), &mut found);
+    walk(schema, object, old, ratchet, &Trail::ROOT, &mut found);
     found
 }
 
@@ -50,7 +51,7 @@ fn walk<'a>(
     value: &'a Value,
     old: Option<&'a Value>,
     ratchet: Ratchet<'a>,
-    path: &FieldPath,
+    path: &Trail<'_>,
     found: &mut Vec<Violation>,
 ) {
     if !schema.has_rules || value.is_null() {
@@ -91,7 +92,7 @@ fn violation(
     value: &Value,
     old: Option<&Value>,
     ratchet: Ratchet<'_>,
-    path: &FieldPath,
+    path: &Trail<'_>,
 ) -> Option<Violation> {
     let transition = rule.program.uses_old_self();
     if transition && old.is_none() && !rule.optional_old_self {
@@ -110,14 +111,14 @@ fn violation(
         Err(error) => {
             let type_ = schema.types.first().map_or("", |type_| type_.as_str());
             let allowed = format!("{error} evaluating rule: {}", rule.message);
-            let violation = Violation::new(&rule.id, path.clone(), ViolationKind::Invalid, allowed);
+            let violation = Violation::new(&rule.id, path.path(), ViolationKind::Invalid, allowed);
             Some(violation.got(&Value::from(type_)))
         }
     }
 }
 
-fn refusal(schema: &Schema, rule: &NodeRule, value: &Value, path: &FieldPath) -> Violation {
-    let path = rule.field_path.iter().fold(path.clone(), |path, step| match step {
+fn refusal(schema: &Schema, rule: &NodeRule, value: &Value, path: &Trail<'_>) -> Violation {
+    let path = rule.field_path.iter().fold(path.path(), |path, step| match step {
         FieldStep::Field(name) => path.child(name),
         FieldStep::Key(name) => path.key(name),
     });

@@ -4,8 +4,9 @@ use serde_json::{Number, Value};
 
 use super::correlate::Pair;
 use super::node::{Additional, Bound, Schema, Type};
+use super::trail::Trail;
 use super::{format, lists, rules};
-use crate::model::{FieldPath, Violation, ViolationKind, sort_violations};
+use crate::model::{Violation, ViolationKind, sort_violations};
 
 /// What the API server says at no field at all.
 const NOWHERE: &str = "<nil>";
@@ -17,16 +18,19 @@ impl Schema {
     /// What an update left as it was is not held against it, where the old value can be told. Rules are not judged while
     /// the object has values of wrong types, of wrong length, missing or not listed: then the last violation says so.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Violation> {
-        let root = FieldPath::root();
+        let root = Trail::ROOT;
         let pair = old.map(|old| Pair { schema: self, new, old });
         let mut found = self.check_ratcheted(new, pair, &root);
-        let mut before = Vec::new();
-        if let Some(old) = old {
+        let mut twice = Vec::new();
+        lists::duplicates(self, new, &root, &mut twice);
+        if let (false, Some(old)) = (twice.is_empty(), old) {
+            let mut before = Vec::new();
             lists::duplicates(self, old, &root, &mut before);
+            if !before.is_empty() {
+                twice.clear();
+            }
         }
-        if before.is_empty() {
-            lists::duplicates(self, new, &root, &mut found);
-        }
+        found.extend(twice);
         if self.has_rules {
             if found.iter().any(blocks_rules) {
                 found.push(
@@ -46,15 +50,15 @@ impl Schema {
         found
     }
 
-    fn check_ratcheted(&self, value: &Value, pair: Option<Pair<'_>>, path: &FieldPath) -> Vec<Violation> {
-        let found = self.check(value, pair, path);
-        if !found.is_empty() && pair.is_some_and(Pair::unchanged) {
+    /// What is wrong with a value and was not before: what an update left as it was is not looked at.
+    fn check_ratcheted(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
+        if pair.is_some_and(Pair::unchanged) {
             return Vec::new();
         }
-        found
+        self.check(value, pair, path)
     }
 
-    fn check(&self, value: &Value, pair: Option<Pair<'_>>, path: &FieldPath) -> Vec<Violation> {
+    fn check(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
         let mut check = Check {
             schema: self,
             path,
@@ -93,7 +97,7 @@ fn blocks_rules(violation: &Violation) -> bool {
 
 struct Check<'s, 'p> {
     schema: &'s Schema,
-    path: &'p FieldPath,
+    path: &'p Trail<'p>,
     pair: Option<Pair<'p>>,
     found: Vec<Violation>,
 }
@@ -121,7 +125,7 @@ fn is_whole(value: &Value) -> bool {
 
 impl Check<'_, '_> {
     fn deny(&mut self, rule: &str, kind: ViolationKind, got: Option<&Value>, allowed: impl Into<String>) {
-        let mut violation = Violation::new(rule, self.path.clone(), kind, allowed);
+        let mut violation = Violation::new(rule, self.path.path(), kind, allowed);
         if let Some(got) = got {
             violation = violation.got(got);
         }
@@ -333,7 +337,7 @@ impl Check<'_, '_> {
             self.found.extend(field.check_ratcheted(value, pair, &path.child(name)));
         }
         for name in schema.required.iter().filter(|name| !map.contains_key(*name)) {
-            let path = path.child(name);
+            let path = path.child(name).path();
             self.found
                 .push(Violation::new("schema-required", path, ViolationKind::Required, ""));
         }
@@ -350,7 +354,7 @@ impl Check<'_, '_> {
             if !results.iter().any(Vec::is_empty) {
                 self.deny_nowhere(
                     "schema-any-of",
-                    format!("{:?} must validate at least one schema (anyOf)", path.as_str()),
+                    format!("{:?} must validate at least one schema (anyOf)", path.path().as_str()),
                 );
                 self.found.extend(best(results));
             }
@@ -365,7 +369,7 @@ impl Check<'_, '_> {
                 };
                 let allowed = format!(
                     "{:?} must validate one and only one schema (oneOf). {found}",
-                    path.as_str()
+                    path.path().as_str()
                 );
                 self.deny_nowhere("schema-one-of", allowed);
                 if valid == 0 {
@@ -380,7 +384,7 @@ impl Check<'_, '_> {
                 let none = if valid == 0 { ". None validated" } else { "" };
                 self.deny_nowhere(
                     "schema-all-of",
-                    format!("{:?} must validate all the schemas (allOf){none}", path.as_str()),
+                    format!("{:?} must validate all the schemas (allOf){none}", path.path().as_str()),
                 );
             }
             self.found.extend(results.into_iter().flatten());
@@ -392,7 +396,7 @@ impl Check<'_, '_> {
         {
             self.deny_nowhere(
                 "schema-not",
-                format!("{:?} must not validate the schema (not)", path.as_str()),
+                format!("{:?} must not validate the schema (not)", path.path().as_str()),
             );
         }
     }

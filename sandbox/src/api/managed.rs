@@ -287,13 +287,12 @@ pub(super) fn keep_times(old: &Value, new: &mut Value) {
         list.sort_by(|a, b| (&a.manager, a.apply, &a.part).cmp(&(&b.manager, b.apply, &b.part)));
         list
     };
-    let list = |object: &Value| object.pointer("/metadata/managedFields").cloned().unwrap_or_default();
-    let (before, after) = (list(old), list(new));
-    if before == after || strip(old) != strip(new) {
+    let before = metadata::field(old, "managedFields");
+    if before == metadata::field(new, "managedFields") || strip(old) != strip(new) {
         return;
     }
     let mut candidate = new.clone();
-    metadata::set(&mut candidate, "managedFields", before);
+    metadata::set(&mut candidate, "managedFields", before.cloned().unwrap_or_default());
     if candidate == *old {
         *new = candidate;
     }

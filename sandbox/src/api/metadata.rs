@@ -26,6 +26,11 @@ const TEXTS: [&str; 8] = [
     "deletionTimestamp",
 ];
 
+/// A field of `metadata`.
+pub(super) fn field<'v>(object: &'v Value, field: &str) -> Option<&'v Value> {
+    object.get("metadata")?.get(field)
+}
+
 /// The text of a field of `metadata`; empty if there is none.
 pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
     let meta = object.get("metadata");
@@ -80,7 +85,9 @@ pub(super) fn normalise(object: &mut Value) -> Result<(), Failure> {
         *meta = json!({});
     }
     let meta = meta.as_object_mut().ok_or_else(|| wrong("", "v1.ObjectMeta"))?;
-    meta.retain(|_, value| !value.is_null());
+    if meta.values().any(Value::is_null) {
+        meta.retain(|_, value| !value.is_null());
+    }
     for field in TEXTS {
         match meta.get(field) {
             Some(Value::String(text)) if text.is_empty() => drop(meta.remove(field)),
@@ -129,11 +136,14 @@ pub(super) fn normalise(object: &mut Value) -> Result<(), Failure> {
         .flatten()
     {
         let Some(owner) = owner.as_object_mut() else { continue };
-        owner.retain(|_, value| !value.is_null());
+        if owner.values().any(Value::is_null) {
+            owner.retain(|_, value| !value.is_null());
+        }
         for field in ["apiVersion", "kind", "name", "uid"] {
-            let value = owner.entry(field).or_insert_with(|| "".into());
-            if !value.is_string() {
-                return Err(wrong("ownerReferences", "string"));
+            match owner.get(field) {
+                Some(Value::String(_)) => {}
+                None => drop(owner.insert(field.to_owned(), "".into())),
+                Some(_) => return Err(wrong("ownerReferences", "string")),
             }
         }
     }

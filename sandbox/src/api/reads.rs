@@ -255,3 +255,26 @@ impl Api {
         Some(WatchEvent { type_, object })
     }
 }
+
+impl Api {
+    /// The objects of a kind as they were at a version that is not forgotten.
+    pub fn objects_at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Value>)> {
+        self.at(kind, revision)
+    }
+
+    /// The changes of a kind after a version.
+    pub fn changes_since(&self, kind: usize, revision: u64) -> impl Iterator<Item = &Change> {
+        self.log
+            .iter()
+            .filter(move |change| change.revision > revision && change.key.kind == kind)
+    }
+
+    /// The last version at a time, as far as it is remembered.
+    pub fn version_at(&self, time: jiff::Timestamp) -> u64 {
+        let later = self.log.iter().position(|change| change.at > time);
+        later.map_or(self.revision, |at| {
+            let before = at.checked_sub(1).and_then(|at| self.log.get(at));
+            before.map_or(self.compacted, |change| change.revision)
+        })
+    }
+}

@@ -50,6 +50,8 @@ impl ChangeKind {
 pub struct Change {
     /// Its version.
     pub revision: u64,
+    /// When it happened.
+    pub at: Timestamp,
     /// Which object.
     pub key: Key,
     /// What happened.
@@ -108,6 +110,8 @@ pub struct Api {
     pub(super) options: Options,
     pub(super) admission: Option<Arc<dyn Admit>>,
     pub(super) fresh: Vec<Change>,
+    /// The time of the request that is being answered.
+    pub(super) now: Timestamp,
 }
 
 impl std::fmt::Debug for Api {
@@ -132,6 +136,7 @@ impl Api {
             options,
             admission: None,
             fresh: Vec::new(),
+            now: Timestamp::UNIX_EPOCH,
         }
     }
 
@@ -144,6 +149,7 @@ impl Api {
 
     /// Answers a request, and says what changed by it.
     pub fn apply(&mut self, request: &Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
+        self.now = now;
         let answer = self.answer(request, now);
         (answer, std::mem::take(&mut self.fresh))
     }
@@ -242,6 +248,7 @@ impl Api {
         }
         let change = Change {
             revision: self.revision,
+            at: self.now,
             key,
             kind,
             object: Arc::clone(&stored),

@@ -493,10 +493,10 @@ fn decode(kind: &Kind, object: &mut Value) -> Result<(), Failure> {
             "the object provided is unrecognized: json: cannot unmarshal into Go value",
         ));
     };
-    let (api_version, name) = (kind.api_version(), kind.kind.clone());
-    for (field, wanted) in [("apiVersion", api_version), ("kind", name)] {
+    let api_version = kind.api_version();
+    for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind.kind.as_str())] {
         match fields.get(field) {
-            Some(Value::String(text)) if *text == wanted => {}
+            Some(Value::String(text)) if text == wanted => {}
             // Built-in kinds are decoded into what the URL says.
             None if !kind.is_custom() => drop(fields.insert(field.to_owned(), wanted.into())),
             None => return Err(Failure::bad_request(format!("Object '{field}' is missing"))),
@@ -564,40 +564,51 @@ fn strict(kind: &Kind, unknown: &[String], options: &WriteOptions, warnings: &mu
 /// What a write may not change comes from the old object, and a changed spec is counted.
 fn carry_over(kind: &Kind, old: &Value, new: &mut Value, part: Part) {
     if part == Part::Status && kind.is_custom() {
-        let mut kept = old.clone();
-        let status = new.get("status").cloned();
-        let managed = new.pointer("/metadata/managedFields").cloned().unwrap_or_default();
-        if let Some(fields) = kept.as_object_mut() {
-            match status {
-                Some(status) => drop(fields.insert("status".into(), status)),
-                None => drop(fields.remove("status")),
-            }
-        }
-        metadata::set(&mut kept, "managedFields", managed);
-        *new = kept;
+        keep_but_status(old, new);
     } else if kind.status || part == Part::Status {
         let field = if part == Part::Status { "spec" } else { "status" };
         if let Some(fields) = new.as_object_mut() {
             match old.get(field) {
+                same if same == fields.get(field) => {}
                 Some(value) => drop(fields.insert(field.into(), value.clone())),
                 None => drop(fields.remove(field)),
             }
         }
     }
     for field in ["uid", "creationTimestamp"] {
-        if metadata::text(new, field).is_empty() {
+        if metadata::text(new, field).is_empty() && !metadata::text(old, field).is_empty() {
             let value = metadata::text(old, field).to_owned();
             metadata::set(new, field, value.into());
         }
     }
     for field in ["generation", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let value = old.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
-        metadata::set(new, field, value);
+        let value = metadata::field(old, field);
+        if metadata::field(new, field) != value {
+            metadata::set(new, field, value.cloned().unwrap_or_default());
+        }
     }
     if kind.has_generation() && part != Part::Status && differs(kind, old, new) {
         let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
         metadata::set(new, "generation", json!(generation + 1));
     }
+}
+
+/// Nothing but the status of a custom object, and who owns its fields, is written through its status. What is the same
+/// already is not copied.
+fn keep_but_status(old: &Value, new: &mut Value) {
+    let (Some(before), Some(fields)) = (old.as_object(), new.as_object_mut()) else {
+        return;
+    };
+    let managed = fields
+        .get_mut("metadata")
+        .and_then(|meta| meta.as_object_mut()?.remove("managedFields"));
+    fields.retain(|field, _| field == "status" || before.contains_key(field));
+    for (field, value) in before.iter().filter(|(field, _)| *field != "status") {
+        if fields.get(field) != Some(value) {
+            fields.insert(field.clone(), value.clone());
+        }
+    }
+    metadata::set(new, "managedFields", managed.unwrap_or_default());
 }
 
 /// Whether anything but metadata, and the status where that is apart, differs.

@@ -2,18 +2,32 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether anybody asked: what never does, the simulation above all, does not pay for the count.
+static COUNTING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     // Const and without a destructor, so that reading it never allocates.
     static COUNT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Allocations and bytes that this thread asked for so far; zero forever unless the program's allocator is [`Counting`].
+/// Allocations and bytes that this thread asked for since anybody asked first; zero forever unless the program's
+/// allocator is [`Counting`].
 pub(super) fn so_far() -> (u64, u64) {
+    COUNTING.store(true, Ordering::Relaxed);
     COUNT.get()
 }
 
+#[inline]
 fn count(bytes: usize) {
+    if COUNTING.load(Ordering::Relaxed) {
+        add(bytes);
+    }
+}
+
+#[cold]
+fn add(bytes: usize) {
     let (allocations, total) = COUNT.get();
     COUNT.set((allocations + 1, total.wrapping_add(bytes as u64)));
 }

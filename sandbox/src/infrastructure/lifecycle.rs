@@ -6,7 +6,7 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 
 /// The finalizer by which the machine controller holds a machine until its instance is gone.
-pub(super) const FINALIZER: &str = "machine.machine.openshift.io";
+pub(crate) const FINALIZER: &str = "machine.machine.openshift.io";
 
 /// How long each step of a machine's life takes.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ pub enum Fault {
 
 /// What happens next to a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// The machine controller takes it on: finalizer, phase Provisioning.
     Adopt,
     /// The instance exists: provider id, phase Provisioned.
@@ -83,7 +83,7 @@ pub(super) enum Next {
 }
 
 /// What happens next to the machine and how long after its last change; `None`: nothing by itself.
-pub(super) fn next(
+pub(crate) fn next(
     machine: &Machine,
     node: Option<&Node>,
     drained: bool,

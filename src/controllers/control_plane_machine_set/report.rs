@@ -1,7 +1,10 @@
 //! What is said of a set: its status, the ClusterOperator, figures and events. Each is written only when it differs from
 //! what was said last.
 
-use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
+use capstan_core::admission::Options;
+use capstan_core::api::config_openshift_io::cluster_operator::{
+    self, ClusterOperator, ClusterOperatorStatus, ObjectReference, OperandVersion,
+};
 use capstan_core::api::config_openshift_io::infrastructure;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSetStatus, NAME};
 use capstan_core::api::meta::Condition;
@@ -16,6 +19,39 @@ use crate::controllers::caches::View;
 use crate::controllers::cluster::Cluster;
 use crate::controllers::events::News;
 use crate::controllers::trouble::Trouble;
+
+/// What our ClusterOperator says of Capstan itself, whatever the set is.
+pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
+    let version = match options.release_version.as_str() {
+        "" => env!("CARGO_PKG_VERSION"),
+        version => version,
+    };
+    let related = |group: &str, resource: &str, namespace: Option<&str>, name: &str| ObjectReference {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    let namespace = options.namespace.as_str();
+    ClusterOperatorStatus {
+        versions: vec![OperandVersion {
+            name: "operator".to_owned(),
+            version: version.to_owned(),
+        }],
+        related_objects: vec![
+            related("", "namespaces", None, namespace),
+            related("machine.openshift.io", "controlplanemachinesets", Some(namespace), ""),
+            related("machine.openshift.io", "machines", Some(namespace), ""),
+            related(
+                "config.openshift.io",
+                infrastructure::PLURAL,
+                None,
+                infrastructure::NAME,
+            ),
+        ],
+        ..ClusterOperatorStatus::default()
+    }
+}
 
 /// How long the same trouble lasts before it becomes the condition `Error`.
 const TROUBLED: SignedDuration = SignedDuration::from_secs(80);
@@ -69,24 +105,8 @@ impl<C: Cluster> Controller<C> {
         let conditions = status::cluster_operator(set, active, &before.conditions, now);
         let mut wanted = before.clone();
         wanted.conditions = conditions;
-        let version = match self.configuration.options.release_version.as_str() {
-            "" => env!("CARGO_PKG_VERSION"),
-            version => version,
-        };
-        let namespace = &self.configuration.options.namespace;
-        let parts = json!({
-            "versions": [{"name": "operator", "version": version}],
-            "relatedObjects": [
-                {"group": "", "resource": "namespaces", "name": namespace},
-                {"group": "machine.openshift.io", "resource": "controlplanemachinesets", "namespace": namespace, "name": ""},
-                {"group": "machine.openshift.io", "resource": "machines", "namespace": namespace, "name": ""},
-                {"group": "config.openshift.io", "resource": infrastructure::PLURAL, "name": infrastructure::NAME},
-            ],
-        });
-        if let Ok(parts) = serde_json::from_value::<cluster_operator::ClusterOperatorStatus>(parts) {
-            wanted.versions = parts.versions;
-            wanted.related_objects = parts.related_objects;
-        }
+        wanted.versions.clone_from(&self.parts.versions);
+        wanted.related_objects.clone_from(&self.parts.related_objects);
         if there.is_some() && wanted == *before {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! whatever else stands there stays; and once it is being deleted, its machines are let go as those of any other.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus, KIND, NAME,
@@ -46,10 +47,10 @@ impl<C: Cluster> Controller<C> {
         let Some(raw) = raw else {
             return Outcome::default();
         };
-        let set = what_can_be_read(&raw);
+        let set = Arc::new(what_can_be_read(&raw));
         let mut troubles = Vec::new();
         if set.metadata.is_deleting() {
-            let (current, taken) = match read(&self.writer.cluster, view, &[]).await {
+            let (current, taken) = match read(&self.writer.cluster, view, None).await {
                 Ok((_, fresh)) => {
                     let current = self.assess(set, fresh, view, now);
                     let taken = self.act(&current, None, stop, &mut troubles).await;

@@ -484,6 +484,16 @@ golden! {
         t.world.machine(M1).metadata.labels.clear();
         t.run();
     };
+    a_machine_on_its_way_that_loses_its_labels_is_not_made_twice("a b c", NEW): |t| {
+        t.run_steps(1);
+        let name = t.world.observed.machines.last().unwrap().metadata.name().to_owned();
+        t.person("takes the labels off the new machine");
+        let labels = std::mem::take(&mut t.world.machine(&name).metadata.labels);
+        t.run();
+        t.person("puts them back");
+        t.world.machine(&name).metadata.labels = labels;
+        t.run();
+    };
     an_outdated_machine_that_is_not_ready_goes_first("a b c", NEW): |t| {
         t.world.node_gone(M1);
         t.run();

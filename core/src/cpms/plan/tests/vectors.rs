@@ -194,7 +194,9 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
         "a lost reply, or a second leader, meets AlreadyExists"
     );
     world.add(&first, "a", NEW);
+    // Somebody else's machine, under the very name.
     world.machine(&first).metadata.labels.clear();
+    world.machine(&first).metadata.owner_references.clear();
     world.observed.nodes.pop();
     let second = name(&world);
     assert_ne!(second, first);

@@ -1,0 +1,202 @@
+//! The objects that a run begins with, and what is served.
+
+use std::sync::{Arc, LazyLock};
+
+use anyhow::Result;
+use capstan::controllers::{Cacheable, Seen};
+use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
+use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use crate::api::{Kind, Part, Target};
+use crate::infrastructure::FINALIZER;
+
+/// The namespace of the Machine API.
+pub(super) const NAMESPACE: &str = "openshift-machine-api";
+/// The first part of machine names.
+pub(super) const PREFIX: &str = "ocp-x7k2p-master";
+/// The zones that a set lists at first, in its order; a user may add the last.
+pub(super) const ZONES: [&str; 4] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"];
+/// The hook of the etcd operator.
+pub(super) const HOOK: &str = "EtcdQuorumOperator";
+
+/// Which kind of object, as far as a run cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    /// Machines.
+    Machine,
+    /// The set.
+    Set,
+    /// Nodes.
+    Node,
+    /// ClusterOperators.
+    Operator,
+}
+
+impl Sort {
+    pub(super) const ALL: [Self; 4] = [Self::Machine, Self::Set, Self::Node, Self::Operator];
+
+    pub(super) fn position(self) -> usize {
+        match self {
+            Self::Machine => 0,
+            Self::Set => 1,
+            Self::Node => 2,
+            Self::Operator => 3,
+        }
+    }
+
+    /// As it stands in a URL.
+    pub(super) fn place(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Machine => ("machine.openshift.io", "machines", NAMESPACE),
+            Self::Set => ("machine.openshift.io", "controlplanemachinesets", NAMESPACE),
+            Self::Node => ("", "nodes", ""),
+            Self::Operator => ("config.openshift.io", cluster_operator::PLURAL, ""),
+        }
+    }
+
+    pub(super) fn target(self, name: &str, part: Part) -> Target {
+        let (group, plural, namespace) = self.place();
+        Target {
+            group: group.to_owned(),
+            plural: plural.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            part,
+        }
+    }
+}
+
+/// An object as programs read it.
+#[derive(Clone, Debug)]
+pub(super) enum Typed {
+    Machine(Arc<Machine>),
+    Set(Arc<ControlPlaneMachineSet>),
+    Node(Arc<Node>),
+    Operator(Arc<ClusterOperator>),
+}
+
+impl Typed {
+    /// Reads an object, as the caches of the shell do. What cannot be read is nothing that this world makes.
+    pub(super) fn read(sort: Sort, object: &Value) -> Option<Self> {
+        match sort {
+            Sort::Machine => whole(object).map(Self::Machine),
+            Sort::Set => whole(object).map(Self::Set),
+            // The one kind of which a part is dropped before it is kept.
+            Sort::Node => Seen::deserialize(object).ok()?.content.ok().map(Self::Node),
+            Sort::Operator => whole(object).map(Self::Operator),
+        }
+    }
+}
+
+/// An object without managed fields, of which nothing is dropped.
+fn whole<T: Cacheable>(object: &Value) -> Option<Arc<T>> {
+    T::deserialize(object).ok().map(Arc::new)
+}
+
+static KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load().ok().map(Arc::new));
+
+/// What is served, parsed once.
+///
+/// # Errors
+/// When a definition that is built in cannot be used, which a test would have found.
+pub(super) fn kinds() -> Result<Arc<Vec<Kind>>> {
+    KINDS.clone().map_or_else(|| load().map(Arc::new), Ok)
+}
+
+fn load() -> Result<Vec<Kind>> {
+    let mut kinds = Kind::built_ins()?;
+    for text in [
+        include_str!("../../../manifests/crds/machine.openshift.io_machines.yaml"),
+        include_str!("../../../manifests/crds/machine.openshift.io_controlplanemachinesets.yaml"),
+    ] {
+        kinds.push(Kind::of_definition(&serde_saphyr::from_str(text)?)?);
+    }
+    let open = |field: &str| {
+        (
+            field.to_owned(),
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        )
+    };
+    let properties: Value = [open("spec"), open("status")]
+        .into_iter()
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    kinds.push(Kind::of_definition(&json!({
+        "metadata": {"name": "clusteroperators.config.openshift.io"},
+        "spec": {"group": "config.openshift.io", "scope": "Cluster",
+            "names": {"kind": "ClusterOperator", "plural": "clusteroperators"},
+            "versions": [{"name": "v1", "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}]},
+    }))?);
+    Ok(kinds)
+}
+
+pub(super) fn labels() -> Value {
+    json!({
+        "machine.openshift.io/cluster-api-cluster": "ocp-x7k2p",
+        "machine.openshift.io/cluster-api-machine-role": "master",
+        "machine.openshift.io/cluster-api-machine-type": "master",
+    })
+}
+
+pub(super) fn provider_spec(instance_type: &str, zone: Option<&str>) -> Value {
+    let mut placement = json!({"region": "us-east-1"});
+    if let (Some(zone), Some(placement)) = (zone, placement.as_object_mut()) {
+        placement.insert("availabilityZone".into(), zone.into());
+    }
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "AWSMachineProviderConfig",
+        "ami": {"id": "ami-0123"}, "instanceType": instance_type,
+        "credentialsSecret": {"name": "aws-cloud-credentials"}, "userDataSecret": {"name": "master-user-data"},
+        "placement": placement,
+    })
+}
+
+pub(super) fn domains(count: usize) -> Value {
+    let zones = ZONES
+        .iter()
+        .take(count)
+        .map(|zone| json!({"placement": {"availabilityZone": zone}}));
+    json!({"platform": "AWS", "aws": zones.collect::<Vec<_>>()})
+}
+
+pub(super) fn set(replicas: u32, strategy: &str, state: &str, instance_type: &str) -> Value {
+    json!({
+        "apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet",
+        "metadata": {"name": "cluster", "namespace": NAMESPACE},
+        "spec": {
+            "state": state, "replicas": replicas, "strategy": {"type": strategy},
+            "selector": {"matchLabels": labels()},
+            "template": {"machineType": "machines_v1beta1_machine_openshift_io", "machines_v1beta1_machine_openshift_io": {
+                "failureDomains": domains(3), "metadata": {"labels": labels()},
+                "spec": {"providerSpec": {"value": provider_spec(instance_type, None)}}}},
+        },
+    })
+}
+
+/// A machine that an installer made.
+pub(super) fn machine(index: u32, instance_type: &str) -> Value {
+    let zone = ZONES.iter().take(3).cycle().nth(index as usize).copied();
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {"name": format!("{PREFIX}-{index}"), "namespace": NAMESPACE, "labels": labels(), "finalizers": [FINALIZER]},
+        "spec": {"providerSpec": {"value": provider_spec(instance_type, zone)}, "providerID": format!("aws:///i-{index}"),
+            "lifecycleHooks": {"preDrain": [{"name": HOOK, "owner": "clusteroperator/etcd"}]}},
+    })
+}
+
+pub(super) fn node(name: &str, provider_id: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"node-role.kubernetes.io/master": "", "node-role.kubernetes.io/control-plane": ""}},
+        "spec": {"providerID": provider_id},
+    })
+}
+
+pub(super) fn operator(name: &str) -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name}, "spec": {}})
+}

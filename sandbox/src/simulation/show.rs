@@ -1,0 +1,66 @@
+//! What people read of it.
+
+use std::fmt::Write as _;
+
+use super::mutants::Caught;
+use super::run::{Found, Summary};
+
+/// A violation, with its story.
+pub fn found(found: &Found) -> String {
+    let mut text = format!(
+        "seed {} ({}) violates {}\n  {}\n",
+        found.seed, found.scenario, found.violation.invariant, found.violation.text
+    );
+    for line in &found.trace {
+        let _written = writeln!(text, "  | {line}");
+    }
+    let _written = writeln!(
+        text,
+        "  again: capstan-sandbox simulate --from {} --seeds 1 --trace (capstan {})",
+        found.seed,
+        env!("CARGO_PKG_VERSION")
+    );
+    text
+}
+
+/// What many seeds came to.
+#[expect(clippy::cast_precision_loss, reason = "rough numbers for people")]
+pub fn summary(sum: &Summary) -> String {
+    let mut text = String::new();
+    for violation in sum.violations.iter().take(5) {
+        text.push_str(&found(violation));
+    }
+    let seconds = sum.seconds.max(0.001);
+    let per_second = |count: u64| count as f64 / seconds;
+    let _written = write!(
+        text,
+        "{} schedules, {} violation(s), {} steps, {} whole rollouts, {:.1} control plane years in {:.1} seconds of one core\n\
+         each second on one core: {:.0} schedules, {:.0} whole rollouts, {:.2} control plane years\n",
+        sum.schedules,
+        sum.violations.len(),
+        sum.steps,
+        sum.rollouts,
+        sum.years(),
+        sum.seconds,
+        per_second(sum.schedules),
+        per_second(sum.rollouts),
+        sum.years() / seconds,
+    );
+    text
+}
+
+/// Which bugs were caught.
+pub fn mutants(all: &[Caught]) -> String {
+    let mut text = String::new();
+    for caught in all {
+        let end = match caught.caught_by {
+            Some(invariant) => format!("{invariant} after {} seed(s)", caught.seeds),
+            None => "SURVIVES".to_owned(),
+        };
+        let _written = writeln!(text, "{:24} {:24} {}", caught.mutant, end, caught.report);
+        for line in &caught.trace {
+            let _written = writeln!(text, "  | {line}");
+        }
+    }
+    text
+}

@@ -1,0 +1,774 @@
+//! The replicas of the controller: the one that ships, driven one poll at a time, with its own caches and clock.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use capstan::controllers::{Configuration, Controller, Metrics, Object, Turn};
+use capstan_core::admission::Options as AdmissionOptions;
+use capstan_core::cpms::state::Settings;
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{DeleteOptions, Failure, Part, Reply, Verb, WriteOptions};
+use crate::simulation::cache::Cache;
+use crate::simulation::objects::{Sort, Typed};
+use crate::simulation::port::{Answer, Port, Question};
+use crate::simulation::schedule::{MERGE, MINUTE, SECOND};
+use crate::simulation::truth::Moment;
+
+use super::{Actor, Due, Fate, World};
+
+/// One set of counters for all: nobody reads them here.
+static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Registry::default()));
+/// Any instant; only differences matter.
+static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+type Running = Pin<Box<dyn Future<Output = (Controller<Port>, Turn)>>>;
+
+/// A replica.
+pub(super) struct Replica {
+    pub(super) up: bool,
+    epoch: u64,
+    leads: bool,
+    leading: watch::Sender<bool>,
+    port: Port,
+    pub(super) cache: Cache,
+    idle: Option<Controller<Port>>,
+    running: Option<Running>,
+    /// Something changed while it was busy.
+    again: bool,
+    /// Only the last wake counts.
+    ticket: u64,
+    tries: u32,
+    /// How far its clock is off.
+    clock: i64,
+    hangs_until: i64,
+    stop: CancellationToken,
+    /// What was true when it looked.
+    moments: Vec<Moment>,
+    /// Machines that it made or deleted in this turn and knows of.
+    done: Vec<String>,
+}
+
+impl Replica {
+    fn new() -> Self {
+        let (leading, _) = watch::channel(false);
+        let mut replica = Self {
+            up: true,
+            epoch: 0,
+            leads: false,
+            leading,
+            port: Port::new(*BASE),
+            cache: Cache::default(),
+            idle: None,
+            running: None,
+            again: false,
+            ticket: 0,
+            tries: 0,
+            clock: 0,
+            hangs_until: 0,
+            stop: CancellationToken::new(),
+            moments: Vec::new(),
+            done: Vec::new(),
+        };
+        replica.start();
+        replica
+    }
+
+    /// A process that has just begun.
+    fn start(&mut self) {
+        let configuration = Configuration {
+            options: AdmissionOptions::default(),
+            settings: Settings::default(),
+            identity: "capstan".to_owned(),
+        };
+        self.port = Port::new(*BASE);
+        self.idle = Some(Controller::new(
+            self.port.clone(),
+            configuration,
+            self.leading.subscribe(),
+            METRICS.clone(),
+        ));
+        self.running = None;
+        self.again = false;
+        self.tries = 0;
+        self.moments.clear();
+        self.done.clear();
+    }
+
+    pub(super) fn moments(&self) -> Vec<Moment> {
+        self.moments.clone()
+    }
+}
+
+impl World {
+    pub(super) fn begin_replicas(&mut self) {
+        for at in 0..2 {
+            let mut replica = Replica::new();
+            for sort in Sort::ALL {
+                replica.cache.replace(sort, self.all_of(sort));
+            }
+            self.replicas.push(replica);
+            if at == 0 {
+                self.lead([true, false]);
+            }
+        }
+        self.lead([true, false]);
+    }
+
+    fn all_of(&self, sort: Sort) -> Vec<(String, Typed)> {
+        let named = |name: &String, typed: Typed| (name.clone(), typed);
+        match sort {
+            Sort::Machine => self
+                .machines
+                .iter()
+                .map(|(name, one)| named(name, Typed::Machine(Arc::clone(one))))
+                .collect(),
+            Sort::Node => self
+                .nodes
+                .iter()
+                .map(|(name, one)| named(name, Typed::Node(Arc::clone(one))))
+                .collect(),
+            Sort::Operator => self
+                .operators
+                .iter()
+                .map(|(name, one)| named(name, Typed::Operator(Arc::clone(one))))
+                .collect(),
+            Sort::Set => self
+                .set
+                .iter()
+                .map(|one| ("cluster".to_owned(), Typed::Set(Arc::clone(one))))
+                .collect(),
+        }
+    }
+
+    pub(super) fn lead(&mut self, who: [bool; 2]) {
+        for (at, leads) in who.into_iter().enumerate() {
+            let Some(replica) = self.replicas.get_mut(at) else {
+                continue;
+            };
+            if replica.leads != leads {
+                replica.leads = leads;
+                replica.leading.send_replace(leads);
+                self.wake_at(at, self.now);
+            }
+        }
+    }
+
+    /// One leads, whatever was before. Returns whether that is new.
+    pub(super) fn settle_leader(&mut self) -> bool {
+        let leads: Vec<bool> = self.replicas.iter().map(|replica| replica.leads).collect();
+        let new = leads != [true, false];
+        if new {
+            self.lead([true, false]);
+        }
+        new
+    }
+
+    fn wake_at(&mut self, at: usize, time: i64) {
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        replica.ticket += 1;
+        let ticket = replica.ticket;
+        self.at_ms(time, Due::Wake(at, ticket));
+    }
+
+    pub(super) fn deliver(&mut self, at: usize, sort: Sort) {
+        let now = self.now;
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        let (any, next) = replica.cache.deliver(sort, now);
+        if let Some(next) = next {
+            self.at_ms(next, Due::Deliver(at, sort));
+        }
+        if any {
+            self.turn(at);
+        }
+    }
+
+    pub(super) fn wake(&mut self, at: usize, ticket: u64) {
+        if self.replicas.get(at).is_some_and(|replica| replica.ticket == ticket) {
+            self.turn(at);
+        }
+    }
+
+    fn turn(&mut self, at: usize) {
+        let now = self.now;
+        let moment = self.moment();
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        if !replica.up || !replica.leads {
+            return;
+        }
+        if replica.running.is_some() {
+            replica.again = true;
+            return;
+        }
+        if replica.hangs_until > now {
+            let until = replica.hangs_until;
+            self.wake_at(at, until);
+            return;
+        }
+        let Some(mut controller) = replica.idle.take() else {
+            return;
+        };
+        let mut view = replica.cache.view();
+        if let Some(mutant) = self.orders.mutant {
+            view = mutant.view(view);
+        }
+        replica.moments = vec![moment];
+        replica.done.clear();
+        let stop = replica.stop.clone();
+        replica.running = Some(Box::pin(async move {
+            let turn = controller.turn(&view, &stop).await;
+            (controller, turn)
+        }));
+        self.poll(at);
+    }
+
+    fn local_time(&self, at: usize) -> Timestamp {
+        let off = self.replicas.get(at).map_or(0, |replica| replica.clock);
+        Timestamp::from_millisecond(super::BEGIN * 1000 + self.now + off).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    fn poll(&mut self, at: usize) {
+        let (time, now) = (self.local_time(at), self.now);
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        let instant = *BASE + Duration::from_millis(now.unsigned_abs());
+        replica.port.set_time(time, instant);
+        let Some(running) = replica.running.as_mut() else {
+            return;
+        };
+        let polled = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let asked = replica.port.asked();
+        match polled {
+            Poll::Pending => {
+                for (id, question) in asked {
+                    self.dispatch(at, id, question);
+                }
+            }
+            Poll::Ready((controller, turn)) => {
+                replica.running = None;
+                replica.idle = Some(controller);
+                self.turned(at, turn, time);
+            }
+        }
+    }
+
+    /// A turn has ended: what it did was told, and the next is planned.
+    fn turned(&mut self, at: usize, turn: Turn, time: Timestamp) {
+        let now = self.now;
+        let mutant = self.orders.mutant;
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        let mut told = replica.port.told();
+        if mutant.is_some_and(super::Mutant::is_silent) {
+            told.clear();
+        }
+        let silent = replica.done.iter().find(|name| {
+            let says = |text: Option<&String>| text.is_some_and(|text| text.contains(name.as_str()));
+            !told.iter().any(|event| says(event.message.as_ref()))
+        });
+        if let Some(name) = silent {
+            let text = format!("machine {name} was made or deleted, and no event says so");
+            self.truth.violate("G5", text);
+            return;
+        }
+        if replica.again {
+            replica.again = false;
+            replica.tries = 0;
+            self.wake_at(at, now);
+            return;
+        }
+        let mut next: Option<i64> = turn.at.map(|until| {
+            let left = until.as_millisecond() - time.as_millisecond();
+            now + left.max(1)
+        });
+        if turn.failed {
+            // As the shell does, without its jitter.
+            let pause = (100_i64 << replica.tries.min(9)).min(30 * SECOND);
+            replica.tries += 1;
+            next = Some(next.map_or(now + pause, |next| next.min(now + pause)));
+        } else {
+            replica.tries = 0;
+        }
+        if let Some(behind) = turn.behind {
+            let until = i64::try_from(behind.duration_since(*BASE).as_millis()).unwrap_or(i64::MAX);
+            next = Some(next.map_or(until, |next| next.min(until)));
+        }
+        if let Some(next) = next {
+            self.wake_at(at, next.max(now + 1));
+        }
+    }
+
+    /// A question is on its way; what befalls it is drawn here.
+    fn dispatch(&mut self, at: usize, id: u64, mut question: Question) {
+        let Some(epoch) = self.replicas.get(at).map(|replica| replica.epoch) else {
+            return;
+        };
+        let write = question.is_write();
+        if write {
+            self.outcome.writes += 1;
+        }
+        if let Some(mutant) = self.orders.mutant {
+            let machines = self.machines.clone();
+            if !mutant.write(&mut question, &machines, self.outcome.writes) {
+                // The bug: it is not done, and taken for done.
+                let answer = self.pretend(&question);
+                self.after_ms(
+                    5,
+                    Due::Reply {
+                        replica: at,
+                        epoch,
+                        id,
+                        answer,
+                    },
+                );
+                return;
+            }
+        }
+        if let Question::Create(Object::Machine(_), machine) = &question {
+            self.check_in_flight(at, machine);
+        }
+        let latency = self.between(2, 40);
+        let arrive = |question, lost, crash| Due::Arrive {
+            replica: at,
+            epoch,
+            id,
+            question,
+            lost,
+            crash,
+        };
+        if let Some((number, fate)) = self.orders.single
+            && write
+            && number == self.outcome.writes
+        {
+            self.trace(|| format!("   write {number} of capstan-{at}: {fate:?}"));
+            match fate {
+                Fate::CrashBefore => return self.kill(at),
+                Fate::CrashAfter => return self.after_ms(latency, arrive(question, false, true)),
+                Fate::ReplyLost => return self.after_ms(latency, arrive(question, true, false)),
+                Fate::Conflict => {
+                    let answer = Err(refusal(409));
+                    return self.after_ms(
+                        latency,
+                        Due::Reply {
+                            replica: at,
+                            epoch,
+                            id,
+                            answer,
+                        },
+                    );
+                }
+                Fate::StaleCache => {
+                    for sort in Sort::ALL {
+                        self.freeze(at, sort, 10 * MINUTE);
+                    }
+                }
+            }
+        }
+        let mix = self.schedule.mix;
+        if self.calm || mix == super::super::schedule::Mix::default() {
+            return self.after_ms(latency, arrive(question, false, false));
+        }
+        if !write {
+            if self.strikes(mix.read) {
+                self.trace(|| format!("   a read of capstan-{at} fails"));
+                let answer = Err(timeout());
+                return self.after_ms(
+                    latency,
+                    Due::Reply {
+                        replica: at,
+                        epoch,
+                        id,
+                        answer,
+                    },
+                );
+            }
+            return self.after_ms(latency, arrive(question, false, false));
+        }
+        if self.strikes(mix.refuse) {
+            let codes = [409_u16, 429, 500, 503, 403, 422];
+            let code = self.faults.pick(&codes).copied().unwrap_or(500);
+            self.trace(|| format!("   {} of capstan-{at} is refused with {code}", short(&question)));
+            let answer = Err(refusal(code));
+            return self.after_ms(
+                latency,
+                Due::Reply {
+                    replica: at,
+                    epoch,
+                    id,
+                    answer,
+                },
+            );
+        }
+        if self.strikes(mix.drop) {
+            self.trace(|| format!("   {} of capstan-{at} never arrives", short(&question)));
+            let answer = Err(timeout());
+            return self.after_ms(
+                10 * SECOND,
+                Due::Reply {
+                    replica: at,
+                    epoch,
+                    id,
+                    answer,
+                },
+            );
+        }
+        if self.strikes(mix.lose) {
+            self.trace(|| format!("   the answer to {} of capstan-{at} will be lost", short(&question)));
+            return self.after_ms(latency, arrive(question, true, false));
+        }
+        if self.strikes(mix.late) {
+            let delay = self.between(20 * SECOND, 3 * MINUTE);
+            self.trace(|| {
+                format!(
+                    "   {} of capstan-{at} will arrive {}s late",
+                    short(&question),
+                    delay / 1000
+                )
+            });
+            let answer = Err(timeout());
+            self.after_ms(
+                10 * SECOND,
+                Due::Reply {
+                    replica: at,
+                    epoch,
+                    id,
+                    answer,
+                },
+            );
+            // Whoever gave up does not hear of it.
+            let due = Due::Arrive {
+                replica: at,
+                epoch,
+                id: 0,
+                question,
+                lost: false,
+                crash: false,
+            };
+            return self.after_ms(delay, due);
+        }
+        if self.strikes(mix.crash_before) {
+            self.trace(|| format!("   capstan-{at} is killed before {}", short(&question)));
+            return self.kill(at);
+        }
+        let crash = self.strikes(mix.crash_after);
+        if crash {
+            self.trace(|| format!("   capstan-{at} will be killed after {}", short(&question)));
+        }
+        self.after_ms(latency, arrive(question, false, crash));
+    }
+
+    /// Whether a fault happens, unless it is spared.
+    fn strikes(&mut self, share: u64) -> bool {
+        if share == 0 || !self.faults.permille(share) {
+            return false;
+        }
+        self.outcome.faults += 1;
+        let number = self.outcome.faults;
+        !self.orders.spared.contains(&number)
+    }
+
+    pub(super) fn arrive(&mut self, at: usize, epoch: u64, id: u64, question: Question, lost: bool, crash: bool) {
+        // What is on the wire arrives, whatever becomes of the sender.
+        let mut answer = self.answer(at, &question);
+        if let Some(mutant) = self.orders.mutant {
+            let cached = self.replicas.get_mut(at).map(|replica| replica.cache.view());
+            mutant.answer(&mut answer, &question, cached.as_deref());
+        }
+        let same = self.replicas.get(at).is_some_and(|replica| replica.epoch == epoch);
+        if !same || id == 0 {
+            return;
+        }
+        if crash {
+            return self.kill(at);
+        }
+        let latency = self.between(2, 40);
+        if lost {
+            let answer = Err(timeout());
+            return self.after_ms(
+                10 * SECOND,
+                Due::Reply {
+                    replica: at,
+                    epoch,
+                    id,
+                    answer,
+                },
+            );
+        }
+        if let (Ok(_), Some(replica)) = (&answer, self.replicas.get_mut(at)) {
+            match &question {
+                Question::Create(Object::Machine(name), _) | Question::Delete(name, ..) => {
+                    replica.done.push(name.clone())
+                }
+                _ => {}
+            }
+        }
+        self.after_ms(
+            latency,
+            Due::Reply {
+                replica: at,
+                epoch,
+                id,
+                answer,
+            },
+        );
+    }
+
+    fn answer(&mut self, at: usize, question: &Question) -> kube::Result<Answer> {
+        let actor = Actor::Replica(at);
+        match question {
+            Question::Set => Ok(Answer::Set(self.set.clone())),
+            Question::Machines => {
+                let moment = self.moment();
+                if let Some(replica) = self.replicas.get_mut(at) {
+                    replica.moments.push(moment);
+                }
+                Ok(Answer::Machines(self.machines.values().cloned().collect()))
+            }
+            Question::Nodes => {
+                let nodes = self.nodes.values().filter(|node| node.is_control_plane());
+                Ok(Answer::Nodes(nodes.cloned().collect()))
+            }
+            Question::Node(name) => Ok(Answer::Node(self.nodes.get(name).cloned())),
+            Question::Etcd => Ok(Answer::Operator(self.operators.get("etcd").cloned())),
+            Question::Machine(name) => object(self.request(actor, Sort::Machine, name, Part::Main, Verb::Get)),
+            Question::Create(what, new) => {
+                let (sort, _) = place(what);
+                let verb = Verb::Create(new.clone(), WriteOptions::default());
+                object(self.request(actor, sort, "", Part::Main, verb))
+            }
+            Question::Patch(what, status, patch) => {
+                let (sort, name) = place(what);
+                let part = if *status { Part::Status } else { Part::Main };
+                let verb = Verb::Patch(MERGE, patch.clone(), WriteOptions::default());
+                object(self.request(actor, sort, name, part, verb))
+            }
+            Question::Delete(name, uid, version) => {
+                let options = DeleteOptions {
+                    uid: uid.clone(),
+                    resource_version: version.clone(),
+                    propagation: Some(capstan_core::model::Propagation::Background),
+                    ..DeleteOptions::default()
+                };
+                object(self.request(actor, Sort::Machine, name, Part::Main, Verb::Delete(options)))
+            }
+        }
+    }
+
+    /// What an answer would look like if it had been done.
+    fn pretend(&self, question: &Question) -> kube::Result<Answer> {
+        let of = |sort: Sort, name: &str| {
+            let (group, plural, namespace) = sort.place();
+            let kind = self.api.kind_of(group, plural)?;
+            let key = crate::api::Key {
+                kind,
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
+            self.api.object(&key).cloned()
+        };
+        match question {
+            Question::Patch(what, ..) => {
+                let (sort, name) = place(what);
+                of(sort, name).map(Answer::Object).ok_or_else(timeout)
+            }
+            _ => Ok(Answer::Gone),
+        }
+    }
+
+    pub(super) fn reply(&mut self, at: usize, epoch: u64, id: u64, answer: kube::Result<Answer>) {
+        let now = self.now;
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        if replica.epoch != epoch || !replica.up {
+            return;
+        }
+        if replica.hangs_until > now {
+            let until = replica.hangs_until;
+            self.at_ms(
+                until,
+                Due::Reply {
+                    replica: at,
+                    epoch,
+                    id,
+                    answer,
+                },
+            );
+            return;
+        }
+        replica.port.answer(id, answer);
+        self.poll(at);
+    }
+
+    pub(super) fn kill(&mut self, at: usize) {
+        self.trace(|| format!("   capstan-{at} is killed"));
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        if !replica.up {
+            return;
+        }
+        replica.up = false;
+        replica.epoch += 1;
+        replica.running = None;
+        replica.idle = None;
+        let delay = self.between(SECOND, MINUTE);
+        self.after_ms(delay, Due::Restart(at));
+    }
+
+    pub(super) fn restart(&mut self, at: usize) {
+        self.trace(|| format!("   capstan-{at} is back"));
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.up = true;
+            replica.start();
+        }
+        for sort in Sort::ALL {
+            // It may be served by an API server that is behind.
+            let behind = if self.calm || self.faults.permille(600) {
+                0
+            } else {
+                self.between(0, MINUTE)
+            };
+            self.relist(at, sort, behind);
+        }
+        self.wake_at(at, self.now);
+    }
+
+    pub(super) fn hang(&mut self, at: usize, time: i64) {
+        let until = self.now + time;
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.hangs_until = replica.hangs_until.max(until);
+        }
+        self.wake_at(at, until);
+    }
+
+    pub(super) fn jump(&mut self, at: usize, time: i64) {
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.clock += time;
+        }
+        self.wake_at(at, self.now);
+    }
+
+    pub(super) fn freeze(&mut self, at: usize, sort: Sort, time: i64) {
+        let until = self.now + time;
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.cache.freeze(sort, until);
+        }
+        self.at_ms(until, Due::Deliver(at, sort));
+    }
+
+    /// A kind is read anew, as it was `behind` ago; what came since follows.
+    pub(super) fn relist(&mut self, at: usize, sort: Sort, behind: i64) {
+        let Some(kind) = self.sorts.get(sort.position()).copied() else {
+            return;
+        };
+        let since = self.now - behind;
+        let version = self.api.version_at(since_timestamp(since));
+        let old = self.api.objects_at(kind, version);
+        let list: Vec<(String, Typed)> = old
+            .into_iter()
+            .filter_map(|(key, object)| Some((key.name, Typed::read(sort, &object)?)))
+            .collect();
+        let later: Vec<(String, Option<Typed>)> = self
+            .api
+            .changes_since(kind, version)
+            .map(|change| {
+                let gone = change.kind == crate::api::ChangeKind::Deleted;
+                let typed = if gone { None } else { Typed::read(sort, &change.object) };
+                (change.key.name.clone(), typed)
+            })
+            .collect();
+        let now = self.now;
+        let lag = self.between(200, 5000);
+        let Some(replica) = self.replicas.get_mut(at) else {
+            return;
+        };
+        if !replica.up {
+            return;
+        }
+        replica.cache.replace(sort, list);
+        let mut due = now;
+        for (name, typed) in later {
+            due = replica.cache.push(sort, now + lag, &name, typed);
+        }
+        self.at_ms(due, Due::Deliver(at, sort));
+        self.turn(at);
+    }
+
+    /// Looks once more although nothing changed. Returns how many writes came of it.
+    pub(in crate::simulation) fn look_once_more(&mut self) -> u64 {
+        let before = self.outcome.writes;
+        self.wake_at(0, self.now + 1);
+        self.rest();
+        self.outcome.writes - before
+    }
+}
+
+fn since_timestamp(since: i64) -> Timestamp {
+    Timestamp::from_millisecond(super::BEGIN * 1000 + since).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn place(what: &Object) -> (Sort, &str) {
+    match what {
+        Object::Set(name) => (Sort::Set, name),
+        Object::Machine(name) => (Sort::Machine, name),
+        Object::ClusterOperator => (Sort::Operator, "control-plane-machine-set"),
+    }
+}
+
+fn object(reply: Result<Reply, Failure>) -> kube::Result<Answer> {
+    match reply {
+        Ok(Reply::Object { object, .. }) => Ok(Answer::Object(object)),
+        Ok(Reply::List(_) | Reply::Done(_)) => Ok(Answer::Gone),
+        Err(failure) => Err(api_error(&failure.status())),
+    }
+}
+
+fn api_error(status: &Value) -> kube::Error {
+    match serde_json::from_value(status.clone()) {
+        Ok(status) => kube::Error::Api(status),
+        Err(error) => kube::Error::SerdeError(error),
+    }
+}
+
+fn refusal(code: u16) -> kube::Error {
+    let reason = match code {
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        403 => "Forbidden",
+        422 => "Invalid",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    api_error(&Failure::new(code, reason, "it is made so by the simulation").status())
+}
+
+fn timeout() -> kube::Error {
+    kube::Error::Service("the connection broke".into())
+}
+
+fn short(question: &Question) -> String {
+    match question {
+        Question::Create(what, _) => format!("the creation of {:?}", place(what).1),
+        Question::Patch(what, true, _) => format!("the status of {:?}", place(what).1),
+        Question::Patch(what, false, _) => format!("the patch of {:?}", place(what).1),
+        Question::Delete(name, ..) => format!("the deletion of {name:?}"),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,10 @@
+//! The simulation: what it found in Capstan, and what must hold of the simulation itself.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails may panic"
+)]
+
+mod found;
