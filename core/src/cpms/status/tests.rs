@@ -1,6 +1,7 @@
 //! Conditions: whole, stable in time, with the true reason.
 
 use super::*;
+use crate::cpms::degraded;
 use crate::cpms::simulation::{NEW, OLD, World};
 
 fn of(world: &World, previous: Option<&ControlPlaneMachineSetStatus>) -> ControlPlaneMachineSetStatus {
@@ -188,7 +189,7 @@ fn a_set_that_does_not_parse_is_degraded_and_keeps_its_counts() {
     set.status = Some(of(&world, None));
     set.spec.replicas = Some(4);
     let violations = crate::cpms::spec::parse(&set, &crate::cpms::spec::ParseContext::default()).unwrap_err();
-    let status = invalid_status(&set, &violations, None, world.now);
+    let status = stopped_status(&set, &degraded::invalid(&violations), None, world.now);
     assert_eq!(status.replicas, Some(3));
     assert_eq!(
         shown(&status),
@@ -203,7 +204,7 @@ fn a_set_that_does_not_parse_is_degraded_and_keeps_its_counts() {
     set.spec.strategy = serde_json::from_value(serde_json::json!({"type": "Recreate"})).unwrap();
     let violations = crate::cpms::spec::parse(&set, &crate::cpms::spec::ParseContext::default()).unwrap_err();
     assert!(
-        shown(&invalid_status(&set, &violations, None, world.now))
+        shown(&stopped_status(&set, &degraded::invalid(&violations), None, world.now))
             .contains(&"Degraded=True/InvalidStrategy".to_owned())
     );
 }
