@@ -198,8 +198,8 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
                 if shape.strategy == Strategy::Recreate {
                     // Alone in its index: only while every other index is served.
                     let alone = of_index(index).all(|machine| machine.is_deleting());
-                    let others = state.indexes.iter().filter(|other| **other != index);
-                    let served = others.fold(true, |all, other| all && state.of_index(*other).any(serves));
+                    let mut others = state.indexes.iter().filter(|other| **other != index);
+                    let served = others.all(|other| state.of_index(*other).any(serves));
                     prop_assert!(!alone || served, "{step:?}");
                 } else {
                     prop_assert!(
