@@ -5,7 +5,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
-.PHONY: help build run test test-fast kube lint fmt deny bench fuzz
+.PHONY: help build run test test-long test-fast kube lint fmt deny bench fuzz
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,6 +19,9 @@ build:
 
 test: kube ## All tests, against a real API server
 	$(CARGO) test --workspace --locked
+
+test-long: kube ## What make test does for a minute, for the ten minutes of the requirement
+	CAPSTAN_STEADY_SECONDS=600 $(CARGO) test --locked --package capstan --test rollout -- a_steady_state --nocapture
 
 test-fast: ## The tests that need no API server
 	$(CARGO) test --locked --package capstan-core --package capstan-sandbox --lib --bins
