@@ -57,11 +57,8 @@ pub(super) async fn read(
     if let Some(control_plane) = control_plane {
         observed.nodes.retain(|there| !there.is_control_plane());
         for seen in control_plane {
-            replace(
-                &mut observed.nodes,
-                &seen.meta.name.clone().unwrap_or_default(),
-                Some(seen),
-            );
+            let name = seen.meta.name.clone().unwrap_or_default();
+            replace(&mut observed.nodes, &name, Some(seen));
         }
     }
     for (name, node) in named {

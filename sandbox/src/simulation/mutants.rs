@@ -388,6 +388,7 @@ impl Mutant {
     }
 
     /// What the caches show to the controller that carries the bug.
+    #[expect(clippy::needless_pass_by_value, reason = "as it came, or another")]
     pub(super) fn view(self, view: Arc<View>) -> Arc<View> {
         let mut snapshot: Snapshot = (*view.snapshot).clone();
         let nodes: BTreeMap<String, Arc<Node>> = snapshot.nodes.clone().unwrap_or_default();

@@ -5,6 +5,7 @@ mod etcd;
 mod people;
 mod provider;
 mod replicas;
+mod requests;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +82,8 @@ enum Due {
         lost: bool,
         crash: bool,
     },
+    /// A request arrives long after its sender gave up: with what was true when it was sent.
+    Straggle(usize, Question, Vec<Moment>),
     Reply {
         replica: usize,
         epoch: u64,
@@ -304,8 +307,9 @@ impl World {
                 lost,
                 crash,
             } => {
-                self.arrive(replica, epoch, id, question, lost, crash);
+                self.arrive(replica, epoch, id, &question, lost, crash);
             }
+            Due::Straggle(replica, question, moments) => self.straggle(replica, &question, moments),
             Due::Reply {
                 replica,
                 epoch,

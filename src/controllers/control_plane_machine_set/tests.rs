@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Configuration, Controller};
 use crate::controllers::caches::View;
-use crate::controllers::cluster::{Cluster, Object};
+use crate::controllers::cluster::{Cluster, Object, Written};
 use crate::controllers::metrics::Metrics;
 use crate::controllers::object::{Cacheable, Seen};
 
@@ -256,13 +256,7 @@ impl Fake {
         })
     }
 
-    fn write(
-        &self,
-        verb: &'static str,
-        kind: &'static str,
-        name: &str,
-        content: &Value,
-    ) -> kube::Result<DynamicObject> {
+    fn write(&self, verb: &'static str, kind: &'static str, name: &str, content: &Value) -> kube::Result<Written> {
         self.world(|world| {
             if let Some(message) = world.refusal.clone().filter(|_| kind == MACHINE) {
                 return Err(refused(403, "Forbidden", &message));
@@ -297,7 +291,8 @@ impl Fake {
             } else {
                 world.objects.insert((kind, name.to_owned()), object.clone());
             }
-            Ok(serde_json::from_value(object).unwrap())
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            Ok(object.into())
         })
     }
 }
@@ -344,24 +339,25 @@ impl Cluster for Fake {
         Ok(self.seen(OPERATOR, cluster_operator::ETCD))
     }
 
-    async fn machine(&self, name: &str) -> kube::Result<DynamicObject> {
-        let there = self.object(MACHINE, name);
-        there
-            .map(|object| serde_json::from_value(object).unwrap())
-            .ok_or_else(|| refused(404, "NotFound", name))
+    async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+        Ok(self.all(NODE))
     }
 
-    async fn create(&self, what: &Object, object: DynamicObject) -> kube::Result<DynamicObject> {
+    async fn machine(&self, name: &str) -> kube::Result<Seen<Machine>> {
+        self.seen(MACHINE, name).ok_or_else(|| refused(404, "NotFound", name))
+    }
+
+    async fn create(&self, what: &Object, object: Value) -> kube::Result<Written> {
         let (kind, name) = place(what);
-        self.write("create", kind, name, &serde_json::to_value(object).unwrap())
+        self.write("create", kind, name, &object)
     }
 
-    async fn patch(&self, what: &Object, status: bool, patch: &Value) -> kube::Result<DynamicObject> {
+    async fn patch(&self, what: &Object, status: bool, patch: Value) -> kube::Result<Written> {
         let (kind, name) = place(what);
-        self.write(if status { "status" } else { "patch" }, kind, name, patch)
+        self.write(if status { "status" } else { "patch" }, kind, name, &patch)
     }
 
-    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<DynamicObject>> {
+    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<Written>> {
         self.world(|world| {
             let content = serde_json::to_value(params).unwrap();
             world.writes.push(("delete", format!("{MACHINE} {machine}"), content));

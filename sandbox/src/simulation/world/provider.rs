@@ -225,7 +225,8 @@ impl World {
         }
     }
 
-    /// The instance vanishes: the cloud's node controller removes the node.
+    /// The instance vanishes: the cloud's node controller removes the node. Not the last one: that would take the API
+    /// server along, and what is done about it is the restoring of a backup.
     pub(super) fn instance_gone(&mut self, name: &str) {
         let Some(machine) = self.machines.get(name).cloned() else {
             return;
@@ -233,6 +234,14 @@ impl World {
         let Some(node) = machine.node_name().map(str::to_owned) else {
             return;
         };
+        let others = self
+            .machines
+            .values()
+            .filter(|other| other.metadata.name() != name && !other.metadata.is_deleting());
+        let mut others = others.filter_map(|other| self.nodes.get(other.node_name()?));
+        if others.next().is_none() {
+            return;
+        }
         self.trace(|| format!("   the instance of machine {name} vanishes"));
         self.truth.vanished.insert(name.to_owned());
         self.provider.instances.remove(machine.metadata.uid());

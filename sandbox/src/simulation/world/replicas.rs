@@ -6,24 +6,22 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use capstan::controllers::{Configuration, Controller, Metrics, Object, Turn};
+use capstan::controllers::{Configuration, Controller, Metrics, Turn};
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::cpms::state::Settings;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{DeleteOptions, Failure, Part, Reply, Verb, WriteOptions};
 use crate::simulation::cache::Cache;
 use crate::simulation::objects::{Sort, Typed};
-use crate::simulation::port::{Answer, Port, Question};
-use crate::simulation::schedule::{MERGE, MINUTE, SECOND};
+use crate::simulation::port::Port;
+use crate::simulation::schedule::{MINUTE, SECOND};
 use crate::simulation::truth::Moment;
 
-use super::{Actor, Due, Fate, World};
+use super::{Due, World};
 
 /// One set of counters for all: nobody reads them here.
 static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Registry::default()));
@@ -35,10 +33,10 @@ type Running = Pin<Box<dyn Future<Output = (Controller<Port>, Turn)>>>;
 /// A replica.
 pub(super) struct Replica {
     pub(super) up: bool,
-    epoch: u64,
+    pub(super) epoch: u64,
     leads: bool,
     leading: watch::Sender<bool>,
-    port: Port,
+    pub(super) port: Port,
     pub(super) cache: Cache,
     idle: Option<Controller<Port>>,
     running: Option<Running>,
@@ -49,12 +47,12 @@ pub(super) struct Replica {
     tries: u32,
     /// How far its clock is off.
     clock: i64,
-    hangs_until: i64,
+    pub(super) hangs_until: i64,
     stop: CancellationToken,
     /// What was true when it looked.
-    moments: Vec<Moment>,
+    pub(super) moments: Vec<Moment>,
     /// Machines that it made or deleted in this turn and knows of.
-    done: Vec<String>,
+    pub(super) done: Vec<String>,
 }
 
 impl Replica {
@@ -241,7 +239,7 @@ impl World {
         Timestamp::from_millisecond(super::BEGIN * 1000 + self.now + off).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    fn poll(&mut self, at: usize) {
+    pub(super) fn poll(&mut self, at: usize) {
         let (time, now) = (self.local_time(at), self.now);
         let Some(replica) = self.replicas.get_mut(at) else {
             return;
@@ -312,308 +310,6 @@ impl World {
         if let Some(next) = next {
             self.wake_at(at, next.max(now + 1));
         }
-    }
-
-    /// A question is on its way; what befalls it is drawn here.
-    fn dispatch(&mut self, at: usize, id: u64, mut question: Question) {
-        let Some(epoch) = self.replicas.get(at).map(|replica| replica.epoch) else {
-            return;
-        };
-        let write = question.is_write();
-        if write {
-            self.outcome.writes += 1;
-        }
-        if let Some(mutant) = self.orders.mutant {
-            let machines = self.machines.clone();
-            if !mutant.write(&mut question, &machines, self.outcome.writes) {
-                // The bug: it is not done, and taken for done.
-                let answer = self.pretend(&question);
-                self.after_ms(
-                    5,
-                    Due::Reply {
-                        replica: at,
-                        epoch,
-                        id,
-                        answer,
-                    },
-                );
-                return;
-            }
-        }
-        if let Question::Create(Object::Machine(_), machine) = &question {
-            self.check_in_flight(at, machine);
-        }
-        let latency = self.between(2, 40);
-        let arrive = |question, lost, crash| Due::Arrive {
-            replica: at,
-            epoch,
-            id,
-            question,
-            lost,
-            crash,
-        };
-        if let Some((number, fate)) = self.orders.single
-            && write
-            && number == self.outcome.writes
-        {
-            self.trace(|| format!("   write {number} of capstan-{at}: {fate:?}"));
-            match fate {
-                Fate::CrashBefore => return self.kill(at),
-                Fate::CrashAfter => return self.after_ms(latency, arrive(question, false, true)),
-                Fate::ReplyLost => return self.after_ms(latency, arrive(question, true, false)),
-                Fate::Conflict => {
-                    let answer = Err(refusal(409));
-                    return self.after_ms(
-                        latency,
-                        Due::Reply {
-                            replica: at,
-                            epoch,
-                            id,
-                            answer,
-                        },
-                    );
-                }
-                Fate::StaleCache => {
-                    for sort in Sort::ALL {
-                        self.freeze(at, sort, 10 * MINUTE);
-                    }
-                }
-            }
-        }
-        let mix = self.schedule.mix;
-        if self.calm || mix == super::super::schedule::Mix::default() {
-            return self.after_ms(latency, arrive(question, false, false));
-        }
-        if !write {
-            if self.strikes(mix.read) {
-                self.trace(|| format!("   a read of capstan-{at} fails"));
-                let answer = Err(timeout());
-                return self.after_ms(
-                    latency,
-                    Due::Reply {
-                        replica: at,
-                        epoch,
-                        id,
-                        answer,
-                    },
-                );
-            }
-            return self.after_ms(latency, arrive(question, false, false));
-        }
-        if self.strikes(mix.refuse) {
-            let codes = [409_u16, 429, 500, 503, 403, 422];
-            let code = self.faults.pick(&codes).copied().unwrap_or(500);
-            self.trace(|| format!("   {} of capstan-{at} is refused with {code}", short(&question)));
-            let answer = Err(refusal(code));
-            return self.after_ms(
-                latency,
-                Due::Reply {
-                    replica: at,
-                    epoch,
-                    id,
-                    answer,
-                },
-            );
-        }
-        if self.strikes(mix.drop) {
-            self.trace(|| format!("   {} of capstan-{at} never arrives", short(&question)));
-            let answer = Err(timeout());
-            return self.after_ms(
-                10 * SECOND,
-                Due::Reply {
-                    replica: at,
-                    epoch,
-                    id,
-                    answer,
-                },
-            );
-        }
-        if self.strikes(mix.lose) {
-            self.trace(|| format!("   the answer to {} of capstan-{at} will be lost", short(&question)));
-            return self.after_ms(latency, arrive(question, true, false));
-        }
-        if self.strikes(mix.late) {
-            let delay = self.between(20 * SECOND, 3 * MINUTE);
-            self.trace(|| {
-                format!(
-                    "   {} of capstan-{at} will arrive {}s late",
-                    short(&question),
-                    delay / 1000
-                )
-            });
-            let answer = Err(timeout());
-            self.after_ms(
-                10 * SECOND,
-                Due::Reply {
-                    replica: at,
-                    epoch,
-                    id,
-                    answer,
-                },
-            );
-            // Whoever gave up does not hear of it.
-            let due = Due::Arrive {
-                replica: at,
-                epoch,
-                id: 0,
-                question,
-                lost: false,
-                crash: false,
-            };
-            return self.after_ms(delay, due);
-        }
-        if self.strikes(mix.crash_before) {
-            self.trace(|| format!("   capstan-{at} is killed before {}", short(&question)));
-            return self.kill(at);
-        }
-        let crash = self.strikes(mix.crash_after);
-        if crash {
-            self.trace(|| format!("   capstan-{at} will be killed after {}", short(&question)));
-        }
-        self.after_ms(latency, arrive(question, false, crash));
-    }
-
-    /// Whether a fault happens, unless it is spared.
-    fn strikes(&mut self, share: u64) -> bool {
-        if share == 0 || !self.faults.permille(share) {
-            return false;
-        }
-        self.outcome.faults += 1;
-        let number = self.outcome.faults;
-        !self.orders.spared.contains(&number)
-    }
-
-    pub(super) fn arrive(&mut self, at: usize, epoch: u64, id: u64, question: Question, lost: bool, crash: bool) {
-        // What is on the wire arrives, whatever becomes of the sender.
-        let mut answer = self.answer(at, &question);
-        if let Some(mutant) = self.orders.mutant {
-            let cached = self.replicas.get_mut(at).map(|replica| replica.cache.view());
-            mutant.answer(&mut answer, &question, cached.as_deref());
-        }
-        let same = self.replicas.get(at).is_some_and(|replica| replica.epoch == epoch);
-        if !same || id == 0 {
-            return;
-        }
-        if crash {
-            return self.kill(at);
-        }
-        let latency = self.between(2, 40);
-        if lost {
-            let answer = Err(timeout());
-            return self.after_ms(
-                10 * SECOND,
-                Due::Reply {
-                    replica: at,
-                    epoch,
-                    id,
-                    answer,
-                },
-            );
-        }
-        if let (Ok(_), Some(replica)) = (&answer, self.replicas.get_mut(at)) {
-            match &question {
-                Question::Create(Object::Machine(name), _) | Question::Delete(name, ..) => {
-                    replica.done.push(name.clone())
-                }
-                _ => {}
-            }
-        }
-        self.after_ms(
-            latency,
-            Due::Reply {
-                replica: at,
-                epoch,
-                id,
-                answer,
-            },
-        );
-    }
-
-    fn answer(&mut self, at: usize, question: &Question) -> kube::Result<Answer> {
-        let actor = Actor::Replica(at);
-        match question {
-            Question::Set => Ok(Answer::Set(self.set.clone())),
-            Question::Machines => {
-                let moment = self.moment();
-                if let Some(replica) = self.replicas.get_mut(at) {
-                    replica.moments.push(moment);
-                }
-                Ok(Answer::Machines(self.machines.values().cloned().collect()))
-            }
-            Question::Nodes => {
-                let nodes = self.nodes.values().filter(|node| node.is_control_plane());
-                Ok(Answer::Nodes(nodes.cloned().collect()))
-            }
-            Question::Node(name) => Ok(Answer::Node(self.nodes.get(name).cloned())),
-            Question::Etcd => Ok(Answer::Operator(self.operators.get("etcd").cloned())),
-            Question::Machine(name) => object(self.request(actor, Sort::Machine, name, Part::Main, Verb::Get)),
-            Question::Create(what, new) => {
-                let (sort, _) = place(what);
-                let verb = Verb::Create(new.clone(), WriteOptions::default());
-                object(self.request(actor, sort, "", Part::Main, verb))
-            }
-            Question::Patch(what, status, patch) => {
-                let (sort, name) = place(what);
-                let part = if *status { Part::Status } else { Part::Main };
-                let verb = Verb::Patch(MERGE, patch.clone(), WriteOptions::default());
-                object(self.request(actor, sort, name, part, verb))
-            }
-            Question::Delete(name, uid, version) => {
-                let options = DeleteOptions {
-                    uid: uid.clone(),
-                    resource_version: version.clone(),
-                    propagation: Some(capstan_core::model::Propagation::Background),
-                    ..DeleteOptions::default()
-                };
-                object(self.request(actor, Sort::Machine, name, Part::Main, Verb::Delete(options)))
-            }
-        }
-    }
-
-    /// What an answer would look like if it had been done.
-    fn pretend(&self, question: &Question) -> kube::Result<Answer> {
-        let of = |sort: Sort, name: &str| {
-            let (group, plural, namespace) = sort.place();
-            let kind = self.api.kind_of(group, plural)?;
-            let key = crate::api::Key {
-                kind,
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            };
-            self.api.object(&key).cloned()
-        };
-        match question {
-            Question::Patch(what, ..) => {
-                let (sort, name) = place(what);
-                of(sort, name).map(Answer::Object).ok_or_else(timeout)
-            }
-            _ => Ok(Answer::Gone),
-        }
-    }
-
-    pub(super) fn reply(&mut self, at: usize, epoch: u64, id: u64, answer: kube::Result<Answer>) {
-        let now = self.now;
-        let Some(replica) = self.replicas.get_mut(at) else {
-            return;
-        };
-        if replica.epoch != epoch || !replica.up {
-            return;
-        }
-        if replica.hangs_until > now {
-            let until = replica.hangs_until;
-            self.at_ms(
-                until,
-                Due::Reply {
-                    replica: at,
-                    epoch,
-                    id,
-                    answer,
-                },
-            );
-            return;
-        }
-        replica.port.answer(id, answer);
-        self.poll(at);
     }
 
     pub(super) fn kill(&mut self, at: usize) {
@@ -722,53 +418,4 @@ impl World {
 
 fn since_timestamp(since: i64) -> Timestamp {
     Timestamp::from_millisecond(super::BEGIN * 1000 + since).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-fn place(what: &Object) -> (Sort, &str) {
-    match what {
-        Object::Set(name) => (Sort::Set, name),
-        Object::Machine(name) => (Sort::Machine, name),
-        Object::ClusterOperator => (Sort::Operator, "control-plane-machine-set"),
-    }
-}
-
-fn object(reply: Result<Reply, Failure>) -> kube::Result<Answer> {
-    match reply {
-        Ok(Reply::Object { object, .. }) => Ok(Answer::Object(object)),
-        Ok(Reply::List(_) | Reply::Done(_)) => Ok(Answer::Gone),
-        Err(failure) => Err(api_error(&failure.status())),
-    }
-}
-
-fn api_error(status: &Value) -> kube::Error {
-    match serde_json::from_value(status.clone()) {
-        Ok(status) => kube::Error::Api(status),
-        Err(error) => kube::Error::SerdeError(error),
-    }
-}
-
-fn refusal(code: u16) -> kube::Error {
-    let reason = match code {
-        409 => "Conflict",
-        429 => "TooManyRequests",
-        403 => "Forbidden",
-        422 => "Invalid",
-        503 => "ServiceUnavailable",
-        _ => "InternalError",
-    };
-    api_error(&Failure::new(code, reason, "it is made so by the simulation").status())
-}
-
-fn timeout() -> kube::Error {
-    kube::Error::Service("the connection broke".into())
-}
-
-fn short(question: &Question) -> String {
-    match question {
-        Question::Create(what, _) => format!("the creation of {:?}", place(what).1),
-        Question::Patch(what, true, _) => format!("the status of {:?}", place(what).1),
-        Question::Patch(what, false, _) => format!("the patch of {:?}", place(what).1),
-        Question::Delete(name, ..) => format!("the deletion of {name:?}"),
-        other => format!("{other:?}"),
-    }
 }
