@@ -8,7 +8,7 @@ FROM ?= 0
 FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
-.PHONY: help build run test test-fast simulate simulator kube lint fmt deny bench
+.PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -31,6 +31,9 @@ simulate: simulator ## Attack the controllers in simulated control planes: SEEDS
 simulator:
 	@$(CARGO) build --locked --profile fast --package capstan-sandbox --bin capstan-sandbox
 
+test-long: kube ## What make test does for a minute, for the ten minutes of the requirement
+	CAPSTAN_STEADY_SECONDS=600 $(CARGO) test --locked --package capstan --test rollout -- a_steady_state --nocapture
+
 test-fast: ## The tests that need no API server
 	$(CARGO) test --locked --package capstan-core --package capstan-sandbox --lib --bins
 	$(CARGO) test --locked --package capstan --lib --bins $(FAST_TESTS)
@@ -51,3 +54,7 @@ deny: ## Licences, advisories and sources of the dependencies (needs cargo-deny)
 bench: ## Ratios against a null server, into target/bench/summary.json
 	$(CARGO) build --release --locked --package capstan --bin capstan --package capstan-sandbox --bin capstan-sandbox
 	$(or $(CARGO_TARGET_DIR),target)/release/capstan-sandbox bench
+
+RUNS ?= 20000
+fuzz: ## Every fuzz target, RUNS executions each; `make test` runs some 23000 in all
+	FUZZ_RUNS=$(RUNS) $(CARGO) test --quiet --locked --package capstan-core --package capstan --test fuzz -- --nocapture

@@ -266,14 +266,14 @@ golden! {
     a_good_name_prefix_is_allowed:
         Review::update(|set| set["spec"]["machineNamePrefix"] = json!("control-plane")), machines(3);
     there_is_one_set_and_its_name_is_cluster: Review::create(|set| set["metadata"]["name"] = json!("other")), machines(3);
-    aws_domains_do_not_fit_a_gcp_provider_spec:
+    b12_aws_domains_do_not_fit_a_gcp_provider_spec:
         Review::update(|set| *value(set) = json!({"kind": "GCPMachineProviderSpec", "targetPools": ["a"]})), machines(3);
-    a_control_plane_cannot_change_its_platform:
+    b11_a_control_plane_cannot_change_its_platform:
         Review::update(|set| {
             *value(set) = json!({"kind": "GCPMachineProviderSpec", "targetPools": ["a"]});
             template(set)["failureDomains"] = json!({"platform": "GCP", "gcp": [{"zone": "a"}, {"zone": "b"}, {"zone": "c"}]});
         }), machines(3);
-    three_zones_cannot_become_one_by_accident:
+    b11_three_zones_cannot_become_one_by_accident:
         Review::update(|set| template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0])])), machines(3);
     three_zones_can_become_one_on_purpose:
         Review::update(|set| {
@@ -295,7 +295,7 @@ golden! {
     a_domain_that_is_listed_twice_is_warned_of:
         Review::update(|set| template(set)["failureDomains"]["aws"].as_array_mut().unwrap().push(domain(ZONES[0]))),
         machines(3);
-    each_domain_is_validated_and_not_only_the_first:
+    b17_each_domain_is_validated_and_not_only_the_first:
         Review::update(|set| template(set)["failureDomains"]["aws"][2] = json!({"subnet": {"type": "ID", "arn": "x"}})),
         machines(3);
     failure_domains_that_are_given_are_not_empty:

@@ -5,7 +5,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use capstan_core::cpms::degraded;
 use capstan_core::cpms::plan::Plan;
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::{SetState, Spec};
@@ -204,11 +203,8 @@ fn as_json(assessment: &Assessment, now: Timestamp) -> Value {
         })).collect::<Vec<Value>>(),
         "notes": plan.notes,
     });
-    let reasons = match &assessment.reading {
-        Reading::Invalid(violations) => degraded::invalid(violations),
-        Reading::Valid(_) | Reading::Leaving => plan.degraded.clone(),
-    };
-    let reasons = reasons
+    let reasons = plan
+        .degraded
         .iter()
         .map(|reason| json!({"reason": reason.reason, "message": reason.message}));
     let mut put = |field: &str, value: Value| {

@@ -7,11 +7,12 @@ use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
+use capstan_core::cpms::degraded::Degradation;
 use capstan_core::cpms::memory::Memory;
 use capstan_core::cpms::plan::{Plan, plan};
 use capstan_core::cpms::spec::{SetState, Spec};
 use capstan_core::cpms::state::{Observed, Settings, State};
-use capstan_core::cpms::{removal, status};
+use capstan_core::cpms::{degraded, removal, status};
 use capstan_core::model::Violation;
 use jiff::Timestamp;
 
@@ -31,7 +32,7 @@ pub struct Assessment {
 pub enum Reading {
     /// It is valid.
     Valid(Box<(Spec, State)>),
-    /// It is not, and nothing is done with it.
+    /// It is not, or cannot even be read, and nothing is done with it; the plan says why. Empty for what cannot be read.
     Invalid(Vec<Violation>),
     /// It is on its way out, valid or not.
     Leaving,
@@ -49,19 +50,14 @@ pub fn assess(
 ) -> Assessment {
     if set.metadata.is_deleting() {
         let mut plan = removal::steps(&set, &observed.machines);
-        let unread: Vec<&str> = observed
-            .unparsable
-            .iter()
-            .filter(|object| object.kind == "Machine")
-            .map(|object| object.name.as_str())
-            .collect();
-        if !unread.is_empty() {
+        let mut unread = observed.unparsable;
+        unread.retain(|object| object.kind == "Machine");
+        if let Some(reason) = degraded::unparsable(&unread) {
             // Nobody knows whether it names the set as its owner; the garbage collector would find out.
             plan.steps.retain(|step| step.machine.is_some());
-            plan.notes.push(format!(
-                "the finalizer stays while these machines cannot be read: {}",
-                unread.join(", ")
-            ));
+            plan.notes
+                .push("the finalizer stays while machines cannot be read".to_owned());
+            plan.degraded.push(reason);
         }
         return Assessment {
             set,
@@ -79,25 +75,40 @@ pub fn assess(
                 reading: Reading::Valid(Box::new((spec, state))),
             }
         }
-        Err(violations) => Assessment {
-            set,
-            plan: Plan::default(),
-            reading: Reading::Invalid(violations),
+        Err(violations) => {
+            let reasons = degraded::invalid(&violations);
+            stopped(set, reasons, violations)
+        }
+    }
+}
+
+/// A set with which nothing is done.
+pub(super) fn stopped(
+    set: Arc<ControlPlaneMachineSet>,
+    degraded: Vec<Degradation>,
+    violations: Vec<Violation>,
+) -> Assessment {
+    Assessment {
+        set,
+        plan: Plan {
+            degraded,
+            ..Plan::default()
         },
+        reading: Reading::Invalid(violations),
     }
 }
 
 impl Assessment {
-    /// The status that the set should have; `None` for one that is leaving.
-    pub fn status(&self, error: Option<&str>, now: Timestamp) -> Option<ControlPlaneMachineSetStatus> {
+    /// The status that the set should have.
+    pub fn status(&self, error: Option<&str>, now: Timestamp) -> ControlPlaneMachineSetStatus {
         let previous = self.set.status.as_ref();
         match &self.reading {
             Reading::Valid(read) => {
                 let (spec, state) = &**read;
-                Some(status::status(spec, state, &self.plan, previous, error, now))
+                status::status(spec, state, &self.plan, previous, error, now)
             }
-            Reading::Invalid(violations) => Some(status::invalid_status(&self.set, violations, error, now)),
-            Reading::Leaving => None,
+            Reading::Invalid(_) => status::stopped_status(&self.set, &self.plan.degraded, error, now),
+            Reading::Leaving => status::leaving_status(&self.set, &self.plan, error, now),
         }
     }
 
@@ -106,7 +117,8 @@ impl Assessment {
         match &self.reading {
             Reading::Valid(read) => read.0.state == SetState::Active,
             Reading::Invalid(_) => self.set.spec.state.as_deref() == Some("Active"),
-            Reading::Leaving => false,
+            // One that cannot go needs somebody; one that goes is no longer anybody's affair.
+            Reading::Leaving => !self.plan.degraded.is_empty(),
         }
     }
 

@@ -6,6 +6,9 @@
 
 mod report;
 mod rest;
+#[cfg(test)]
+mod tests;
+mod unreadable;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,11 +163,9 @@ impl<C: Cluster> Controller<C> {
 
     /// One look at the cluster, and what follows from it.
     async fn look(&mut self, view: &View, stop: &CancellationToken) -> Outcome {
-        if let Some(reason) = view.unreadable_sets.get(NAME) {
-            tracing::error!(
-                reason,
-                "the ControlPlaneMachineSet cannot be read; nothing is done with it"
-            );
+        if let Some(reason) = view.unreadable_sets.get(NAME).filter(|_| view.known) {
+            let now = self.writer.cluster.now();
+            return self.unreadable(view, reason, now, stop).await;
         }
         let Some(set) = set_of(view) else {
             return Outcome::default();

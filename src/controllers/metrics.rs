@@ -28,6 +28,7 @@ struct Sort {
 pub struct Metrics {
     machines: Family<Sort, Gauge>,
     waits: Family<Reason, Gauge>,
+    overdue: Gauge,
     degraded: Family<Reason, Gauge>,
     degraded_since: Gauge,
     steps: Family<Step, Counter>,
@@ -43,6 +44,7 @@ impl Metrics {
         let metrics = Self {
             machines: Family::default(),
             waits: Family::default(),
+            overdue: Gauge::default(),
             degraded: Family::default(),
             degraded_since: Gauge::default(),
             steps: Family::default(),
@@ -60,6 +62,11 @@ impl Metrics {
             "capstan_rollout_waits",
             "What the rollout waits for, by reason",
             metrics.waits.clone(),
+        );
+        registry.register(
+            "capstan_rollout_overdue",
+            "Machines that take longer than the progress deadline to come or to go",
+            metrics.overdue.clone(),
         );
         registry.register(
             "capstan_degraded",
@@ -114,6 +121,7 @@ impl Metrics {
     pub(super) fn forget(&self) {
         self.machines.clear();
         self.waits.clear();
+        self.overdue.set(0);
         self.degraded.clear();
         self.degraded_since.set(0);
     }
@@ -141,6 +149,10 @@ impl Metrics {
         for reason in reasons {
             self.waits.get_or_create(&Reason { reason }).inc();
         }
+    }
+
+    pub(super) fn overdue(&self, count: usize) {
+        self.overdue.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// `since` is a Unix time in seconds.

@@ -62,6 +62,8 @@ pub struct Seen<T> {
     pub meta: ObjectMeta,
     /// The object, or why it cannot be read.
     pub content: Result<Arc<T>, String>,
+    /// The object as it stands, where it cannot be read.
+    pub raw: Option<Value>,
 }
 
 impl<T> Seen<T> {
@@ -89,10 +91,10 @@ impl<'de, T: Cacheable> Deserialize<'de> for Seen<T> {
             metadata.remove("managedFields");
         }
         T::slim(&mut object);
-        let content = serde_json::from_value(object)
-            .map(Arc::new)
-            .map_err(|error| error.to_string());
-        Ok(Self { meta, content })
+        // By reference: the object is still there when it turns out that it cannot be read.
+        let content = T::deserialize(&object).map(Arc::new).map_err(|error| error.to_string());
+        let raw = content.is_err().then_some(object);
+        Ok(Self { meta, content, raw })
     }
 }
 

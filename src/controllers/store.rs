@@ -149,10 +149,11 @@ impl<T: PartialEq> Inner<T> {
                 cured || before.is_none_or(|before| before != object)
             }
             Err(reason) => {
-                // What it held before it could not be read is no longer true.
-                let broke = Arc::make_mut(&mut self.objects).remove(&name).is_some();
-                let before = self.unreadable.insert(name, reason.clone());
-                broke || before.is_none_or(|before| before != reason)
+                // What it held before it could not be read is no longer true. Whatever changed in it now may matter, such as
+                // that it is being deleted, and nobody could tell here.
+                Arc::make_mut(&mut self.objects).remove(&name);
+                self.unreadable.insert(name, reason);
+                true
             }
         }
     }
@@ -199,7 +200,8 @@ mod tests {
 
     #[test]
     fn an_object_that_breaks_moves_to_the_unreadable_and_back() {
-        let store: Store<Machine> = Store::new(watch::Sender::new(0));
+        let (sender, receiver) = watch::channel(0);
+        let store: Store<Machine> = Store::new(sender);
         let broken = json!({"metadata": {"name": "a"}, "spec": {"taints": 1}});
         store.replace(vec![
             seen(&json!({"metadata": {"name": "a"}})),
@@ -209,6 +211,9 @@ mod tests {
         let contents = store.contents().unwrap();
         assert!(contents.unreadable.contains_key("a") && !contents.objects.contains_key("a"));
         assert!(contents.objects.contains_key("b"));
+        let heard = *receiver.borrow();
+        store.apply(seen(&broken));
+        assert_eq!(*receiver.borrow(), heard + 1, "who knows what changed in it");
         store.apply(seen(&json!({"metadata": {"name": "a"}})));
         assert!(store.contents().unwrap().unreadable.is_empty());
     }

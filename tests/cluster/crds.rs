@@ -95,7 +95,7 @@ async fn the_schemas_are_structural_and_the_server_has_nothing_to_say_about_them
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_explains_lists_and_scales_a_set() {
+async fn b20_kubectl_explains_lists_and_scales_a_set() {
     let plane = installed().await;
     let namespace = plane.namespace("crds").await.unwrap();
     let explained = kubectl(plane, &["explain", "cpms.spec.replicas"]).await;

@@ -36,7 +36,7 @@ async fn adopt(cluster: &Taken) {
 }
 
 #[tokio::test]
-async fn a_foreground_deletion_is_refused_for_everybody() {
+async fn b2_a_foreground_deletion_is_refused_for_everybody() {
     let cluster = World::ours().await.with_set(3, "Active").await;
     adopt(&cluster).await;
     let delete = ["delete", SET, "cluster", "--cascade=foreground"];

@@ -257,9 +257,9 @@ refused! {
     an_active_set_never_becomes_inactive: deactivation;
     the_selector_never_changes: selector;
     a_name_prefix_that_can_be_no_name_is_refused: name_prefix;
-    domains_of_aws_do_not_stand_over_a_provider_spec_of_google_cloud: platforms;
-    three_zones_do_not_become_one_by_accident: zones;
-    three_replicas_are_not_activated_over_five_machines: activation;
+    b12_domains_of_aws_do_not_stand_over_a_provider_spec_of_google_cloud: platforms;
+    b11_three_zones_do_not_become_one_by_accident: zones;
+    b11_three_replicas_are_not_activated_over_five_machines: activation;
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn the_whole_answer_reads_as_kubernetes_writes_it() {
 }
 
 #[tokio::test]
-async fn a_second_set_and_one_in_another_namespace_are_refused() {
+async fn b20_a_second_set_and_one_in_another_namespace_are_refused() {
     let cluster = World::ours().await.with_set(3, "Active").await;
     let mut other = fixtures::set();
     other["metadata"]["name"] = json!("other");

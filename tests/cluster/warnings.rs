@@ -43,7 +43,7 @@ async fn a_larger_instance_type_says_which_machines_it_replaces_and_how() {
 }
 
 #[tokio::test]
-async fn a_misspelt_field_is_named() {
+async fn b18_a_misspelt_field_is_named() {
     let cluster = World::ours().await.with_set(3, "Active").await;
     let output = cluster
         .patch(&provider_spec(&json!({"instancetype": "m6i.2xlarge"})))

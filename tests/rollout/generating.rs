@@ -17,7 +17,7 @@ async fn generated(world: &World) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_without_a_set_gets_an_inactive_one_and_activating_it_replaces_nothing() {
+async fn b13_a_cluster_without_a_set_gets_an_inactive_one_and_activating_it_replaces_nothing() {
     let setup = Setup {
         set: false,
         ..Setup::default()

@@ -16,5 +16,7 @@ mod deleting;
 mod foretelling;
 mod generating;
 mod holding;
+mod resting;
 mod rolling;
+mod telling;
 mod world;

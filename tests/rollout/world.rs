@@ -343,6 +343,29 @@ impl World {
         self.control_for(identity, lease, 3).await
     }
 
+    /// The controllers, with feature gates as an administrator sets them.
+    pub async fn control_with_gate(&self, gate: &str) -> Result<Running> {
+        let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
+        let options = AdmissionOptions {
+            feature_gates: BTreeMap::from([(gate.to_owned(), true)]),
+            ..AdmissionOptions::default()
+        };
+        Ok(control_with(&client, "gated", "capstan", 3, options))
+    }
+
+    /// Changes the schema of the set's definition, and drops its rules in CEL. It is in force a moment later.
+    pub async fn redefine(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
+        let text = read("manifests/crds/machine.openshift.io_controlplanemachinesets.yaml")?;
+        let mut definition: Value = serde_saphyr::from_str(&text)?;
+        let schema = definition
+            .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")
+            .context("a definition has a schema")?;
+        drop_rules(schema);
+        change(schema);
+        self.plane.apply_yaml(&definition.to_string()).await?;
+        Ok(())
+    }
+
     /// The same, with a Lease that is held for so many seconds.
     pub async fn control_for(&self, identity: &str, lease: &str, seconds: u64) -> Result<Running> {
         let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
@@ -405,10 +428,25 @@ pub struct Running {
     pub caches: Arc<Caches>,
 }
 
+fn drop_rules(node: &mut Value) {
+    match node {
+        Value::Object(map) => {
+            map.remove("x-kubernetes-validations");
+            map.values_mut().for_each(drop_rules);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_rules),
+        _ => {}
+    }
+}
+
 pub fn control(client: &Client, identity: &str, lease: &str, seconds: u64) -> Running {
+    control_with(client, identity, lease, seconds, AdmissionOptions::default())
+}
+
+fn control_with(client: &Client, identity: &str, lease: &str, seconds: u64, options: AdmissionOptions) -> Running {
     let caches = Caches::start(client, NAMESPACE);
     let configuration = Configuration {
-        options: AdmissionOptions::default(),
+        options,
         settings: Settings {
             min_ready: SignedDuration::ZERO,
         },

@@ -4,6 +4,8 @@
 //! failure domain fields left out where failure domains decide them, image fields left out unless images are asked for.
 //! The order of keys never matters. Nothing here says whether a change is allowed, or when it reaches a machine.
 
+use std::cmp::Ordering;
+
 use serde_json::{Map, Value};
 
 use super::defaults::{DEFAULTED, provider_spec_defaults};
@@ -43,7 +45,33 @@ impl std::fmt::Display for FieldChange {
 
 /// The fields in which `template` asks for something else than `machine` has, ordered by path.
 pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
-    Difference::between(template, machine).changes(comparison)
+    Difference::between(template, machine).into_changes(comparison)
+}
+
+/// Whether there are such fields at all: cheaper than to list them where they mostly are.
+pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> bool {
+    let size = |spec| {
+        Platform::of(spec)
+            .and_then(size_field)
+            .and_then(|field| fields::text(spec, &[field]))
+    };
+    // Of one kind, told apart by a text that every comparison takes as it stands.
+    let plainly = Platform::of(template) == Platform::of(machine)
+        && size(template)
+            .zip(size(machine))
+            .is_some_and(|(wanted, held)| wanted != held && !wanted.is_empty() && !held.is_empty());
+    plainly || !changes(template, machine, comparison).is_empty()
+}
+
+/// The text that says how large a machine is: no default fills it, no failure domain decides it, it is no image.
+fn size_field(platform: Platform) -> Option<&'static str> {
+    match platform {
+        Platform::Aws => Some("instanceType"),
+        Platform::Azure => Some("vmSize"),
+        Platform::Gcp => Some("machineType"),
+        Platform::OpenStack => Some("flavor"),
+        Platform::VSphere | Platform::Nutanix => None,
+    }
 }
 
 /// Two provider specs, without the fields in which they are the same. Each field is brought into its form without a look
@@ -71,20 +99,22 @@ impl Difference {
             return whole();
         };
         let (mut template, mut machine) = (Map::new(), Map::new());
-        for (field, value) in wanted {
-            match held.get(field) {
-                Some(same) if same == value => {}
-                Some(other) => {
-                    template.insert(field.clone(), value.clone());
-                    machine.insert(field.clone(), other.clone());
-                }
-                None => {
-                    template.insert(field.clone(), value.clone());
-                }
+        let (mut left, mut right) = (wanted.iter().peekable(), held.iter().peekable());
+        // Both sides are in the order of their keys.
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some((wanted, _)), Some((held, _))) => wanted.cmp(held),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let wanted = order.is_le().then(|| left.next()).flatten();
+            let held = order.is_ge().then(|| right.next()).flatten();
+            if wanted == held {
+                continue;
             }
-        }
-        for (field, value) in held.iter().filter(|(field, _)| !wanted.contains_key(*field)) {
-            machine.insert(field.clone(), value.clone());
+            template.extend(wanted.map(|(field, value)| (field.clone(), value.clone())));
+            machine.extend(held.map(|(field, value)| (field.clone(), value.clone())));
         }
         let defaulted = |field: &&str| template.contains_key(*field) || machine.contains_key(*field);
         let defaulted = DEFAULTED.iter().any(defaulted);
@@ -99,12 +129,26 @@ impl Difference {
         }
     }
 
+    /// Whether a field differs that may hold an image.
+    pub fn touches_images(&self) -> bool {
+        let holds = |spec: &Value| match spec {
+            Value::Object(fields) => IMAGE_FIELDS.iter().any(|field| fields.contains_key(*field)),
+            _ => true,
+        };
+        holds(&self.template) || holds(&self.machine)
+    }
+
     /// The fields that differ by this comparison, ordered by path.
     pub fn changes(&self, comparison: Comparison) -> Vec<FieldChange> {
-        let (template, machine) = (&self.template, &self.machine);
-        let canonical = |side: &Value| into_canonical(side.clone(), comparison, self.defaulted);
+        self.clone().into_changes(comparison)
+    }
+
+    /// The same, when it is the last question.
+    pub fn into_changes(self, comparison: Comparison) -> Vec<FieldChange> {
+        let machine = into_canonical(self.machine, comparison, self.defaulted);
+        let template = into_canonical(self.template, comparison, self.defaulted);
         let mut found = Vec::new();
-        diff("", Some(&canonical(machine)), Some(&canonical(template)), &mut found);
+        diff("", Some(&machine), Some(&template), &mut found);
         found.sort_by(|left, right| left.field.cmp(&right.field));
         found
     }
@@ -149,6 +193,9 @@ fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value 
     tidy(&mut spec);
     spec
 }
+
+/// The fields of a provider spec that an image is in, whatever the platform.
+const IMAGE_FIELDS: [&str; 3] = ["ami", "image", "disks"];
 
 fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
     match platform {
@@ -344,6 +391,56 @@ mod tests {
         let other = json!({"kind": "VSphereMachineProviderSpec", "template": "/dc/vm/rhcos-2", "numCPUs": 8,
             "network": {"devices": [{"networkName": "n"}]}});
         assert_eq!(shown(&other, &machine, ALL), ["template: \"rhcos-1\" → \"rhcos-2\""]);
+    }
+
+    #[test]
+    fn whether_specs_differ_is_whether_there_are_changes_and_images_are_where_they_are_looked_for() {
+        let of = |kind: &str, field: &str, value: &Value| json!({"kind": kind, field: value, "other": 1});
+        let values = [
+            json!("a"),
+            json!("b"),
+            json!(""),
+            json!(null),
+            json!(7),
+            json!({"id": "a"}),
+        ];
+        let fields = [
+            "instanceType",
+            "vmSize",
+            "machineType",
+            "flavor",
+            "template",
+            "ami",
+            "image",
+            "disks",
+            "zone",
+        ];
+        let kinds = Platform::ALL.map(Platform::kind);
+        let kinds = kinds.iter().chain(["Unknown"].iter());
+        for kind in kinds {
+            for field in fields {
+                for (left, right) in values
+                    .iter()
+                    .flat_map(|left| values.iter().map(move |right| (left, right)))
+                {
+                    let (left, right) = (of(kind, field, left), of(kind, field, right));
+                    for comparison in [PLAIN, IMAGES, ALL] {
+                        let found = changes(&left, &right, comparison);
+                        assert_eq!(differs(&left, &right, comparison), !found.is_empty(), "{left} {right}");
+                        let difference = Difference::between(&left, &right);
+                        let images = Comparison {
+                            images: true,
+                            ..comparison
+                        };
+                        if difference.changes(images) != difference.changes(comparison) {
+                            assert!(difference.touches_images(), "{left} {right}");
+                        }
+                    }
+                }
+            }
+        }
+        let other = json!({"kind": "GCPMachineProviderSpec", "machineType": "a"});
+        assert!(differs(&json!({"kind": "AWSMachineProviderConfig"}), &other, PLAIN));
     }
 
     #[test]

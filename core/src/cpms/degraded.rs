@@ -6,7 +6,7 @@
 
 use super::domains;
 use super::spec::{Spec, Strategy};
-use super::state::{MachineState, NodeState, Owner, State};
+use super::state::{MachineState, NodeState, Owner, State, Unparsable};
 use crate::model::Violation;
 
 /// One reason to stop.
@@ -21,7 +21,7 @@ pub struct Degradation {
 /// Everything that stops, in the order of importance. The first gives the condition its reason.
 pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
     [
-        unparsable(state),
+        unparsable(&state.unparsable),
         infrastructure(spec, state),
         no_ready_machine(state),
         unmanaged_nodes(state),
@@ -60,9 +60,9 @@ pub fn invalid(violations: &[Violation]) -> Vec<Degradation> {
     found
 }
 
-fn unparsable(state: &State) -> Option<Degradation> {
-    let texts: Vec<String> = state
-        .unparsable
+/// The reason to stop for objects that cannot be read, if there are any.
+pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
+    let texts: Vec<String> = objects
         .iter()
         .map(|object| format!("{} {} ({})", object.kind, object.name, object.message))
         .collect();

@@ -161,6 +161,27 @@ mod tests {
         );
     }
 
+    /// Today's operator takes the first index of a map in random order that has the machine's domain.
+    #[test]
+    fn b22_the_order_in_which_machines_are_read_never_matters_where_domains_repeat() {
+        let machines: [Sample<'_>; 4] = [("x", "a", &[]), ("y", "a", &[]), ("z", "a", &[]), ("m-1", "a", &[])];
+        let expected = [0, 2, 3, 1];
+        for turn in 0..24_usize {
+            // Every order of four.
+            let mut left: Vec<usize> = vec![0, 1, 2, 3];
+            let order: Vec<usize> = [turn / 6, (turn / 2) % 3, turn % 2, 0]
+                .iter()
+                .map(|at| left.remove(*at))
+                .collect();
+            let read: Vec<Sample<'_>> = order.iter().map(|at| machines[*at]).collect();
+            let found = values(&read);
+            let of_machine: Vec<u32> = (0..4)
+                .map(|at| found[order.iter().position(|there| *there == at).unwrap()])
+                .collect();
+            assert_eq!(of_machine, expected, "{order:?}");
+        }
+    }
+
     #[test]
     fn the_answer_stays_when_only_some_annotations_were_written() {
         let all = values(&[("x", "b", &[]), ("y", "a", &[]), ("z", "c", &[])]);

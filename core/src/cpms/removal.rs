@@ -84,6 +84,11 @@ fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
             &json!(rest),
             "no machine names the set as its owner",
         ));
+    } else if steps.is_empty() && !set.finalizers.is_empty() {
+        notes.push(format!(
+            "it waits for the finalizers of others: {}",
+            set.finalizers.join(", ")
+        ));
     } else if !steps.is_empty() {
         notes.push(format!("{} machine(s) are still to be let go", steps.len()));
     }

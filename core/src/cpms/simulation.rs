@@ -1,11 +1,13 @@
 //! A control plane in memory, for tests: it stores what plans write, as an API server would, and its machines behave
 //! like machines. Deterministic; every write checks its precondition.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::domains::{FailureDomain, Platform, inject};
 use super::plan::{Action, Plan, Step, plan};
 use super::samples::{json_set, labels, provider_spec, short};
 use super::spec::{Gates, ParseContext, Spec, parse};
@@ -23,6 +25,8 @@ pub(crate) struct World {
     pub(crate) gates: Gates,
     /// Whether machines are made with the hook of the etcd operator, which lets a machine go once another serves.
     pub(crate) etcd_hook: bool,
+    /// `None` for a platform that Capstan does not know, which has no failure domains.
+    platform: Option<Platform>,
     version: u64,
 }
 
@@ -62,6 +66,7 @@ impl World {
             now: "2026-01-01T12:00:00Z".parse().unwrap(),
             gates: Gates::default(),
             etcd_hook: true,
+            platform: Some(Platform::Aws),
             version: 1000,
         };
         world.set["spec"]["replicas"] = json!(zones.len());
@@ -72,9 +77,74 @@ impl World {
         world
     }
 
+    /// The same on any platform; on one that Capstan does not know, all machines stand where the template says.
+    pub(crate) fn on(platform: Option<Platform>, zones: &str, wanted: &str) -> Self {
+        let mut world = Self::new(zones, wanted);
+        if platform == Some(Platform::Aws) {
+            return world;
+        }
+        world.platform = platform;
+        let value = match platform {
+            Some(Platform::Azure) => json!({"kind": "AzureMachineProviderSpec", "internalLoadBalancer": "lb"}),
+            Some(Platform::OpenStack) => {
+                json!({"kind": "OpenstackProviderSpec", "rootVolume": {"diskSize": 100, "volumeType": "fast"}})
+            }
+            Some(other) => json!({ "kind": other.kind() }),
+            None => json!({"kind": "BareMetalMachineProviderSpec"}),
+        };
+        world.template()["spec"]["providerSpec"]["value"] = value;
+        let defined = |letter: &str| {
+            json!({"name": letter, "region": "r", "zone": letter, "server": "vc", "cluster": {"type": "UUID", "uuid": letter},
+                "topology": {"computeCluster": format!("/dc/host/{letter}"), "datacenter": "dc",
+                    "datastore": format!("/dc/datastore/{letter}"), "networks": [letter]},
+                "subnets": [{"type": "Name", "name": letter}]})
+        };
+        let domains = ["a", "b", "c", "d"].map(defined);
+        let domains = json!({ "failureDomains": domains });
+        let infrastructure = json!({"metadata": {"name": "cluster"},
+            "spec": {"platformSpec": {"vsphere": domains, "nutanix": domains}},
+            "status": {"infrastructureName": "ocp-x7k2p",
+                "platformStatus": {"type": platform.map_or("BareMetal", Platform::name)}}});
+        world.observed.infrastructure = Some(Arc::new(serde_json::from_value(infrastructure).unwrap()));
+        world.zones(zones);
+        world.want(wanted);
+        world.observed.machines.clear();
+        world.observed.nodes.clear();
+        for (index, zone) in zones.split_whitespace().enumerate() {
+            world.add(&format!("ocp-x7k2p-master-{index}"), zone, OLD);
+        }
+        world
+    }
+
+    /// The field of a provider spec by which machines of this platform differ here.
+    fn field(&self) -> &'static str {
+        match self.platform {
+            Some(Platform::Aws) => "instanceType",
+            Some(Platform::Azure) => "vmSize",
+            Some(Platform::Gcp) => "machineType",
+            Some(Platform::OpenStack) => "flavor",
+            Some(Platform::VSphere) => "snapshot",
+            Some(Platform::Nutanix) => "bootType",
+            None => "hostSelector",
+        }
+    }
+
+    /// A failure domain as a set lists it.
+    fn entry(&self, letter: &str) -> Value {
+        match self.platform {
+            Some(Platform::Aws) => json!({"placement": {"availabilityZone": format!("us-east-1{letter}")}}),
+            Some(Platform::Azure | Platform::Gcp) => json!({ "zone": letter }),
+            Some(Platform::OpenStack) => {
+                json!({"availabilityZone": letter, "rootVolume": {"availabilityZone": letter, "volumeType": "fast"}})
+            }
+            Some(Platform::VSphere | Platform::Nutanix) | None => json!({ "name": letter }),
+        }
+    }
+
     /// Changes the instance type of the template.
     pub(crate) fn want(&mut self, instance_type: &str) {
-        self.template()["spec"]["providerSpec"]["value"]["instanceType"] = json!(instance_type);
+        let field = self.field();
+        self.template()["spec"]["providerSpec"]["value"][field] = json!(instance_type);
     }
 
     pub(crate) fn template(&mut self) -> &mut Value {
@@ -90,17 +160,27 @@ impl World {
     }
 
     pub(crate) fn zones(&mut self, zones: &str) {
-        let list: Vec<Value> = zones
-            .split_whitespace()
-            .map(|zone| json!({"placement": {"availabilityZone": format!("us-east-1{zone}")}}))
-            .collect();
-        self.template()["failureDomains"] = json!({"platform": "AWS", "aws": list});
+        let Some(platform) = self.platform else {
+            let template = self.template().as_object_mut().unwrap();
+            template.remove("failureDomains");
+            return;
+        };
+        let distinct: BTreeSet<&str> = zones.split_whitespace().collect();
+        let list: Vec<Value> = distinct.into_iter().map(|zone| self.entry(zone)).collect();
+        self.template()["failureDomains"] = json!({"platform": platform.name(), platform.member(): list});
     }
 
     /// Adds a machine that has been ready for a day.
     pub(crate) fn add(&mut self, name: &str, zone: &str, instance_type: &str) {
-        let mut spec = provider_spec(instance_type);
-        spec["placement"]["availabilityZone"] = json!(format!("us-east-1{zone}"));
+        let mut spec = match self.platform {
+            Some(Platform::Aws) => provider_spec(instance_type),
+            _ => self.template()["spec"]["providerSpec"]["value"].clone(),
+        };
+        spec[self.field()] = json!(instance_type);
+        if let Some(platform) = self.platform {
+            let domain = FailureDomain::new(platform, self.entry(zone));
+            spec = inject(&spec, &domain, self.observed.infrastructure.as_deref()).unwrap();
+        }
         let hooks = if self.etcd_hook { etcd_hook() } else { json!({}) };
         self.version += 1;
         let machine = json!({

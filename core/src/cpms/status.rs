@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 
-use super::degraded::{self, Degradation};
+use super::degraded::Degradation;
 use super::plan::{self, Plan, WaitReason};
 use super::spec::{SetState, Spec};
 use super::state::{MachineState, State};
@@ -15,7 +15,6 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
 use crate::api::meta::Condition;
-use crate::model::Violation;
 
 /// The condition types of a set.
 pub mod condition {
@@ -96,20 +95,36 @@ pub fn status(
     status
 }
 
-/// The status of a set that does not parse: what was counted before stays, and the conditions say why nothing is done.
-pub fn invalid_status(
+/// The status of a set with which nothing is done, since it is not valid or cannot even be read: what was counted before
+/// stays, and the conditions say why.
+pub fn stopped_status(
     set: &ControlPlaneMachineSet,
-    violations: &[Violation],
+    reasons: &[Degradation],
     error: Option<&str>,
     now: Timestamp,
 ) -> ControlPlaneMachineSetStatus {
-    let reasons = degraded::invalid(violations);
+    let progressing = stopped_by(reasons.first());
+    over(
+        set,
+        vec![degraded_condition(reasons), progressing, error_condition(error)],
+        now,
+    )
+}
+
+/// The status of a set that is being deleted and does not go yet.
+pub fn leaving_status(
+    set: &ControlPlaneMachineSet,
+    plan: &Plan,
+    error: Option<&str>,
+    now: Timestamp,
+) -> ControlPlaneMachineSetStatus {
+    let progressing = deleting(&plan.notes.join("; "));
+    let conditions = vec![degraded_condition(&plan.degraded), progressing, error_condition(error)];
+    over(set, conditions, now)
+}
+
+fn over(set: &ControlPlaneMachineSet, conditions: Vec<Said>, now: Timestamp) -> ControlPlaneMachineSetStatus {
     let mut status = set.status.clone().unwrap_or_default();
-    let conditions = vec![
-        degraded_condition(&reasons),
-        stopped_by(reasons.first()),
-        error_condition(error),
-    ];
     status.observed_generation = set.metadata.generation;
     status.conditions = merge(&status.conditions, conditions, set.metadata.generation, now);
     status
@@ -204,6 +219,10 @@ fn stopped_by(reason: Option<&Degradation>) -> Said {
     said(condition::PROGRESSING, false, "OperatorDegraded", message)
 }
 
+fn deleting(story: &str) -> Said {
+    said(condition::PROGRESSING, false, "Deleting", story)
+}
+
 fn error_condition(error: Option<&str>) -> Said {
     match error {
         Some(message) => said(condition::ERROR, true, "ContinuousErrors", message),
@@ -217,7 +236,7 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said 
         return stopped_by(plan.degraded.first());
     }
     if spec.deleting {
-        return said(type_, false, "Deleting", "The set is being deleted; its machines stay");
+        return deleting(&plan.notes.join("; "));
     }
     if spec.state == SetState::Inactive {
         return said(type_, false, "Inactive", "The set is Inactive and acts on no machine");

@@ -125,6 +125,7 @@ fn seen<T>(meta: &capstan_core::api::meta::ObjectMeta, content: Arc<T>) -> Seen<
             ..ObjectMeta::default()
         },
         content: Ok(content),
+        raw: None,
     }
 }
 

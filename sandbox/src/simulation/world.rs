@@ -362,8 +362,7 @@ impl World {
             verb,
             user: User {
                 name: actor.name().to_owned(),
-                groups: Vec::new(),
-                extra: BTreeMap::new(),
+                ..User::default()
             },
         };
         self.send(actor, &request)
@@ -377,7 +376,7 @@ impl World {
             self.trace(|| line);
         }
         if let (Actor::Replica(_), true, Ok(_)) = (actor, request.verb.is_write(), &answer) {
-            self.truth.count_write(!changes.is_empty());
+            self.truth.count_write(!changes.is_empty(), self.now);
         }
         for change in changes {
             self.changed(actor, &change);

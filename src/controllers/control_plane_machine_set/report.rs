@@ -8,7 +8,7 @@ use capstan_core::api::config_openshift_io::cluster_operator::{
 use capstan_core::api::config_openshift_io::infrastructure;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSetStatus, NAME};
 use capstan_core::api::meta::Condition;
-use capstan_core::cpms::plan::{Action, Step};
+use capstan_core::cpms::plan::{Action, Step, overdue};
 use capstan_core::cpms::status::{self, Counts, condition};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -69,11 +69,9 @@ impl<C: Cluster> Controller<C> {
         let mut failed = Vec::new();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         self.remember(troubles, now);
-        let error = self.error(now);
-        let Some(status) = current.status(error.as_deref(), now) else {
-            return (None, failed);
-        };
         let previous = current.set.status.as_ref();
+        let error = self.error(previous, now);
+        let status = current.status(error.as_deref(), now);
         // A set that was patched in this look has another version by now; its own event brings us back.
         let patched = taken.iter().any(|step| matches!(step.action, Action::PatchSet(_)));
         if previous != Some(&status) && !patched {
@@ -148,10 +146,13 @@ impl<C: Cluster> Controller<C> {
         };
     }
 
-    /// What keeps the controller from working, if something has for long enough.
-    fn error(&self, now: Timestamp) -> Option<String> {
+    /// What keeps the controller from working, if something has for long enough. A process that is new to it believes the
+    /// one before: what was said lasts until something works again.
+    fn error(&self, previous: Option<&ControlPlaneMachineSetStatus>, now: Timestamp) -> Option<String> {
         let (since, text) = self.trouble.as_ref()?;
-        (now.duration_since(*since) >= TROUBLED).then(|| text.clone())
+        let mut said = previous.iter().flat_map(|status| &status.conditions);
+        let known = said.any(|there| there.type_ == condition::ERROR && there.status == "True");
+        (known || now.duration_since(*since) >= TROUBLED).then(|| text.clone())
     }
 
     fn measure(
@@ -181,15 +182,13 @@ impl<C: Cluster> Controller<C> {
             let there = conditions.find(|there| there.type_ == condition::DEGRADED)?;
             (there.status == "True").then_some(there.last_transition_time)
         });
-        let reasons: Vec<&'static str> = match &current.reading {
-            Reading::Invalid(_) => vec!["InvalidSpec"],
-            Reading::Valid(_) | Reading::Leaving => current.plan.degraded.iter().map(|reason| reason.reason).collect(),
-        };
+        let reasons: Vec<&'static str> = current.plan.degraded.iter().map(|reason| reason.reason).collect();
         let since = (!reasons.is_empty()).then(|| degraded.unwrap_or(now).as_second());
         self.metrics.degraded(reasons.into_iter(), since);
         if let Reading::Valid(read) = &current.reading {
             let (spec, state) = &**read;
             let counts = Counts::of(state, now);
+            self.metrics.overdue(overdue(spec, state, now).len());
             let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
             self.metrics.machines(&[
                 ("wanted", number(spec.replicas.count())),

@@ -206,7 +206,7 @@ fn vsphere_devices_keep_their_address_pools() {
 }
 
 #[test]
-fn a_name_that_the_infrastructure_does_not_define_is_an_error_and_not_a_panic() {
+fn b12_a_name_that_the_infrastructure_does_not_define_is_an_error_and_not_a_panic() {
     for (platform, known) in [(Platform::VSphere, "east-1, east-2"), (Platform::Nutanix, "pe-1")] {
         let domain = FailureDomain::new(platform, json!({"name": "nowhere"}));
         let spec = json!({"kind": platform.kind()});
@@ -241,7 +241,7 @@ fn a_nutanix_domain_writes_types_of_identifiers_as_the_provider_reads_them() {
 }
 
 #[test]
-fn a_domain_never_goes_into_another_platforms_provider_spec() {
+fn b12_a_domain_never_goes_into_another_platforms_provider_spec() {
     // Defect B12: Azure domains over an AWS provider spec, and domains without any provider spec.
     let domain = FailureDomain::new(Platform::Azure, json!({"zone": "1"}));
     assert!(matches!(

@@ -107,6 +107,30 @@ fn the_full_mapping_follows_the_vectors() {
     }
 }
 
+/// The vector whose first domain has a subnet only: the zone of the template completes it.
+#[test]
+fn the_full_mapping_completes_a_domain_before_it_maps() {
+    let mut world = crate::cpms::simulation::World::new("a b c", crate::cpms::simulation::OLD);
+    let subnet = json!({"type": "ID", "id": "subnet-a"});
+    let value = &mut world.template()["spec"]["providerSpec"]["value"];
+    value["placement"]["availabilityZone"] = json!("us-east-1a");
+    world.template()["failureDomains"]["aws"][0] = json!({ "subnet": subnet });
+    let first = world.machine("ocp-x7k2p-master-0");
+    first.spec.provider_spec.value.as_mut().unwrap()["subnet"] = json!({"id": "subnet-a"});
+    let state = world.state();
+    let zones: Vec<&str> = state
+        .placement
+        .values()
+        .map(|domain| domain.full()["placement"]["availabilityZone"].as_str().unwrap())
+        .collect();
+    assert_eq!(zones, ["us-east-1a", "us-east-1b", "us-east-1c"]);
+    assert_eq!(
+        world.plan().steps,
+        [],
+        "0a 1b 2c: every machine stands where it belongs"
+    );
+}
+
 #[test]
 fn the_base_map_follows_the_vectors() {
     let vectors = [

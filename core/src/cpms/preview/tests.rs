@@ -1,5 +1,7 @@
 //! The preview is what happens, and what happens ends well: properties over any state, any order of events.
 
+mod everywhere;
+
 use proptest::prelude::{ProptestConfig, TestCaseError, any, prop, prop_assert, prop_assert_eq, proptest};
 use proptest::strategy::Strategy as _;
 use serde_json::json;

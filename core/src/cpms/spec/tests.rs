@@ -196,7 +196,7 @@ fn one_platform_has_a_list_and_no_other_has() {
 }
 
 #[test]
-fn each_failure_domain_is_validated_and_not_only_the_first() {
+fn b17_each_failure_domain_is_validated_and_not_only_the_first() {
     let found = violations(|set| {
         template(set)["failureDomains"]["aws"] = json!([{"placement": {"availabilityZone": "a"}},
             {"subnet": {"type": "ID"}}, {"placement": {"availabilityZone": ""}, "subnet": {"type": "ID", "id": "s"}}]);

@@ -1,6 +1,7 @@
 //! Conditions: whole, stable in time, with the true reason.
 
 use super::*;
+use crate::cpms::degraded;
 use crate::cpms::simulation::{NEW, OLD, World};
 
 fn of(world: &World, previous: Option<&ControlPlaneMachineSetStatus>) -> ControlPlaneMachineSetStatus {
@@ -58,8 +59,7 @@ fn a_control_plane_that_is_as_it_should_be_says_so() {
 }
 
 #[test]
-fn the_time_of_a_transition_moves_only_with_the_status() {
-    // Defect B8.
+fn b8_the_time_of_a_transition_moves_only_with_the_status() {
     let mut world = World::new("a b c", OLD);
     world.node_down("ocp-x7k2p-master-1");
     world.add("ocp-x7k2p-master-9", "a", OLD);
@@ -95,8 +95,7 @@ fn a_node_that_restarts_raises_no_alarm_and_one_that_stays_away_does() {
 }
 
 #[test]
-fn plain_unreadiness_is_no_progress() {
-    // Defect B19.
+fn b19_plain_unreadiness_is_no_progress() {
     let mut world = World::new("a b c", OLD);
     world.node_down("ocp-x7k2p-master-1");
     world.pass(3600);
@@ -111,8 +110,7 @@ fn on_delete_waits_for_its_user_and_does_not_progress_for_ever() {
 }
 
 #[test]
-fn upgrades_are_blocked_while_degraded_with_the_true_reason() {
-    // Defect B7.
+fn b7_upgrades_are_blocked_while_degraded_with_the_true_reason() {
     let mut world = World::new("a b c", OLD);
     world.add("ocp-x7k2p-master-9", "a", OLD);
     assert_eq!(
@@ -188,7 +186,7 @@ fn a_set_that_does_not_parse_is_degraded_and_keeps_its_counts() {
     set.status = Some(of(&world, None));
     set.spec.replicas = Some(4);
     let violations = crate::cpms::spec::parse(&set, &crate::cpms::spec::ParseContext::default()).unwrap_err();
-    let status = invalid_status(&set, &violations, None, world.now);
+    let status = stopped_status(&set, &degraded::invalid(&violations), None, world.now);
     assert_eq!(status.replicas, Some(3));
     assert_eq!(
         shown(&status),
@@ -203,7 +201,7 @@ fn a_set_that_does_not_parse_is_degraded_and_keeps_its_counts() {
     set.spec.strategy = serde_json::from_value(serde_json::json!({"type": "Recreate"})).unwrap();
     let violations = crate::cpms::spec::parse(&set, &crate::cpms::spec::ParseContext::default()).unwrap_err();
     assert!(
-        shown(&invalid_status(&set, &violations, None, world.now))
+        shown(&stopped_status(&set, &degraded::invalid(&violations), None, world.now))
             .contains(&"Degraded=True/InvalidStrategy".to_owned())
     );
 }

@@ -254,7 +254,7 @@ golden! {
         t.world.annotate(spec::PAUSED_ROLLOUT, "false");
         t.run();
     };
-    a_canary_stops_after_one_machine("a b c", NEW): |t| {
+    b24_a_canary_stops_after_one_machine("a b c", NEW): |t| {
         t.world.annotate(spec::ROLLOUT_LIMIT, "1");
         t.run();
         t.person("raises the limit to 3");
@@ -418,7 +418,7 @@ golden! {
         t.world.zones("b c d");
         t.run();
     };
-    an_unmanaged_node_stops_everything("a b c", NEW): |t| {
+    b20_an_unmanaged_node_stops_everything("a b c", NEW): |t| {
         let since = t.world.now;
         t.world.set_node("stranger", "True", since);
         t.run();
@@ -508,7 +508,7 @@ golden! {
         t.world.add("ocp-x7k2p-master-extra-1", "b", OLD);
         t.run();
     };
-    a_deadline_that_passes_is_said("a b c", NEW): |t| {
+    b24_a_deadline_that_passes_is_said("a b c", NEW): |t| {
         t.world.annotate(spec::PROGRESS_DEADLINE, "30m");
         t.run_steps(1);
         t.say();

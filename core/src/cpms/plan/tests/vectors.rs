@@ -172,8 +172,7 @@ fn recreate_removes_first_and_only_while_all_others_are_ready() {
 }
 
 #[test]
-fn a_deletion_carries_uid_and_version() {
-    // Defect B23.
+fn b23_a_deletion_carries_uid_and_version() {
     let world = world("0[Ro,R] 1[R] 2[R]");
     let step = world.plan().steps.pop().unwrap();
     let precondition = step.precondition.unwrap();

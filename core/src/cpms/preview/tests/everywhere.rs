@@ -1,0 +1,326 @@
+//! The same properties on every platform, with every strategy, for three and five machines, adopted or not, with
+//! machines that fail on the way: whoever follows the plan, with a provider that is fair and a person who does what the
+//! conditions say, ends where the set asks; and on no step is the control plane put at risk.
+
+use proptest::prelude::{
+    ProptestConfig, Strategy as _, TestCaseError, any, prop, prop_assert, prop_assert_eq, proptest,
+};
+use serde_json::json;
+
+use super::{Deed, deed};
+use crate::cpms::domains::Platform;
+use crate::cpms::plan::Action;
+use crate::cpms::preview::preview;
+use crate::cpms::simulation::{Event, NEW, OLD, World};
+use crate::cpms::spec::{RECREATE_ACKNOWLEDGED, RECREATE_RISK, Strategy};
+use crate::cpms::state::MachineState;
+
+/// How a machine of the start is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kinship {
+    Owned,
+    Nobodys,
+    OfAFormerSet,
+    /// Nobody's, and its name ends in no number.
+    Nameless,
+}
+
+/// How a machine of the start is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Ready,
+    NodeDown,
+    NodeGone,
+    Starting,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    zone: usize,
+    outdated: bool,
+    deleting: bool,
+    kinship: Kinship,
+    health: Health,
+}
+
+#[derive(Clone, Debug)]
+struct Shape {
+    platform: Option<Platform>,
+    strategy: Strategy,
+    five: bool,
+    zones: usize,
+    hook: bool,
+    starts: Vec<Start>,
+}
+
+fn any_start() -> impl proptest::strategy::Strategy<Value = Start> {
+    let kinship = prop::sample::select(vec![
+        Kinship::Owned,
+        Kinship::Owned,
+        Kinship::Nobodys,
+        Kinship::OfAFormerSet,
+        Kinship::Nameless,
+    ]);
+    let health = prop::sample::select(vec![
+        Health::Ready,
+        Health::Ready,
+        Health::Ready,
+        Health::NodeDown,
+        Health::NodeGone,
+        Health::Starting,
+        Health::Failed,
+    ]);
+    (0..3_usize, any::<bool>(), prop::bool::weighted(0.2), kinship, health).prop_map(
+        |(zone, outdated, deleting, kinship, health)| Start {
+            zone,
+            outdated,
+            deleting,
+            kinship,
+            health,
+        },
+    )
+}
+
+fn any_shape() -> impl proptest::strategy::Strategy<Value = Shape> {
+    let platforms: Vec<Option<Platform>> = Platform::ALL.into_iter().map(Some).chain([None]).collect();
+    let strategies = vec![Strategy::RollingUpdate, Strategy::OnDelete, Strategy::Recreate];
+    (
+        prop::sample::select(platforms),
+        prop::sample::select(strategies),
+        any::<bool>(),
+        1..4_usize,
+        any::<bool>(),
+        prop::collection::vec(any_start(), 5),
+    )
+        .prop_map(|(platform, strategy, five, zones, hook, starts)| Shape {
+            platform,
+            strategy,
+            five,
+            zones,
+            hook,
+            starts: starts.into_iter().take(if five { 5 } else { 3 }).collect(),
+        })
+}
+
+fn world(shape: &Shape) -> World {
+    let mut world = World::on(shape.platform, if shape.five { "a b c a b" } else { "a b c" }, NEW);
+    world.zones(["a", "a b", "a b c"][shape.zones - 1]);
+    world.etcd_hook = shape.hook;
+    world.observed.machines.clear();
+    world.observed.nodes.clear();
+    match shape.strategy {
+        Strategy::RollingUpdate => {}
+        Strategy::OnDelete => world.strategy("OnDelete"),
+        Strategy::Recreate => {
+            world.gates.recreate = true;
+            world.annotate(RECREATE_ACKNOWLEDGED, RECREATE_RISK);
+            world.strategy("Recreate");
+        }
+    }
+    for (index, start) in shape.starts.iter().enumerate() {
+        let name = match start.kinship {
+            Kinship::Nameless => format!("ocp-x7k2p-master-{}", ["blue", "red", "dun", "bay", "roan"][index]),
+            _ => format!("ocp-x7k2p-master-{index}"),
+        };
+        let zone = ["a", "b", "c"][start.zone];
+        world.add(&name, zone, if start.outdated { OLD } else { NEW });
+        match start.kinship {
+            Kinship::Owned => {}
+            Kinship::Nobodys | Kinship::Nameless => world.machine(&name).metadata.owner_references.clear(),
+            Kinship::OfAFormerSet => "former".clone_into(&mut world.machine(&name).metadata.owner_references[0].uid),
+        }
+        match start.health {
+            Health::Ready => {}
+            Health::NodeDown => world.node_down(&name),
+            Health::NodeGone => world.node_gone(&name),
+            Health::Starting => {
+                world.machine(&name).status = None;
+                world.node_gone(&name);
+            }
+            Health::Failed => world.fail(&name, "the instance is gone"),
+        }
+        if start.deleting {
+            world.delete(&name);
+        }
+    }
+    world
+}
+
+fn live(world: &World) -> usize {
+    let staying = world.observed.machines.iter();
+    staying.filter(|machine| !machine.metadata.is_deleting()).count()
+}
+
+fn ready(world: &World) -> usize {
+    let staying = world.observed.machines.iter();
+    staying
+        .filter(|machine| !machine.metadata.is_deleting() && world.is_ready(machine))
+        .count()
+}
+
+/// Takes what the plan says, and checks every step against what was there before it.
+fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<bool, TestCaseError> {
+    let replicas = shape.starts.len();
+    let plan = world.plan();
+    let disruptive = plan.steps.iter().filter(|step| step.is_disruptive()).count();
+    prop_assert!(disruptive <= 1, "more than one disruptive step: {:?}", plan.steps);
+    if !plan.degraded.is_empty() {
+        prop_assert_eq!(disruptive, 0, "{:?}", plan.degraded);
+    }
+    for step in &plan.steps {
+        let (state, before) = (world.state(), ready(world));
+        world.apply(step);
+        let serves = |machine: &MachineState| machine.is_ready() && !machine.is_deleting();
+        let of_index = |index: u32| {
+            state
+                .of_index(index)
+                .filter(|machine| Some(&machine.name) != step.machine.as_ref())
+        };
+        match step.action {
+            Action::Create(_) => {
+                prop_assert!(live(world) <= replicas + 1, "{} live machines: {step:?}", live(world));
+                let index = step.index.unwrap();
+                prop_assert!(
+                    of_index(index).filter(|machine| !machine.is_deleting()).count() <= 1,
+                    "{step:?}"
+                );
+                prop_assert!(
+                    of_index(index).all(|machine| !machine.is_current() || machine.is_deleting()),
+                    "{step:?}"
+                );
+            }
+            Action::Delete => {
+                prop_assert!(shape.strategy != Strategy::OnDelete, "the user deletes: {step:?}");
+                let after = ready(world);
+                prop_assert!(after == before || after + 1 >= replicas, "{after} ready after {step:?}");
+                let index = step.index.unwrap();
+                if shape.strategy == Strategy::Recreate {
+                    // Alone in its index: only while every other index is served.
+                    let alone = of_index(index).all(|machine| machine.is_deleting());
+                    let mut others = state.indexes.iter().filter(|other| **other != index);
+                    let served = others.all(|other| state.of_index(*other).any(serves));
+                    prop_assert!(!alone || served, "{step:?}");
+                } else {
+                    prop_assert!(
+                        of_index(index).any(|machine| !machine.is_deleting()),
+                        "index emptied: {step:?}"
+                    );
+                }
+            }
+            Action::Patch(_) | Action::PatchSet(_) => {}
+        }
+        deeds.extend(deed(step));
+    }
+    Ok(!plan.steps.is_empty())
+}
+
+/// What a person does, or a health check, once nothing moves any more: brings one machine back where none is ready, deletes
+/// a machine that is dead, and removes the hook of a dead one that etcd's operator does not let go while another is dead
+/// too. Whether there was something to do.
+fn attend(world: &mut World) -> bool {
+    let state = world.state();
+    if !state.machines.iter().any(MachineState::is_ready)
+        && let Some(machine) = world.observed.machines.first()
+    {
+        let name = machine.metadata.name().to_owned();
+        let machine = world.machine(&name);
+        machine.metadata.deletion_timestamp = None;
+        let status = json!({"phase": "Running", "nodeRef": {"name": format!("node-of-{name}")}});
+        machine.status = serde_json::from_value(status).unwrap();
+        let since = world.ago(3600);
+        world.set_node(&name, "True", since);
+        return true;
+    }
+    let mut dead = state.machines.iter().filter(|machine| !machine.is_ready());
+    if let Some(machine) = dead.clone().find(|machine| !machine.is_deleting()) {
+        world.delete(&machine.name);
+        return true;
+    }
+    let held = dead.find(|machine| !machine.hooks.is_empty());
+    if let Some(machine) = held {
+        world.machine(&machine.name).spec.lifecycle_hooks = None;
+    }
+    held.is_some()
+}
+
+/// Runs to the end. The provider answers in the order that `choices` picks, and lets a few machines fail.
+fn run(world: &mut World, shape: &Shape, choices: &[u8], mut failures: u8) -> Result<Vec<Deed>, TestCaseError> {
+    let mut deeds = Vec::new();
+    for turn in 0..900 {
+        if follow(world, shape, &mut deeds)? {
+            world.pass(1);
+            continue;
+        }
+        let choice = usize::from(choices[turn % choices.len()]);
+        let events = world.events();
+        if !events.is_empty() {
+            let event = events[choice % events.len()].clone();
+            match &event {
+                Event::Provisioned(name) | Event::Joined(name) if failures > 0 && choice.is_multiple_of(3) => {
+                    failures -= 1;
+                    let name = name.clone();
+                    world.fail(&name, "no capacity");
+                }
+                _ => world.happen(&event),
+            }
+            world.pass(30);
+        } else if let Some(until) = world.plan().look_again.filter(|until| *until > world.now) {
+            world.now = until;
+        } else if !attend(world) {
+            return Ok(deeds);
+        }
+    }
+    Err(TestCaseError::fail(format!("no end: {:?}", world.plan())))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn from_any_state_on_any_platform_with_any_strategy_it_ends_as_the_set_asks(
+        shape in any_shape(),
+        choices in prop::collection::vec(any::<u8>(), 1..60),
+        failures in 0..4_u8,
+    ) {
+        let mut world = world(&shape);
+        run(&mut world, &shape, &choices, failures)?;
+        let (plan, state) = (world.plan(), world.state());
+        prop_assert_eq!(&plan.degraded, &[], "somebody who follows the conditions is done");
+        let told = |machine: &MachineState| {
+            plan.waits.iter().any(|wait| wait.machine.as_ref() == Some(&machine.name))
+        };
+        for index in &state.indexes {
+            prop_assert!(state.of_index(*index).any(MachineState::is_ready), "{index}: {:?}", plan);
+        }
+        if shape.strategy == Strategy::OnDelete {
+            // What the user has not deleted is as it was, and says so.
+            prop_assert!(state.machines.iter().all(|machine| machine.is_current() || told(machine)), "{:?}", plan);
+        } else {
+            prop_assert_eq!(state.machines.len(), shape.starts.len(), "{:?}", plan);
+            prop_assert!(state.machines.iter().all(MachineState::is_current), "{:?}", plan);
+            prop_assert_eq!(&plan.waits, &[]);
+        }
+        prop_assert!(state.machines.iter().all(|machine| machine.owner == crate::cpms::state::Owner::Ours));
+        prop_assert!(plan.steps.is_empty());
+    }
+
+    #[test]
+    fn on_any_platform_with_any_strategy_the_preview_is_what_then_happens(
+        shape in any_shape(),
+        choices in prop::collection::vec(any::<u8>(), 1..60),
+        going in 0..8_usize,
+    ) {
+        let mut shape = shape;
+        // As long as nothing fails, and one machine is being deleted at most: what a preview promises.
+        for (index, start) in shape.starts.iter_mut().enumerate() {
+            start.health = Health::Ready;
+            start.deleting = index == going;
+        }
+        shape.hook = true;
+        let mut world = world(&shape);
+        let ahead = preview(&world.spec(), &world.state(), world.now);
+        let foreseen: Vec<Deed> = ahead.steps.iter().filter_map(deed).collect();
+        prop_assert_eq!(foreseen, run(&mut world, &shape, &choices, 0)?);
+    }
+}

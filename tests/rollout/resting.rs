@@ -1,0 +1,127 @@
+//! What it costs to have nothing to do, counted from the API server's audit log.
+
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::world::{CONTROLLERS, Setup, World};
+
+/// For how long nothing may be written. `make test-long` asks for the ten minutes of the requirement.
+fn window() -> Duration {
+    let asked = std::env::var("CAPSTAN_STEADY_SECONDS").ok();
+    Duration::from_secs(asked.map_or(60, |asked| asked.parse().unwrap()))
+}
+
+/// B8, B9, B10: today's operator writes its status 14 times a minute, with a time that moves, and makes 63 dry runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn b8_b9_b10_nothing_is_written_while_nothing_changes() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let running = world.control("one").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world
+        .until("the ClusterOperator", async |world| {
+            let operator = world.operator().await?;
+            Ok(operator.condition("Upgradeable").map(|_| ()))
+        })
+        .await
+        .unwrap();
+    // Adopted, finalizer set, status and operator written; whatever is still on its way ends within a moment.
+    let rest = async || {
+        let mut last = world.writes().unwrap().len();
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            let now = world.writes().unwrap().len();
+            if now == last {
+                return now;
+            }
+            last = now;
+        }
+    };
+    let before = rest().await;
+    // What changes in a steady state: heartbeats and other people's annotations.
+    for round in 0..20 {
+        let nodes = world.api("nodes");
+        let heartbeat = json!({"metadata": {"annotations": {"beat": round.to_string()}}});
+        let params = PatchParams::default();
+        nodes
+            .patch("prod-x7k2p-master-0", &params, &Patch::Merge(heartbeat.clone()))
+            .await
+            .unwrap();
+        let machines = world.api("machines");
+        machines
+            .patch("prod-x7k2p-master-1", &params, &Patch::Merge(heartbeat))
+            .await
+            .unwrap();
+    }
+    let after = rest().await;
+    let writes = world.writes().unwrap();
+    assert_eq!(after, before, "{:?}", &writes[before..]);
+    // A new process finds everything as it should be.
+    running.controllers.stop().await;
+    let again = world.control("two").await.unwrap();
+    world
+        .until("the new process to know the cluster", async |_| {
+            Ok(again.caches.synced().is_ok().then_some(()))
+        })
+        .await
+        .unwrap();
+    assert_eq!(rest().await, before, "{:?}", &world.writes().unwrap()[before..]);
+    again.controllers.stop().await;
+    world.judge().unwrap();
+}
+
+/// The same over time: nothing polls, nothing is written again, and no time in a status moves.
+#[tokio::test(flavor = "multi_thread")]
+async fn b8_b9_b10_a_steady_state_makes_no_write_at_all_for_as_long_as_it_lasts() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let running = world.control("one").await.unwrap();
+    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world
+        .until("the ClusterOperator", async |world| {
+            let operator = world.operator().await?;
+            Ok(operator.condition("Upgradeable").map(|_| ()))
+        })
+        .await
+        .unwrap();
+    // Everything but the Lease, which says that somebody leads; events are counted too.
+    let written = || -> Vec<String> {
+        let events = world.plane.audit_events().unwrap();
+        let of = |event: &&capstan_sandbox::control_plane::AuditEvent| {
+            let resource = event.object_ref.clone().unwrap_or_default().resource;
+            event.is_write() && event.user.username == CONTROLLERS && resource != "leases"
+        };
+        let shown = |event: &capstan_sandbox::control_plane::AuditEvent| {
+            let object = event.object_ref.clone().unwrap_or_default();
+            format!("{} {} {}", event.verb, object.resource, object.name)
+        };
+        events.iter().filter(of).map(shown).collect()
+    };
+    let before = loop {
+        let last = written().len();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if written().len() == last {
+            break last;
+        }
+    };
+    let set = world.set().await.unwrap();
+    let end = tokio::time::Instant::now() + window();
+    while tokio::time::Instant::now() < end {
+        // Every node says every few seconds that it is alive, as a kubelet does.
+        for index in 0..3 {
+            let beat = json!({"status": {"conditions": [{"type": "Ready", "status": "True",
+                "lastHeartbeatTime": jiff::Timestamp::now().to_string()}]}});
+            let name = format!("prod-x7k2p-master-{index}");
+            let nodes = world.api("nodes");
+            let beat = Patch::Strategic(beat);
+            nodes.patch_status(&name, &PatchParams::default(), &beat).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let writes = written();
+    assert_eq!(writes.len(), before, "{:?}", &writes[before..]);
+    let after = world.set().await.unwrap();
+    assert_eq!(after.metadata.resource_version, set.metadata.resource_version);
+    running.controllers.stop().await;
+    world.judge().unwrap();
+}
