@@ -171,6 +171,7 @@ impl Wire {
         let user = User {
             name: self.name.clone(),
             groups: Vec::new(),
+            extra: std::collections::BTreeMap::new(),
         };
         let path = request.uri().path();
         let said = path.contains("/leases") || path.ends_with("/events");
