@@ -72,6 +72,12 @@ enum Command {
         /// Show what happens in the first seed, step by step
         #[arg(long)]
         trace: bool,
+        /// Instead of seeds: every write of each scenario, each with every single fault
+        #[arg(long, conflicts_with = "trace")]
+        exhaustive: bool,
+        /// Print a hash of what happens in each seed, the same on every machine
+        #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
+        digest: bool,
         /// Threads; one for each core by default
         #[arg(long)]
         cores: Option<u64>,
@@ -128,12 +134,31 @@ fn main() -> ExitCode {
         }),
         Command::Simulate {
             from,
+            scenario,
+            trace: true,
+            ..
+        } => show_trace(from, scenario.as_deref()),
+        Command::Simulate {
+            scenario,
+            exhaustive: true,
+            cores,
+            ..
+        } => exhaust(scenario.as_deref(), cores),
+        Command::Simulate {
+            from,
             seeds,
             scenario,
-            trace,
+            digest: true,
+            ..
+        } => digest(from, seeds, scenario.as_deref()),
+        Command::Simulate {
+            from,
+            seeds,
+            scenario,
             cores,
             output,
-        } => simulate(from, seeds, scenario.as_deref(), trace, cores, output),
+            ..
+        } => simulate(from, seeds, scenario.as_deref(), cores, output),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Bench {
             capstan,
@@ -170,25 +195,42 @@ fn scenario(name: &str) -> Result<String, String> {
     Err(format!("there are {}", known.join(", ")))
 }
 
-#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
-fn simulate(
-    from: u64,
-    seeds: u64,
-    scenario: Option<&str>,
-    trace: bool,
-    cores: Option<u64>,
-    output: Output,
-) -> Result<()> {
-    if trace {
-        let outcome = simulation::trace(from, scenario)?;
-        outcome.trace.iter().for_each(|line| println!("{line}"));
-        if let Some(violation) = outcome.violation {
-            anyhow::bail!("seed {from} violates {violation}");
-        }
-        return Ok(());
+fn threads(cores: Option<u64>) -> u64 {
+    cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64))
+}
+
+#[expect(clippy::print_stdout, reason = "the trace is the answer")]
+fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
+    let outcome = simulation::trace(seed, scenario)?;
+    outcome.trace.iter().for_each(|line| println!("{line}"));
+    if let Some(violation) = outcome.violation {
+        anyhow::bail!("seed {seed} violates {violation}");
     }
-    let cores = cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64));
-    let sum = simulation::simulate(from, seeds, scenario, cores)?;
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the digests are the answer")]
+fn digest(from: u64, seeds: u64, scenario: Option<&str>) -> Result<()> {
+    for seed in from..from.saturating_add(seeds) {
+        println!("{}", simulation::digest(seed, scenario)?);
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
+fn exhaust(scenario: Option<&str>, cores: Option<u64>) -> Result<()> {
+    let all = simulation::exhaust_all(scenario, usize::try_from(threads(cores)).unwrap_or(1))?;
+    print!("{}", simulation::show::exhausted(&all));
+    let violations: usize = all.iter().map(|one| one.violations.len()).sum();
+    if violations > 0 {
+        anyhow::bail!("{violations} single fault(s) violate an invariant");
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
+fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, output: Output) -> Result<()> {
+    let sum = simulation::simulate(from, seeds, scenario, threads(cores))?;
     match output {
         Output::Text => print!("{}", simulation::show::summary(&sum)),
         Output::Json => println!("{:#}", sum.to_value()),

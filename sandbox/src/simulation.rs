@@ -21,10 +21,10 @@ pub mod show;
 mod truth;
 mod world;
 
-pub use exhaustive::{Exhausted, exhaust};
+pub use exhaustive::{Exhausted, exhaust, exhaust_all};
 pub use mutants::{Caught, Mutant, hunt, table};
 pub use objects::Sort;
-pub use run::{Found, Summary, simulate, trace};
+pub use run::{Found, Summary, digest, simulate, trace};
 pub use schedule::{Act, Mix, SCENARIOS, Schedule, Trouble};
-pub use truth::Violation;
+pub use truth::{INVARIANTS, Violation};
 pub use world::{Actor, Fate, Orders, Outcome, World};

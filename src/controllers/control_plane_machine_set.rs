@@ -5,6 +5,7 @@
 //! makes a machine. A failure of one object is told with the object, and stops no other.
 
 mod report;
+mod rest;
 #[cfg(test)]
 mod tests;
 mod unreadable;
@@ -33,6 +34,7 @@ use super::live::{observed, read};
 use super::metrics::Metrics;
 use super::trouble::Trouble;
 use super::write::Writer;
+use rest::Rest;
 
 /// While a node is away, what is reported of it changes with time alone.
 const AWAY: SignedDuration = SignedDuration::from_mins(1);
@@ -57,6 +59,8 @@ pub struct Controller<C> {
     metrics: Metrics,
     /// What the last look left for the next.
     memory: Memory,
+    /// What the last look came to rest on.
+    rest: Option<Rest>,
     /// What our ClusterOperator says of Capstan itself.
     parts: ClusterOperatorStatus,
     /// Since when something fails, and what.
@@ -90,6 +94,7 @@ impl<C: Cluster> Controller<C> {
             writer: Writer::new(cluster),
             events: Events::new(configuration.identity.clone()),
             memory: Memory::default(),
+            rest: None,
             parts: report::parts(&configuration.options),
             configuration,
             leading,
@@ -171,7 +176,16 @@ impl<C: Cluster> Controller<C> {
             let told = self.operator(view, None, false, now).await;
             return self.outcome(&Vec::from_iter(told.err()), None);
         };
-        let mut current = self.assess(set, observed(view), view, now);
+        let last = self.rest.take().filter(|last| last.holds(view, &set, now));
+        if let Some(last) = last
+            && self.unsaid(view, Some(&last.status), last.active, now).is_none()
+        {
+            let at = last.at;
+            self.rest = Some(last);
+            return self.outcome(&[], at);
+        }
+        let mut current = self.assess(Arc::clone(&set), observed(view), view, now);
+        let calm = current.plan.steps.is_empty() && rest::is_readable(view);
         let mut troubles = Vec::new();
         let mut taken = Vec::new();
         if !current.plan.steps.is_empty() {
@@ -196,8 +210,8 @@ impl<C: Cluster> Controller<C> {
             self.tell(&current, &taken, &troubles);
             return self.outcome(&troubles, current.plan.look_again);
         }
-        let status = self.report(view, &current, &taken, &troubles, now).await;
-        troubles.extend(status);
+        let (status, failed) = self.report(view, &current, &taken, &troubles, now).await;
+        troubles.extend(failed);
         self.count(&current, now);
         self.tell(&current, &taken, &troubles);
         let away = current
@@ -207,7 +221,16 @@ impl<C: Cluster> Controller<C> {
             current.plan.look_again,
             away.then(|| now.checked_add(AWAY).ok()).flatten(),
         ];
-        self.outcome(&troubles, at.into_iter().flatten().min())
+        let at = at.into_iter().flatten().min();
+        self.rest = status.filter(|_| calm && troubles.is_empty()).map(|status| Rest {
+            snapshot: Arc::clone(&view.snapshot),
+            set,
+            status,
+            active: current.is_active(),
+            looked: now,
+            at,
+        });
+        self.outcome(&troubles, at)
     }
 
     fn assess(

@@ -89,7 +89,7 @@ fn infrastructure(spec: &Spec, state: &State) -> Option<Degradation> {
     let errors: Vec<String> = spec
         .failure_domains
         .iter()
-        .filter_map(|domain| domains::inject(template, domain, infrastructure).err())
+        .filter_map(|domain| domains::fits(template, domain, infrastructure).err())
         .map(|error| error.to_string())
         .collect();
     (!errors.is_empty()).then(|| Degradation {

@@ -314,15 +314,7 @@ pub fn inject(
     domain: &FailureDomain,
     infrastructure: Option<&Infrastructure>,
 ) -> Result<Value, DomainError> {
-    if !provider_spec.is_object() {
-        return Err(DomainError::NotAnObject);
-    }
-    if Platform::of(provider_spec) != Some(domain.0.platform) {
-        return Err(DomainError::OtherPlatform {
-            domain: domain.0.platform,
-            kind: fields::text(provider_spec, &["kind"]).unwrap_or_default().to_owned(),
-        });
-    }
+    comparable(provider_spec, domain)?;
     let mut spec = provider_spec.clone();
     match domain.0.platform {
         Platform::Aws => aws::inject(&mut spec, &domain.0.full),
@@ -333,6 +325,33 @@ pub fn inject(
         Platform::Nutanix => nutanix::inject(&mut spec, &domain.0.full, infrastructure)?,
     }
     Ok(spec)
+}
+
+/// Whether a machine with this provider spec can stand in `domain`: whether [`inject`] succeeds.
+pub fn fits(
+    provider_spec: &Value,
+    domain: &FailureDomain,
+    infrastructure: Option<&Infrastructure>,
+) -> Result<(), DomainError> {
+    if domain.platform().by_name() {
+        // Only the look-up says whether the name means something.
+        return inject(provider_spec, domain, infrastructure).map(drop);
+    }
+    comparable(provider_spec, domain)
+}
+
+/// Whether a provider spec and a failure domain are of one platform.
+fn comparable(provider_spec: &Value, domain: &FailureDomain) -> Result<(), DomainError> {
+    if !provider_spec.is_object() {
+        return Err(DomainError::NotAnObject);
+    }
+    if Platform::of(provider_spec) != Some(domain.0.platform) {
+        return Err(DomainError::OtherPlatform {
+            domain: domain.0.platform,
+            kind: fields::text(provider_spec, &["kind"]).unwrap_or_default().to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// The failure domain in which a machine with this provider spec stands; `None` if it names none, or if its platform

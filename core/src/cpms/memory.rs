@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::changes::{self, Comparison, FieldChange};
 use super::domains::{self, FailureDomain};
+use super::placement::{self, Placement, Standing};
 use super::spec::{Gates, ParseContext, Spec, Template, parse};
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
@@ -26,7 +28,20 @@ pub struct Memory {
     infrastructure: Option<Arc<Infrastructure>>,
     /// By name.
     machines: BTreeMap<String, Known>,
+    placed: Option<Placed>,
 }
+
+/// Where everything belongs.
+#[derive(Debug)]
+struct Placed {
+    replicas: usize,
+    domains: Vec<FailureDomain>,
+    standing: Vec<Stood>,
+    placement: Placement,
+}
+
+/// What a placement looked at: index, age, name, whether it was going, and where it stood.
+type Stood = (u32, Option<Timestamp>, String, bool, Option<FailureDomain>);
 
 /// A set that was valid.
 #[derive(Debug)]
@@ -113,6 +128,7 @@ impl Memory {
             return known.revision.clone();
         }
         self.machines.clear();
+        self.placed = None;
         self.infrastructure = infrastructure.cloned();
         let revision = changes::revision(&spec.template.provider_spec, comparison);
         self.template = Some(Asked {
@@ -155,6 +171,42 @@ impl Memory {
             self.machines.insert(name, known);
         }
         compared
+    }
+
+    /// Where the machine of each index belongs: what [`placement::place`] says.
+    pub(super) fn place(
+        &mut self,
+        replicas: usize,
+        domains: &[FailureDomain],
+        machines: &[Standing<'_>],
+    ) -> &Placement {
+        let looked = |there: &Stood, now: &Standing<'_>| {
+            (there.0, there.1, there.2.as_str(), there.3) == (now.index, now.created, now.name, now.deleting)
+                && there.4.as_ref() == now.domain
+        };
+        let known = self.placed.take().filter(|known| {
+            known.replicas == replicas
+                && known.domains == domains
+                && known.standing.len() == machines.len()
+                && known
+                    .standing
+                    .iter()
+                    .zip(machines)
+                    .all(|(there, now)| looked(there, now))
+        });
+        let placed = known.unwrap_or_else(|| Placed {
+            replicas,
+            domains: domains.to_vec(),
+            standing: machines
+                .iter()
+                .map(|one| {
+                    let (name, domain) = (one.name.to_owned(), one.domain.cloned());
+                    (one.index, one.created, name, one.deleting, domain)
+                })
+                .collect(),
+            placement: placement::place(replicas, domains, machines),
+        });
+        &self.placed.insert(placed).placement
     }
 }
 

@@ -341,7 +341,9 @@ impl State {
                 deleting: machine.metadata.is_deleting(),
             })
             .collect();
-        let placement = placement::place(spec.replicas.count(), &spec.failure_domains, &standing);
+        let placement = memory
+            .place(spec.replicas.count(), &spec.failure_domains, &standing)
+            .clone();
         let all = placement::indexes(spec.replicas.count(), indexes.iter().map(|index| index.value));
         let mut machines: Vec<MachineState> = selected
             .iter()

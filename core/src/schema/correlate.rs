@@ -13,6 +13,31 @@ pub(super) struct Pair<'a> {
     pub(super) schema: &'a Schema,
     pub(super) new: &'a Value,
     pub(super) old: &'a Value,
+    pub(super) stored: Stored<'a>,
+}
+
+/// What is known of an old value: one that was judged by the schema before it was stored needs no second look.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stored<'a> {
+    /// Nothing.
+    Unknown,
+    /// It was judged.
+    Judged,
+    /// It was judged, and the new value is the same.
+    Same,
+    /// It was judged, and only these fields of the new value may differ.
+    But(&'a [String]),
+}
+
+impl<'a> Stored<'a> {
+    /// What is then known of a field.
+    fn field(self, name: &str) -> Self {
+        match self {
+            Self::But(touched) if touched.iter().any(|field| field == name) => Self::Judged,
+            Self::But(_) => Self::Same,
+            other => other,
+        }
+    }
 }
 
 impl<'a> Pair<'a> {
@@ -22,6 +47,7 @@ impl<'a> Pair<'a> {
             new: self.new.as_object()?.get(name)?,
             old: self.old.as_object()?.get(name)?,
             schema: self.schema.field(name)?,
+            stored: self.stored.field(name),
         })
     }
 
@@ -32,7 +58,26 @@ impl<'a> Pair<'a> {
             new,
             old: same_item(self.schema, self.old, new)?,
             schema: self.schema.items.as_deref()?,
+            stored: self.stored,
         })
+    }
+
+    /// Whether the value was judged before it was stored.
+    pub(super) fn judged(self) -> bool {
+        match self.stored {
+            Stored::Unknown => false,
+            Stored::Judged => self.new == self.old,
+            Stored::Same => true,
+            Stored::But(touched) => touched.is_empty(),
+        }
+    }
+
+    /// Whether what is wrong with the value was wrong before.
+    pub(super) fn ratchets(self) -> bool {
+        match self.stored {
+            Stored::Unknown => self.unchanged(),
+            _ => self.judged(),
+        }
     }
 
     /// Whether the value is what it was before.
@@ -56,15 +101,13 @@ impl<'a> Pair<'a> {
 /// The item of the old list with the same keys as `item`.
 pub(super) fn same_item<'a>(schema: &Schema, old: &'a Value, item: &Value) -> Option<&'a Value> {
     let ListType::Map(keys) = &schema.list else { return None };
-    let scalar = |item: &Value, key: &String| {
+    fn scalar<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
         let value = item.as_object()?.get(key)?;
-        (value.is_boolean() || value.is_number() || value.is_string()).then(|| value.clone())
-    };
-    let wanted: Option<Vec<Value>> = keys.iter().map(|key| scalar(item, key)).collect();
-    let wanted = wanted.filter(|wanted| !wanted.is_empty())?;
-    old.as_array()?.iter().find(|before| {
-        keys.iter()
-            .zip(&wanted)
-            .all(|(key, wanted)| scalar(before, key).as_ref() == Some(wanted))
-    })
+        (value.is_boolean() || value.is_number() || value.is_string()).then_some(value)
+    }
+    if keys.is_empty() || keys.iter().any(|key| scalar(item, key).is_none()) {
+        return None;
+    }
+    let same = |before: &&Value| keys.iter().all(|key| scalar(before, key) == scalar(item, key));
+    old.as_array()?.iter().find(same)
 }

@@ -111,7 +111,16 @@ impl Definition {
 impl Definition {
     /// What is wrong with an object that has its defaults and is pruned, as is the `old` one.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Violation> {
-        let mut violations = self.schema.validate(object, old);
+        self.with_scale(object, self.schema.validate(object, old))
+    }
+
+    /// The same where the old object was judged by this definition before it was stored, and only the fields in
+    /// `touched` differ: what is as it was is not looked at.
+    pub fn check_over(&self, object: &Value, stored: &Value, touched: &[String]) -> Vec<Violation> {
+        self.with_scale(object, self.schema.validate_over(object, stored, touched))
+    }
+
+    fn with_scale(&self, object: &Value, mut violations: Vec<Violation>) -> Vec<Violation> {
         if let Some(scale) = &self.scale {
             scale.check(object, &mut violations);
             sort_violations(&mut violations);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::correlate::{Pair, same_item};
+use super::correlate::{Pair, Stored, same_item};
 use super::node::{Additional, FieldStep, NodeRule, Schema, Type};
 use super::trail::Trail;
 use crate::model::{Violation, ViolationKind};
@@ -32,12 +32,13 @@ impl<'a> Ratchet<'a> {
 }
 
 /// Judges the rules of a schema. `old` is the whole old object.
-pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Violation> {
+pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, stored: Stored<'_>) -> Vec<Violation> {
     let ratchet = Ratchet {
         current: old.map(|old| Pair {
             schema,
             new: object,
             old,
+            stored,
         }),
         nearest: None,
     };
@@ -54,7 +55,7 @@ fn walk<'a>(
     path: &Trail<'_>,
     found: &mut Vec<Violation>,
 ) {
-    if !schema.has_rules || value.is_null() {
+    if !schema.has_rules || value.is_null() || ratchet.current.is_some_and(Pair::judged) {
         return;
     }
     let old = old.filter(|old| !old.is_null());

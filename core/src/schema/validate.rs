@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::correlate::Pair;
+use super::correlate::{Pair, Stored};
 use super::node::{Additional, Bound, Schema, Type};
 use super::trail::Trail;
 use super::{format, lists, rules};
@@ -18,8 +18,24 @@ impl Schema {
     /// What an update left as it was is not held against it, where the old value can be told. Rules are not judged while
     /// the object has values of wrong types, of wrong length, missing or not listed: then the last violation says so.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Violation> {
+        self.judge(new, old, Stored::Unknown)
+    }
+
+    /// The same where the old object was judged by this schema before it was stored, and only the fields in `touched`
+    /// differ: what is as it was is not looked at.
+    pub fn validate_over(&self, new: &Value, stored: &Value, touched: &[String]) -> Vec<Violation> {
+        self.judge(new, Some(stored), Stored::But(touched))
+    }
+
+    fn judge(&self, new: &Value, old: Option<&Value>, stored: Stored<'_>) -> Vec<Violation> {
         let root = Trail::ROOT;
-        let pair = old.map(|old| Pair { schema: self, new, old });
+        let schema = self;
+        let pair = old.map(|old| Pair {
+            schema,
+            new,
+            old,
+            stored,
+        });
         let mut found = self.check_ratcheted(new, pair, &root);
         let mut twice = Vec::new();
         lists::duplicates(self, new, &root, &mut twice);
@@ -43,7 +59,7 @@ impl Schema {
                     .got(&Value::Null),
                 );
             } else {
-                found.extend(rules::judge(self, new, old));
+                found.extend(rules::judge(self, new, old, stored));
             }
         }
         sort_violations(&mut found);
@@ -52,7 +68,7 @@ impl Schema {
 
     /// What is wrong with a value and was not before: what an update left as it was is not looked at.
     fn check_ratcheted(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
-        if pair.is_some_and(Pair::unchanged) {
+        if pair.is_some_and(Pair::ratchets) {
             return Vec::new();
         }
         self.check(value, pair, path)

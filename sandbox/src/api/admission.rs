@@ -1,15 +1,19 @@
 //! Who is asked about writes: a hook, and Capstan's own admission behind it.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use capstan_core::admission::{Admission, Phase, Snapshot, Source};
+use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+use capstan_core::api::core_v1::node::Node;
 use capstan_core::model::Edit;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::Kind;
-use super::store::Api;
+use super::store::{Api, Key};
 
 /// Judges writes, as admission webhooks do.
 pub trait Admit: Send + Sync {
@@ -35,15 +39,20 @@ pub trait Admit: Send + Sync {
 /// Capstan's admission, with everything in the API as what it looks up.
 #[derive(Debug)]
 pub struct Capstan {
-    admission: Admission,
+    admission: Arc<Admission>,
+    read: Mutex<Read>,
     /// What it sees instead of what is there; a webhook looks into caches too.
     seen: Option<Arc<Snapshot>>,
 }
 
 impl Capstan {
     /// Judges with this.
-    pub fn new(admission: Admission) -> Self {
-        Self { admission, seen: None }
+    pub fn new(admission: impl Into<Arc<Admission>>) -> Self {
+        Self {
+            admission: admission.into(),
+            read: Mutex::default(),
+            seen: None,
+        }
     }
 
     /// Judges with what caches hold instead of what is there.
@@ -69,7 +78,7 @@ impl Capstan {
         let snapshot = match &self.seen {
             Some(seen) => &**seen,
             None => {
-                fresh = snapshot(api);
+                fresh = self.read.lock().unwrap_or_else(PoisonError::into_inner).snapshot(api);
                 &fresh
             }
         };
@@ -116,39 +125,62 @@ impl Admit for Capstan {
     }
 }
 
-/// What Capstan's caches hold when they are up to date.
-pub fn snapshot(api: &Api) -> Snapshot {
-    Snapshot {
-        source: Source::Cluster,
-        machines: Some(all(api, "machine.openshift.io", "machines")),
-        nodes: Some(
-            all::<capstan_core::api::core_v1::node::Node>(api, "", "nodes")
-                .into_iter()
-                .map(|node| (node.metadata.name().to_owned(), node))
-                .collect(),
-        ),
-        infrastructure: all(api, "config.openshift.io", "infrastructures").pop(),
-        feature_gate: all(api, "config.openshift.io", "featuregates").pop(),
-        cluster_operators: Some(
-            all::<capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator>(
-                api,
-                "config.openshift.io",
-                "clusteroperators",
-            )
-            .into_iter()
-            .map(|operator| (operator.metadata.name().to_owned(), operator))
-            .collect(),
-        ),
-        control_plane_machine_sets: Some(all(api, "machine.openshift.io", "controlplanemachinesets")),
-        // No kind of the simulation exists in both APIs.
-        ..Snapshot::default()
+/// Objects as they were read last: most are the same when the next write is judged.
+#[derive(Debug, Default)]
+struct Read(BTreeMap<Key, (Arc<Value>, Arc<dyn Any + Send + Sync>)>);
+
+impl Read {
+    /// What Capstan's caches hold when they are up to date.
+    fn snapshot(&mut self, api: &Api) -> Snapshot {
+        let named = |name: &str| name.to_owned();
+        Snapshot {
+            source: Source::Cluster,
+            machines: Some(self.all(api, "machine.openshift.io", "machines")),
+            nodes: Some(
+                self.all::<Node>(api, "", "nodes")
+                    .into_iter()
+                    .map(|node| (named(node.metadata.name()), node))
+                    .collect(),
+            ),
+            infrastructure: self.all(api, "config.openshift.io", "infrastructures").pop(),
+            feature_gate: self.all(api, "config.openshift.io", "featuregates").pop(),
+            cluster_operators: Some(
+                self.all::<ClusterOperator>(api, "config.openshift.io", "clusteroperators")
+                    .into_iter()
+                    .map(|operator| (named(operator.metadata.name()), operator))
+                    .collect(),
+            ),
+            control_plane_machine_sets: Some(self.all(api, "machine.openshift.io", "controlplanemachinesets")),
+            // No kind of the simulation exists in both APIs.
+            ..Snapshot::default()
+        }
+    }
+
+    fn all<T: DeserializeOwned + Send + Sync + 'static>(
+        &mut self,
+        api: &Api,
+        group: &str,
+        plural: &str,
+    ) -> Vec<Arc<T>> {
+        let kind = api.kind_of(group, plural);
+        let objects = kind.into_iter().flat_map(|kind| api.of_kind(kind));
+        objects.filter_map(|(key, object)| self.one(key, object)).collect()
+    }
+
+    fn one<T: DeserializeOwned + Send + Sync + 'static>(&mut self, key: &Key, object: &Arc<Value>) -> Option<Arc<T>> {
+        if let Some((known, read)) = self.0.get(key)
+            && Arc::ptr_eq(known, object)
+        {
+            return Arc::clone(read).downcast().ok();
+        }
+        let read = Arc::new(T::deserialize(&**object).ok()?);
+        let kept: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&read);
+        self.0.insert(key.clone(), (Arc::clone(object), kept));
+        Some(read)
     }
 }
 
-fn all<T: DeserializeOwned>(api: &Api, group: &str, plural: &str) -> Vec<Arc<T>> {
-    let kind = api.kind_of(group, plural);
-    let objects = kind.into_iter().flat_map(|kind| api.of_kind(kind));
-    objects
-        .filter_map(|(_, object)| T::deserialize(&**object).ok().map(Arc::new))
-        .collect()
+/// What Capstan's caches hold when they are up to date.
+pub fn snapshot(api: &Api) -> Snapshot {
+    Read::default().snapshot(api)
 }

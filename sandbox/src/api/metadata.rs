@@ -153,6 +153,9 @@ pub(super) fn normalise(object: &mut Value) -> Result<(), Failure> {
 /// What is wrong with the metadata of an object that is written.
 pub(super) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut found = Vec::new();
+    if old.is_some_and(|old| old.get("metadata") == object.get("metadata")) {
+        return found;
+    }
     let meta = object.get("metadata").and_then(Value::as_object);
     let none = Map::new();
     let meta = meta.unwrap_or(&none);

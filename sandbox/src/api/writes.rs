@@ -62,14 +62,14 @@ impl Api {
         let name = metadata::text(&object, "name").to_owned();
         let mut warnings = Vec::new();
         let described = self.kind(kind)?;
-        let unknown = settle(described, &mut object, None, Part::Main);
+        let (unknown, _) = settle(described, &mut object, None);
         strict(described, &unknown, options, &mut warnings)?;
         let writer = Writer::of(described, options, Part::Main);
         if let Some(admission) = self.admission.clone() {
             let edit = self.edit(request, Operation::Create, &name, Some(&object), None, options.dry_run);
             if let Some(new) = admission.mutate(self, described, &edit, &mut warnings)? {
                 object = new;
-                settle(described, &mut object, None, Part::Main);
+                settle(described, &mut object, None);
             }
         }
         metadata::set(&mut object, "managedFields", Value::Null);
@@ -95,7 +95,7 @@ impl Api {
         {
             fields.remove("status");
         }
-        validate(described, &mut object, None)?;
+        validate(described, &object, None)?;
         if let Some(admission) = self.admission.clone() {
             let edit = self.edit(request, Operation::Create, &name, Some(&object), None, options.dry_run);
             admission.validate(self, described, &edit, &mut warnings)?;
@@ -365,7 +365,7 @@ impl Api {
         let target = &request.target;
         let part = target.part;
         let mut warnings = Vec::new();
-        let unknown = settle(described, &mut new, Some(old), part);
+        let (unknown, mut touched) = settle(described, &mut new, Some(old));
         if !applied {
             let refused = strict(described, &unknown, options, &mut warnings);
             refused.map_err(|failure| match &request.verb {
@@ -406,7 +406,7 @@ impl Api {
             );
             if let Some(mutated) = admission.mutate(self, described, &edit, &mut warnings)? {
                 new = mutated;
-                settle(described, &mut new, Some(old), part);
+                (_, touched) = settle(described, &mut new, Some(old));
             }
         }
         if !applied {
@@ -417,8 +417,15 @@ impl Api {
                 metadata::set(&mut new, "managedFields", kept);
             }
         }
-        carry_over(described, old, &mut new, part);
-        validate(described, &mut new, Some(old)).map_err(|failure| match &request.verb {
+        carry_over(described, old, &mut new, part, &touched);
+        touched.push("metadata".to_owned());
+        touched.retain(|field| new.get(field) != old.get(field));
+        if described.has_generation() && part != Part::Status && differs(described, &touched) {
+            let generation = metadata::field(old, "generation").and_then(Value::as_i64).unwrap_or(0);
+            metadata::set(&mut new, "generation", json!(generation + 1));
+            touched.push("metadata".to_owned());
+        }
+        validate(described, &new, Some((old, &touched))).map_err(|failure| match &request.verb {
             Verb::Patch(..) if failure.code == 400 => Failure {
                 code: 422,
                 reason: "Invalid",
@@ -440,13 +447,15 @@ impl Api {
         metadata::set(&mut new, "resourceVersion", version.into());
         managed::keep_times(old, &mut new);
         let key = self.key(kind, metadata::text(&new, "namespace"), &target.name);
-        let ends = metadata::is_deleting(old)
-            && metadata::finalizers(&new).is_empty()
-            && (!metadata::finalizers(old).is_empty() || new != **old);
         if described.scope == Scope::Cluster {
             metadata::set(&mut new, "namespace", Value::Null);
         }
-        let object = if options.dry_run || new == **old {
+        touched.push("metadata".to_owned());
+        let same = touched.iter().all(|field| new.get(field) == old.get(field));
+        let ends = metadata::is_deleting(old)
+            && metadata::finalizers(&new).is_empty()
+            && (!metadata::finalizers(old).is_empty() || !same);
+        let object = if options.dry_run || same {
             Arc::new(new)
         } else if ends && described.plural != "namespaces" {
             self.store(key, None);
@@ -532,12 +541,37 @@ fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
     unknown.into_iter().map(|path| path.as_str().to_owned()).collect()
 }
 
-/// Fills in defaults and drops unknown fields, and names them.
-fn settle(kind: &Kind, object: &mut Value, _old: Option<&Value>, _part: Part) -> Vec<String> {
-    kind.schema().set_defaults(object);
-    let unknown = prune(kind, object);
+/// Fills in defaults and drops unknown fields, and names them; and which fields differ from the old object, whose own
+/// went through this before.
+fn settle(kind: &Kind, object: &mut Value, old: Option<&Value>) -> (Vec<String>, Vec<String>) {
+    let mut names = Vec::new();
+    let mut touched = Value::Object(serde_json::Map::new());
+    if let (Some(fields), Some(touched)) = (object.as_object_mut(), touched.as_object_mut()) {
+        let differing = fields
+            .iter()
+            .filter(|(name, value)| old.and_then(|old| old.get(name.as_str())) != Some(value));
+        names.extend(differing.map(|(name, _)| name.clone()));
+        touched.extend(names.iter().filter_map(|name| fields.remove_entry(name)));
+    }
+    kind.schema().set_defaults(&mut touched);
+    let unknown = prune(kind, &mut touched);
+    if let (Some(fields), Value::Object(touched)) = (object.as_object_mut(), touched) {
+        for (name, value) in touched {
+            fields.entry(name).or_insert(value);
+        }
+    }
     kind.finish(object);
-    unknown
+    if let (Some(fields), Some(old)) = (object.as_object(), old.and_then(Value::as_object)) {
+        // What went, or came with the defaults; a built-in kind may have finished anything.
+        names.extend(old.keys().filter(|name| !fields.contains_key(*name)).cloned());
+        names.extend(fields.keys().filter(|name| !old.contains_key(*name)).cloned());
+        if !kind.is_custom() {
+            names.extend(fields.keys().cloned());
+        }
+        names.sort_unstable();
+        names.dedup();
+    }
+    (unknown, names)
 }
 
 fn strict(kind: &Kind, unknown: &[String], options: &WriteOptions, warnings: &mut Vec<String>) -> Result<(), Failure> {
@@ -562,14 +596,14 @@ fn strict(kind: &Kind, unknown: &[String], options: &WriteOptions, warnings: &mu
 }
 
 /// What a write may not change comes from the old object, and a changed spec is counted.
-fn carry_over(kind: &Kind, old: &Value, new: &mut Value, part: Part) {
+fn carry_over(kind: &Kind, old: &Value, new: &mut Value, part: Part, touched: &[String]) {
     if part == Part::Status && kind.is_custom() {
-        keep_but_status(old, new);
+        keep_but_status(old, new, touched);
     } else if kind.status || part == Part::Status {
         let field = if part == Part::Status { "spec" } else { "status" };
         if let Some(fields) = new.as_object_mut() {
             match old.get(field) {
-                same if same == fields.get(field) => {}
+                _ if !touched.iter().any(|touched| touched == field) => {}
                 Some(value) => drop(fields.insert(field.into(), value.clone())),
                 None => drop(fields.remove(field)),
             }
@@ -587,63 +621,65 @@ fn carry_over(kind: &Kind, old: &Value, new: &mut Value, part: Part) {
             metadata::set(new, field, value.cloned().unwrap_or_default());
         }
     }
-    if kind.has_generation() && part != Part::Status && differs(kind, old, new) {
-        let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-        metadata::set(new, "generation", json!(generation + 1));
-    }
 }
 
 /// Nothing but the status of a custom object, and who owns its fields, is written through its status. What is the same
 /// already is not copied.
-fn keep_but_status(old: &Value, new: &mut Value) {
+fn keep_but_status(old: &Value, new: &mut Value, touched: &[String]) {
     let (Some(before), Some(fields)) = (old.as_object(), new.as_object_mut()) else {
         return;
     };
     let managed = fields
         .get_mut("metadata")
         .and_then(|meta| meta.as_object_mut()?.remove("managedFields"));
-    fields.retain(|field, _| field == "status" || before.contains_key(field));
-    for (field, value) in before.iter().filter(|(field, _)| *field != "status") {
-        if fields.get(field) != Some(value) {
-            fields.insert(field.clone(), value.clone());
+    for field in touched.iter().map(String::as_str).filter(|field| *field != "status") {
+        match before.get(field) {
+            None => drop(fields.remove(field)),
+            value if value == fields.get(field) => {}
+            Some(value) => drop(fields.insert(field.to_owned(), value.clone())),
         }
     }
-    metadata::set(new, "managedFields", managed.unwrap_or_default());
+    if managed.is_some() || metadata::field(old, "managedFields").is_some() {
+        if let Some(meta) = before.get("metadata") {
+            fields.insert("metadata".to_owned(), meta.clone());
+        }
+        metadata::set(new, "managedFields", managed.unwrap_or_default());
+    }
 }
 
-/// Whether anything but metadata, and the status where that is apart, differs.
-fn differs(kind: &Kind, old: &Value, new: &Value) -> bool {
-    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
-        return false;
-    };
-    let counts = |field: &str| field != "metadata" && !(kind.status && field == "status");
-    let one = |left: &serde_json::Map<String, Value>, right: &serde_json::Map<String, Value>| {
-        left.iter()
-            .any(|(field, value)| counts(field) && right.get(field) != Some(value))
-    };
-    one(old, new) || one(new, old)
+/// Whether anything but metadata, and the status where that is apart, is touched.
+fn differs(kind: &Kind, touched: &[String]) -> bool {
+    touched
+        .iter()
+        .any(|field| field != "metadata" && !(kind.status && field == "status"))
 }
 
-fn validate(kind: &Kind, object: &mut Value, old: Option<&Value>) -> Result<(), Failure> {
-    let name = metadata::text(object, "name").to_owned();
-    let mut causes = metadata::check(kind, object, old);
+/// What is wrong with an object; of one that is replaced, with the fields that differ from the old one.
+fn validate(kind: &Kind, object: &Value, old: Option<(&Value, &[String])>) -> Result<(), Failure> {
+    let name = metadata::text(object, "name");
+    let before = old.map(|(old, _)| old);
+    let mut causes = metadata::check(kind, object, before);
     match &kind.shape {
         Shape::Custom(definition) => {
-            // What is as it was is not judged again: the API server ratchets.
-            let untouched =
-                old.is_some_and(|old| !differs(kind, old, object) && old.get("status") == object.get("status"));
-            if !untouched {
-                causes.extend(definition.check(object, old).iter().map(|violation| {
-                    (
-                        violation.path.as_str().to_owned(),
-                        violation.plainly(),
-                        violation.kind.reason(),
-                    )
-                }));
-            }
+            let found = match old {
+                // What is as it was is not judged again: the API server ratchets.
+                Some((_, touched)) if touched.iter().all(|field| field == "metadata") => Vec::new(),
+                Some((old, touched)) => definition.check_over(object, old, touched),
+                None => definition.check(object, None),
+            };
+            causes.extend(found.iter().map(|violation| {
+                (
+                    violation.path.as_str().to_owned(),
+                    violation.plainly(),
+                    violation.kind.reason(),
+                )
+            }));
         }
         Shape::BuiltIn(schema) => {
-            let found = schema.validate(object, old);
+            let found = match old {
+                Some((old, touched)) => schema.validate_over(object, old, touched),
+                None => schema.validate(object, None),
+            };
             if let Some(wrong) = found
                 .iter()
                 .find(|violation| violation.kind == ViolationKind::TypeInvalid)
@@ -663,6 +699,6 @@ fn validate(kind: &Kind, object: &mut Value, old: Option<&Value>) -> Result<(), 
     if causes.is_empty() {
         Ok(())
     } else {
-        Err(Failure::invalid(kind, &name, &causes))
+        Err(Failure::invalid(kind, name, &causes))
     }
 }

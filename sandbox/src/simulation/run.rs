@@ -136,12 +136,40 @@ pub fn trace(seed: u64, scenario: Option<&str>) -> Result<Outcome> {
     Ok(World::new(schedule, orders)?.run())
 }
 
-/// The trace of the smallest run that still violates the invariant: acts and faults are taken out one by one, as long as
-/// it does.
+/// What identifies the run of a seed, on every machine and in every build: how long it is, and the hash of its trace.
+///
+/// # Errors
+/// An unknown scenario.
+pub fn digest(seed: u64, scenario: Option<&str>) -> Result<String> {
+    let name = Schedule::of(seed, scenario)
+        .context("there is no such scenario")?
+        .scenario;
+    let outcome = trace(seed, scenario)?;
+    // FNV-1a: not against anybody, and the same everywhere.
+    let hash = outcome
+        .trace
+        .iter()
+        .flat_map(|line| line.bytes().chain([b'\n']))
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    Ok(format!("{seed} {name} {} steps {hash:016x}", outcome.steps))
+}
+
+/// The trace of the smallest run that still violates the invariant: acts and faults are taken out, as long as it does.
+/// When so many steps were taken for it, what is left is small enough.
+const EFFORT: u64 = 1_500_000;
+
+/// See [`EFFORT`].
 pub(super) fn shortest(schedule: &Schedule, orders: &Orders, invariant: &str) -> Result<Vec<String>> {
     let mut orders = orders.clone();
-    let still = |orders: &Orders| -> Result<Option<Outcome>> {
+    let mut steps = 0;
+    let mut still = |orders: &Orders| -> Result<Option<Outcome>> {
+        if steps > EFFORT {
+            return Ok(None);
+        }
         let outcome = World::new(schedule.clone(), orders.clone())?.run();
+        steps += outcome.steps;
         let same = outcome
             .violation
             .as_ref()

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::exhaustive::Exhausted;
 use super::mutants::Caught;
 use super::run::{Found, Summary};
 
@@ -16,11 +17,43 @@ pub fn found(found: &Found) -> String {
     }
     let _written = writeln!(
         text,
-        "  again: capstan-sandbox simulate --from {} --seeds 1 --trace (capstan {})",
+        "  again: capstan-sandbox simulate --from {} --seeds 1 --trace (at {})",
         found.seed,
-        env!("CARGO_PKG_VERSION")
+        commit()
     );
     text
+}
+
+/// What single faults came to.
+pub fn exhausted(all: &[Exhausted]) -> String {
+    let mut text = String::new();
+    for one in all {
+        for violation in one.violations.iter().take(3) {
+            text.push_str(&found(violation));
+        }
+        let _written = writeln!(
+            text,
+            "{:12} {:4} writes x 5 faults: {:5} schedules, {} violation(s)",
+            one.scenario,
+            one.writes,
+            one.schedules,
+            one.violations.len()
+        );
+    }
+    text
+}
+
+/// The commit that is checked out where this was built, as far as anybody can tell.
+fn commit() -> String {
+    let asked = std::process::Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty"])
+        .output();
+    let said = asked.ok().filter(|said| said.status.success());
+    let said = said.and_then(|said| String::from_utf8(said.stdout).ok());
+    said.map_or_else(
+        || format!("version {}", env!("CARGO_PKG_VERSION")),
+        |said| format!("commit {}", said.trim()),
+    )
 }
 
 /// What many seeds came to.

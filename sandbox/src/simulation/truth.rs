@@ -26,6 +26,65 @@ use crate::api::{Change, ChangeKind};
 use super::objects::{PREFIX, Typed};
 use super::world::{Actor, World};
 
+/// The invariants, with what each says.
+pub const INVARIANTS: [(&str, &str); 22] = [
+    ("C1", "no more machines are made than replicas and one"),
+    (
+        "C2",
+        "what serves is deleted only when another machine of its index serves and is current",
+    ),
+    (
+        "C3",
+        "nothing is made or deleted while a node belongs to nobody, or a replacement has failed",
+    ),
+    ("C4", "an Inactive set writes to no machine, and an Active one stays so"),
+    (
+        "C5",
+        "the set is called cluster, and has three or five replicas that do not change",
+    ),
+    (
+        "C6",
+        "a set lets go of every machine before its finalizer goes, and the garbage collector deletes none",
+    ),
+    (
+        "C7",
+        "under OnDelete a machine is made only for one that a user deletes, and none is deleted",
+    ),
+    ("C8", "the zones are even once everything has come to rest"),
+    (
+        "C9",
+        "a machine that replaces another has its index, and no index is new",
+    ),
+    ("C10", "the hooks of a machine are not touched"),
+    (
+        "C12",
+        "etcd keeps its quorum: nothing that serves is deleted while another machine or a member is not well",
+    ),
+    ("C13", "C1 holds whatever the caches show"),
+    ("G1", "no two machines are made for the same purpose"),
+    (
+        "G2",
+        "no machine is made while another for the same purpose may be on its way",
+    ),
+    ("G4", "once nothing changes, nothing is written"),
+    ("G5", "every machine that is made or deleted is told in an event"),
+    (
+        "G6",
+        "no generation is observed before it is there, and a condition's time moves with its status",
+    ),
+    ("G7", "every instance belongs to a machine"),
+    (
+        "G8",
+        "no finalizer goes before its time, and nothing that is deleted stays for ever",
+    ),
+    ("G9", "every creation and deletion has a reason that was true"),
+    ("P1", "a paused rollout begins nothing"),
+    (
+        "ESR",
+        "once users and faults stop, everything comes to rest as the set asks, and the set says so",
+    ),
+];
+
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -525,26 +584,15 @@ impl World {
                     ),
                 ));
             }
-            let conditions = |object: &Value| {
-                let list = object
-                    .pointer("/status/conditions")
-                    .and_then(Value::as_array)
-                    .cloned()
-                    .unwrap_or_default();
-                let entry = |one: &Value| {
-                    (
-                        text(one, "/type"),
-                        (text(one, "/status"), text(one, "/lastTransitionTime")),
-                    )
-                };
-                list.iter().map(entry).collect::<BTreeMap<_, _>>()
-            };
-            let before = conditions(old);
-            for (name, (status, time)) in conditions(&change.object) {
-                if before
-                    .get(&name)
-                    .is_some_and(|(old, then)| *old == status && *then != time)
+            for one in conditions(&change.object) {
+                let before = conditions(old)
+                    .iter()
+                    .find(|before| before.get("type") == one.get("type"));
+                let Some(before) = before else { continue };
+                if before.get("status") == one.get("status")
+                    && before.get("lastTransitionTime") != one.get("lastTransitionTime")
                 {
+                    let name = text(one, "/type");
                     return Err((
                         "G6",
                         format!("the time of condition {name} moves, and its status does not"),
@@ -609,6 +657,11 @@ impl World {
         }
         self.truth.in_flight.insert((index(&name), replaced, name));
     }
+}
+
+fn conditions(object: &Value) -> &[Value] {
+    let list = object.pointer("/status/conditions").and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
 }
 
 /// Whether a change begins or ends the life of an object.

@@ -303,13 +303,13 @@ impl World {
                 replica,
                 epoch,
                 id,
-                question,
+                mut question,
                 lost,
                 crash,
             } => {
-                self.arrive(replica, epoch, id, &question, lost, crash);
+                self.arrive(replica, epoch, id, &mut question, lost, crash);
             }
-            Due::Straggle(replica, question, moments) => self.straggle(replica, &question, moments),
+            Due::Straggle(replica, mut question, moments) => self.straggle(replica, &mut question, moments),
             Due::Reply {
                 replica,
                 epoch,

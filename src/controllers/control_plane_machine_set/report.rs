@@ -57,7 +57,7 @@ pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
 const TROUBLED: SignedDuration = SignedDuration::from_secs(80);
 
 impl<C: Cluster> Controller<C> {
-    /// Writes status and ClusterOperator, each only when it differs.
+    /// Writes status and ClusterOperator, each only when it differs. Returns the status that the set should have.
     pub(super) async fn report(
         &mut self,
         view: &View,
@@ -65,7 +65,7 @@ impl<C: Cluster> Controller<C> {
         taken: &[&Step],
         troubles: &[Trouble],
         now: Timestamp,
-    ) -> Vec<Trouble> {
+    ) -> (Option<ControlPlaneMachineSetStatus>, Vec<Trouble>) {
         let mut failed = Vec::new();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         self.remember(troubles, now);
@@ -83,7 +83,7 @@ impl<C: Cluster> Controller<C> {
         if let Err(trouble) = self.operator(view, Some(&status), current.is_active(), now).await {
             failed.push(trouble);
         }
-        failed
+        (Some(status), failed)
     }
 
     /// Writes the ClusterOperator.
@@ -94,8 +94,22 @@ impl<C: Cluster> Controller<C> {
         active: bool,
         now: Timestamp,
     ) -> Result<(), Trouble> {
+        match self.unsaid(view, set, active, now) {
+            Some((exists, wanted)) => self.writer.operator(exists, &json!(wanted)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What our ClusterOperator should say and does not, and whether there is one.
+    pub(super) fn unsaid(
+        &self,
+        view: &View,
+        set: Option<&ControlPlaneMachineSetStatus>,
+        active: bool,
+        now: Timestamp,
+    ) -> Option<(bool, ClusterOperatorStatus)> {
         if !view.serves_cluster_operators {
-            return Ok(());
+            return None;
         }
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let operators = view.snapshot.cluster_operators.as_ref();
@@ -103,14 +117,19 @@ impl<C: Cluster> Controller<C> {
         let none = ClusterOperator::default();
         let before = &there.map_or(&none, |there| &**there).status;
         let conditions = status::cluster_operator(set, active, &before.conditions, now);
-        let mut wanted = before.clone();
-        wanted.conditions = conditions;
-        wanted.versions.clone_from(&self.parts.versions);
-        wanted.related_objects.clone_from(&self.parts.related_objects);
-        if there.is_some() && wanted == *before {
-            return Ok(());
+        let same = conditions == before.conditions
+            && self.parts.versions == before.versions
+            && self.parts.related_objects == before.related_objects;
+        if there.is_some() && same {
+            return None;
         }
-        self.writer.operator(there.is_some(), &json!(wanted)).await
+        let wanted = ClusterOperatorStatus {
+            conditions,
+            versions: self.parts.versions.clone(),
+            related_objects: self.parts.related_objects.clone(),
+            rest: before.rest.clone(),
+        };
+        Some((there.is_some(), wanted))
     }
 
     fn remember(&mut self, troubles: &[Trouble], now: Timestamp) {

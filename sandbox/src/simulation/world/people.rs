@@ -14,12 +14,15 @@ use crate::simulation::schedule::{Act, SECOND};
 
 use super::{Actor, Due, World};
 
-static ADMISSION: LazyLock<Option<Arc<dyn Admit>>> =
-    LazyLock::new(|| Some(Arc::new(Capstan::new(Admission::new(Options::default()).ok()?))));
+static ADMISSION: LazyLock<Option<Arc<Admission>>> =
+    LazyLock::new(|| Some(Arc::new(Admission::new(Options::default()).ok()?)));
 
-/// Capstan's own admission, compiled once.
+/// Capstan's own admission, compiled once; what it read is remembered world by world.
 pub(super) fn admission() -> Result<Arc<dyn Admit>> {
-    ADMISSION.clone().context("the rules that are built in cannot be read")
+    let admission = ADMISSION
+        .clone()
+        .context("the rules that are built in cannot be read")?;
+    Ok(Arc::new(Capstan::new(admission)))
 }
 
 impl World {

@@ -407,9 +407,12 @@ impl World {
         self.turn(at);
     }
 
-    /// Looks once more although nothing changed. Returns how many writes came of it.
+    /// A process that has just begun looks although nothing changed. Returns how many writes came of it.
     pub(in crate::simulation) fn look_once_more(&mut self) -> u64 {
         let before = self.outcome.writes;
+        if let Some(replica) = self.replicas.first_mut() {
+            replica.start();
+        }
         self.wake_at(0, self.now + 1);
         self.rest();
         self.outcome.writes - before

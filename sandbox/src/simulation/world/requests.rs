@@ -141,7 +141,7 @@ impl World {
 
     /// A request arrives that its sender gave up: it is judged by what was true when it was sent, and its sender, which
     /// may look at something else by now, does not hear of it.
-    pub(super) fn straggle(&mut self, at: usize, question: &Question, then: Vec<Moment>) {
+    pub(super) fn straggle(&mut self, at: usize, question: &mut Question, then: Vec<Moment>) {
         let moments = |world: &mut Self, moments| {
             let replica = world.replicas.get_mut(at);
             replica.map(|replica| std::mem::replace(&mut replica.moments, moments))
@@ -151,7 +151,7 @@ impl World {
         moments(self, now);
     }
 
-    pub(super) fn arrive(&mut self, at: usize, epoch: u64, id: u64, question: &Question, lost: bool, crash: bool) {
+    pub(super) fn arrive(&mut self, at: usize, epoch: u64, id: u64, question: &mut Question, lost: bool, crash: bool) {
         // What is on the wire arrives, whatever becomes of the sender.
         let mut answer = self.answer(at, question);
         if let Some(mutant) = self.orders.mutant {
@@ -181,7 +181,8 @@ impl World {
         self.reply_after(latency, at, epoch, id, answer);
     }
 
-    fn answer(&mut self, at: usize, question: &Question) -> kube::Result<Answer> {
+    /// Does what is asked; the object or patch in the question is used up by it.
+    fn answer(&mut self, at: usize, question: &mut Question) -> kube::Result<Answer> {
         let actor = Actor::Replica(at);
         match question {
             Question::Set => Ok(Answer::Set(self.set.clone())),
@@ -201,13 +202,13 @@ impl World {
             Question::Machine(name) => object(self.request(actor, Sort::Machine, name, Part::Main, Verb::Get)),
             Question::Create(what, new) => {
                 let (sort, _) = place(what);
-                let verb = Verb::Create(new.clone(), WriteOptions::default());
+                let verb = Verb::Create(new.take(), WriteOptions::default());
                 object(self.request(actor, sort, "", Part::Main, verb))
             }
             Question::Patch(what, status, patch) => {
                 let (sort, name) = place(what);
                 let part = if *status { Part::Status } else { Part::Main };
-                let verb = Verb::Patch(MERGE, patch.clone(), WriteOptions::default());
+                let verb = Verb::Patch(MERGE, patch.take(), WriteOptions::default());
                 object(self.request(actor, sort, name, part, verb))
             }
             Question::Delete(name, uid, version) => {
