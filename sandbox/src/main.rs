@@ -34,6 +34,17 @@ enum Output {
     Json,
 }
 
+/// The same, and as a page of the documentation.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TableOutput {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// For docs/mutants.md
+    Markdown,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Bring up a cluster with Capstan in it and show what it refuses, warns of and accepts
@@ -88,14 +99,14 @@ enum Command {
     /// Plant known bugs in the controllers, and look whether the simulation finds them; exits 1 if one survives
     Mutants {
         /// At most so many seeds for each
-        #[arg(long, default_value_t = 200)]
+        #[arg(long, default_value_t = simulation::LIMIT)]
         seeds: u64,
         /// Show the story of each
         #[arg(long)]
         trace: bool,
         /// How the outcome is printed
         #[arg(short, long, value_enum, default_value = "text")]
-        output: Output,
+        output: TableOutput,
     },
     /// Measure the server beside it against one that allows everything; both binaries must be release builds
     Bench {
@@ -242,11 +253,13 @@ fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, o
 }
 
 #[expect(clippy::print_stdout, reason = "the outcome is the answer")]
-fn mutants(seeds: u64, trace: bool, output: Output) -> Result<()> {
-    let all = simulation::hunt(seeds, trace)?;
+fn mutants(seeds: u64, trace: bool, output: TableOutput) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let all = simulation::hunt(seeds, trace, cores)?;
     match output {
-        Output::Text => print!("{}", simulation::show::mutants(&all)),
-        Output::Json => {
+        TableOutput::Text => print!("{}", simulation::show::mutants(&all)),
+        TableOutput::Markdown => print!("{}", simulation::page(&all)),
+        TableOutput::Json => {
             let list: Vec<serde_json::Value> = all.iter().map(simulation::Caught::to_value).collect();
             println!("{:#}", serde_json::Value::from(list));
         }
@@ -254,7 +267,7 @@ fn mutants(seeds: u64, trace: bool, output: Output) -> Result<()> {
     let survivors: Vec<&str> = all
         .iter()
         .filter(|one| one.caught_by.is_none())
-        .map(|one| one.mutant)
+        .map(|one| one.about.id)
         .collect();
     if !survivors.is_empty() {
         anyhow::bail!("not caught: {}", survivors.join(", "));

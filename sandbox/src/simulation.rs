@@ -22,7 +22,7 @@ mod truth;
 mod world;
 
 pub use exhaustive::{Exhausted, exhaust, exhaust_all};
-pub use mutants::{Caught, Mutant, hunt, table};
+pub use mutants::{About, CATALOGUE, Caught, LIMIT, Mutant, hunt, page, row};
 pub use objects::Sort;
 pub use run::{Found, Summary, digest, simulate, trace};
 pub use schedule::{Act, Mix, SCENARIOS, Schedule, Trouble};

@@ -24,6 +24,9 @@ use super::reads::{WatchEvent, WatchStart};
 use super::selector::Selector;
 use super::store::Api;
 
+/// An answer, as it comes over the wire: whole, or for a watch line by line.
+pub type Answer = ::http::Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+
 /// Serves an API to any number of clients.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -87,11 +90,11 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    async fn serve(
-        &self,
-        request: ::http::Request<Body>,
-        user: &User,
-    ) -> Result<::http::Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>, kube::Error> {
+    /// Answers one request of a user: what stands between a client and this makes trouble.
+    ///
+    /// # Errors
+    /// A body that does not arrive.
+    pub async fn serve(&self, request: ::http::Request<Body>, user: &User) -> Result<Answer, kube::Error> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let header = |name: &str| {

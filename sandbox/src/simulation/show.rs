@@ -90,7 +90,12 @@ pub fn mutants(all: &[Caught]) -> String {
             Some(invariant) => format!("{invariant} after {} seed(s)", caught.seeds),
             None => "SURVIVES".to_owned(),
         };
-        let _written = writeln!(text, "{:24} {:24} {}", caught.mutant, end, caught.report);
+        let _written = writeln!(text, "{:24} {:24} {}", caught.about.id, end, caught.about.report);
+        if caught.caught_by.is_none() {
+            for accident in caught.accidents.iter().take(3) {
+                let _written = writeln!(text, "  does not count: {accident}");
+            }
+        }
         for line in &caught.trace {
             let _written = writeln!(text, "  | {line}");
         }

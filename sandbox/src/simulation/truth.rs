@@ -77,13 +77,19 @@ pub const INVARIANTS: [(&str, &str); 22] = [
         "G8",
         "no finalizer goes before its time, and nothing that is deleted stays for ever",
     ),
-    ("G9", "every creation and deletion has a reason that was true"),
+    (
+        "G9",
+        "every creation and deletion has a reason that was true, and a user's spec stays as it is",
+    ),
     ("P1", "a paused rollout begins nothing"),
     (
         "ESR",
         "once users and faults stop, everything comes to rest as the set asks, and the set says so",
     ),
 ];
+
+/// More writes than this in a row that change nothing are no accident.
+const IDLE_WRITES: u32 = 50;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +131,8 @@ pub(super) struct Truth {
     pub(super) unhooked: bool,
     /// Creations on their way: index, replaced uid, name.
     in_flight: BTreeSet<(Option<u32>, String, String)>,
+    /// Writes of controllers in a row that changed nothing.
+    idle_writes: u32,
     /// Every deletion by a controller, with its reason.
     pub(super) reasons: Vec<String>,
 }
@@ -139,6 +147,15 @@ impl Truth {
 
     pub(super) fn violate(&mut self, invariant: &'static str, text: String) {
         self.violation.get_or_insert(Violation { invariant, text });
+    }
+
+    /// A controller wrote: whoever writes again and again what is there already never comes to rest.
+    pub(super) fn count_write(&mut self, changes: bool) {
+        self.idle_writes = if changes { 0 } else { self.idle_writes + 1 };
+        if self.idle_writes > IDLE_WRITES {
+            let text = format!("{} writes in a row change nothing", self.idle_writes);
+            self.violate("G4", text);
+        }
     }
 
     pub(super) fn deleted_by_user(&mut self, name: &str) {
@@ -574,6 +591,12 @@ impl World {
             return Err(("C5", "the replicas change".to_owned()));
         }
         if let Actor::Replica(_) = actor {
+            if old.pointer("/spec") != change.object.pointer("/spec") {
+                return Err((
+                    "G9",
+                    "a controller changes the spec of the set, which is its user's".to_owned(),
+                ));
+            }
             let observed = set.status.as_ref().and_then(|status| status.observed_generation);
             if observed > set.metadata.generation {
                 return Err((

@@ -375,6 +375,9 @@ impl World {
             let line = words::line(actor.name(), request, &answer, &changes);
             self.trace(|| line);
         }
+        if let (Actor::Replica(_), true, Ok(_)) = (actor, request.verb.is_write(), &answer) {
+            self.truth.count_write(!changes.is_empty());
+        }
         for change in changes {
             self.changed(actor, &change);
         }

@@ -8,3 +8,4 @@
 )]
 
 mod found;
+mod mutants;

@@ -82,23 +82,29 @@ impl Replica {
 
     /// A process that has just begun.
     fn start(&mut self) {
-        let configuration = Configuration {
-            options: AdmissionOptions::default(),
-            settings: Settings::default(),
-            identity: "capstan".to_owned(),
-        };
         self.port = Port::new(*BASE);
-        self.idle = Some(Controller::new(
-            self.port.clone(),
-            configuration,
-            self.leading.subscribe(),
-            METRICS.clone(),
-        ));
+        self.forget();
         self.running = None;
         self.again = false;
         self.tries = 0;
         self.moments.clear();
         self.done.clear();
+    }
+
+    /// A controller that remembers nothing.
+    fn forget(&mut self) {
+        let configuration = Configuration {
+            options: AdmissionOptions::default(),
+            settings: Settings::default(),
+            identity: "capstan".to_owned(),
+        };
+        let leading = self.leading.subscribe();
+        self.idle = Some(Controller::new(
+            self.port.clone(),
+            configuration,
+            leading,
+            METRICS.clone(),
+        ));
     }
 
     pub(super) fn moments(&self) -> Vec<Moment> {
@@ -148,7 +154,9 @@ impl World {
     }
 
     pub(super) fn lead(&mut self, who: [bool; 2]) {
+        let always = self.orders.mutant.is_some_and(super::Mutant::always_leads);
         for (at, leads) in who.into_iter().enumerate() {
+            let leads = leads || always;
             let Some(replica) = self.replicas.get_mut(at) else {
                 continue;
             };
@@ -163,7 +171,8 @@ impl World {
     /// One leads, whatever was before. Returns whether that is new.
     pub(super) fn settle_leader(&mut self) -> bool {
         let leads: Vec<bool> = self.replicas.iter().map(|replica| replica.leads).collect();
-        let new = leads != [true, false];
+        let always = self.orders.mutant.is_some_and(super::Mutant::always_leads);
+        let new = leads != [true, always];
         if new {
             self.lead([true, false]);
         }
@@ -222,7 +231,7 @@ impl World {
         };
         let mut view = replica.cache.view();
         if let Some(mutant) = self.orders.mutant {
-            view = mutant.view(view);
+            view = mutant.view(&view);
         }
         replica.moments = vec![moment];
         replica.done.clear();
@@ -266,15 +275,22 @@ impl World {
     }
 
     /// A turn has ended: what it did was told, and the next is planned.
-    fn turned(&mut self, at: usize, turn: Turn, time: Timestamp) {
+    fn turned(&mut self, at: usize, mut turn: Turn, time: Timestamp) {
         let now = self.now;
         let mutant = self.orders.mutant;
         let Some(replica) = self.replicas.get_mut(at) else {
             return;
         };
+        if mutant.is_some_and(super::Mutant::forgets) {
+            replica.forget();
+            turn.behind = None;
+        }
         let mut told = replica.port.told();
         if mutant.is_some_and(super::Mutant::is_silent) {
             told.clear();
+        }
+        if mutant.is_some_and(super::Mutant::misnames) {
+            replica.done.clear();
         }
         let silent = replica.done.iter().find(|name| {
             let says = |text: Option<&String>| text.is_some_and(|text| text.contains(name.as_str()));

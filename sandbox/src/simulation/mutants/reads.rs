@@ -1,0 +1,284 @@
+//! The lies in what the controller is shown: by its caches, and by its live reads, which must agree with each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan::controllers::View;
+use capstan_core::admission::Snapshot;
+use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::indexes::REPLACES;
+use capstan_core::cpms::spec::PAUSED_ROLLOUT;
+use serde_json::{Value, json};
+
+use crate::simulation::port::{Answer, Question};
+
+use super::Mutant;
+
+type Nodes = BTreeMap<String, Arc<Node>>;
+
+impl Mutant {
+    /// What the caches show to the controller that carries the bug.
+    pub(in crate::simulation) fn view(self, view: &View) -> Arc<View> {
+        let mut snapshot: Snapshot = (*view.snapshot).clone();
+        let nodes: Nodes = snapshot.nodes.clone().unwrap_or_default();
+        let lost = lost(&snapshot);
+        if let Some(sets) = &mut snapshot.control_plane_machine_sets {
+            sets.iter_mut().for_each(|set| self.set(Arc::make_mut(set), lost));
+        }
+        let deleting = is_deleting(&snapshot);
+        if let Some(machines) = &mut snapshot.machines {
+            self.retell(machines, deleting, &nodes);
+        }
+        let claimed = claimed(&snapshot);
+        if let Some(nodes) = &mut snapshot.nodes {
+            nodes.values_mut().for_each(|node| self.node(Arc::make_mut(node)));
+            nodes.retain(|name, _| !self.hides_strangers() || claimed.contains(name));
+        }
+        if let Some(operator) = snapshot.cluster_operators.as_mut().and_then(|all| all.get_mut("etcd")) {
+            self.operator(Arc::make_mut(operator));
+        }
+        Arc::new(View {
+            snapshot: Arc::new(snapshot),
+            ..view.clone()
+        })
+    }
+
+    /// What a live read tells the controller that carries the bug; `cached` is what its caches have.
+    pub(in crate::simulation) fn answer(
+        self,
+        answer: &mut kube::Result<Answer>,
+        question: &Question,
+        cached: Option<&View>,
+    ) {
+        let Ok(answer) = answer else { return };
+        let empty = Snapshot::default();
+        let cached = cached.map_or(&empty, |view| &view.snapshot);
+        if self.trusts_caches(question) {
+            from_caches(answer, question, cached);
+        }
+        match answer {
+            Answer::Set(Some(set)) => self.set(Arc::make_mut(set), lost(cached)),
+            Answer::Machines(all) => {
+                let nodes = cached.nodes.clone().unwrap_or_default();
+                self.retell(all, is_deleting(cached), &nodes);
+            }
+            Answer::Nodes(all) => {
+                let mut shown = cached.clone();
+                if let Some(machines) = &mut shown.machines {
+                    self.retell(machines, false, &Nodes::new());
+                }
+                let claimed = claimed(&shown);
+                all.iter_mut().for_each(|node| self.node(Arc::make_mut(node)));
+                all.retain(|node| !self.hides_strangers() || claimed.contains(node.metadata.name()));
+            }
+            Answer::Node(Some(node)) => self.node(Arc::make_mut(node)),
+            Answer::Operator(Some(operator)) => self.operator(Arc::make_mut(operator)),
+            _ => {}
+        }
+    }
+
+    /// Whether only nodes of the machines that it sees are shown.
+    fn hides_strangers(self) -> bool {
+        matches!(self, Self::StrangersIgnored | Self::ShortList | Self::GoingUncounted)
+    }
+
+    fn set(self, set: &mut ControlPlaneMachineSet, lost: usize) {
+        match self {
+            Self::InactiveActs => set.spec.state = Some("Active".to_owned()),
+            Self::TwoLost if lost > 1 => set.spec.state = Some("Inactive".to_owned()),
+            Self::OnDeleteRolls => {
+                if let Some(strategy) = &mut set.spec.strategy {
+                    strategy.type_ = Some("RollingUpdate".to_owned());
+                }
+            }
+            Self::PauseIgnored => drop(set.metadata.annotations.remove(PAUSED_ROLLOUT)),
+            Self::StatusAlwaysWritten => {
+                if let Some(status) = &mut set.status {
+                    status.replicas = None;
+                }
+            }
+            Self::NoFinalizer if !set.metadata.is_deleting() && set.metadata.finalizers.is_empty() => {
+                set.metadata.finalizers.push(FINALIZER.to_owned());
+            }
+            // Four domains: the mapping begins with the last.
+            Self::DomainChurn => retold(set, "/failureDomains/aws", |domains| {
+                if let Some(domains) = domains.as_array_mut().filter(|domains| domains.len() > 3) {
+                    domains.drain(..1);
+                }
+            }),
+            // The first edit is seen, and no other.
+            Self::EditUnseen => retold(set, "/spec/providerSpec/value/instanceType", |type_| {
+                if !matches!(type_.as_str(), Some("m6i.xlarge" | "m6i.2xlarge")) {
+                    *type_ = "m6i.2xlarge".into();
+                }
+            }),
+            _ => {}
+        }
+    }
+
+    fn node(self, node: &mut Node) {
+        if matches!(self, Self::ReadinessIgnored | Self::OthersIgnored) {
+            for condition in node.status.conditions.iter_mut().filter(|one| one.type_ == "Ready") {
+                // Others: those that have been there for long.
+                if self == Self::ReadinessIgnored || condition.status == "False" {
+                    condition.status = "True".to_owned();
+                    condition.last_transition_time = node.metadata.creation_timestamp;
+                }
+            }
+        }
+    }
+
+    fn operator(self, operator: &mut ClusterOperator) {
+        if matches!(self, Self::EtcdIgnored | Self::OthersIgnored) {
+            let conditions = &mut operator.status.conditions;
+            conditions.retain(|condition| condition.type_ != "Available");
+            let good = json!({"type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            conditions.extend(serde_json::from_value(good));
+        }
+    }
+
+    fn retell(self, machines: &mut Vec<Arc<Machine>>, deleting: bool, nodes: &Nodes) {
+        let mut lied: Vec<Machine> = machines.iter().map(|machine| (**machine).clone()).collect();
+        self.machines(&mut lied, deleting, nodes);
+        *machines = lied.into_iter().map(Arc::new).collect();
+    }
+
+    fn machines(self, machines: &mut Vec<Machine>, deleting: bool, nodes: &Nodes) {
+        match self {
+            Self::ShortList => machines.truncate(1),
+            Self::UnreadyUncounted => machines.retain(|machine| is_ready(machine, nodes)),
+            Self::SurgeMiscounted => hide_surge(machines, nodes),
+            Self::NodeNotAwaited => lend_nodes(machines, nodes),
+            Self::GoingUncounted => machines.retain(|machine| !machine.metadata.is_deleting()),
+            Self::DeletionUnseen => {
+                for machine in machines {
+                    machine.metadata.deletion_timestamp = None;
+                }
+            }
+            Self::FinalizerFirst if deleting => {
+                for machine in machines {
+                    machine.metadata.owner_references.clear();
+                }
+            }
+            Self::SelectedReleased if deleting => {
+                let label = "machine.openshift.io/cluster-api-machine-type";
+                machines.retain(|machine| machine.metadata.labels.contains_key(label));
+            }
+            Self::NodeByName => {
+                for machine in machines {
+                    let name = machine.metadata.name().to_owned();
+                    if machine.node_name().is_some_and(|node| node != name) {
+                        set_node(machine, &name);
+                    }
+                }
+            }
+            Self::FailureIgnored => machines.retain(|machine| machine.phase() != Some("Failed")),
+            _ => {}
+        }
+    }
+}
+
+fn is_deleting(snapshot: &Snapshot) -> bool {
+    let mut sets = snapshot.control_plane_machine_sets.iter().flatten();
+    sets.any(|set| set.metadata.is_deleting())
+}
+
+/// How many machines are going.
+fn lost(snapshot: &Snapshot) -> usize {
+    let machines = snapshot.machines.iter().flatten();
+    machines.filter(|machine| machine.metadata.is_deleting()).count()
+}
+
+/// The nodes that machines name.
+fn claimed(snapshot: &Snapshot) -> BTreeSet<String> {
+    let machines = snapshot.machines.iter().flatten();
+    machines
+        .filter_map(|machine| machine.node_name().map(str::to_owned))
+        .collect()
+}
+
+fn is_ready(machine: &Machine, nodes: &Nodes) -> bool {
+    let node = machine.node_name().and_then(|name| nodes.get(name));
+    node.is_some_and(|node| node.is_ready())
+}
+
+/// The answer that the caches would have given.
+fn from_caches(answer: &mut Answer, question: &Question, cached: &Snapshot) {
+    match (answer, question) {
+        (Answer::Set(set), Question::Set) => {
+            let first = cached.control_plane_machine_sets.iter().flatten().next();
+            *set = first.cloned();
+        }
+        (Answer::Machines(all), Question::Machines) => {
+            *all = cached.machines.iter().flatten().cloned().collect();
+        }
+        (Answer::Nodes(all), Question::Nodes) => {
+            let nodes = cached.nodes.iter().flat_map(BTreeMap::values);
+            *all = nodes.filter(|node| node.is_control_plane()).cloned().collect();
+        }
+        (Answer::Node(node), Question::Node(name)) => {
+            let found = cached.nodes.as_ref().and_then(|nodes| nodes.get(name));
+            *node = found.cloned();
+        }
+        _ => {}
+    }
+}
+
+/// Tells a part of the template differently.
+fn retold(set: &mut ControlPlaneMachineSet, pointer: &str, lie: impl FnOnce(&mut Value)) {
+    let Some(template) = &mut set.spec.template.machine else {
+        return;
+    };
+    let Ok(mut value) = serde_json::to_value(&*template) else {
+        return;
+    };
+    if let Some(part) = value.pointer_mut(pointer) {
+        lie(part);
+    }
+    if let Ok(lied) = serde_json::from_value(value) {
+        *template = lied;
+    }
+}
+
+/// Replacements that do not serve yet are gone, and what they replace is taken care of: the next index comes.
+fn hide_surge(machines: &mut Vec<Machine>, nodes: &Nodes) {
+    let hidden: Vec<(String, Option<Value>)> = machines
+        .iter()
+        .filter(|machine| !is_ready(machine, nodes))
+        .filter_map(|machine| {
+            let replaced = machine.metadata.annotations.get(REPLACES)?.clone();
+            Some((replaced, machine.spec.provider_spec.value.clone()))
+        })
+        .collect();
+    machines.retain(|machine| is_ready(machine, nodes) || !machine.metadata.annotations.contains_key(REPLACES));
+    for machine in machines {
+        if let Some((_, value)) = hidden.iter().find(|(uid, _)| uid == machine.metadata.uid()) {
+            machine.spec.provider_spec.value.clone_from(value);
+        }
+    }
+}
+
+/// A machine without a node has the node of the machine that it replaces.
+fn lend_nodes(machines: &mut [Machine], nodes: &Nodes) {
+    let serving: Vec<(String, String)> = machines
+        .iter()
+        .filter(|machine| is_ready(machine, nodes))
+        .filter_map(|machine| Some((machine.metadata.uid().to_owned(), machine.node_name()?.to_owned())))
+        .collect();
+    for machine in machines.iter_mut().filter(|machine| machine.node_name().is_none()) {
+        let replaced = machine.metadata.annotations.get(REPLACES);
+        let node = serving.iter().find(|(uid, _)| Some(uid) == replaced);
+        if let Some((_, node)) = node {
+            machine.status = serde_json::from_value(json!({"phase": "Running"})).ok();
+            set_node(machine, node);
+        }
+    }
+}
+
+fn set_node(machine: &mut Machine, node: &str) {
+    let status = json!({"phase": machine.phase(), "nodeRef": {"kind": "Node", "name": node}});
+    machine.status = serde_json::from_value(status).ok();
+}
