@@ -100,8 +100,9 @@ impl<C: Cluster> Writer<C> {
         Ok(())
     }
 
-    /// Writes the status of the set as it was read; not if it changed since.
-    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<(), Trouble> {
+    /// Writes the status of the set as it was read; not if it changed since. The answer is the status as it is stored: a
+    /// definition that does not know a field drops it.
+    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<Value, Trouble> {
         let meta = &set.metadata;
         let patch = json!({
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -112,7 +113,7 @@ impl<C: Cluster> Writer<C> {
         let written = written
             .map_err(|error| Trouble::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
         self.changed(what, &written);
-        Ok(())
+        Ok(written.data.get("status").cloned().unwrap_or_default())
     }
 
     /// Writes the status of our ClusterOperator, which is made if it is not there.
