@@ -158,7 +158,9 @@ impl<'a> Request<'a> {
     }
 
     fn read_as<const STATUS: bool>(body: &'a [u8]) -> Result<Self, NoReview> {
-        if let Ok(envelope) = serde_json::from_slice::<Envelope<'a, Tree<STATUS>>>(body) {
+        // Checked once for the whole body, and not for every text in it.
+        let whole = std::str::from_utf8(body).ok();
+        if let Some(Ok(envelope)) = whole.map(serde_json::from_str::<Envelope<'a, Tree<STATUS>>>) {
             return Self::of(envelope, |object, old| {
                 Ok(Objects {
                     object: object.map(|Tree(value)| value),
