@@ -5,7 +5,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
-.PHONY: help build run test test-fast kube lint fmt deny bench
+.PHONY: help build run test test-fast kube lint fmt deny bench fuzz
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,3 +40,7 @@ deny: ## Licences, advisories and sources of the dependencies (needs cargo-deny)
 bench: ## Ratios against a null server, into target/bench/summary.json
 	$(CARGO) build --release --locked --package capstan --bin capstan --package capstan-sandbox --bin capstan-sandbox
 	$(or $(CARGO_TARGET_DIR),target)/release/capstan-sandbox bench
+
+RUNS ?= 20000
+fuzz: ## Every fuzz target, RUNS executions each; `make test` runs some 23000 in all
+	CAPSTAN_FUZZ_RUNS=$(RUNS) $(CARGO) test --quiet --locked --package capstan-core --package capstan --test fuzz -- --nocapture

@@ -95,7 +95,11 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(read_bytes(path)?).with_context(|| format!("{}: it is no UTF-8 text", path.display()))
 }
 
-fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
+/// Reads the text of a file; `file` is how it is named to people.
+///
+/// # Errors
+/// When it holds something that is no Kubernetes object.
+pub fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
     let mut number = 0;
     for (line, part) in split(text) {
