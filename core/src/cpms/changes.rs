@@ -4,6 +4,8 @@
 //! failure domain fields left out where failure domains decide them, image fields left out unless images are asked for.
 //! The order of keys never matters. Nothing here says whether a change is allowed, or when it reaches a machine.
 
+use std::cmp::Ordering;
+
 use serde_json::{Map, Value};
 
 use super::defaults::{DEFAULTED, provider_spec_defaults};
@@ -43,7 +45,7 @@ impl std::fmt::Display for FieldChange {
 
 /// The fields in which `template` asks for something else than `machine` has, ordered by path.
 pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
-    Difference::between(template, machine).changes(comparison)
+    Difference::between(template, machine).into_changes(comparison)
 }
 
 /// Two provider specs, without the fields in which they are the same. Each field is brought into its form without a look
@@ -71,20 +73,22 @@ impl Difference {
             return whole();
         };
         let (mut template, mut machine) = (Map::new(), Map::new());
-        for (field, value) in wanted {
-            match held.get(field) {
-                Some(same) if same == value => {}
-                Some(other) => {
-                    template.insert(field.clone(), value.clone());
-                    machine.insert(field.clone(), other.clone());
-                }
-                None => {
-                    template.insert(field.clone(), value.clone());
-                }
+        let (mut left, mut right) = (wanted.iter().peekable(), held.iter().peekable());
+        // Both sides are in the order of their keys.
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some((wanted, _)), Some((held, _))) => wanted.cmp(held),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let wanted = order.is_le().then(|| left.next()).flatten();
+            let held = order.is_ge().then(|| right.next()).flatten();
+            if wanted == held {
+                continue;
             }
-        }
-        for (field, value) in held.iter().filter(|(field, _)| !wanted.contains_key(*field)) {
-            machine.insert(field.clone(), value.clone());
+            template.extend(wanted.map(|(field, value)| (field.clone(), value.clone())));
+            machine.extend(held.map(|(field, value)| (field.clone(), value.clone())));
         }
         let defaulted = |field: &&str| template.contains_key(*field) || machine.contains_key(*field);
         let defaulted = DEFAULTED.iter().any(defaulted);
@@ -101,10 +105,15 @@ impl Difference {
 
     /// The fields that differ by this comparison, ordered by path.
     pub fn changes(&self, comparison: Comparison) -> Vec<FieldChange> {
-        let (template, machine) = (&self.template, &self.machine);
-        let canonical = |side: &Value| into_canonical(side.clone(), comparison, self.defaulted);
+        self.clone().into_changes(comparison)
+    }
+
+    /// The same, when it is the last question.
+    pub fn into_changes(self, comparison: Comparison) -> Vec<FieldChange> {
+        let machine = into_canonical(self.machine, comparison, self.defaulted);
+        let template = into_canonical(self.template, comparison, self.defaulted);
         let mut found = Vec::new();
-        diff("", Some(&canonical(machine)), Some(&canonical(template)), &mut found);
+        diff("", Some(&machine), Some(&template), &mut found);
         found.sort_by(|left, right| left.field.cmp(&right.field));
         found
     }

@@ -45,7 +45,7 @@ pub(super) fn warn(
         }
     }
     if let Some(difference) = difference.filter(|_| !comparison.images) {
-        warn_of_images(&difference, comparison, &edited, verdict);
+        warn_of_images(difference, comparison, &edited, verdict);
     }
 }
 
@@ -176,8 +176,8 @@ fn announce(what: &str, changes: &[FieldChange], count: usize, spec: &Spec, verd
     verdict.warn(Warning::new(ROLLOUT, text));
 }
 
-fn warn_of_images(difference: &Difference, comparison: Comparison, edited: &[FieldChange], verdict: &mut Verdict) {
-    let with_images = difference.changes(Comparison {
+fn warn_of_images(difference: Difference, comparison: Comparison, edited: &[FieldChange], verdict: &mut Verdict) {
+    let with_images = difference.into_changes(Comparison {
         images: true,
         ..comparison
     });
