@@ -43,4 +43,4 @@ bench: ## Ratios against a null server, into target/bench/summary.json
 
 RUNS ?= 20000
 fuzz: ## Every fuzz target, RUNS executions each; `make test` runs some 23000 in all
-	CAPSTAN_FUZZ_RUNS=$(RUNS) $(CARGO) test --quiet --locked --package capstan-core --package capstan --test fuzz -- --nocapture
+	FUZZ_RUNS=$(RUNS) $(CARGO) test --quiet --locked --package capstan-core --package capstan --test fuzz -- --nocapture

@@ -11,12 +11,13 @@ use capstan_core::cpms::domains::Platform;
 use capstan_core::model::{Edit, Operation, User};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::inputs::{mutated, one_graft, spoilt};
+use super::inputs::{json, mutated, one_graft, spoilt};
 use super::runner::fuzz;
 use super::seeds::{MACHINE, cluster, nodes, review, reviews, sets};
 
+const GROUP: &str = "machine.openshift.io";
 const KIND: &str = "ControlPlaneMachineSet";
 
 static ADMISSION: LazyLock<Admission> = LazyLock::new(|| {
@@ -96,6 +97,25 @@ fn reviews_of_any_shape_are_answered_in_any_cluster() {
 }
 
 #[test]
+fn a_review_of_anything_at_all_is_answered_under_its_uid() {
+    let operation = prop::sample::select(vec!["CREATE", "UPDATE", "DELETE", "CONNECT"]);
+    fuzz(
+        "review-noise",
+        1000,
+        &(json(), json(), operation),
+        |(object, old, operation)| {
+            let body = serde_json::to_vec(&review(operation, &object, &old)).unwrap();
+            prop_assert!(
+                ROUTES
+                    .iter()
+                    .all(|route| ADMISSION.answer(route, &body, &SNAPSHOTS[1]).is_ok())
+            );
+            answered(&body, &SNAPSHOTS[1])
+        },
+    );
+}
+
+#[test]
 fn whatever_an_edit_asks_for_its_rollout_is_foretold() {
     let edits = (0..sets().len(), prop::collection::vec(one_graft(), 0..3)).prop_map(|(at, grafts)| {
         let old = sets().swap_remove(at);
@@ -134,7 +154,7 @@ fn an_object_that_cannot_be_read_is_denied_with_its_uid_and_the_envelope_is_read
         "\"[^\"]{0,20}\""
     ];
     fuzz("unreadable-objects", 1000, &pieces, |piece| {
-        let seed = serde_json::to_string(&review("CREATE", &json!("HERE"), &Value::Null)).unwrap();
+        let seed = serde_json::to_string(&review("CREATE", &Value::from("HERE"), &Value::Null)).unwrap();
         let body = seed.replace("\"HERE\"", &piece);
         let read = Request::read(body.as_bytes()).map(|request| request.uid.into_owned());
         if let Ok(uid) = read {
@@ -170,7 +190,7 @@ fn the_patch_of_the_mutating_webhook_makes_what_was_meant_and_nothing_the_second
         let mutate = |object: &Value| {
             let edit = edit(object, None, &user);
             ADMISSION
-                .judge(Phase::Mutate, KIND, &edit, &SNAPSHOTS[1])
+                .judge(Phase::Mutate, GROUP, KIND, &edit, &SNAPSHOTS[1])
                 .unwrap()
                 .patch
         };
@@ -211,12 +231,12 @@ fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
         let Some(metadata) = marked.get_mut("metadata").and_then(Value::as_object_mut) else {
             return Ok(());
         };
-        metadata.insert("selfLink".to_owned(), json!("elsewhere"));
+        metadata.insert("selfLink".to_owned(), Value::from("elsewhere"));
         let user = User::default();
         let verdict = |old: &Value| {
             let edit = edit(&new, Some(old), &user);
             ADMISSION
-                .judge(Phase::Validate, KIND, &edit, &SNAPSHOTS[1])
+                .judge(Phase::Validate, GROUP, KIND, &edit, &SNAPSHOTS[1])
                 .unwrap()
                 .verdict
         };

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Runs `check` on `runs` inputs, or on as many as `CAPSTAN_FUZZ_RUNS` says. A panic of what is tried is a failure, and
+/// Runs `check` on `runs` inputs, or on as many as `FUZZ_RUNS` says. A panic of what is tried is a failure, and
 /// the input that is shown is the smallest that still fails.
 pub(crate) fn fuzz<S: Strategy>(
     target: &str,
@@ -15,7 +15,7 @@ pub(crate) fn fuzz<S: Strategy>(
 ) where
     S::Value: std::fmt::Debug,
 {
-    let asked = std::env::var("CAPSTAN_FUZZ_RUNS")
+    let asked = std::env::var("FUZZ_RUNS")
         .ok()
         .map(|runs| runs.parse().expect("a number of runs"));
     let runs = asked.unwrap_or(runs);
