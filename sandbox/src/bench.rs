@@ -50,14 +50,18 @@ pub async fn run(capstan: &Path, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let files = tempfile::tempdir().context("creating a folder for the servers")?;
     println!("# the decision alone");
-    let cost = decision::cost()?;
-    println!(
-        "{:.1} µs, {} allocations, {} bytes allocated, {} instructions",
-        cost.nanoseconds / 1000.0,
-        cost.allocations,
-        cost.bytes,
-        decision::instructions(folder)?.map_or_else(|| "? (no valgrind here)".to_owned(), |count| count.to_string()),
-    );
+    for (name, cost) in decision::costs()? {
+        println!(
+            "{:>7.1} µs {:>6} allocations {:>8} bytes   {name}",
+            cost.nanoseconds / 1000.0,
+            cost.allocations,
+            cost.bytes
+        );
+    }
+    match decision::instructions(folder)? {
+        Some(count) => println!("{count} instructions for the first"),
+        None => println!("instructions are not counted: there is no valgrind"),
+    }
 
     let (null, full) = servers(capstan, files.path()).await?;
     let mut ratios = Vec::new();

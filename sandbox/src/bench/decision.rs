@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Admission, Options, Phase, ROUTES, Route, Snapshot, Source};
+use serde_json::Value;
 
 use super::allocations;
-use super::review::{review, surroundings};
+use super::review::{nodes, review, review_of_image, review_of_metadata, surroundings};
 
 /// What one decision costs.
 #[derive(Clone, Copy, Debug)]
@@ -31,17 +32,22 @@ struct Decision {
 }
 
 impl Decision {
-    fn new() -> Result<Self> {
+    fn new(body: Vec<u8>, cluster: &[Value]) -> Result<Self> {
         let snapshot = Snapshot {
             source: Source::Cluster,
-            ..Snapshot::of_files(&surroundings()?)?
+            ..Snapshot::of_files(cluster)?
         };
         Ok(Self {
             admission: Admission::new(Options::default())?,
             snapshot,
-            body: review()?,
+            body,
             route: route()?,
         })
+    }
+
+    /// The one that the servers make.
+    fn of_the_servers() -> Result<Self> {
+        Self::new(review()?, &surroundings()?)
     }
 
     fn decide(&self) -> Result<()> {
@@ -64,19 +70,36 @@ pub(super) fn route() -> Result<&'static Route> {
 /// # Errors
 /// The review cannot be judged.
 pub fn repeat(times: u32) -> Result<()> {
-    let decision = Decision::new()?;
+    let decision = Decision::of_the_servers()?;
     for _ in 0..times {
         decision.decide()?;
     }
     Ok(())
 }
 
-/// Measures time and allocations.
-pub(super) fn cost() -> Result<Cost> {
+/// Measures time and allocations: of the decision that the servers make, then of others, for comparison.
+pub(super) fn costs() -> Result<Vec<(&'static str, Cost)>> {
+    let machines = surroundings()?;
+    let everything: Vec<Value> = machines.iter().cloned().chain(nodes()).collect();
+    let decision = |body: Result<Vec<u8>>| Decision::new(body?, &everything);
+    [
+        ("instance type changed, machines known", Decision::of_the_servers(), 200),
+        ("metadata changed", decision(review_of_metadata()), 200),
+        ("image changed: replaces no machine", decision(review_of_image()), 200),
+        (
+            "instance type changed, nodes known too: the rollout is planned",
+            decision(review()),
+            20,
+        ),
+    ]
+    .into_iter()
+    .map(|(name, decision, each)| Ok((name, cost(&decision?, each)?)))
+    .collect()
+}
+
+fn cost(decision: &Decision, each: u32) -> Result<Cost> {
     const SAMPLES: usize = 60;
-    const EACH: u32 = 200;
-    let decision = Decision::new()?;
-    for _ in 0..2_000 {
+    for _ in 0..each * 10 {
         decision.decide()?;
     }
     let before = allocations::so_far();
@@ -85,10 +108,10 @@ pub(super) fn cost() -> Result<Cost> {
     let mut samples = Vec::with_capacity(SAMPLES);
     for _ in 0..SAMPLES {
         let began = Instant::now();
-        for _ in 0..EACH {
+        for _ in 0..each {
             decision.decide()?;
         }
-        samples.push(began.elapsed().as_secs_f64() * 1e9 / f64::from(EACH));
+        samples.push(began.elapsed().as_secs_f64() * 1e9 / f64::from(each));
     }
     Ok(Cost {
         nanoseconds: super::report::median(&mut samples).context("no sample")?,

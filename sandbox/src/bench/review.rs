@@ -20,19 +20,43 @@ pub(super) fn set() -> Result<Value> {
     serde_saphyr::from_str(SET).context("reading the set of the benchmark")
 }
 
-/// The AdmissionReview, some 12 KiB of JSON.
+/// The edit that the servers judge: it starts a rollout. Some 12 KiB of JSON.
 ///
 /// # Errors
 /// Never: a test reads what is read here.
 pub(super) fn review() -> Result<Vec<u8>> {
+    review_of(&format!("{PROVIDER_SPEC}/instanceType"), &json!("m6i.2xlarge"))
+}
+
+/// An edit of the machine image, which replaces no machine by itself.
+///
+/// # Errors
+/// Never: a test reads what is read here.
+pub(super) fn review_of_image() -> Result<Vec<u8>> {
+    review_of(&format!("{PROVIDER_SPEC}/ami/id"), &json!("ami-07d3a50bd29811cd1"))
+}
+
+/// An edit that leaves the spec alone.
+///
+/// # Errors
+/// Never: a test reads what is read here.
+pub(super) fn review_of_metadata() -> Result<Vec<u8>> {
+    let mut review: Value = serde_json::from_slice(&review_of(
+        "/metadata/annotations/machine.openshift.io~1note",
+        &json!("sized for the autumn load test"),
+    )?)?;
+    if let Some(generation) = review.pointer_mut("/request/object/metadata/generation") {
+        *generation = json!(6);
+    }
+    serde_json::to_vec(&review).context("writing the review")
+}
+
+fn review_of(field: &str, value: &Value) -> Result<Vec<u8>> {
     let old = set()?;
     let mut object = old.clone();
-    for (pointer, value) in [
-        (format!("{PROVIDER_SPEC}/instanceType"), json!("m6i.2xlarge")),
-        ("/metadata/generation".to_owned(), json!(7)),
-    ] {
+    for (pointer, value) in [(field, value.clone()), ("/metadata/generation", json!(7))] {
         *object
-            .pointer_mut(&pointer)
+            .pointer_mut(pointer)
             .context("the set of the benchmark has no such field")? = value;
     }
     let of = |version: &str, name: &str, value: &str| json!({"group": "machine.openshift.io", "version": version, name: value});
@@ -65,6 +89,20 @@ pub(super) fn review() -> Result<Vec<u8>> {
         },
     });
     serde_json::to_vec(&review).context("writing the review")
+}
+
+/// The nodes of the machines: with them, the rollout that an edit starts is planned to its end for the answer.
+pub(super) fn nodes() -> Vec<Value> {
+    let node = |index: usize| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": format!("ip-10-0-{index}-17.ec2.internal"),
+                "labels": {"node-role.kubernetes.io/master": "", "node-role.kubernetes.io/control-plane": ""}},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-02T09:20:00Z"}]},
+        })
+    };
+    (0..ZONES.len()).map(node).collect()
 }
 
 /// What the rules look up: three machines, and the Infrastructure.
@@ -137,5 +175,23 @@ mod tests {
             warnings[0].as_str().unwrap().contains("replaces 3 machine(s)"),
             "{answer}"
         );
+    }
+
+    #[test]
+    fn the_other_edits_are_what_they_are_said_to_be() {
+        let admission = Admission::new(Options::default()).unwrap();
+        let objects: Vec<Value> = surroundings().unwrap().into_iter().chain(nodes()).collect();
+        let snapshot = Snapshot::of_files(&objects).unwrap();
+        let route = ROUTES.iter().find(|route| route.phase == Phase::Validate).unwrap();
+        let warnings = |body: &[u8]| {
+            let answer = admission.answer(route, body, &snapshot).unwrap();
+            assert!(answer.record.allowed);
+            answer.record.warned_by
+        };
+        assert_eq!(warnings(&review_of_metadata().unwrap()), [""; 0]);
+        assert_eq!(warnings(&review_of_image().unwrap()), ["cpms-image-change-waits"]);
+        let answer = admission.answer(route, &review().unwrap(), &snapshot).unwrap();
+        let text = String::from_utf8(answer.body).unwrap();
+        assert!(text.contains("3 of 3: "), "the rollout is foretold: {text}");
     }
 }
