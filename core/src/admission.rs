@@ -10,6 +10,7 @@ mod request;
 mod response;
 mod snapshot;
 mod table;
+mod tree;
 
 pub use offline::{Check, CheckError, Checked, Checker};
 pub use policy::policies;

@@ -6,14 +6,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, de};
+use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use thiserror::Error;
 
+use super::tree::Tree;
 use crate::model::{Edit, Operation, Propagation, User};
 
 /// The body is no AdmissionReview that could be answered: HTTP 400, since there is no uid to answer to.
@@ -266,62 +265,6 @@ impl<'a> Request<'a> {
 /// Reads a Kubernetes object without the parts that no rule reads.
 fn read_object<const STATUS: bool>(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text).map(|Tree::<STATUS>(value)| value)
-}
-
-/// A Kubernetes object without the parts that no rule reads; with its status, if rules read that.
-struct Tree<const STATUS: bool>(Value);
-
-impl<'de, const STATUS: bool> Deserialize<'de> for Tree<STATUS> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Without {
-            skipped: if STATUS { &[] } else { &["status"] },
-            below: Some(("metadata", &["managedFields"])),
-        };
-        object.deserialize(deserializer).map(Self)
-    }
-}
-
-/// Reads a map into a tree, leaving out some of its keys.
-#[derive(Clone, Copy)]
-struct Without<'s> {
-    skipped: &'s [&'s str],
-    below: Option<(&'s str, &'s [&'s str])>,
-}
-
-impl<'de> DeserializeSeed<'de> for Without<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Without<'_> {
-    type Value = Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if self.skipped.contains(&key.as_str()) {
-                entries.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            let value = match self.below {
-                Some((below, skipped)) if below == key => entries.next_value_seed(Without { skipped, below: None })?,
-                _ => entries.next_value()?,
-            };
-            map.insert(key, value);
-        }
-        Ok(Value::Object(map))
-    }
 }
 
 #[cfg(test)]
