@@ -51,6 +51,15 @@ pub struct Program {
     program: cel_interpreter::Program,
     uses_old_self: bool,
     uses_request: bool,
+    holds_of_the_unchanged: bool,
+}
+
+/// `self == oldSelf`, by itself or as the last alternative. In CEL an alternative that is true makes up for others that
+/// give no verdict; and what is equal as JSON is equal in CEL, since JSON knows no NaN.
+fn holds_of_the_unchanged(expression: &str) -> bool {
+    let same = "self == oldSelf";
+    let expression = expression.trim();
+    expression == same || expression.ends_with(&format!(" || {same}")) && !expression.contains('?')
 }
 
 /// What an expression may name.
@@ -112,6 +121,7 @@ impl Program {
             program,
             uses_old_self,
             uses_request,
+            holds_of_the_unchanged: holds_of_the_unchanged(expression),
         })
     }
 
@@ -123,6 +133,11 @@ impl Program {
     /// Whether an expression about a request names `request` itself, and not only its objects.
     pub fn uses_request(&self) -> bool {
         self.uses_request
+    }
+
+    /// Whether the text alone shows that the expression holds where `oldSelf` is the same as `self`.
+    pub(super) fn holds_of_the_unchanged(&self) -> bool {
+        self.holds_of_the_unchanged
     }
 
     /// The text that was compiled.
@@ -273,6 +288,34 @@ mod tests {
     fn a_transition_rule_is_known_by_its_variable() {
         assert!(Program::compile("self == oldSelf").unwrap().uses_old_self());
         assert!(!Program::compile("self == 'oldSelf'").unwrap().uses_old_self());
+    }
+
+    #[test]
+    fn what_is_said_to_hold_of_the_unchanged_holds_of_it() {
+        for (expression, expected) in [
+            ("self == oldSelf", true),
+            (" self == oldSelf\n", true),
+            ("oldSelf != 'Active' || self == oldSelf", true),
+            ("self.missing == 1 || self == oldSelf", true),
+            ("self != oldSelf", false),
+            ("self == oldSelf && false", false),
+            ("true ? false : false || self == oldSelf", false),
+            ("!(false || self == oldSelf)", false),
+            ("self == oldSelf || self == 'x'", false),
+        ] {
+            let program = Program::compile(expression).unwrap();
+            assert_eq!(program.holds_of_the_unchanged(), expected, "{expression}");
+            for value in [
+                json!({"a": [1, {"b": null}]}),
+                json!("x"),
+                json!(3),
+                json!(2.5),
+                json!([]),
+            ] {
+                let verdict = program.evaluate(&value, Some(&value));
+                assert!(!expected || verdict == Ok(true), "{expression} of {value}: {verdict:?}");
+            }
+        }
     }
 
     #[test]

@@ -536,15 +536,15 @@ impl<'v> Walk<'_, '_, '_, 'v> {
     }
 
     fn judge(&mut self, path: &str, this: &'v Value, old: Option<&'v Value>) {
-        let silent = if self.transitions {
-            old.is_none()
-        } else {
-            old == Some(this)
-        };
+        let unchanged = old == Some(this);
+        let silent = if self.transitions { old.is_none() } else { unchanged };
         if silent {
             return;
         }
         for &compiled in self.rules {
+            if unchanged && compiled.program.holds_of_the_unchanged() {
+                continue;
+            }
             let error = match compiled.program.evaluate(this, old) {
                 Ok(true) => continue,
                 Ok(false) => None,

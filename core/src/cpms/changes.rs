@@ -48,6 +48,32 @@ pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec
     Difference::between(template, machine).into_changes(comparison)
 }
 
+/// Whether there are such fields at all: cheaper than to list them where they mostly are.
+pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> bool {
+    let size = |spec| {
+        Platform::of(spec)
+            .and_then(size_field)
+            .and_then(|field| fields::text(spec, &[field]))
+    };
+    // Of one kind, told apart by a text that every comparison takes as it stands.
+    let plainly = Platform::of(template) == Platform::of(machine)
+        && size(template)
+            .zip(size(machine))
+            .is_some_and(|(wanted, held)| wanted != held && !wanted.is_empty() && !held.is_empty());
+    plainly || !changes(template, machine, comparison).is_empty()
+}
+
+/// The text that says how large a machine is: no default fills it, no failure domain decides it, it is no image.
+fn size_field(platform: Platform) -> Option<&'static str> {
+    match platform {
+        Platform::Aws => Some("instanceType"),
+        Platform::Azure => Some("vmSize"),
+        Platform::Gcp => Some("machineType"),
+        Platform::OpenStack => Some("flavor"),
+        Platform::VSphere | Platform::Nutanix => None,
+    }
+}
+
 /// Two provider specs, without the fields in which they are the same. Each field is brought into its form without a look
 /// at the others, so a field that is the same on both sides is no change, whatever the comparison looks at.
 #[derive(Clone, Debug)]
@@ -101,6 +127,15 @@ impl Difference {
             machine: Value::Object(machine),
             defaulted,
         }
+    }
+
+    /// Whether a field differs that may hold an image.
+    pub fn touches_images(&self) -> bool {
+        let holds = |spec: &Value| match spec {
+            Value::Object(fields) => IMAGE_FIELDS.iter().any(|field| fields.contains_key(*field)),
+            _ => true,
+        };
+        holds(&self.template) || holds(&self.machine)
     }
 
     /// The fields that differ by this comparison, ordered by path.
@@ -158,6 +193,9 @@ fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value 
     tidy(&mut spec);
     spec
 }
+
+/// The fields of a provider spec that an image is in, whatever the platform.
+const IMAGE_FIELDS: [&str; 3] = ["ami", "image", "disks"];
 
 fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
     match platform {
@@ -353,6 +391,56 @@ mod tests {
         let other = json!({"kind": "VSphereMachineProviderSpec", "template": "/dc/vm/rhcos-2", "numCPUs": 8,
             "network": {"devices": [{"networkName": "n"}]}});
         assert_eq!(shown(&other, &machine, ALL), ["template: \"rhcos-1\" → \"rhcos-2\""]);
+    }
+
+    #[test]
+    fn whether_specs_differ_is_whether_there_are_changes_and_images_are_where_they_are_looked_for() {
+        let of = |kind: &str, field: &str, value: &Value| json!({"kind": kind, field: value, "other": 1});
+        let values = [
+            json!("a"),
+            json!("b"),
+            json!(""),
+            json!(null),
+            json!(7),
+            json!({"id": "a"}),
+        ];
+        let fields = [
+            "instanceType",
+            "vmSize",
+            "machineType",
+            "flavor",
+            "template",
+            "ami",
+            "image",
+            "disks",
+            "zone",
+        ];
+        let kinds = Platform::ALL.map(Platform::kind);
+        let kinds = kinds.iter().chain(["Unknown"].iter());
+        for kind in kinds {
+            for field in fields {
+                for (left, right) in values
+                    .iter()
+                    .flat_map(|left| values.iter().map(move |right| (left, right)))
+                {
+                    let (left, right) = (of(kind, field, left), of(kind, field, right));
+                    for comparison in [PLAIN, IMAGES, ALL] {
+                        let found = changes(&left, &right, comparison);
+                        assert_eq!(differs(&left, &right, comparison), !found.is_empty(), "{left} {right}");
+                        let difference = Difference::between(&left, &right);
+                        let images = Comparison {
+                            images: true,
+                            ..comparison
+                        };
+                        if difference.changes(images) != difference.changes(comparison) {
+                            assert!(difference.touches_images(), "{left} {right}");
+                        }
+                    }
+                }
+            }
+        }
+        let other = json!({"kind": "GCPMachineProviderSpec", "machineType": "a"});
+        assert!(differs(&json!({"kind": "AWSMachineProviderConfig"}), &other, PLAIN));
     }
 
     #[test]

@@ -185,6 +185,10 @@ fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option
 /// A set as the rules look at it: as it stands there, and what the parse makes of it.
 pub(super) struct Judged<'a> {
     object: &'a Value,
+    /// The machine template, where it is not null.
+    machine: Option<&'a Value>,
+    /// The provider spec in it, where it is not null.
+    provider_spec: Option<&'a Value>,
     context: ParseContext<'a>,
     spec: OnceCell<Result<Spec, Vec<Violation>>>,
 }
@@ -196,8 +200,16 @@ impl<'a> Judged<'a> {
             gates: lookup.gates,
             ignore_gated_fields: false,
         };
+        let there = |value: &&Value| !value.is_null();
+        let machine = object
+            .get("spec")
+            .and_then(|spec| spec.get("template")?.get(MACHINE_TYPE));
+        let machine = machine.filter(there);
+        let provider_spec = machine.and_then(|machine| machine.get("spec")?.get("providerSpec")?.get("value"));
         Self {
             object,
+            machine,
+            provider_spec: provider_spec.filter(there),
             context,
             spec: OnceCell::new(),
         }
@@ -253,8 +265,7 @@ impl<'a> Judged<'a> {
     }
 
     fn machine(&self) -> Option<&'a Value> {
-        let machine = self.object.get("spec")?.get("template")?.get(MACHINE_TYPE);
-        machine.filter(|machine| !machine.is_null())
+        self.machine
     }
 
     fn text(&self, field: &str) -> Option<&'a str> {
@@ -266,8 +277,7 @@ impl<'a> Judged<'a> {
     }
 
     fn provider_spec(&self) -> Option<&'a Value> {
-        let value = self.machine()?.get("spec")?.get("providerSpec")?.get("value");
-        value.filter(|value| !value.is_null())
+        self.provider_spec
     }
 
     /// How many failure domains the set lists, repeats included.

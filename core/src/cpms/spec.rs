@@ -314,7 +314,7 @@ pub(super) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
         wrong.add(Violation::new("cpms-machine-type", path, kind, allowed).got(&json!(template.machine_type)));
     }
     let path = spec.child("template").child(MACHINE_TYPE);
-    let Some(machine) = machine else {
+    let Some(mut machine) = machine else {
         let allowed = format!("{MACHINE_TYPE} is required when machineType is {MACHINE_TYPE}");
         wrong.add(Violation::new(
             "cpms-machine-template",
@@ -325,7 +325,7 @@ pub(super) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
         return Err(wrong.sorted());
     };
     check_labels(&machine, &path, selector.as_ref().ok(), &mut wrong);
-    let parsed = provider_spec(&machine, &path, &mut wrong);
+    let parsed = provider_spec(&mut machine, &path, &mut wrong);
     let platform = parsed.as_ref().and_then(Platform::of);
     let failure_domains = machine.failure_domains.as_ref().map_or_else(Vec::new, |domains| {
         failure_domains(domains, &path, parsed.as_ref(), context, &mut wrong)
@@ -588,18 +588,18 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
     }
 }
 
-fn provider_spec(machine: &MachineTemplate, path: &FieldPath, wrong: &mut Wrong) -> Option<Value> {
+/// Takes the provider spec out of the machine.
+fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, wrong: &mut Wrong) -> Option<Value> {
     let path = path.child("spec").child("providerSpec").child("value");
-    match machine.provider_spec() {
-        Some(value) if value.is_object() => {
-            let mut value = value.clone();
+    match machine.spec.provider_spec.value.take() {
+        Some(mut value) if value.is_object() => {
             provider_spec_defaults(Platform::of(&value), &mut value);
             Some(value)
         }
         Some(other) if !other.is_null() => {
             let kind = ViolationKind::TypeInvalid;
             let allowed = "an object: the provider spec of the platform";
-            wrong.add(Violation::new("cpms-provider-spec", path, kind, allowed).got(other));
+            wrong.add(Violation::new("cpms-provider-spec", path, kind, allowed).got(&other));
             None
         }
         _ => {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Judged, Lookup, TEMPLATE};
 use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
-use crate::cpms::changes::{Comparison, Difference, FieldChange, ROLL_ON_IMAGE_CHANGE, changes};
+use crate::cpms::changes::{Comparison, Difference, FieldChange, ROLL_ON_IMAGE_CHANGE, changes, differs};
 use crate::cpms::plan::{Action, Step, WaitReason, plan};
 use crate::cpms::preview::preview;
 use crate::cpms::spec::{Spec, Strategy};
@@ -44,7 +44,7 @@ pub(super) fn warn(
             None => estimate(what, spec, comparison, &edited, lookup, verdict),
         }
     }
-    if let Some(difference) = difference.filter(|_| !comparison.images) {
+    if let Some(difference) = difference.filter(|difference| !comparison.images && difference.touches_images()) {
         warn_of_images(difference, comparison, &edited, verdict);
     }
 }
@@ -150,14 +150,15 @@ fn estimate(
         }
         return;
     };
-    let differing: Vec<Vec<FieldChange>> = machines
+    let template = &spec.template.provider_spec;
+    let mut specs = machines
         .iter()
-        .filter_map(|machine| machine.spec.provider_spec.value.as_ref())
-        .map(|machine| changes(&spec.template.provider_spec, machine, comparison))
-        .filter(|changes| !changes.is_empty())
-        .collect();
-    if let Some(first) = differing.first() {
-        announce(what, first, differing.len(), spec, verdict);
+        .filter_map(|machine| machine.spec.provider_spec.value.as_ref());
+    let listed = |machine: &Value| Some(changes(template, machine, comparison)).filter(|changes| !changes.is_empty());
+    if let Some(first) = specs.by_ref().find_map(listed) {
+        // What the first differs in is told; the others are counted.
+        let others = specs.filter(|machine| differs(template, machine, comparison)).count();
+        announce(what, &first, 1 + others, spec, verdict);
     }
 }
 
