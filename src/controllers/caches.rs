@@ -222,6 +222,7 @@ impl Stores {
             }),
             control_plane_machine_sets: sets.as_ref().map(all),
             mirrors: self.mirrors.as_ref().map(MirrorStores::picture).unwrap_or_default(),
+            ..Snapshot::default()
         };
         View {
             snapshot: Arc::new(snapshot),

@@ -20,6 +20,7 @@ use crate::api::machine_openshift_io::machine::{self, Machine};
 use crate::authority::rules::Subject;
 use crate::authority::spec::Half;
 use crate::authority::state::Mirrors;
+use crate::cpms::rules::ParsedOnce;
 
 /// Where a snapshot comes from: it decides what an unknown means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Snapshot {
     pub control_plane_machine_sets: Option<Vec<Arc<ControlPlaneMachineSet>>>,
     /// What exists in the Machine API and in Cluster API.
     pub mirrors: Mirrors,
+    /// The set among them, parsed once; leave it empty.
+    pub parsed: ParsedOnce,
 }
 
 /// An object that was given to be looked up and cannot be.

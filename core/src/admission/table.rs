@@ -112,6 +112,8 @@ fn judge_control_plane_machine_set(
 ) -> Outcome {
     let lookup = cpms::rules::Lookup {
         machines: snapshot.machines.as_deref(),
+        sets: snapshot.control_plane_machine_sets.as_deref(),
+        parsed: &snapshot.parsed,
         infrastructure: snapshot.infrastructure.as_ref(),
         nodes: snapshot.nodes.as_ref(),
         cluster_operators: snapshot.cluster_operators.as_ref(),

@@ -14,6 +14,7 @@ mod vsphere;
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -113,16 +114,16 @@ impl fmt::Display for Platform {
     }
 }
 
-/// A failure domain. Two are equal when they mean the same place, however they were written.
+/// A failure domain. Two are equal when they mean the same place, however they were written. A copy costs pointers.
 #[derive(Clone, Debug)]
 pub struct FailureDomain {
     platform: Platform,
     /// As it stands in the set.
-    entry: Value,
+    entry: Arc<Value>,
     /// The known fields only, with the template's own values where the entry has none.
-    full: Value,
+    full: Arc<Value>,
     /// `full` as canonical text: what is compared.
-    key: String,
+    key: Arc<str>,
 }
 
 impl FailureDomain {
@@ -136,15 +137,15 @@ impl FailureDomain {
             Platform::VSphere => vsphere::normal(&entry),
             Platform::Nutanix => nutanix::normal(&entry),
         };
-        Self::with_full(platform, entry, full)
+        Self::with_full(platform, Arc::new(entry), full)
     }
 
-    fn with_full(platform: Platform, entry: Value, full: Value) -> Self {
-        let key = canonical_json(&full);
+    fn with_full(platform: Platform, entry: Arc<Value>, full: Value) -> Self {
+        let key = canonical_json(&full).into();
         Self {
             platform,
             entry,
-            full,
+            full: Arc::new(full),
             key,
         }
     }

@@ -11,6 +11,9 @@ mod deletion;
 mod domains;
 mod provider_spec;
 mod rollout;
+mod stored;
+
+pub use stored::ParsedOnce;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -42,6 +45,10 @@ const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
 pub struct Lookup<'a> {
     /// The Machines of the Machine API.
     pub machines: Option<&'a [Arc<Machine>]>,
+    /// The sets that are stored.
+    pub sets: Option<&'a [Arc<ControlPlaneMachineSet>]>,
+    /// The stored set, once it was parsed.
+    pub parsed: &'a ParsedOnce,
     /// The Infrastructure `cluster`.
     pub infrastructure: Option<&'a Arc<Infrastructure>>,
     /// The nodes, by name.
@@ -217,6 +224,10 @@ impl<'a> Judged<'a> {
 
     fn read(object: &'a Value, lookup: &Lookup<'a>) -> Result<Self, Box<Violation>> {
         let judged = Self::new(object, lookup);
+        if let Some(spec) = lookup.parsed.stored(lookup).and_then(|stored| stored.spec_of(&judged)) {
+            judged.spec.get_or_init(|| Ok(spec));
+            return Ok(judged);
+        }
         let set = ControlPlaneMachineSet::deserialize(object).map_err(|error| {
             Box::new(
                 Violation::new("cpms-readable", "spec", ViolationKind::TypeInvalid, error.to_string())
@@ -250,14 +261,9 @@ impl<'a> Judged<'a> {
     /// A new provider spec of the same kind that says the same of the place of its machines changes nothing else in a
     /// parsed set, and no rule looks at the provider spec of this one. So the new spec stands for the old.
     fn known<'s>(&'s self, new: &'s Self) -> Option<&'s Spec> {
-        let platform = |judged: &Self| judged.provider_spec().and_then(Platform::of);
-        let same_place = |platform| {
-            let place = |judged: &Self, field| judged.provider_spec().and_then(|value| value.get(field));
-            let mut fields = domains_of::completing_fields(platform).iter();
-            fields.all(|field| place(self, field) == place(new, field))
-        };
         let unparsed = self.spec.get().is_none();
-        let stands = unparsed && platform(self).is_some_and(|own| platform(new) == Some(own) && same_place(own));
+        let specs = self.provider_spec().zip(new.provider_spec());
+        let stands = unparsed && specs.is_some_and(|(own, new)| same_place(own, new));
         match new.spec() {
             Ok(spec) if stands => Some(spec),
             _ => self.spec().ok(),
@@ -316,6 +322,15 @@ impl<'a> Judged<'a> {
             images: self.annotation(ROLL_ON_IMAGE_CHANGE) == Some("true"),
         }
     }
+}
+
+/// Whether two provider specs are of one platform and say the same of the place of their machines: then the rest of a
+/// parsed set does not depend on which of them it has.
+fn same_place(left: &Value, right: &Value) -> bool {
+    Platform::of(left).is_some_and(|platform| {
+        let mut fields = domains_of::completing_fields(platform).iter();
+        Platform::of(right) == Some(platform) && fields.all(|field| left.get(field) == right.get(field))
+    })
 }
 
 /// Whether two sets are told apart by nothing that has a type of its own: by their provider specs, and by the number of

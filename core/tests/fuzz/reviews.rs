@@ -233,14 +233,25 @@ fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
         };
         metadata.insert("selfLink".to_owned(), Value::from("elsewhere"));
         let user = User::default();
-        let verdict = |old: &Value| {
+        let verdict = |old: &Value, snapshot: &Snapshot| {
             let edit = edit(&new, Some(old), &user);
             ADMISSION
-                .judge(Phase::Validate, GROUP, KIND, &edit, &SNAPSHOTS[1])
+                .judge(Phase::Validate, GROUP, KIND, &edit, snapshot)
                 .unwrap()
                 .verdict
         };
-        prop_assert_eq!(verdict(&old), verdict(&marked));
+        let whole = verdict(&marked, &SNAPSHOTS[1]);
+        prop_assert_eq!(&verdict(&old, &SNAPSHOTS[1]), &whole);
+        // Where the caches hold the set, it is parsed once and stands for what an edit leaves as it was.
+        let cached: Vec<Value> = cluster().into_iter().chain([old.clone()]).collect();
+        if let Ok(snapshot) = Snapshot::of_files(&cached) {
+            let snapshot = Snapshot {
+                source: Source::Cluster,
+                ..snapshot
+            };
+            prop_assert_eq!(&verdict(&old, &snapshot), &whole);
+            prop_assert_eq!(&verdict(&marked, &snapshot), &whole);
+        }
         Ok(())
     });
 }

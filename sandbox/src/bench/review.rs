@@ -105,7 +105,7 @@ pub(super) fn nodes() -> Vec<Value> {
     (0..ZONES.len()).map(node).collect()
 }
 
-/// What the rules look up: three machines, and the Infrastructure.
+/// What the rules look up: three machines, the set as it is stored, and the Infrastructure.
 ///
 /// # Errors
 /// Never: a test reads what is read here.
@@ -143,6 +143,7 @@ pub(super) fn surroundings() -> Result<Vec<Value>> {
         })
     };
     let mut objects: Vec<Value> = ZONES.iter().enumerate().map(machine).collect();
+    objects.push(set.clone());
     objects.push(json!({
         "apiVersion": "config.openshift.io/v1",
         "kind": "Infrastructure",
