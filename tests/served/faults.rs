@@ -171,6 +171,7 @@ impl Wire {
         let user = User {
             name: self.name.clone(),
             groups: Vec::new(),
+            ..User::default()
         };
         let path = request.uri().path();
         let said = path.contains("/leases") || path.ends_with("/events");

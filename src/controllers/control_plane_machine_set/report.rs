@@ -88,7 +88,7 @@ impl<C: Cluster> Controller<C> {
             match self.writer.status(&current.set, &content).await {
                 Ok(stored) => {
                     // OpenShift's definition does not know this field. It is not written again and again.
-                    self.drops_machines |= !status.machines.is_empty() && stored.get("machines").is_none();
+                    self.drops_machines |= !status.machines.is_empty() && !stored.lists_machines;
                     self.measure(previous, &status, now);
                 }
                 Err(trouble) => failed.push(trouble),
