@@ -102,3 +102,27 @@ fn an_edit_that_asks_for_nothing_is_told_nothing() {
     let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!("MachineAPI"));
     assert_eq!(edit.told(&led_by_machine_api()), "allowed\n");
 }
+
+/// Until the status says who leads, the spec does: with it the lead would change hands without a hand-over.
+#[test]
+fn what_exists_twice_does_not_change_hands_before_it_is_decided_who_leads() {
+    for (from, to) in [
+        ("ClusterAPI", "MachineAPI"),
+        ("MachineAPI", "ClusterAPI"),
+        ("", "ClusterAPI"),
+    ] {
+        for user in ["alice", "kube:admin", SYNC] {
+            let pairs = [
+                (machine(from, ""), capi_machine(from != "ClusterAPI")),
+                (machine_set(from, ""), capi_set(from != "ClusterAPI")),
+                (check(from, ""), capi_check(from != "ClusterAPI")),
+            ];
+            for (ours, theirs) in pairs {
+                let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!(to)).by(user);
+                let refused = edit.refused_by(&cluster(&[ours.clone(), theirs]));
+                assert_eq!(refused, ["authority-migration-undecided"], "{from} {to}");
+                assert!(edit.allowed(&cluster(&[ours])), "{from} {to}");
+            }
+        }
+    }
+}
