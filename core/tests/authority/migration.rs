@@ -126,3 +126,45 @@ fn what_exists_twice_does_not_change_hands_before_it_is_decided_who_leads() {
         }
     }
 }
+
+/// The region is the cluster's in Cluster API, and the machine's in the Machine API.
+#[test]
+fn a_machine_elsewhere_than_its_cluster_is_told_which_value_it_needs() {
+    let ours = machine("MachineAPI", "MachineAPI");
+    let ours = with(
+        ours,
+        "/spec/providerSpec/value/placement",
+        json!({"region": "us-east-1"}),
+    );
+    let aws = |name: &str, region: &str| {
+        json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
+            "metadata": {"name": name, "namespace": "openshift-cluster-api"}, "spec": {"region": region}})
+    };
+    let told = |objects: &[Value]| to_cluster_api(&ours).told(&cluster(objects));
+    let elsewhere = told(&[
+        capi_machine(true),
+        aws("prod", "eu-west-1"),
+        aws("another", "us-east-1"),
+    ]);
+    let expected = r#"cannot migrate: spec.providerSpec.value.placement.region: it is "us-east-1", and the AWSCluster says "eu-west-1""#;
+    assert!(elsewhere.contains(expected), "{elsewhere}");
+    // Without another half, the only one counts.
+    assert!(told(&[aws("prod", "eu-west-1")]).contains(expected));
+    let alike = told(&[capi_machine(true), aws("prod", "us-east-1")]);
+    assert!(
+        !alike.contains("cannot migrate") && !alike.contains("not checked"),
+        "{alike}"
+    );
+    let none = told(&[capi_machine(true)]);
+    assert!(
+        none.contains("not checked: there is no one AWSCluster to compare with"),
+        "{none}"
+    );
+    let mut unknown = cluster(&[capi_machine(true)]);
+    unknown.mirrors.infrastructure.remove("AWSCluster");
+    let unknown = to_cluster_api(&ours).told(&unknown);
+    assert!(
+        unknown.contains("not checked: the AWSCluster is not known"),
+        "{unknown}"
+    );
+}

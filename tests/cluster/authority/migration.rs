@@ -46,6 +46,29 @@ async fn a_machine_that_cannot_be_converted_names_the_field_in_the_call_that_ask
     }
 }
 
+/// In Cluster API the region is the cluster's.
+#[tokio::test]
+async fn a_machine_elsewhere_than_its_cluster_is_told_which_value_it_needs() {
+    let world = World::whole().await;
+    world
+        .store(
+            &json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
+            "metadata": {"name": "prod", "namespace": CLUSTER_API}, "spec": {"region": "eu-west-1"}}),
+        )
+        .await;
+    let mut ours = machine_api("Machine", "migrate-region", "MachineAPI");
+    ours["spec"]["providerSpec"]["value"]["placement"] = json!({"region": "us-east-1"});
+    world.store(&ours).await;
+    world.decide(&ours, &status("MachineAPI")).await;
+    let mut arguments = ask("migrate-region", "ClusterAPI");
+    arguments.push("--dry-run=server".into());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+        let words = "cannot migrate: spec.providerSpec.value.placement.region: it is \"us-east-1\", and the AWSCluster says \"eu-west-1\"";
+        world.warns(user, &arguments, "", words).await;
+    }
+}
+
 /// More than fits: what blocks comes first, each line fits into a header, and all of them into what the API server hands on.
 #[tokio::test]
 async fn many_warnings_at_once_stay_within_the_limits_and_begin_with_what_matters_most() {

@@ -7,6 +7,8 @@ use crate::authority::plan::{self, Facts, Step};
 use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
 use crate::authority::state::Seen;
 use crate::conversion::{self, ConversionIssue, Severity};
+use serde_json::Value;
+
 use crate::model::{Verdict, Violation, ViolationKind, Warning};
 
 pub(super) const COUNTERPART: &str = "authority-migration-of-counterpart";
@@ -142,7 +144,12 @@ fn outlook(judged: &Judged<'_>, asked: &Half, counterpart: Seen<'_>) -> Vec<Stri
 /// What the target cannot say, and what could not be checked.
 fn issues(judged: &Judged<'_>, target: Api, counterpart: Seen<'_>) -> (Vec<ConversionIssue>, Option<String>) {
     if target == Api::ClusterApi {
-        return (judged.edit.object.map(conversion::issues).unwrap_or_default(), None);
+        let Some(object) = judged.edit.object else {
+            return (Vec::new(), None);
+        };
+        let mut issues = conversion::issues(object);
+        let unchecked = disagreements(judged, object, counterpart, &mut issues);
+        return (issues, unchecked);
     }
     let half = match counterpart {
         Seen::There(half) => half,
@@ -174,6 +181,31 @@ fn issues(judged: &Judged<'_>, target: Api, counterpart: Seen<'_>) -> (Vec<Conve
         }
     }
     (issues, unchecked)
+}
+
+/// What the cluster says for all machines, and this object otherwise; what could not be checked.
+fn disagreements(
+    judged: &Judged<'_>,
+    object: &Value,
+    counterpart: Seen<'_>,
+    issues: &mut Vec<ConversionIssue>,
+) -> Option<String> {
+    let kind = conversion::cluster_of(object)?;
+    let name = counterpart.there().and_then(|half| half.cluster.as_deref());
+    match judged.lookup.mirrors.infrastructure_cluster(kind, name) {
+        Seen::There(cluster) => {
+            let cluster = cluster.to_convert().unwrap_or_default();
+            issues.extend(conversion::disagreements(object, &cluster));
+            None
+        }
+        Seen::Absent => Some(format!(
+            "not checked: there is no one {kind} to compare with in {}",
+            judged.lookup.config.cluster_api_namespace
+        )),
+        Seen::Unknown => Some(format!(
+            "not checked: the {kind} is not known, and says some of it for all machines"
+        )),
+    }
 }
 
 /// Whether both halves are alike, and what is waited for.
