@@ -1,11 +1,14 @@
 # Everything needs Rust; what starts a real control plane needs Go as well, for its first build.
 CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
+SIMULATE := $(or $(CARGO_TARGET_DIR),target)/fast/capstan-sandbox simulate
+SEEDS ?= 100000
+FROM ?= 0
 # The tests that need no API server: those whose sources never start a control plane.
 FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
-.PHONY: help build run test test-long test-fast kube lint fmt deny bench fuzz
+.PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -17,8 +20,16 @@ run: build ## A cluster on this machine with Capstan in it, and a short tour; CO
 build:
 	@$(CARGO) build --locked --package capstan --package capstan-sandbox --bins
 
-test: kube ## All tests, against a real API server
+test: kube simulator ## All tests, against a real API server; every single fault in every simulated scenario
 	$(CARGO) test --workspace --locked
+	$(SIMULATE) --exhaustive
+
+simulate: simulator ## Attack the controllers in simulated control planes: SEEDS=100000 FROM=0
+	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
+	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
+
+simulator:
+	@$(CARGO) build --locked --profile fast --package capstan-sandbox --bin capstan-sandbox
 
 test-long: kube ## What make test does for a minute, for the ten minutes of the requirement
 	CAPSTAN_STEADY_SECONDS=600 $(CARGO) test --locked --package capstan --test rollout -- a_steady_state --nocapture

@@ -36,6 +36,8 @@ pub enum Act {
     RemoveHook(usize),
     /// A user takes the label off a machine that the set selects it by.
     Deselect(usize),
+    /// A user takes every owner reference off a machine.
+    Disown(usize),
     /// Somebody writes to a machine what matters to nobody.
     Touch(usize),
     /// Somebody writes to the set what matters to nobody.
@@ -85,6 +87,8 @@ pub enum Trouble {
     Slow,
     /// Its node has another name.
     OtherName,
+    /// Once it is deleted, its instance is not terminated.
+    NeverEnds,
 }
 
 /// How often requests fail, in thousandths.
@@ -346,7 +350,8 @@ fn edits(random: &mut Random, schedule: &mut Schedule) {
             1 => Act::Strategy("OnDelete"),
             2 => Act::Strategy("RollingUpdate"),
             3 => Act::Forbidden,
-            4 => Act::Touch(position(random, 5)),
+            4 if random.permille(500) => Act::Touch(position(random, 5)),
+            4 => Act::Disown(position(random, 5)),
             _ => Act::EditTemplate,
         };
         let minute = random.between(1, 60);
@@ -395,6 +400,7 @@ fn machines(random: &mut Random, schedule: &mut Schedule) {
         Trouble::NeverReady,
         Trouble::Slow,
         Trouble::OtherName,
+        Trouble::NeverEnds,
     ];
     for _ in 0..random.between(1, 3) {
         let trouble = random.pick(&all).copied().unwrap_or(Trouble::Slow);

@@ -486,9 +486,11 @@ impl World {
             };
             return Err((invariant, format!("machine {name} is made, and its index needs none")));
         }
-        // Machines that serve, or may come to: what a user deletes is on his account.
+        // Machines that serve, or may come to: what a user deletes is on his account, and so is what he took out of the
+        // set before it was ours.
         let mut counted = 1;
-        for (other, one) in before.machines.iter() {
+        let ours = |machine: &Machine| Moment::selected(machine) || !machine.metadata.owner_references.is_empty();
+        for (other, one) in before.machines.iter().filter(|(_, one)| ours(one)) {
             let idle =
                 one.metadata.is_deleting() && (!before.is_ready(one) || self.truth.deleted_by_user.contains(other));
             counted += usize::from(!idle);

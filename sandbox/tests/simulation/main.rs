@@ -9,3 +9,5 @@
 
 mod found;
 mod mutants;
+mod page;
+mod replay;

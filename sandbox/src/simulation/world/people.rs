@@ -148,6 +148,12 @@ impl World {
                     let _written = self.patch(Actor::User, Sort::Machine, &name, Part::Main, patch);
                 }
             }
+            Act::Disown(position) => {
+                if let Some(name) = self.machine_at(*position) {
+                    let patch = json!({"metadata": {"ownerReferences": null}});
+                    let _written = self.patch(Actor::User, Sort::Machine, &name, Part::Main, patch);
+                }
+            }
             Act::Touch(position) => {
                 if let Some(name) = self.machine_at(*position) {
                     let patch = json!({"metadata": {"annotations": {"example.com/seen": self.now.to_string()}}});

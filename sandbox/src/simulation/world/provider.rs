@@ -36,6 +36,7 @@ impl Provider {
             Some(Trouble::Fails) => Fault::Fails("no capacity".to_owned()),
             Some(Trouble::NeverJoins) => Fault::NeverJoins,
             Some(Trouble::NeverReady) => Fault::NeverReady,
+            Some(Trouble::NeverEnds) => Fault::NeverEnds,
             Some(Trouble::Slow | Trouble::OtherName) | None => Fault::None,
         }
     }
