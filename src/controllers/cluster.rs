@@ -40,11 +40,14 @@ pub struct Written {
     pub uid: String,
     /// Its version.
     pub version: String,
+    /// Whether its status, as it is stored, speaks of each machine. A definition that does not know the field drops it.
+    pub machines: bool,
 }
 
 impl From<DynamicObject> for Written {
     fn from(object: DynamicObject) -> Self {
         Self {
+            machines: object.data.pointer("/status/machines").is_some(),
             uid: object.metadata.uid.unwrap_or_default(),
             version: object.metadata.resource_version.unwrap_or_default(),
         }

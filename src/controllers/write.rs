@@ -67,6 +67,7 @@ impl<C: Cluster> Writer<C> {
                     Ok(there) if is_ours(&there, machine) => Written {
                         uid: there.metadata.uid().to_owned(),
                         version: there.metadata.resource_version.clone().unwrap_or_default(),
+                        machines: false,
                     },
                     _ => return Err(Trouble::new(step, kube::Error::Api(status))),
                 }
@@ -100,8 +101,9 @@ impl<C: Cluster> Writer<C> {
         Ok(())
     }
 
-    /// Writes the status of the set as it was read; not if it changed since.
-    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<(), Trouble> {
+    /// Writes the status of the set as it was read; not if it changed since. Returns whether it is stored with what it says
+    /// of each machine.
+    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<bool, Trouble> {
         let meta = &set.metadata;
         let patch = json!({
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -112,7 +114,7 @@ impl<C: Cluster> Writer<C> {
         let written = written
             .map_err(|error| Trouble::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
         self.changed(what, &written);
-        Ok(())
+        Ok(written.machines)
     }
 
     /// Writes the status of our ClusterOperator, which is made if it is not there.
