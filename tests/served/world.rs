@@ -159,6 +159,7 @@ fn user() -> User {
     User {
         name: "admin".to_owned(),
         groups: vec!["system:masters".to_owned()],
+        ..User::default()
     }
 }
 
