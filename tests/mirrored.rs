@@ -161,3 +161,26 @@ fn a_kind_of_cluster_api_is_judged_without_its_schema() {
         "{said}"
     );
 }
+
+/// Where an answer to the API server has to stop, this goes on.
+#[test]
+fn offline_every_field_that_stands_in_the_way_is_named() {
+    let ours = OURS.replace("ClusterAPI", "MachineAPI");
+    let fields: String = (0..60)
+        .map(|number| format!("fieldOfTomorrow{number:02}: {}, ", "x".repeat(60)))
+        .collect();
+    let many = |text: &str| text.replace("ami: {id: a}", &format!("{fields}ami: {{id: a}}"));
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.yaml");
+    std::fs::write(&old, many(&ours)).unwrap();
+    let asked = many(&ours).replacen("authoritativeAPI: MachineAPI", "authoritativeAPI: ClusterAPI", 1);
+    let (code, said) = check(&["--old", old.to_str().unwrap()], &asked);
+    assert_eq!(code, 0, "{said}");
+    for number in 0..60 {
+        assert!(
+            said.contains(&format!("fieldOfTomorrow{number:02}: Capstan")),
+            "{number}: {said}"
+        );
+    }
+    assert!(!said.contains("more; capstan check"), "{said}");
+}

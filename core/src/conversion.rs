@@ -8,6 +8,7 @@
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, and the losses found in today's implementation of it.
 
+mod cluster;
 mod generic;
 mod health;
 mod platforms;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use crate::api::machine_openshift_io::{self, machine, machine_health_check, machine_set};
 use crate::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io};
 use crate::model::FieldPath;
+pub use cluster::{cluster_of, disagreements};
 use row::judge;
 
 /// How bad an issue is.

@@ -40,11 +40,14 @@ pub struct Written {
     pub uid: String,
     /// Its version.
     pub version: String,
+    /// Whether its status has an entry for each machine, which a definition that does not know the field drops.
+    pub lists_machines: bool,
 }
 
 impl From<DynamicObject> for Written {
     fn from(object: DynamicObject) -> Self {
         Self {
+            lists_machines: object.data.pointer("/status/machines").is_some(),
             uid: object.metadata.uid.unwrap_or_default(),
             version: object.metadata.resource_version.unwrap_or_default(),
         }

@@ -65,6 +65,8 @@ pub struct Controller<C> {
     parts: ClusterOperatorStatus,
     /// Since when something fails, and what.
     trouble: Option<(Timestamp, String)>,
+    /// Whether the definition in the cluster does not keep what is said of each machine.
+    drops_machines: bool,
 }
 
 /// What came of a turn.
@@ -100,6 +102,7 @@ impl<C: Cluster> Controller<C> {
             leading,
             metrics,
             trouble: None,
+            drops_machines: false,
         }
     }
 

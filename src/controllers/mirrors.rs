@@ -44,17 +44,25 @@ impl MirrorStores {
                 halves.push((api, of, plural, start(Kind::mirrored(version, kind, plural, namespace))));
             }
         }
-        let mut infrastructure = Vec::new();
+        let mut stores = Vec::new();
         for platform in infrastructure::PLATFORMS {
             let version = format!("{}/{}", infrastructure::GROUP, platform.version);
             for (kind, plural) in [
                 (platform.machine, platform.machines),
                 (platform.template, platform.templates),
             ] {
-                infrastructure.push((kind, start(Kind::mirrored(&version, kind, plural, cluster_api))));
+                stores.push((kind, start(Kind::mirrored(&version, kind, plural, cluster_api))));
             }
         }
-        Self { halves, infrastructure }
+        for cluster in infrastructure::CLUSTERS {
+            let version = format!("{}/{}", infrastructure::GROUP, cluster.version);
+            let kind = Kind::mirrored(&version, cluster.kind, cluster.plural, cluster_api);
+            stores.push((cluster.kind, start(kind)));
+        }
+        Self {
+            halves,
+            infrastructure: stores,
+        }
     }
 
     /// Of each store, whether it was read once, or what went wrong.

@@ -67,6 +67,7 @@ impl<C: Cluster> Writer<C> {
                     Ok(there) if is_ours(&there, machine) => Written {
                         uid: there.metadata.uid().to_owned(),
                         version: there.metadata.resource_version.clone().unwrap_or_default(),
+                        lists_machines: false,
                     },
                     _ => return Err(Trouble::new(step, kube::Error::Api(status))),
                 }
@@ -100,8 +101,9 @@ impl<C: Cluster> Writer<C> {
         Ok(())
     }
 
-    /// Writes the status of the set as it was read; not if it changed since.
-    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<(), Trouble> {
+    /// Writes the status of the set as it was read; not if it changed since. The answer is how it is stored: a
+    /// definition that does not know a field drops it.
+    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<Written, Trouble> {
         let meta = &set.metadata;
         let patch = json!({
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -112,7 +114,7 @@ impl<C: Cluster> Writer<C> {
         let written = written
             .map_err(|error| Trouble::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
         self.changed(what, &written);
-        Ok(())
+        Ok(written)
     }
 
     /// Writes the status of our ClusterOperator, which is made if it is not there.

@@ -4,6 +4,7 @@
 mod creation;
 mod deletion;
 mod guards;
+mod hostile;
 mod impersonation;
 mod migration;
 mod objects;

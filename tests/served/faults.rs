@@ -170,8 +170,7 @@ impl Wire {
     async fn serve(&self, request: http::Request<Body>) -> Result<Answer, kube::Error> {
         let user = User {
             name: self.name.clone(),
-            groups: Vec::new(),
-            extra: std::collections::BTreeMap::new(),
+            ..User::default()
         };
         let path = request.uri().path();
         let said = path.contains("/leases") || path.ends_with("/events");

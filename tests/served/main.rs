@@ -25,7 +25,7 @@ use faults::Mix;
 use world::{End, Plan};
 
 /// How many seeds are played, half of them with three machines and half with five.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 16;
 
 fn number(name: &str, usual: u64) -> u64 {
     let said = std::env::var(name).ok();
@@ -90,7 +90,7 @@ fn a_controller_that_rolls_its_names_is_found_out() {
         let plan = Plan {
             rolls_names: true,
             mix: Mix {
-                unanswered: 250,
+                late: 250,
                 ..Mix::default()
             },
             disturbances: Vec::new(),

@@ -159,7 +159,7 @@ fn user() -> User {
     User {
         name: "admin".to_owned(),
         groups: vec!["system:masters".to_owned()],
-        extra: std::collections::BTreeMap::new(),
+        ..User::default()
     }
 }
 

@@ -3,6 +3,8 @@
 //! Everything is read in one go, the envelope by borrowing. `status` and `managedFields`, which are most of an object's
 //! bytes and which no rule of a spec reads, are skipped. Where an object cannot be read, the review is read again with its
 //! objects left as text: so there is an envelope to answer to, whatever the objects are.
+//!
+//! An old object that is, value by value, one that is known is not built at all: the known one stands for it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use super::tree::Tree;
+use super::tree::{Tree, is_tree};
 use crate::model::{Edit, Operation, Propagation, User};
 
 /// The body is no AdmissionReview that could be answered: HTTP 400, since there is no uid to answer to.
@@ -21,20 +23,23 @@ use crate::model::{Edit, Operation, Propagation, User};
 pub struct NoReview(pub String);
 
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "O: Deserialize<'de>"))]
-struct Envelope<'a, O> {
+#[serde(bound(deserialize = "O: Deserialize<'de>, P: Deserialize<'de>"))]
+struct Envelope<'a, O, P> {
     #[serde(rename = "apiVersion", borrow)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    request: Option<Wire<'a, O>>,
+    request: Option<Wire<'a, O, P>>,
 }
 
-/// `O`: what the objects are read as.
+/// `O` and `P`: what the object and the old one are read as.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de>"))]
-struct Wire<'a, O> {
+#[serde(
+    rename_all = "camelCase",
+    bound(deserialize = "O: Deserialize<'de>, P: Deserialize<'de>")
+)]
+struct Wire<'a, O, P> {
     #[serde(borrow)]
     uid: Cow<'a, str>,
     #[serde(borrow)]
@@ -54,7 +59,7 @@ struct Wire<'a, O> {
     #[serde(default = "none")]
     object: Option<O>,
     #[serde(default = "none")]
-    old_object: Option<O>,
+    old_object: Option<P>,
     #[serde(default)]
     dry_run: Option<bool>,
     #[serde(default)]
@@ -127,16 +132,16 @@ pub struct Request<'a> {
     /// Whether nothing will be stored.
     pub dry_run: bool,
     propagation: Option<Propagation>,
-    objects: Result<Objects, String>,
+    objects: Result<Objects<'a>, String>,
 }
 
 /// The objects of a request, without `status` and `metadata.managedFields`.
 #[derive(Debug, Default)]
-pub struct Objects {
+pub struct Objects<'a> {
     /// The object as it would be.
     pub object: Option<Value>,
     /// The object as it is.
-    pub old: Option<Value>,
+    pub old: Option<Cow<'a, Value>>,
 }
 
 impl<'a> Request<'a> {
@@ -146,6 +151,26 @@ impl<'a> Request<'a> {
     /// When the body is no AdmissionReview v1 with a request.
     pub fn read(body: &'a [u8]) -> Result<Self, NoReview> {
         Self::read_as::<false>(body)
+    }
+
+    /// The same, where the old object is probably a known one: that one, without status and managed fields.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn read_beside(body: &'a [u8], known: &'a Value) -> Result<Self, NoReview> {
+        let whole = std::str::from_utf8(body).ok();
+        match whole.map(serde_json::from_str::<Envelope<'a, Tree<false>, &'a RawValue>>) {
+            Some(Ok(envelope)) => Self::of(envelope, |object, old| {
+                Ok(Objects {
+                    object: object.map(|Tree(value)| value),
+                    old: match old {
+                        Some(old) if is_tree::<false>(old.get(), known) => Some(Cow::Borrowed(known)),
+                        old => read::<false>("oldObject", old)?.map(Cow::Owned),
+                    },
+                })
+            }),
+            _ => Self::read(body),
+        }
     }
 
     /// Reads a review whose objects keep their status: for kinds whose status says who leads them.
@@ -159,33 +184,27 @@ impl<'a> Request<'a> {
     fn read_as<const STATUS: bool>(body: &'a [u8]) -> Result<Self, NoReview> {
         // Checked once for the whole body, and not for every text in it.
         let whole = std::str::from_utf8(body).ok();
-        if let Some(Ok(envelope)) = whole.map(serde_json::from_str::<Envelope<'a, Tree<STATUS>>>) {
+        if let Some(Ok(envelope)) = whole.map(serde_json::from_str::<Envelope<'a, Tree<STATUS>, Tree<STATUS>>>) {
             return Self::of(envelope, |object, old| {
                 Ok(Objects {
                     object: object.map(|Tree(value)| value),
-                    old: old.map(|Tree(value)| value),
+                    old: old.map(|Tree(value)| Cow::Owned(value)),
                 })
             });
         }
-        let envelope: Envelope<'a, &'a RawValue> =
+        let envelope: Envelope<'a, &'a RawValue, &'a RawValue> =
             serde_json::from_slice(body).map_err(|error| NoReview(error.to_string()))?;
-        let read = |field: &str, raw: Option<&RawValue>| match raw {
-            None => Ok(None),
-            Some(raw) => read_object::<STATUS>(raw.get())
-                .map(Some)
-                .map_err(|error| format!("request.{field}: {error}")),
-        };
         Self::of(envelope, |object, old| {
             Ok(Objects {
-                object: read("object", object)?,
-                old: read("oldObject", old)?,
+                object: read::<STATUS>("object", object)?,
+                old: read::<STATUS>("oldObject", old)?.map(Cow::Owned),
             })
         })
     }
 
-    fn of<O>(
-        envelope: Envelope<'a, O>,
-        objects: impl FnOnce(Option<O>, Option<O>) -> Result<Objects, String>,
+    fn of<O, P>(
+        envelope: Envelope<'a, O, P>,
+        objects: impl FnOnce(Option<O>, Option<P>) -> Result<Objects<'a>, String>,
     ) -> Result<Self, NoReview> {
         if envelope.api_version != "admission.k8s.io/v1" || envelope.kind != "AdmissionReview" {
             return Err(NoReview(format!(
@@ -235,16 +254,16 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// When one of them is no object, or nested deeper than any real one.
-    pub fn objects(&self) -> Result<&Objects, &str> {
+    pub fn objects(&self) -> Result<&Objects<'a>, &str> {
         self.objects.as_ref().map_err(String::as_str)
     }
 
     /// The edit, over objects that were read.
-    pub fn edit<'e>(&'e self, objects: &'e Objects) -> Edit<'e> {
+    pub fn edit<'e>(&'e self, objects: &'e Objects<'_>) -> Edit<'e> {
         let named = |object: Option<&'e Value>| object?.pointer("/metadata/name")?.as_str();
         let name = match self.name.as_ref() {
             "" => named(objects.object.as_ref())
-                .or(named(objects.old.as_ref()))
+                .or(named(objects.old.as_deref()))
                 .unwrap_or_default(),
             name => name,
         };
@@ -254,12 +273,18 @@ impl<'a> Request<'a> {
             namespace: &self.namespace,
             name,
             object: objects.object.as_ref(),
-            old: objects.old.as_ref(),
+            old: objects.old.as_deref(),
             propagation: self.propagation,
             user: &self.user,
             dry_run: self.dry_run,
         }
     }
+}
+
+fn read<const STATUS: bool>(field: &str, raw: Option<&RawValue>) -> Result<Option<Value>, String> {
+    let Some(raw) = raw else { return Ok(None) };
+    let read = read_object::<STATUS>(raw.get()).map_err(|error| format!("request.{field}: {error}"))?;
+    Ok(Some(read))
 }
 
 /// Reads a Kubernetes object without the parts that no rule reads.
@@ -283,6 +308,33 @@ mod tests {
         let text = r#"{"metadata":{"name":"n","managedFields":[{"f":{}}]},"spec":{"a":[1]},"status":{"replicas":3}}"#;
         let expected: Value = serde_json::from_str(r#"{"metadata":{"name":"n"},"spec":{"a":[1]}}"#).unwrap();
         assert_eq!(read_object::<false>(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_known_old_object_is_not_built_and_another_is_read_as_ever() {
+        let known: Value = serde_json::from_str(r#"{"metadata":{"name":"n"},"spec":{"a":[1]}}"#).unwrap();
+        let olds = [
+            r#"{"metadata":{"managedFields":[{}],"name":"n"},"spec":{"a":[1]},"status":{"b":2}}"#,
+            r#"{"metadata":{"name":"n"},"spec":{"a":[2]}}"#,
+            "null",
+            "7",
+            r#"{"metadata":[]}"#,
+        ];
+        for (old, is_known) in olds.into_iter().zip([true, false, false, false, false]) {
+            let body = review(&BARE.replace("\"UPDATE\"", &format!("\"UPDATE\",\"object\":{{}},\"oldObject\":{old}")));
+            let plainly = Request::read(body.as_bytes()).unwrap();
+            let beside = Request::read_beside(body.as_bytes(), &known).unwrap();
+            let of = |request: &Request<'_>| {
+                let objects = request.objects().map_err(str::to_owned)?;
+                Ok::<_, String>((objects.object.clone(), objects.old.clone().map(Cow::into_owned)))
+            };
+            assert_eq!(of(&plainly), of(&beside), "{old}");
+            let borrowed = beside
+                .objects()
+                .is_ok_and(|objects| matches!(objects.old, Some(Cow::Borrowed(_))));
+            assert_eq!(borrowed, is_known, "{old}");
+        }
+        assert!(Request::read_beside(b"{", &known).is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use crate::api::config_openshift_io::feature_gate::{self, FeatureGate};
 use crate::api::config_openshift_io::infrastructure::{self, Infrastructure};
 use crate::api::core_v1::node::{self, Node};
+use crate::api::infrastructure_cluster_x_k8s_io;
 use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet};
 use crate::api::machine_openshift_io::machine::{self, Machine};
@@ -83,6 +84,14 @@ impl Snapshot {
             let group = text("/apiVersion").split('/').next().unwrap_or_default();
             if let Some(subject) = mirrored::subject(group, kind) {
                 mirror(&mut snapshot.mirrors, subject, kind, &name, object);
+            }
+            if group == infrastructure_cluster_x_k8s_io::GROUP
+                && infrastructure_cluster_x_k8s_io::CLUSTERS
+                    .iter()
+                    .any(|cluster| cluster.kind == kind)
+            {
+                let index = snapshot.mirrors.infrastructure.entry(kind.to_owned()).or_default();
+                Arc::make_mut(index).insert(name.clone(), Arc::new(Half::keep(object)));
             }
             match kind {
                 machine::KIND if text("/apiVersion").starts_with(machine_openshift_io::GROUP) => {

@@ -110,7 +110,22 @@ fn judge_control_plane_machine_set(
     edit: &Edit<'_>,
     snapshot: &Snapshot,
 ) -> Outcome {
-    let lookup = cpms::rules::Lookup {
+    let lookup = lookup(admission, snapshot);
+    match phase {
+        Phase::Mutate => {
+            let (verdict, patch) = cpms::rules::mutate(edit, &lookup, &admission.rules);
+            Outcome { verdict, patch }
+        }
+        Phase::Validate => Outcome {
+            verdict: cpms::rules::validate(edit, &lookup, &admission.rules),
+            patch: None,
+        },
+    }
+}
+
+/// What the rules of a ControlPlaneMachineSet may look up.
+fn lookup<'a>(admission: &'a Admission, snapshot: &'a Snapshot) -> cpms::rules::Lookup<'a> {
+    cpms::rules::Lookup {
         machines: snapshot.machines.as_deref(),
         sets: snapshot.control_plane_machine_sets.as_deref(),
         parsed: &snapshot.parsed,
@@ -122,16 +137,6 @@ fn judge_control_plane_machine_set(
         feature_gate_unknown: snapshot.feature_gate.is_none() && snapshot.source == Source::Files,
         namespace: &admission.options.namespace,
         wait_for_unknown: snapshot.source == Source::Cluster,
-    };
-    match phase {
-        Phase::Mutate => {
-            let (verdict, patch) = cpms::rules::mutate(edit, &lookup, &admission.rules);
-            Outcome { verdict, patch }
-        }
-        Phase::Validate => Outcome {
-            verdict: cpms::rules::validate(edit, &lookup, &admission.rules),
-            patch: None,
-        },
     }
 }
 
@@ -319,10 +324,12 @@ impl Admission {
     pub fn answer(&self, route: &Route, body: &[u8], snapshot: &Snapshot) -> Result<Answer, NoReview> {
         let reads_status = gates()
             .any(|gate| gate.reads_status && gate.group == route.group && route.resources.contains(&gate.resource));
-        let request = if reads_status {
-            Request::read_with_status(body)?
-        } else {
-            Request::read(body)?
+        let known = (route.resources == [control_plane_machine_set::PLURAL]).then(|| lookup(self, snapshot).stored());
+        let request = match known.flatten() {
+            _ if reads_status => Request::read_with_status(body)?,
+            // Most edits are of the set that the caches hold.
+            Some(stored) => Request::read_beside(body, stored)?,
+            None => Request::read(body)?,
         };
         let (outcome, status) = self.decide(route, &request, snapshot);
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());

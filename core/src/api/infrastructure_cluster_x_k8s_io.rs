@@ -110,6 +110,30 @@ pub const PLATFORMS: &[Platform] = &[
     ),
 ];
 
+/// The infrastructure of a whole cluster, where it says something that machines of the Machine API say for themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Kind.
+    pub kind: &'static str,
+    /// Lower-case plural.
+    pub plural: &'static str,
+    /// The version that Capstan speaks.
+    pub version: &'static str,
+}
+
+const fn cluster(kind: &'static str, plural: &'static str, version: &'static str) -> Cluster {
+    Cluster { kind, plural, version }
+}
+
+/// The clusters that machines are compared with.
+pub const CLUSTERS: &[Cluster] = &[
+    cluster("AWSCluster", "awsclusters", "v1beta2"),
+    cluster("AzureCluster", "azureclusters", "v1beta1"),
+    cluster("GCPCluster", "gcpclusters", "v1beta1"),
+    cluster("IBMVPCCluster", "ibmvpcclusters", "v1beta2"),
+    cluster("VSphereCluster", "vsphereclusters", "v1beta1"),
+];
+
 /// A machine of a platform, or a template of machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -29,7 +29,8 @@ pub struct Lookup<'a> {
     pub mirrors: &'a Mirrors,
     /// Where they live, and who may write what.
     pub config: &'a Config,
-    /// Whether what is unknown will be known soon: then what needs it is refused until it is; otherwise it is warned of.
+    /// Whether an API server asks. Then what is unknown will be known soon, and what needs it is refused until it is; and an
+    /// answer has its limits. Otherwise what is unknown is warned of, and everything is said.
     pub wait_for_unknown: bool,
 }
 
@@ -72,7 +73,13 @@ impl<'a> Judged<'a> {
     /// The name whose authority counts.
     fn leading_name(&self) -> &str {
         self.half().map_or(self.edit.name, |half| {
-            leading_name(self.subject.kind, half, self.edit.name)
+            // A name that the API server made up is in the object only.
+            let name = if self.edit.name.is_empty() {
+                half.name.as_str()
+            } else {
+                self.edit.name
+            };
+            leading_name(self.subject.kind, half, name)
         })
     }
 
@@ -151,6 +158,7 @@ pub fn mutate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> (Verdic
         return (verdict, None);
     }
     let judged = Judged::read(subject, edit, lookup);
+    creation::refuse_unknown_api(&judged, &mut verdict);
     let lead = match edit.operation {
         Operation::Create => {
             creation::refuse_forged_status(&judged, &mut verdict);
@@ -194,7 +202,11 @@ pub fn validate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &
     if edit.operation != Operation::Delete && edit.subresource.is_empty() {
         creation::warn_of_the_inexpressible(&judged, &mut verdict);
     }
-    verdict.finish()
+    if lookup.wait_for_unknown {
+        verdict.finish()
+    } else {
+        verdict.finish_in_full()
+    }
 }
 
 const MACHINE_API_KINDS: &str = "Machine, MachineSet, MachineHealthCheck";
@@ -215,6 +227,12 @@ pub fn table() -> Vec<RuleInfo> {
             "spec.authoritativeAPI",
             &[Create],
             "a copy of an object of Cluster API is created with the authority ClusterAPI",
+        ),
+        machine_api(
+            creation::API,
+            "spec.authoritativeAPI",
+            &[Create, Update],
+            "the API that should lead is one of the two",
         ),
         machine_api(
             creation::STATUS,
@@ -257,6 +275,12 @@ pub fn table() -> Vec<RuleInfo> {
             "spec.authoritativeAPI",
             &[Update],
             "an object whose other half is being made or deleted does not migrate",
+        ),
+        machine_api(
+            migration::UNDECIDED,
+            "spec.authoritativeAPI",
+            &[Update],
+            "an object that exists twice migrates only once it is decided who leads it",
         ),
         machine_api(
             migration::OUTLOOK,

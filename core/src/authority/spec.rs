@@ -190,6 +190,8 @@ pub struct Half {
     pub phase: Option<String>,
     /// Whether the instance of a Machine of Cluster API was made.
     pub provisioned: Option<bool>,
+    /// The cluster that a half in Cluster API belongs to.
+    pub cluster: Option<String>,
     /// Kind and name of the infrastructure, of a half in Cluster API.
     pub infrastructure: Option<(String, String)>,
     /// The object without status and most of its metadata, as JSON text: kept where a conversion may be asked of it.
@@ -220,6 +222,7 @@ impl Half {
             provisioned: status
                 .pointer("/initialization/infrastructureProvisioned")
                 .and_then(Value::as_bool),
+            cluster: text(spec, "clusterName").map(str::to_owned),
             infrastructure: infrastructure(spec),
             convertible: None,
         }

@@ -100,6 +100,17 @@ impl Mirrors {
         }
     }
 
+    /// The infrastructure cluster of a kind: the only one that there is, or one of this name.
+    pub fn infrastructure_cluster(&self, kind: &str, name: Option<&str>) -> Seen<'_> {
+        let Some(index) = self.infrastructure.get(kind) else {
+            return Seen::Unknown;
+        };
+        let mut all = index.values();
+        let only = all.next().filter(|_| all.next().is_none());
+        let named = name.and_then(|name| index.get(name));
+        named.or(only).map_or(Seen::Absent, |half| Seen::There(half))
+    }
+
     /// The infrastructure that a half of Cluster API refers to.
     pub fn infrastructure_of(&self, half: &Half) -> Seen<'_> {
         let Some((kind, name)) = &half.infrastructure else {

@@ -12,7 +12,7 @@ use super::spec::{SetState, Spec};
 use super::state::{MachineState, State};
 use crate::api::config_openshift_io::cluster_operator::ClusterOperatorCondition;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
-    ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
+    ControlPlaneMachineSet, ControlPlaneMachineSetStatus, MachineProgress,
 };
 use crate::api::meta::Condition;
 
@@ -91,8 +91,31 @@ pub fn status(
     status.updated_replicas = number(counts.updated);
     status.unavailable_replicas = number(counts.unavailable);
     status.selector = Some(spec.selector.to_string());
+    status.machines = machines(state, plan);
     status.conditions = merge(&status.conditions, conditions, Some(spec.generation), now);
     status
+}
+
+/// How far each machine is. The reason to wait is the first of the plan that names it.
+fn machines(state: &State, plan: &Plan) -> Vec<MachineProgress> {
+    let progress = |machine: &MachineState| {
+        let wait = plan
+            .waits
+            .iter()
+            .find(|wait| wait.machine.as_ref() == Some(&machine.name));
+        MachineProgress {
+            name: machine.name.clone(),
+            index: i32::try_from(machine.index).unwrap_or(i32::MAX),
+            ready: machine.is_ready(),
+            updated: machine.is_current(),
+            deleting: machine.is_deleting(),
+            waits_for: wait.map(|wait| wait.reason.name().to_owned()),
+            message: wait.map(|wait| wait.message.clone()),
+            ..MachineProgress::default()
+        }
+    };
+    // More than these nobody reads, and a definition must say how many there may be.
+    state.machines.iter().take(64).map(progress).collect()
 }
 
 /// The status of a set with which nothing is done, since it is not valid or cannot even be read: what was counted before

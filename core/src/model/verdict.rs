@@ -62,6 +62,13 @@ impl Verdict {
         }
     }
 
+    /// Puts violations into their one order; warnings stay, however many: for an answer that no API server hands on.
+    #[must_use]
+    pub fn finish_in_full(mut self) -> Self {
+        sort_violations(&mut self.violations);
+        self
+    }
+
     /// Puts violations into their one order, and drops warnings that do not fit.
     #[must_use]
     pub fn finish(mut self) -> Self {

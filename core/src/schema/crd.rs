@@ -187,6 +187,10 @@ pub fn cluster_api_crds() -> Vec<Value> {
             definitions.push(definition(&names(group, kind, plural), &version));
         }
     }
+    for cluster in infrastructure_cluster_x_k8s_io::CLUSTERS {
+        let version = Version::new(cluster.version, open(), &age);
+        definitions.push(definition(&names(group, cluster.kind, cluster.plural), &version));
+    }
     definitions
 }
 

@@ -128,3 +128,24 @@ fn filling_in_again_changes_nothing_and_a_manifest_without_the_field_asks_for_no
         ["authority-stays-said"]
     );
 }
+
+/// What is filled in must not hide it from the schema.
+#[test]
+fn a_word_that_names_no_api_is_refused_and_not_replaced() {
+    for word in ["Foo", "Migrating", "machineapi", "machine.openshift.io"] {
+        let new = with(machine("", ""), "/spec/authoritativeAPI", json!(word));
+        let created = Edit::create(new).first();
+        assert_eq!(created.refused_by(&cluster(&[])), ["authority-api-known"], "{word}");
+        let ours = machine("MachineAPI", "MachineAPI");
+        let updated = Edit::set(&ours, "/spec/authoritativeAPI", json!(word)).first();
+        assert_eq!(updated.refused_by(&cluster(&[])), ["authority-api-known"], "{word}");
+    }
+    let ours = machine("MachineAPI", "MachineAPI");
+    for nothing in [json!(""), Value::Null] {
+        let updated = Edit::set(&ours, "/spec/authoritativeAPI", nothing).first();
+        assert!(
+            updated.told(&cluster(&[])).contains("patch"),
+            "what was said stays said"
+        );
+    }
+}

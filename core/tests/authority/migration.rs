@@ -102,3 +102,69 @@ fn an_edit_that_asks_for_nothing_is_told_nothing() {
     let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!("MachineAPI"));
     assert_eq!(edit.told(&led_by_machine_api()), "allowed\n");
 }
+
+/// Until the status says who leads, the spec does: with it the lead would change hands without a hand-over.
+#[test]
+fn what_exists_twice_does_not_change_hands_before_it_is_decided_who_leads() {
+    for (from, to) in [
+        ("ClusterAPI", "MachineAPI"),
+        ("MachineAPI", "ClusterAPI"),
+        ("", "ClusterAPI"),
+    ] {
+        for user in ["alice", "kube:admin", SYNC] {
+            let pairs = [
+                (machine(from, ""), capi_machine(from != "ClusterAPI")),
+                (machine_set(from, ""), capi_set(from != "ClusterAPI")),
+                (check(from, ""), capi_check(from != "ClusterAPI")),
+            ];
+            for (ours, theirs) in pairs {
+                let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!(to)).by(user);
+                let refused = edit.refused_by(&cluster(&[ours.clone(), theirs]));
+                assert_eq!(refused, ["authority-migration-undecided"], "{from} {to}");
+                assert!(edit.allowed(&cluster(&[ours])), "{from} {to}");
+            }
+        }
+    }
+}
+
+/// The region is the cluster's in Cluster API, and the machine's in the Machine API.
+#[test]
+fn a_machine_elsewhere_than_its_cluster_is_told_which_value_it_needs() {
+    let ours = machine("MachineAPI", "MachineAPI");
+    let ours = with(
+        ours,
+        "/spec/providerSpec/value/placement",
+        json!({"region": "us-east-1"}),
+    );
+    let aws = |name: &str, region: &str| {
+        json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
+            "metadata": {"name": name, "namespace": "openshift-cluster-api"}, "spec": {"region": region}})
+    };
+    let told = |objects: &[Value]| to_cluster_api(&ours).told(&cluster(objects));
+    let elsewhere = told(&[
+        capi_machine(true),
+        aws("prod", "eu-west-1"),
+        aws("another", "us-east-1"),
+    ]);
+    let expected = r#"cannot migrate: spec.providerSpec.value.placement.region: it is "us-east-1", and the AWSCluster says "eu-west-1""#;
+    assert!(elsewhere.contains(expected), "{elsewhere}");
+    // Without another half, the only one counts.
+    assert!(told(&[aws("prod", "eu-west-1")]).contains(expected));
+    let alike = told(&[capi_machine(true), aws("prod", "us-east-1")]);
+    assert!(
+        !alike.contains("cannot migrate") && !alike.contains("not checked"),
+        "{alike}"
+    );
+    let none = told(&[capi_machine(true)]);
+    assert!(
+        none.contains("not checked: there is no one AWSCluster to compare with"),
+        "{none}"
+    );
+    let mut unknown = cluster(&[capi_machine(true)]);
+    unknown.mirrors.infrastructure.remove("AWSCluster");
+    let unknown = to_cluster_api(&ours).told(&unknown);
+    assert!(
+        unknown.contains("not checked: the AWSCluster is not known"),
+        "{unknown}"
+    );
+}

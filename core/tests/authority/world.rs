@@ -178,7 +178,7 @@ pub(crate) fn cluster(objects: &[Value]) -> Snapshot {
         half.machine_sets.get_or_insert_default();
         half.machine_health_checks.get_or_insert_default();
     }
-    for kind in ["AWSMachine", "AWSMachineTemplate"] {
+    for kind in ["AWSMachine", "AWSMachineTemplate", "AWSCluster"] {
         snapshot.mirrors.infrastructure.entry(kind.to_owned()).or_default();
     }
     snapshot

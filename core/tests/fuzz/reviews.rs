@@ -251,6 +251,14 @@ fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
             };
             prop_assert_eq!(&verdict(&old, &snapshot), &whole);
             prop_assert_eq!(&verdict(&marked, &snapshot), &whole);
+            // And an old object that is the stored one is not built again.
+            let body = serde_json::to_vec(&review("UPDATE", &new, &old)).unwrap();
+            for route in ROUTES {
+                let answer = |snapshot| ADMISSION.answer(route, &body, snapshot).unwrap();
+                let (plainly, beside) = (answer(&SNAPSHOTS[1]), answer(&snapshot));
+                prop_assert_eq!(plainly.body, beside.body);
+                prop_assert_eq!(plainly.record, beside.record);
+            }
         }
         Ok(())
     });

@@ -147,6 +147,27 @@ impl Api {
         self
     }
 
+    /// How it behaves.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Takes over everything of another but whom it asks about writes.
+    pub fn become_copy_of(&mut self, other: &Self) {
+        *self = Self {
+            kinds: Arc::clone(&other.kinds),
+            objects: other.objects.clone(),
+            revision: other.revision,
+            log: other.log.clone(),
+            compacted: other.compacted,
+            names: other.names,
+            options: other.options,
+            admission: self.admission.take(),
+            fresh: other.fresh.clone(),
+            now: other.now,
+        };
+    }
+
     /// Answers a request, and says what changed by it.
     pub fn apply(&mut self, request: &Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
         self.now = now;

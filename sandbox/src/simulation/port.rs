@@ -143,6 +143,9 @@ fn written(answer: kube::Result<Answer>) -> kube::Result<Written> {
             Ok(Written {
                 uid: text("uid"),
                 version: text("resourceVersion"),
+                lists_machines: object
+                    .get("status")
+                    .is_some_and(|status| status.get("machines").is_some()),
             })
         }
         _ => Err(unexpected()),

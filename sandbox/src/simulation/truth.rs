@@ -24,7 +24,6 @@ use serde_json::Value;
 use crate::api::{Change, ChangeKind};
 
 use super::objects::{PREFIX, Typed};
-use super::schedule::MINUTE;
 use super::world::{Actor, World};
 
 /// The invariants, with what each says.
@@ -89,9 +88,9 @@ pub const INVARIANTS: [(&str, &str); 22] = [
     ),
 ];
 
-/// More writes than this in a row, in one minute, that change nothing are no accident. A cache that stands still for
-/// long lets its reader try in vain every five seconds, and no more often.
-const IDLE_WRITES: u32 = 50;
+/// More writes than this in a row that change nothing are no accident. While a cache stands still, a status that it does not
+/// show is written anew every five seconds: that is 240 times in the twenty minutes that one stands still at most.
+const IDLE_WRITES: u32 = 500;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,8 +134,6 @@ pub(super) struct Truth {
     in_flight: BTreeSet<(Option<u32>, String, String)>,
     /// Writes of controllers in a row that changed nothing.
     idle_writes: u32,
-    /// When they began to be counted.
-    idle_since: i64,
     /// Every deletion by a controller, with its reason.
     pub(super) reasons: Vec<String>,
 }
@@ -154,11 +151,8 @@ impl Truth {
     }
 
     /// A controller wrote: whoever writes again and again what is there already never comes to rest.
-    pub(super) fn count_write(&mut self, changes: bool, now: i64) {
-        if changes || now > self.idle_since + MINUTE {
-            (self.idle_writes, self.idle_since) = (0, now);
-        }
-        self.idle_writes += u32::from(!changes);
+    pub(super) fn count_write(&mut self, changes: bool) {
+        self.idle_writes = if changes { 0 } else { self.idle_writes + 1 };
         if self.idle_writes > IDLE_WRITES {
             let text = format!("{} writes in a row change nothing", self.idle_writes);
             self.violate("G4", text);

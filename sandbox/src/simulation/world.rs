@@ -6,6 +6,7 @@ mod people;
 mod provider;
 mod replicas;
 mod requests;
+mod tape;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ use super::schedule::{HOUR, MERGE, Schedule};
 use super::truth::{Moment, Truth, Violation};
 use provider::Provider;
 use replicas::Replica;
+use tape::Tape;
 
 /// Begins at this second.
 const BEGIN: i64 = 1_767_225_600;
@@ -187,6 +189,8 @@ pub struct World {
     edition: u32,
     calm: bool,
     rolling: bool,
+    /// While it is installed.
+    tape: Option<Tape>,
 }
 
 impl World {
@@ -233,8 +237,14 @@ impl World {
             edition: 0,
             calm: false,
             rolling: false,
+            tape: None,
         };
+        world.tape = Some(Tape::begin(&world.schedule, &mut world.api));
         world.install();
+        if let Some(tape) = world.tape.take() {
+            tape.end(&world.api);
+        }
+        world.begin_replicas();
         Ok(world)
     }
 
@@ -370,13 +380,16 @@ impl World {
 
     fn send(&mut self, actor: Actor, request: &Request) -> Result<Reply, Failure> {
         let now = self.timestamp();
-        let (answer, changes) = self.api.apply(request, now);
+        let (answer, changes) = match &mut self.tape {
+            Some(tape) => tape.answer(&mut self.api, request, now),
+            None => self.api.apply(request, now),
+        };
         if self.orders.trace && request.verb.is_write() && actor != Actor::Installer {
             let line = words::line(actor.name(), request, &answer, &changes);
             self.trace(|| line);
         }
         if let (Actor::Replica(_), true, Ok(_)) = (actor, request.verb.is_write(), &answer) {
-            self.truth.count_write(!changes.is_empty(), self.now);
+            self.truth.count_write(!changes.is_empty());
         }
         for change in changes {
             self.changed(actor, &change);

@@ -11,7 +11,7 @@ use capstan_core::api::meta::Condition;
 use capstan_core::cpms::plan::{Action, Step, overdue};
 use capstan_core::cpms::status::{self, Counts, condition};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Controller;
 use crate::controllers::assess::{Assessment, Reading};
@@ -71,12 +71,26 @@ impl<C: Cluster> Controller<C> {
         self.remember(troubles, now);
         let previous = current.set.status.as_ref();
         let error = self.error(previous, now);
-        let status = current.status(error.as_deref(), now);
+        let mut status = current.status(error.as_deref(), now);
+        if self.drops_machines {
+            status.machines.clear();
+        }
         // A set that was patched in this look has another version by now; its own event brings us back.
         let patched = taken.iter().any(|step| matches!(step.action, Action::PatchSet(_)));
         if previous != Some(&status) && !patched {
-            match self.writer.status(&current.set, &json!(status)).await {
-                Ok(()) => self.measure(previous, &status, now),
+            let mut content = json!(status);
+            if status.machines.is_empty()
+                && let Some(content) = content.as_object_mut()
+            {
+                // A patch takes away only what it names.
+                content.insert("machines".to_owned(), Value::Null);
+            }
+            match self.writer.status(&current.set, &content).await {
+                Ok(stored) => {
+                    // OpenShift's definition does not know this field. It is not written again and again.
+                    self.drops_machines |= !status.machines.is_empty() && !stored.lists_machines;
+                    self.measure(previous, &status, now);
+                }
                 Err(trouble) => failed.push(trouble),
             }
         }

@@ -32,6 +32,8 @@ struct World {
     version: u64,
     /// What a write of a machine is answered with, if it is refused.
     refusal: Option<String>,
+    /// Whether the definition of the set knows nothing of what is said of each machine.
+    prunes: bool,
     /// Every write that was taken, as verb, object and content.
     writes: Vec<(&'static str, String, Value)>,
     told: Vec<Event>,
@@ -53,6 +55,7 @@ impl Fake {
             objects: BTreeMap::new(),
             version: 100,
             refusal: None,
+            prunes: false,
             writes: Vec::new(),
             told: Vec::new(),
         })));
@@ -278,6 +281,11 @@ impl Fake {
                     object
                 }
             };
+            if world.prunes
+                && let Some(status) = object.get_mut("status").and_then(Value::as_object_mut)
+            {
+                status.remove("machines");
+            }
             world.version += 1;
             object["metadata"]["resourceVersion"] = json!(world.version.to_string());
             if verb == "create" {
@@ -460,6 +468,43 @@ async fn b23_a_deletion_carries_uid_and_version_of_what_was_looked_at() {
         json!({"uid": "c-master-0", "resourceVersion": old})
     );
     assert_eq!(options["propagationPolicy"], "Background");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_definition_drops_is_not_written_again_and_again() {
+    let fake = Fake::new();
+    fake.world(|world| world.prunes = true);
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    let writes = fake.writes().len();
+    assert!(fake.object(SET, NAME).unwrap()["status"].get("machines").is_none());
+    for _ in 0..5 {
+        fake.turn(&mut controller).await;
+    }
+    assert_eq!(fake.writes().len(), writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_machine_says_what_it_waits_for_and_one_that_is_gone_says_nothing() {
+    let fake = Fake::new();
+    fake.edit(SET, NAME, |set| {
+        set["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": ""});
+    });
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    let machines = fake.object(SET, NAME).unwrap()["status"]["machines"].clone();
+    assert_eq!(machines[1]["waitsFor"], "Pause", "{machines}");
+    for index in 0..3 {
+        let name = format!("c-master-{index}");
+        fake.world(|world| {
+            world.objects.remove(&(MACHINE, name.clone()));
+            world.objects.remove(&(NODE, name));
+        });
+    }
+    fake.settle(&mut controller).await;
+    assert!(fake.object(SET, NAME).unwrap()["status"]["machines"].is_null());
 }
 
 #[tokio::test(start_paused = true)]

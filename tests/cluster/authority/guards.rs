@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::objects::{
-    CLUSTER_API, FINALIZER, KINDS, MACHINE_API, PAUSED, aws_machine, aws_template, cluster_api_resource,
-    machine_api_resource,
+    CLUSTER_API, FINALIZER, KINDS, MACHINE_API, PAUSED, aws_machine, aws_template, cluster_api, cluster_api_resource,
+    machine_api, machine_api_resource,
 };
 use super::world::{PEOPLE, SYNC, World};
 
@@ -163,6 +163,45 @@ async fn the_infrastructure_of_a_copy_changes_only_with_its_original() {
     let template = "awsmachinetemplates.infrastructure.cluster.x-k8s.io";
     let template = ["-n", CLUSTER_API, template, "guard-infrastructure-1a2b"];
     judge_copy(world, &template, "authority-capi").await;
+    // It follows the half that leads, also in its labels.
+    let red = json!({"metadata": {"labels": {"team": "red"}}});
+    guarded(world, &machine, &red, "authority-label-conflict").await;
+    guarded(world, &template, &red, "authority-label-conflict").await;
+    free(world, &machine, &json!({"metadata": {"labels": {"team": "blue"}}})).await;
+}
+
+/// Until the server has heard who leads, nobody is let through by luck, and nobody is kept from the last step of a deletion.
+#[tokio::test]
+async fn what_is_not_known_yet_is_not_guessed() {
+    let world = World::that_knows_nothing().await;
+    for kind in KINDS {
+        let resource = cluster_api_resource(kind);
+        let target = ["-n", CLUSTER_API, &resource, "guard-unknown"];
+        let mut theirs = cluster_api(kind, "guard-unknown", true);
+        theirs["metadata"]["finalizers"] = json!(["example.com/stays"]);
+        world.store(&theirs).await;
+        for patch in [
+            json!({"spec": {"fieldOfTomorrow": 1}}),
+            json!({"metadata": {"labels": {"team": "red"}}}),
+            json!({"metadata": {"annotations": {PAUSED: null}}}),
+        ] {
+            guarded(world, &target, &patch, "authority-lead-known").await;
+        }
+        let create = ["create", "--dry-run=server", "-f", "-"];
+        let unpaused = cluster_api(kind, "guard-unknown-2", false).to_string();
+        let ours = machine_api(kind, "guard-unknown-2", "MachineAPI").to_string();
+        for user in PEOPLE {
+            world
+                .refuses(user, &create, &unpaused, "authority-capi-create-unpaused")
+                .await;
+            world
+                .refuses(user, &create, &ours, "authority-create-beside-cluster-api")
+                .await;
+        }
+        let delete = [&["delete", "--dry-run=server"], &target[..]].concat();
+        world.warns("alice", &delete, "", "it is not known whether").await;
+        free(world, &target, &json!({"metadata": {"finalizers": null}})).await;
+    }
 }
 
 #[tokio::test]

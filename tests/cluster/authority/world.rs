@@ -27,6 +27,17 @@ pub(super) const IMPERSONATOR: &str = "mallory";
 /// Whom no rule knows: a plain user and the administrator.
 pub(super) const PEOPLE: [&str; 2] = ["alice", "admin"];
 
+/// Cluster API's definitions serve an older version too; a request in it is converted for the webhook.
+fn with_an_older_version(mut definition: Value) -> Value {
+    let mut older = definition["spec"]["versions"][0].clone();
+    older["name"] = json!("v1beta1");
+    older["storage"] = json!(false);
+    if definition["spec"]["group"] == "cluster.x-k8s.io" {
+        definition["spec"]["versions"].as_array_mut().unwrap().push(older);
+    }
+    definition
+}
+
 /// A cluster with both APIs.
 pub(super) struct World {
     plane: ControlPlane,
@@ -54,12 +65,22 @@ impl World {
         WORLD.get_or_init(|| Self::start(true, false)).await
     }
 
+    /// The webhook alone, of a server that has not heard of any object yet.
+    pub(super) async fn that_knows_nothing() -> &'static Self {
+        static WORLD: OnceCell<World> = OnceCell::const_new();
+        WORLD.get_or_init(|| Self::start_with(false, true, false)).await
+    }
+
     async fn start(policies: bool, webhooks: bool) -> Self {
+        Self::start_with(policies, webhooks, true).await
+    }
+
+    async fn start_with(policies: bool, webhooks: bool, knows: bool) -> Self {
         let plane = ControlPlane::start(Options::default()).await.unwrap();
         let cluster = Cluster::of(&plane).unwrap();
         let mut definitions: Vec<Value> = crd::crds(&rules::built_in().unwrap()).unwrap();
         definitions.extend(crd::foreign_crds());
-        definitions.extend(crd::cluster_api_crds());
+        definitions.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
         let definitions: Vec<String> = definitions.iter().map(Value::to_string).collect();
         cluster.apply(&definitions.join("\n---\n")).await.unwrap();
         for namespace in [MACHINE_API, CLUSTER_API] {
@@ -114,9 +135,15 @@ impl World {
         if webhooks {
             let groups = ["system:serviceaccounts", "system:serviceaccounts:openshift-machine-api"];
             let kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, &groups).unwrap();
-            let flags = [format!("--kubeconfig={}", kubeconfig.display())];
             let folder = plane.folder().join("capstan");
             std::fs::create_dir(&folder).unwrap();
+            let nothing = folder.join("nothing.yaml");
+            std::fs::write(&nothing, "").unwrap();
+            let flags = if knows {
+                [format!("--kubeconfig={}", kubeconfig.display())]
+            } else {
+                [format!("--snapshot={}", nothing.display())]
+            };
             let started = Server::start(capstan(), &flags, "127.0.0.1", &folder).await.unwrap();
             started.register(&cluster).await.unwrap();
             server = Some(started);

@@ -401,6 +401,42 @@ pub struct ControlPlaneMachineSetStatus {
     /// The selector of the set as text, as the scale subresource wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
+    /// How far each machine of the set is, by index, oldest first.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 64))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineProgress>,
+    /// Other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// How far a machine of the set is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name", "index"]))]
+#[serde(rename_all = "camelCase")]
+pub struct MachineProgress {
+    /// Name of the machine.
+    #[serde(default)]
+    pub name: String,
+    /// Its index in the control plane.
+    #[schemars(extend("minimum" = 0))]
+    #[serde(default)]
+    pub index: i32,
+    /// Whether its node is ready.
+    #[serde(default)]
+    pub ready: bool,
+    /// Whether it is what the template asks for.
+    #[serde(default)]
+    pub updated: bool,
+    /// Whether it is being deleted.
+    #[serde(default)]
+    pub deleting: bool,
+    /// What it waits for, or what is waited for of it, such as "MachineReady" or "EtcdHealthy". Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+    /// The same for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Other fields.
     #[serde(flatten)]
     pub rest: Rest,

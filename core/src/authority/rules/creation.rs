@@ -11,6 +11,7 @@ use crate::model::{FieldPath, Operation, Verdict, Violation, ViolationKind, Warn
 
 pub(super) const BESIDE_CLUSTER_API: &str = "authority-create-beside-cluster-api";
 pub(super) const UNPAUSED: &str = "authority-capi-create-unpaused";
+pub(super) const API: &str = "authority-api-known";
 pub(super) const STATUS: &str = "authority-status-at-creation";
 pub(super) const INEXPRESSIBLE: &str = "authority-capi-inexpressible";
 
@@ -28,6 +29,29 @@ pub(super) fn fill(judged: &Judged<'_>, verdict: &mut Verdict) -> Option<Api> {
             None
         }
     }
+}
+
+/// The first pass fills in who leads where nobody said so, which must not hide a word that means nothing: the schema, which
+/// comes after it, would see a good one.
+pub(super) fn refuse_unknown_api(judged: &Judged<'_>, verdict: &mut Verdict) {
+    const PATH: &str = "spec.authoritativeAPI";
+    let Some(said) = judged.edit.object.and_then(|object| super::at(object, PATH)) else {
+        return;
+    };
+    let nothing = said.is_null() || *said == "";
+    if nothing || said.as_str().and_then(Api::parse).is_some() {
+        return;
+    }
+    verdict.deny(
+        Violation::new(
+            API,
+            PATH,
+            ViolationKind::NotSupported,
+            "the API that should lead is MachineAPI or ClusterAPI",
+        )
+        .got(said)
+        .advice("name one of the two; how the lead gets there is the sync controller's affair"),
+    );
 }
 
 /// The API server drops a status at creation; whoever sends one believes that it counts.

@@ -7,9 +7,12 @@ use crate::authority::plan::{self, Facts, Step};
 use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
 use crate::authority::state::Seen;
 use crate::conversion::{self, ConversionIssue, Severity};
+use serde_json::Value;
+
 use crate::model::{Verdict, Violation, ViolationKind, Warning};
 
 pub(super) const COUNTERPART: &str = "authority-migration-of-counterpart";
+pub(super) const UNDECIDED: &str = "authority-migration-undecided";
 pub(super) const OUTLOOK: &str = "authority-migration-outlook";
 const PATH: &str = "spec.authoritativeAPI";
 /// How many issues are named, so that the warnings fit into an answer.
@@ -27,6 +30,7 @@ pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
         return;
     }
     let counterpart = judged.counterpart();
+    judge_undecided(judged, old, counterpart, verdict);
     judge_counterpart(judged, old, counterpart, verdict);
     if !verdict.allowed() {
         return;
@@ -39,6 +43,30 @@ pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
     };
     for text in outlook(judged, &asked, counterpart) {
         verdict.warn(Warning::new(OUTLOOK, text));
+    }
+}
+
+/// Until the status says who leads, the spec does; so with it the lead would change hands at once, and nobody would have
+/// stopped.
+fn judge_undecided(judged: &Judged<'_>, old: &Half, counterpart: Seen<'_>, verdict: &mut Verdict) {
+    if old.decided.is_some() {
+        return;
+    }
+    match counterpart {
+        Seen::Absent => {}
+        Seen::Unknown => judged.unknown(verdict, UNDECIDED, PATH, Api::ClusterApi),
+        Seen::There(_) => verdict.deny(
+            Violation::new(
+                UNDECIDED,
+                PATH,
+                ViolationKind::Forbidden,
+                format!(
+                    "{} exists, and it is not decided yet who leads: without a hand-over, both APIs would act on one instance",
+                    judged.title(Api::ClusterApi)
+                ),
+            )
+            .advice("wait until status.authoritativeAPI is set, then ask again"),
+        ),
     }
 }
 
@@ -76,14 +104,30 @@ fn outlook(judged: &Judged<'_>, asked: &Half, counterpart: Seen<'_>) -> Vec<Stri
     let (mut issues, unchecked) = issues(judged, target, counterpart);
     issues.sort();
     let blocking = issues.iter().any(|issue| issue.severity == Severity::Blocks);
-    for issue in issues.iter().take(MOST) {
+    // One long list does not hide everything else: of each reason the first, and only then the others.
+    let (mut told, mut others) = (Vec::<&ConversionIssue>::new(), Vec::new());
+    for issue in &issues {
+        let same = |first: &&ConversionIssue| first.severity == issue.severity && first.reason == issue.reason;
+        if told.iter().any(same) { &mut others } else { &mut told }.push(issue);
+    }
+    told.extend(others);
+    // An answer to the API server has room for so many.
+    let most = if judged.lookup.wait_for_unknown {
+        MOST
+    } else {
+        usize::MAX
+    };
+    let more = told.len().saturating_sub(most);
+    told.truncate(most);
+    told.sort();
+    for issue in told {
         let verb = match issue.severity {
             Severity::Blocks => "cannot migrate",
             Severity::Loses => "will be lost",
         };
         texts.push(format!("{verb}: {}: {}; {}", issue.path, issue.reason, issue.way_out));
     }
-    if let Some(more) = issues.len().checked_sub(MOST).filter(|more| *more > 0) {
+    if more > 0 {
         texts.push(format!("and {more} more; capstan check names all of them"));
     }
     texts.extend(unchecked);
@@ -100,7 +144,12 @@ fn outlook(judged: &Judged<'_>, asked: &Half, counterpart: Seen<'_>) -> Vec<Stri
 /// What the target cannot say, and what could not be checked.
 fn issues(judged: &Judged<'_>, target: Api, counterpart: Seen<'_>) -> (Vec<ConversionIssue>, Option<String>) {
     if target == Api::ClusterApi {
-        return (judged.edit.object.map(conversion::issues).unwrap_or_default(), None);
+        let Some(object) = judged.edit.object else {
+            return (Vec::new(), None);
+        };
+        let mut issues = conversion::issues(object);
+        let unchecked = disagreements(judged, object, counterpart, &mut issues);
+        return (issues, unchecked);
     }
     let half = match counterpart {
         Seen::There(half) => half,
@@ -134,6 +183,31 @@ fn issues(judged: &Judged<'_>, target: Api, counterpart: Seen<'_>) -> (Vec<Conve
     (issues, unchecked)
 }
 
+/// What the cluster says for all machines, and this object otherwise; what could not be checked.
+fn disagreements(
+    judged: &Judged<'_>,
+    object: &Value,
+    counterpart: Seen<'_>,
+    issues: &mut Vec<ConversionIssue>,
+) -> Option<String> {
+    let kind = conversion::cluster_of(object)?;
+    let name = counterpart.there().and_then(|half| half.cluster.as_deref());
+    match judged.lookup.mirrors.infrastructure_cluster(kind, name) {
+        Seen::There(cluster) => {
+            let cluster = cluster.to_convert().unwrap_or_default();
+            issues.extend(conversion::disagreements(object, &cluster));
+            None
+        }
+        Seen::Absent => Some(format!(
+            "not checked: there is no one {kind} to compare with in {}",
+            judged.lookup.config.cluster_api_namespace
+        )),
+        Seen::Unknown => Some(format!(
+            "not checked: the {kind} is not known, and says some of it for all machines"
+        )),
+    }
+}
+
 /// Whether both halves are alike, and what is waited for.
 fn synchronization(
     judged: &Judged<'_>,
@@ -142,7 +216,8 @@ fn synchronization(
     step: Step,
     blocking: bool,
 ) -> Option<String> {
-    if counterpart == Seen::Absent {
+    let stands_in_the_way = asked.synchronized.as_ref().is_some_and(|condition| !condition.holds());
+    if counterpart == Seen::Absent && !stands_in_the_way {
         let title = judged.title(Api::ClusterApi);
         return Some(format!(
             "{title} does not exist yet: it is made before the lead changes"

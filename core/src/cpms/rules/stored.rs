@@ -81,6 +81,10 @@ impl Stored {
         })
     }
 
+    pub(super) fn tree(&self) -> &Value {
+        &self.tree
+    }
+
     /// What the parse would say of a set that differs from this one in its provider spec alone, and in nothing of it that
     /// the rest of the parse looks at; `None` of any other.
     pub(super) fn spec_of(&self, new: &Judged<'_>) -> Option<Spec> {

@@ -83,6 +83,44 @@ fn b8_the_time_of_a_transition_moves_only_with_the_status() {
 }
 
 #[test]
+fn b24_each_machine_says_how_far_it_is_and_what_it_waits_for() {
+    let mut world = World::new("a b c", NEW);
+    let step = world.plan().steps.pop().unwrap();
+    world.apply(&step);
+    let status = of(&world, None);
+    let shown: Vec<String> = status
+        .machines
+        .iter()
+        .map(|machine| {
+            let marks = [
+                (machine.ready, "ready"),
+                (machine.updated, "updated"),
+                (machine.deleting, "deleting"),
+            ];
+            let marks: Vec<&str> = marks.iter().filter(|(on, _)| *on).map(|(_, text)| *text).collect();
+            let waits = machine.waits_for.as_deref().unwrap_or("nothing");
+            format!("{} {} waits for {waits}", machine.index, marks.join(" "))
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "0 ready waits for nothing",
+            "0 updated waits for MachineReady",
+            "1 ready waits for SurgeFree",
+            "2 ready waits for OtherIndex"
+        ]
+    );
+    assert!(
+        status.machines[1]
+            .message
+            .as_deref()
+            .unwrap()
+            .contains("has no node yet")
+    );
+}
+
+#[test]
 fn a_node_that_restarts_raises_no_alarm_and_one_that_stays_away_does() {
     let mut world = World::new("a b c", OLD);
     world.node_down("ocp-x7k2p-master-1");

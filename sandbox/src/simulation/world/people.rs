@@ -65,7 +65,6 @@ impl World {
         self.etcd.members = self.machines.keys().cloned().collect();
         self.report_etcd(true);
         self.create_set(Actor::Installer);
-        self.begin_replicas();
     }
 
     fn instance_type(&self) -> String {

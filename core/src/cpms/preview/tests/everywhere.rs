@@ -275,7 +275,7 @@ fn run(world: &mut World, shape: &Shape, choices: &[u8], mut failures: u8) -> Re
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn from_any_state_on_any_platform_with_any_strategy_it_ends_as_the_set_asks(
