@@ -165,7 +165,7 @@ impl Truth {
 }
 
 /// The index at the end of a machine's name.
-fn index(name: &str) -> Option<u32> {
+pub(super) fn index(name: &str) -> Option<u32> {
     name.rsplit_once('-')?.1.parse().ok()
 }
 
@@ -256,8 +256,18 @@ pub(super) fn all_current(set: &ControlPlaneMachineSet, machines: &BTreeMap<Stri
 }
 
 impl Moment {
+    /// The machines of an index that are the set's. One that a user took out of it is the user's, whatever its name says.
     fn of_index(&self, wanted: Option<u32>) -> impl Iterator<Item = (&String, &Arc<Machine>)> {
-        self.machines.iter().filter(move |(name, _)| index(name) == wanted)
+        self.machines
+            .iter()
+            .filter(move |(name, machine)| index(name) == wanted && Self::is_of_the_set(machine))
+    }
+
+    /// A machine is the set's by the labels that it selects or by an owner reference: without both, nothing leads from the
+    /// set to the machine, or back. Seeds 7177 and 42182: labels taken off before the machine was adopted, or before the
+    /// set was deleted and made again.
+    fn is_of_the_set(machine: &Machine) -> bool {
+        Self::selected(machine) || !machine.metadata.owner_references.is_empty()
     }
 
     fn is_ready(&self, machine: &Machine) -> bool {
@@ -291,7 +301,7 @@ impl Moment {
             .is_some_and(|set| set.metadata.annotations.contains_key(PAUSED_ROLLOUT))
     }
 
-    fn selected(machine: &Machine) -> bool {
+    pub(super) fn selected(machine: &Machine) -> bool {
         machine
             .metadata
             .labels
@@ -490,8 +500,7 @@ impl World {
         // Machines that serve, or may come to: what a user deletes is on his account, and so is what he took out of the
         // set before it was ours.
         let mut counted = 1;
-        let ours = |machine: &Machine| Moment::selected(machine) || !machine.metadata.owner_references.is_empty();
-        for (other, one) in before.machines.iter().filter(|(_, one)| ours(one)) {
+        for (other, one) in before.machines.iter().filter(|(_, one)| Moment::is_of_the_set(one)) {
             let idle =
                 one.metadata.is_deleting() && (!before.is_ready(one) || self.truth.deleted_by_user.contains(other));
             counted += usize::from(!idle);

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Admission, Options};
+use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::spec::{PAUSED_ROLLOUT, ROLLOUT_LIMIT};
 use serde_json::json;
 
@@ -11,6 +12,7 @@ use crate::api::admission::{Admit, Capstan};
 use crate::api::{DeleteOptions, Part, Verb};
 use crate::simulation::objects::{self, HOOK, Sort};
 use crate::simulation::schedule::{Act, SECOND};
+use crate::simulation::truth::{Moment, index};
 
 use super::{Actor, Due, World};
 
@@ -244,7 +246,19 @@ impl World {
                 .metadata
                 .labels
                 .contains_key("machine.openshift.io/cluster-api-machine-type");
-            if !labelled {
+            let taken = !labelled
+                && self
+                    .machines
+                    .iter()
+                    .any(|(other, one)| *other != name && is_in_place_of(one, other, &name));
+            if taken && self.set.is_some() && !machine.metadata.is_deleting() {
+                // With its labels back it would be the second of its index, and Capstan would ask for one of them to go.
+                self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
+                self.truth.deleted_by_user(&name);
+                let _gone = self.remove(Actor::User, Sort::Machine, &name);
+                return true;
+            }
+            if !labelled && !taken {
                 let labels = json!({"metadata": {"labels": objects::labels()}});
                 let _written = self.patch(Actor::User, Sort::Machine, &name, Part::Main, labels);
                 any = true;
@@ -278,4 +292,9 @@ impl World {
         }
         any
     }
+}
+
+/// Whether a machine of the set holds the index of another machine.
+fn is_in_place_of(machine: &Machine, name: &str, other: &str) -> bool {
+    index(name) == index(other) && Moment::selected(machine) && !machine.metadata.is_deleting()
 }
