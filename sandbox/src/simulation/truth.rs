@@ -119,7 +119,7 @@ pub(super) struct Moment {
 /// What is remembered to judge by.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
-    replicas: usize,
+    pub(super) replicas: usize,
     /// The first violation.
     pub(super) violation: Option<Violation>,
     /// Uids and names that users deleted: their absence is nobody's fault.
@@ -270,7 +270,7 @@ impl Moment {
         Self::selected(machine) || !machine.metadata.owner_references.is_empty()
     }
 
-    fn is_ready(&self, machine: &Machine) -> bool {
+    pub(super) fn is_ready(&self, machine: &Machine) -> bool {
         let node = machine.node_name().and_then(|name| self.nodes.get(name));
         machine.phase() != Some("Failed") && node.is_some_and(|node| node.is_ready())
     }

@@ -1,5 +1,6 @@
 //! What users and the world do by themselves: the acts of a schedule, the first objects, and putting right what was left.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result};
@@ -246,19 +247,14 @@ impl World {
                 .metadata
                 .labels
                 .contains_key("machine.openshift.io/cluster-api-machine-type");
-            let taken = !labelled
-                && self
-                    .machines
-                    .iter()
-                    .any(|(other, one)| *other != name && is_in_place_of(one, other, &name));
-            if taken && self.set.is_some() && !machine.metadata.is_deleting() {
+            if !labelled && self.is_superfluous(&name, &machine) {
                 // With its labels back it would be the second of its index, and Capstan would ask for one of them to go.
                 self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
                 self.truth.deleted_by_user(&name);
                 let _gone = self.remove(Actor::User, Sort::Machine, &name);
                 return true;
             }
-            if !labelled && !taken {
+            if !labelled {
                 let labels = json!({"metadata": {"labels": objects::labels()}});
                 let _written = self.patch(Actor::User, Sort::Machine, &name, Part::Main, labels);
                 any = true;
@@ -292,9 +288,20 @@ impl World {
         }
         any
     }
-}
 
-/// Whether a machine of the set holds the index of another machine.
-fn is_in_place_of(machine: &Machine, name: &str, other: &str) -> bool {
-    index(name) == index(other) && Moment::selected(machine) && !machine.metadata.is_deleting()
+    /// Whether a machine without the set's labels can go for good: the set has a ready machine for each replica without it,
+    /// one of them in its index. Where one is missing, etcd needs the member that runs on it, and the person gives it back.
+    fn is_superfluous(&self, name: &str, machine: &Machine) -> bool {
+        let moment = self.moment();
+        let serving: BTreeSet<Option<u32>> = self
+            .machines
+            .iter()
+            .filter(|(_, one)| Moment::selected(one) && !one.metadata.is_deleting() && moment.is_ready(one))
+            .map(|(other, _)| index(other))
+            .collect();
+        self.set.is_some()
+            && !machine.metadata.is_deleting()
+            && serving.len() >= self.truth.replicas
+            && serving.contains(&index(name))
+    }
 }
