@@ -344,6 +344,89 @@ fn input_that_cannot_be_read_exits_with_2_and_says_file_document_and_line() {
 }
 
 #[test]
+fn what_is_given_twice_or_holds_nothing_is_not_passed_over_in_silence() {
+    let output = capstan(&["check", "--with", "-", "-"], &set().to_string());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("more than once"), "{}", stderr(&output));
+    let output = capstan(&["check", "-o", "json", "-"], "# nothing\n");
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "[]\n"));
+    assert!(stderr(&output).contains("nothing was checked"), "{}", stderr(&output));
+    let twice = set()
+        .to_string()
+        .replacen("\"replicas\":3", "\"replicas\":5,\"replicas\":3", 1);
+    let output = capstan(&["check", "-"], &twice);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(
+        stderr(&output).ends_with("duplicate mapping key: replicas\n"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn an_object_finds_itself_among_the_old_ones_also_where_one_of_both_names_no_namespace() {
+    let folder = Folder::new();
+    let mut new = set();
+    new["spec"]["replicas"] = json!(5);
+    new["metadata"].as_object_mut().unwrap().remove("namespace");
+    // A namesake of another API is another object.
+    let other =
+        json!({"apiVersion": "example.com/v1", "kind": "ControlPlaneMachineSet", "metadata": {"name": "cluster"}});
+    let (old, new) = (
+        folder.objects("old.yaml", &[other, set()]),
+        folder.objects("new.yaml", &[new]),
+    );
+    let output = capstan(&["check", "-o", "json", "--old", path(&old), path(&new)], "");
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (&rows[0]["operation"], &rows[0]["causes"][0]["rule"]),
+        (&json!("update"), &json!("cpms-replicas-immutable"))
+    );
+    let mut unknown = set();
+    unknown["metadata"]["name"] = json!("other");
+    let output = capstan(&["check", "--old", path(&old), "-"], &unknown.to_string());
+    assert!(stderr(&output).contains("judged as a creation"), "{}", stderr(&output));
+}
+
+#[test]
+fn null_in_metadata_says_nothing_and_another_type_is_told_with_its_field() {
+    let nulls = |object: &mut Value| {
+        for field in [
+            "labels",
+            "annotations",
+            "creationTimestamp",
+            "ownerReferences",
+            "finalizers",
+        ] {
+            object["metadata"][field] = Value::Null;
+        }
+    };
+    let folder = Folder::new();
+    let mut set_of_nulls = set();
+    nulls(&mut set_of_nulls);
+    let mut machine = machine(0, "a");
+    nulls(&mut machine);
+    machine["spec"]["taints"] = Value::Null;
+    let with = folder.objects("with.yaml", &[machine]);
+    let output = capstan(&["check", "--with", path(&with), "-"], &set_of_nulls.to_string());
+    assert_eq!(stderr(&output), "");
+    assert!(!stdout(&output).contains("cpms-readable"), "{}", stdout(&output));
+
+    let mut wrong = set();
+    wrong["metadata"]["annotations"] = json!({"capstan.dev/rollout-limit": 1});
+    let output = capstan(&["check", "-o", "json", "-"], &wrong.to_string());
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let cause = &rows[0]["causes"][0];
+    assert_eq!(
+        (&cause["rule"], &cause["field"]),
+        (
+            &json!("cpms-readable"),
+            &json!("metadata.annotations[capstan.dev/rollout-limit]")
+        )
+    );
+}
+
+#[test]
 fn recreate_needs_its_gate_and_an_acknowledgement_of_the_risk() {
     let folder = Folder::new();
     let machines = folder.machines();
@@ -570,6 +653,45 @@ fn a_set_that_is_not_valid_plans_nothing_and_says_why() {
         (&plan["next"], &plan["degraded"][0]["reason"]),
         (&json!([]), &json!("InvalidSpec"))
     );
+}
+
+#[test]
+fn what_cannot_be_read_is_part_of_the_plan_as_it_is_of_the_controllers() {
+    let text = world(|_| {});
+    let (set, rest) = text.split_once("\n---\n").unwrap();
+    let broken = format!("{set}\n---\n{}", rest.replacen("\"spec\":{", "\"spec\":7,\"was\":{", 1));
+    let plan = planned(&broken);
+    let reason = &plan["degraded"][0];
+    assert_eq!(
+        (&reason["reason"], &plan["next"]),
+        (&json!("UnparsableObjects"), &json!([]))
+    );
+    assert!(
+        reason["message"]
+            .as_str()
+            .unwrap()
+            .contains("Machine prod-x7k2p-master-0")
+    );
+    let plan = planned(&world(|set| set["spec"] = json!("nonsense")));
+    assert_eq!(
+        (&plan["set"], &plan["degraded"][0]["reason"], &plan["revision"]),
+        (&json!("cluster"), &json!("UnparsableObjects"), &Value::Null)
+    );
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": "nonsense"});
+    let output = capstan(&["plan", "-f", "-"], &format!("{}\n---\n{node}", world(|_| {})));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("-: document at line "), "{}", stderr(&output));
+}
+
+#[test]
+fn machines_of_other_namespaces_and_conditions_written_by_hand_do_no_harm() {
+    let mut other = machine(7, "a");
+    other["metadata"]["namespace"] = json!("elsewhere");
+    let etcd = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "etcd"},
+        "status": {"conditions": [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]}});
+    let plan = planned(&format!("{}\n---\n{other}\n---\n{etcd}", world(|_| {})));
+    assert_eq!(plan["degraded"], json!([]));
+    assert_eq!(plan["placement"].as_array().unwrap().len(), 3);
 }
 
 #[test]

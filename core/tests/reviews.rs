@@ -350,6 +350,8 @@ golden! {
             |set| template(set)["failureDomains"]["aws"] = json!([]),
             |set| set["spec"]["strategy"]["type"] = json!("OnDelete"),
         ), machines(3);
+    how_many_machines_an_edit_replaces_is_not_guessed_without_them:
+        Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), Snapshot::default();
     an_instance_type_rolls_the_machines: Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), machines(3);
     on_delete_rolls_nothing_by_itself:
         Review::update_of(

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::degraded::{Degradation, invalid};
+use super::degraded::{Degradation, invalid, unparsable};
 use super::domains::FailureDomain;
 use super::plan::{Plan, Step};
 use super::preview::{Preview, preview};
 use super::removal;
 use super::spec::{SetState, Spec};
-use super::state::State;
+use super::state::{State, Unparsable};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::model::{Violation, canonical_json};
@@ -71,6 +71,11 @@ pub fn leaving_report(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -
 /// The report of a set that is not valid: nothing is done with it, and that is the plan.
 pub fn invalid_report(set: &ControlPlaneMachineSet, violations: &[Violation]) -> Value {
     bare(set.metadata.name(), &invalid(violations))
+}
+
+/// The report of a set that cannot even be read.
+pub fn unreadable_report(set: &Unparsable) -> Value {
+    bare(&set.name, &Vec::from_iter(unparsable(std::slice::from_ref(set))))
 }
 
 fn bare(set: &str, degraded: &[Degradation]) -> Value {
