@@ -132,7 +132,7 @@ fn plan_over(snapshot: &Snapshot, unparsable: Vec<Unparsable>, args: &Args, now:
         unparsable,
     };
     if set.metadata.is_deleting() {
-        return Ok(leaving_report(set, &observed.machines));
+        return Ok(leaving_report(set, &observed));
     }
     let context = ParseContext {
         infrastructure: observed.infrastructure.as_deref(),
