@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
+use capstan_core::cpms::domains::Platform;
 use capstan_core::cpms::generate::{Existing, generate};
 use serde::Deserialize as _;
 
@@ -57,6 +58,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         infrastructure: snapshot.infrastructure.as_deref(),
     };
     let set = generate(&existing).context("no set can describe these machines")?;
+    let by_name = existing.machines.iter().any(|machine| {
+        let value = machine.spec.provider_spec.value.as_ref();
+        value.and_then(Platform::of).is_some_and(Platform::by_name)
+    });
+    if by_name && existing.infrastructure.is_none() {
+        let note =
+            "note: the Infrastructure cluster is not given, and it alone names the failure domains of this platform\n";
+        std::io::stderr().write_all(note.as_bytes()).context("writing a note")?;
+    }
     let text = serde_saphyr::to_string(&set).context("writing the set as YAML")?;
     std::io::stdout()
         .write_all(text.as_bytes())
