@@ -287,6 +287,24 @@ golden! {
         }), machines(3);
     all_domains_cannot_be_removed:
         Review::update(|set| { template(set).as_object_mut().unwrap().remove("failureDomains"); }), machines(3);
+    all_domains_can_be_removed_on_purpose_where_the_template_names_one:
+        Review::update_of(
+            |set| value(set)["placement"]["availabilityZone"] = json!(ZONES[0]),
+            |set| {
+                template(set).as_object_mut().unwrap().remove("failureDomains");
+                set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "none"});
+            },
+        ), machines(3);
+    all_domains_cannot_be_removed_by_accident_where_the_template_names_one:
+        Review::update_of(
+            |set| value(set)["placement"]["availabilityZone"] = json!(ZONES[0]),
+            |set| { template(set).as_object_mut().unwrap().remove("failureDomains"); },
+        ), machines(3);
+    nobody_can_acknowledge_that_machines_are_made_nowhere:
+        Review::update(|set| {
+            template(set).as_object_mut().unwrap().remove("failureDomains");
+            set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "none"});
+        }), machines(3);
     a_domain_can_be_added:
         Review::update(|set| template(set)["failureDomains"]["aws"].as_array_mut().unwrap().push(domain("us-east-1d"))),
         machines(3);
