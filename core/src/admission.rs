@@ -6,6 +6,7 @@
 mod mirrored;
 mod offline;
 mod policy;
+mod reader;
 mod request;
 mod response;
 mod snapshot;

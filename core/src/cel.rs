@@ -8,4 +8,4 @@ mod json;
 mod program;
 pub mod rules;
 
-pub use program::{CelError, Program};
+pub use program::{CelError, Instead, Program};

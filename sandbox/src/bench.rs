@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum as _;
 
 pub use allocations::Counting;
-pub use decision::repeat;
+pub use decision::{What, repeat};
 use load::Connection;
-use report::{Ratio, median, percentile};
+use report::{Ratio, Report, median, percentile};
 use server::Server;
 
 /// Connections at once.
@@ -41,14 +42,55 @@ const MEMORY_GOAL: f64 = 25.0;
 /// From a replacement that is ready to the deletion of what it replaces, in milliseconds.
 const REACTION_GOAL: f64 = 100.0;
 
-/// Measures, prints, and writes `summary.json` into `folder`.
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// A decision without a server around it.
+    Decision,
+    /// An update of a ControlPlaneMachineSet.
+    Update,
+    /// Updates of Machines that exist in both APIs, ten thousand of them in the caches.
+    Guarded,
+    /// What an idle server takes.
+    Memory,
+    /// How soon a rollout goes on, on a real API server.
+    Reaction,
+}
+
+/// Measures these parts, all for none, and writes `summary.json` into `folder`. What a part gave is printed and written
+/// as soon as it is there: the next one may fail.
 ///
 /// # Errors
 /// A server does not start or does not answer.
 #[expect(clippy::print_stdout, reason = "the figures are the answer")]
-pub async fn run(capstan: &Path, folder: &Path) -> Result<()> {
+pub async fn run(capstan: &Path, folder: &Path, parts: &[Part]) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let parts = if parts.is_empty() {
+        Part::value_variants()
+    } else {
+        parts
+    };
     let files = tempfile::tempdir().context("creating a folder for the servers")?;
+    let mut report = Report::new(folder.join("summary.json"));
+    for part in parts {
+        match part {
+            Part::Decision => decisions(folder)?,
+            Part::Update => update(capstan, files.path(), &mut report).await?,
+            Part::Guarded => guarded_updates(capstan, files.path(), &mut report).await?,
+            Part::Memory => {
+                let idle = idle_memory(capstan, files.path()).await?;
+                let shown = format!("{idle:.1} of {MEMORY_GOAL} MiB");
+                report.add(Ratio::new("memory-idle", idle / MEMORY_GOAL, 1.0, shown))?;
+            }
+            Part::Reaction => report.add(reaction(capstan, files.path()).await?)?,
+        }
+    }
+    println!("# written to {}", report.file().display());
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are the answer")]
+fn decisions(folder: &Path) -> Result<()> {
     println!("# the decision alone");
     for (name, cost) in decision::costs()? {
         println!(
@@ -58,46 +100,12 @@ pub async fn run(capstan: &Path, folder: &Path) -> Result<()> {
             cost.bytes
         );
     }
-    match decision::instructions(folder)? {
-        Some(count) => println!("{count} instructions for the first"),
-        None => println!("instructions are not counted: there is no valgrind"),
+    for what in What::value_variants() {
+        match decision::instructions(folder, *what)? {
+            Some(count) => println!("{count:>9} instructions   {what:?}"),
+            None => println!("instructions are not counted: there is no valgrind"),
+        }
     }
-
-    let (null, full) = servers(capstan, files.path()).await?;
-    let mut ratios = Vec::new();
-    println!(
-        "# {} bytes in a review; {ROUNDS} turns of {TURN:?} each",
-        review::review()?.len()
-    );
-    for concurrency in CONCURRENCIES {
-        ratios.extend(compare(&null, &full, concurrency, "").await?);
-    }
-    let loaded = full.server.resident()?;
-    drop((null, full));
-    ratios.extend(run_guarded(capstan, files.path()).await?);
-    let idle = idle_memory(capstan, files.path()).await?;
-    ratios.push(Ratio::new(
-        "memory-idle",
-        idle / MEMORY_GOAL,
-        1.0,
-        format!("{idle:.1} of {MEMORY_GOAL} MiB; {loaded:.1} MiB after the load"),
-    ));
-    ratios.push(reaction(capstan, files.path()).await?);
-    print!("{}", report::table(&ratios));
-    let file = folder.join("summary.json");
-    report::write(&ratios, &file)?;
-    println!("# written to {}", file.display());
-    Ok(())
-}
-
-/// Measures how soon a rollout goes on, and nothing else.
-///
-/// # Errors
-/// The control plane or the server does not start, or a rollout does not end.
-#[expect(clippy::print_stdout, reason = "the figure is the answer")]
-pub async fn run_reaction(capstan: &Path) -> Result<()> {
-    let files = tempfile::tempdir().context("creating a folder for the server")?;
-    print!("{}", report::table(&[reaction(capstan, files.path()).await?]));
     Ok(())
 }
 
@@ -131,23 +139,39 @@ impl Contender {
     }
 }
 
-/// A guarded update of what exists in both APIs, at each concurrency; the memory of the server is printed.
+/// An update of a ControlPlaneMachineSet, at each concurrency.
 #[expect(clippy::print_stdout, reason = "the figures are the answer")]
-async fn run_guarded(capstan: &Path, files: &Path) -> Result<Vec<Ratio>> {
-    let (body, objects) = (guarded::review()?, guarded::surroundings());
-    let (null, full) = contenders(capstan, files, &body, &objects, guarded::route()?.path).await?;
-    println!("# a guarded update, {} objects in the caches", objects.len());
-    let mut ratios = Vec::new();
+async fn update(capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
+    let (body, objects) = (review::review()?, review::surroundings()?);
+    let (null, full) = contenders(capstan, files, &body, &objects, decision::route()?.path).await?;
+    println!("# an update of a set, {} bytes in a review", body.len());
     for concurrency in CONCURRENCIES {
-        ratios.extend(compare(&null, &full, concurrency, "guarded-").await?);
+        compare(&null, &full, concurrency, "", report).await?;
     }
-    println!("{:.1} MiB resident with them", full.server.resident()?);
-    Ok(ratios)
+    println!("{:.1} MiB resident after the load", full.server.resident()?);
+    Ok(())
 }
 
-async fn servers(capstan: &Path, files: &Path) -> Result<(Contender, Contender)> {
-    let (body, objects) = (review::review()?, review::surroundings()?);
-    contenders(capstan, files, &body, &objects, decision::route()?.path).await
+/// Guarded updates of what exists in both APIs, at each concurrency; the memory of the server is printed.
+#[expect(clippy::print_stdout, reason = "the figures are the answer")]
+async fn guarded_updates(capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
+    let objects = guarded::surroundings();
+    for edit in guarded::EDITS {
+        let body = guarded::review(*edit)?;
+        let (null, full) = contenders(capstan, files, &body, &objects, guarded::route(*edit)?.path).await?;
+        println!(
+            "# {}, {} bytes in a review; {} objects in the caches, {:.1} MiB resident",
+            edit.title(),
+            body.len(),
+            objects.len(),
+            full.server.resident()?
+        );
+        for concurrency in CONCURRENCIES {
+            compare(&null, &full, concurrency, edit.prefix(), report).await?;
+        }
+        println!("{:.1} MiB resident after the load", full.server.resident()?);
+    }
+    Ok(())
 }
 
 async fn contenders(
@@ -158,8 +182,8 @@ async fn contenders(
     route: &str,
 ) -> Result<(Contender, Contender)> {
     let snapshot = files.join("cluster.json");
-    let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
-    std::fs::write(&snapshot, objects.join("\n")).context("writing the cluster's objects")?;
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    std::fs::write(&snapshot, list.to_string()).context("writing the cluster's objects")?;
     let snapshot = snapshot.to_string_lossy().into_owned();
     let null = Contender {
         server: Server::start(capstan, files, "null", &["--null-reviewer"]).await?,
@@ -221,7 +245,13 @@ impl Turns {
     }
 }
 
-async fn compare(null: &Contender, full: &Contender, concurrency: usize, what: &str) -> Result<Vec<Ratio>> {
+async fn compare(
+    null: &Contender,
+    full: &Contender,
+    concurrency: usize,
+    what: &str,
+    report: &mut Report,
+) -> Result<()> {
     let mut to_null = null.connect(concurrency).await?;
     let mut to_full = full.connect(concurrency).await?;
     let mut warm_up = Turns::default();
@@ -248,19 +278,17 @@ async fn compare(null: &Contender, full: &Contender, concurrency: usize, what: &
         ))
     };
     let (cpu_null, cpu_full) = (of_null.cpu(), of_full.cpu());
-    Ok(vec![
-        Ratio::new(
-            format!("{what}cpu-per-review@{concurrency}"),
-            cpu_full / cpu_null,
-            GOAL,
-            format!(
-                "{cpu_null:.1} → {cpu_full:.1} µs ({} → {} reviews)",
-                of_null.reviews, of_full.reviews
-            ),
+    report.add(Ratio::new(
+        format!("{what}cpu-per-review@{concurrency}"),
+        cpu_full / cpu_null,
+        GOAL,
+        format!(
+            "{cpu_null:.1} → {cpu_full:.1} µs ({} → {} reviews)",
+            of_null.reviews, of_full.reviews
         ),
-        latency("latency-p50", &of_full.p50, &of_null.p50)?,
-        latency("latency-p99", &of_full.p99, &of_null.p99)?,
-    ])
+    ))?;
+    report.add(latency("latency-p50", &of_full.p50, &of_null.p50)?)?;
+    report.add(latency("latency-p99", &of_full.p99, &of_null.p99)?)
 }
 
 /// Resident memory of the server as it runs in a cluster, client and caches included, before it has seen an object: its

@@ -116,15 +116,18 @@ enum Command {
         /// Where summary.json goes
         #[arg(long, value_name = "DIR", default_value = "target/bench")]
         folder: PathBuf,
-        /// Only how soon a rollout goes on, on a real API server
-        #[arg(long)]
-        reaction: bool,
+        /// Only this part; may be repeated
+        #[arg(long, value_enum)]
+        only: Vec<bench::Part>,
     },
     /// Make one decision again and again, for a profiler
     #[command(hide = true)]
     Decide {
         /// How often
         times: u32,
+        /// Which one
+        #[arg(long, value_enum, default_value = "update")]
+        what: bench::What,
     },
 }
 
@@ -171,12 +174,8 @@ fn main() -> ExitCode {
             ..
         } => simulate(from, seeds, scenario.as_deref(), cores, output),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
-        Command::Bench {
-            capstan,
-            folder,
-            reaction,
-        } => measure(capstan, &folder, reaction),
-        Command::Decide { times } => bench::repeat(times),
+        Command::Bench { capstan, folder, only } => measure(capstan, &folder, &only),
+        Command::Decide { times, what } => bench::repeat(times, what),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -275,16 +274,13 @@ fn mutants(seeds: u64, trace: bool, output: TableOutput) -> Result<()> {
     Ok(())
 }
 
-fn measure(capstan: Option<PathBuf>, folder: &Path, reaction: bool) -> Result<()> {
+fn measure(capstan: Option<PathBuf>, folder: &Path, only: &[bench::Part]) -> Result<()> {
     let beside = std::env::current_exe()
         .context("finding this program")?
         .with_file_name("capstan");
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let capstan = capstan.unwrap_or(beside);
-    if reaction {
-        return runtime.block_on(bench::run_reaction(&capstan));
-    }
-    runtime.block_on(bench::run(&capstan, folder))
+    runtime.block_on(bench::run(&capstan, folder, only))
 }
 
 fn control_plane(options: Options) -> Result<()> {

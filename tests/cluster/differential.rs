@@ -241,7 +241,7 @@ async fn compare_policies(client: &Client, open: &Value, stored: &[Value]) -> us
         };
         let kind = "ControlPlaneMachineSet.machine.openshift.io";
         let findings = rules.findings(kind, Enforcer::Policy, &outcome.object, case.old.as_ref());
-        let refusals = rules.refusals(kind, Enforcer::Policy, &edit);
+        let refusals = rules.refusals(kind, Enforcer::Policy, &edit, || None);
         let ids = findings
             .iter()
             .map(|finding| &finding.rule.id)

@@ -74,9 +74,11 @@ impl Config {
     /// Whether a user is a controller of an API, likewise. The controllers of the infrastructure have names of their own; they
     /// are service accounts of the namespace of Cluster API.
     pub fn controls(&self, api: Api, user: &User) -> bool {
-        let beside = format!("system:serviceaccounts:{}", self.cluster_api_namespace);
+        let beside =
+            |group: &String| group.strip_prefix("system:serviceaccounts:") == Some(self.cluster_api_namespace.as_str());
         user.is_itself()
-            && (self.controllers(api).contains(&user.name) || (api == Api::ClusterApi && user.groups.contains(&beside)))
+            && (self.controllers(api).contains(&user.name)
+                || (api == Api::ClusterApi && user.groups.iter().any(beside)))
     }
 
     /// Puts what is configured into the variables of a rule file of this room.

@@ -13,11 +13,13 @@ mod deletion;
 mod guards;
 mod migration;
 
+use std::cell::OnceCell;
+
 use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::config::Config;
-use super::spec::{Api, Half, Kind};
+use super::spec::{Api, Decided, Half, Kind, requested};
 use super::state::{Lead, Mirrors, Seen, leading_name};
 use crate::cel::rules::RuleSet;
 use crate::model::{Edit, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
@@ -50,28 +52,45 @@ struct Judged<'a> {
     subject: Subject,
     edit: &'a Edit<'a>,
     lookup: &'a Lookup<'a>,
-    old: Option<Half>,
-    new: Option<Half>,
+    // Most rules look at a field or two of an object, and few at all that matters in it.
+    old: OnceCell<Half>,
+    new: OnceCell<Half>,
 }
 
 impl<'a> Judged<'a> {
-    fn read(subject: Subject, edit: &'a Edit<'a>, lookup: &'a Lookup<'a>) -> Self {
+    fn of(subject: Subject, edit: &'a Edit<'a>, lookup: &'a Lookup<'a>) -> Self {
         Self {
             subject,
             edit,
             lookup,
-            old: edit.old.map(Half::read),
-            new: edit.object.map(Half::read),
+            old: OnceCell::new(),
+            new: OnceCell::new(),
         }
+    }
+
+    /// The object as it is.
+    fn before(&self) -> Option<&Half> {
+        let read = |object| self.old.get_or_init(|| Half::read(object));
+        self.edit.old.map(read)
+    }
+
+    /// The object as it would be.
+    fn after(&self) -> Option<&Half> {
+        let read = |object| self.new.get_or_init(|| Half::read(object));
+        self.edit.object.map(read)
     }
 
     /// The object as it is, or as it would be created.
     fn half(&self) -> Option<&Half> {
-        self.old.as_ref().or(self.new.as_ref())
+        self.before().or_else(|| self.after())
     }
 
     /// The name whose authority counts.
     fn leading_name(&self) -> &str {
+        let (name, kind) = (self.edit.name, self.subject.kind);
+        if !name.is_empty() && kind.led_by() == kind {
+            return name;
+        }
         self.half().map_or(self.edit.name, |half| {
             // A name that the API server made up is in the object only.
             let name = if self.edit.name.is_empty() {
@@ -102,9 +121,9 @@ impl<'a> Judged<'a> {
 
     /// Who leads.
     fn lead(&self) -> Lead {
-        match (self.subject.api, &self.old) {
+        match (self.subject.api, self.edit.old) {
             // The object itself is newer than any cache; but the object of a scale request is not the object itself.
-            (Api::MachineApi, Some(old)) if self.edit.subresource != "scale" => Lead::of(Seen::There(old)),
+            (Api::MachineApi, Some(old)) if self.edit.subresource != "scale" => Lead::Decided(Decided::of(old)),
             _ => Lead::of(self.find(Api::MachineApi)),
         }
     }
@@ -157,7 +176,7 @@ pub fn mutate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> (Verdic
     if subject.api != Api::MachineApi || !guarded {
         return (verdict, None);
     }
-    let judged = Judged::read(subject, edit, lookup);
+    let judged = Judged::of(subject, edit, lookup);
     creation::refuse_unknown_api(&judged, &mut verdict);
     let lead = match edit.operation {
         Operation::Create => {
@@ -165,8 +184,8 @@ pub fn mutate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> (Verdic
             creation::fill(&judged, &mut verdict)
         }
         // What was said stays said: a manifest without the field does not ask for anything.
-        Operation::Update => match (&judged.old, &judged.new) {
-            (Some(old), Some(new)) if new.requested.is_none() => old.requested,
+        Operation::Update => match (edit.old, edit.object) {
+            (Some(old), Some(new)) if requested(new).is_none() => requested(old),
             _ => None,
         },
         Operation::Delete | Operation::Connect => None,
@@ -186,7 +205,7 @@ pub fn validate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &
     if edit.namespace != lookup.config.namespace(subject.api) {
         return verdict;
     }
-    let judged = Judged::read(subject, edit, lookup);
+    let judged = Judged::of(subject, edit, lookup);
     match edit.operation {
         Operation::Create => {
             guards::judge(&judged, rules, &mut verdict);

@@ -76,6 +76,13 @@ pub enum Decided {
 }
 
 impl Decided {
+    /// Who leads, by an object of the Machine API. Before the status says so, the spec does; without either, the Machine
+    /// API leads, as it did before there was a choice.
+    pub(super) fn of(object: &Value) -> Self {
+        let said = || Self::Leads(requested(object).unwrap_or(Api::MachineApi));
+        decided(object).unwrap_or_else(said)
+    }
+
     fn parse(word: &str) -> Option<Self> {
         match word {
             MIGRATING => Some(Self::Migrating),
@@ -212,8 +219,8 @@ impl Half {
             owners: owners(metadata),
             deleting: metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null()),
             generation: metadata.get("generation").and_then(Value::as_i64),
-            requested: text(spec, "authoritativeAPI").and_then(Api::parse),
-            decided: text(status, "authoritativeAPI").and_then(Decided::parse),
+            requested: requested(object),
+            decided: decided(object),
             synchronized_api: text(status, "synchronizedAPI").and_then(Api::parse),
             synchronized_generation: status.get("synchronizedGeneration").and_then(Value::as_i64),
             synchronized: condition(status, SYNCHRONIZED),
@@ -238,8 +245,7 @@ impl Half {
         }
     }
 
-    /// Who leads, by this half of the Machine API. Before the status says so, the spec does; without either, the Machine
-    /// API leads, as it did before there was a choice.
+    /// Who leads, by this half of the Machine API, as [`Decided::of`].
     pub fn lead(&self) -> Decided {
         self.decided
             .unwrap_or_else(|| Decided::Leads(self.requested.unwrap_or(Api::MachineApi)))
@@ -288,11 +294,21 @@ impl<'de> Deserialize<'de> for Half {
     }
 }
 
+/// Which API an object of the Machine API asks to lead.
+pub(super) fn requested(object: &Value) -> Option<Api> {
+    text(object.get("spec")?, "authoritativeAPI").and_then(Api::parse)
+}
+
+fn decided(object: &Value) -> Option<Decided> {
+    text(object.get("status")?, "authoritativeAPI").and_then(Decided::parse)
+}
+
 fn text<'v>(value: &'v Value, field: &str) -> Option<&'v str> {
     value.get(field)?.as_str().filter(|text| !text.is_empty())
 }
 
-fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
+/// What is text in a map, as labels are.
+pub(super) fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     entries
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
@@ -351,7 +367,9 @@ mod tests {
     #[test]
     fn who_leads_is_said_by_the_status_then_by_the_spec_then_by_custom() {
         let lead = |spec: &str, status: &str| {
-            Half::read(&json!({"spec": {"authoritativeAPI": spec}, "status": {"authoritativeAPI": status}})).lead()
+            let object = json!({"spec": {"authoritativeAPI": spec}, "status": {"authoritativeAPI": status}});
+            assert_eq!(Decided::of(&object), Half::read(&object).lead());
+            Decided::of(&object)
         };
         assert_eq!(lead("ClusterAPI", "MachineAPI"), Decided::Leads(Api::MachineApi));
         assert_eq!(lead("MachineAPI", "Migrating"), Decided::Migrating);

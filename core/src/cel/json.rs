@@ -23,10 +23,15 @@ pub(super) fn cel_value<'a>(value: &'a Value) -> Box<dyn Val + 'a> {
             items,
             values: OnceLock::new(),
         }),
-        Value::Object(map) => Box::new(JsonMap {
-            map,
-            keys: OnceLock::new(),
-        }),
+        Value::Object(map) => Box::new(JsonMap::new(map, None)),
+    }
+}
+
+/// The same, where an object shows a field otherwise than it is, or one that it has not.
+pub(super) fn cel_object<'a>(value: &'a Value, instead: Option<(&'a str, &'a Value)>) -> Box<dyn Val + 'a> {
+    match value {
+        Value::Object(map) => Box::new(JsonMap::new(map, instead)),
+        value => cel_value(value),
     }
 }
 
@@ -34,8 +39,41 @@ pub(super) fn cel_value<'a>(value: &'a Value) -> Box<dyn Val + 'a> {
 #[derive(Debug)]
 struct JsonMap<'a> {
     map: &'a Map<String, Value>,
+    /// A field that is seen instead of what the map holds.
+    instead: Option<(&'a str, &'a Value)>,
     /// Made when a comprehension asks for them: an iterator hands out references.
     keys: OnceLock<Vec<CelString<'a>>>,
+}
+
+impl<'a> JsonMap<'a> {
+    fn new(map: &'a Map<String, Value>, instead: Option<(&'a str, &'a Value)>) -> Self {
+        Self {
+            map,
+            instead,
+            keys: OnceLock::new(),
+        }
+    }
+
+    fn field(&self, name: &str) -> Option<&'a Value> {
+        match self.instead {
+            Some((field, value)) if field == name => Some(value),
+            _ => self.map.get(name),
+        }
+    }
+
+    /// The field that is seen and not there.
+    fn added(&self) -> Option<&'a str> {
+        let added = self.instead.map(|(field, _)| field);
+        added.filter(|field| !self.map.contains_key(*field))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.map.keys().map(String::as_str).chain(self.added())
+    }
+
+    fn len(&self) -> usize {
+        self.map.len() + usize::from(self.added().is_some())
+    }
 }
 
 impl Val for JsonMap<'_> {
@@ -81,11 +119,11 @@ impl Val for JsonMap<'_> {
         let (Some(size), Some(indexer)) = (other.as_sizer(), other.as_indexer()) else {
             return false;
         };
-        size.size() == CelInt::from(length(self.map.len()))
-            && self.map.iter().all(|(key, value)| {
-                indexer
-                    .get(&CelString::from(key.as_str()))
-                    .is_ok_and(|theirs| cel_value(value).equals(theirs.as_ref()))
+        size.size() == self.size()
+            && self.names().all(|name| {
+                let (own, theirs) = (self.field(name), indexer.get(&CelString::from(name)));
+                own.zip(theirs.ok())
+                    .is_some_and(|(own, theirs)| cel_value(own).equals(theirs.as_ref()))
             })
     }
 
@@ -93,10 +131,7 @@ impl Val for JsonMap<'_> {
     where
         Self: 'v,
     {
-        Box::new(Self {
-            map: self.map,
-            keys: OnceLock::new(),
-        })
+        Box::new(Self::new(self.map, self.instead))
     }
 }
 
@@ -104,7 +139,7 @@ impl Container for JsonMap<'_> {
     fn contains(&self, value: &dyn Val) -> Result<bool, ExecutionError> {
         Ok(value
             .downcast_ref::<CelString<'_>>()
-            .is_some_and(|key| self.map.contains_key(key.inner())))
+            .is_some_and(|key| self.field(key.inner()).is_some()))
     }
 }
 
@@ -116,7 +151,7 @@ impl Indexer for JsonMap<'_> {
         let Some(key) = index.downcast_ref::<CelString<'_>>() else {
             return Err(unexpected(index, "string"));
         };
-        match self.map.get(key.inner()) {
+        match self.field(key.inner()) {
             Some(value) => Ok(CowVal::Owned(cel_value(value))),
             None => Err(ExecutionError::NoSuchKey(key.inner().to_owned().into())),
         }
@@ -126,12 +161,11 @@ impl Indexer for JsonMap<'_> {
     where
         Self: 'v,
     {
-        // What is taken out borrows the JSON, not this box.
-        let map = self.map;
         let Some(key) = index.downcast_ref::<CelString<'_>>() else {
             return Err(unexpected(index, "string"));
         };
-        map.get(key.inner())
+        // What is taken out borrows the JSON, not this box.
+        self.field(key.inner())
             .map(cel_value)
             .ok_or_else(|| ExecutionError::NoSuchKey(key.inner().to_owned().into()))
     }
@@ -142,9 +176,7 @@ impl Iterable for JsonMap<'_> {
     where
         Self: 'v,
     {
-        let keys = self
-            .keys
-            .get_or_init(|| self.map.keys().map(|key| CelString::from(key.as_str())).collect());
+        let keys = self.keys.get_or_init(|| self.names().map(CelString::from).collect());
         Box::new(Keys(keys.iter()))
     }
 }
@@ -159,13 +191,13 @@ impl<'b, 'v, 'a: 'v> CelIterator<'b, 'v> for Keys<'b, 'a> {
 
 impl Sizer for JsonMap<'_> {
     fn size(&self) -> CelInt {
-        CelInt::from(length(self.map.len()))
+        CelInt::from(length(self.len()))
     }
 }
 
 impl Zeroer for JsonMap<'_> {
     fn is_zero_value(&self) -> bool {
-        self.map.is_empty()
+        self.len() == 0
     }
 }
 

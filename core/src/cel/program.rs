@@ -1,5 +1,6 @@
 //! One compiled expression, in the environment of a CRD validation: `self` and, in a transition rule, `oldSelf`.
 
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
 use cel_interpreter::common::types::{CelBool, CelOptional};
@@ -50,8 +51,8 @@ pub struct Program {
     expression: String,
     program: cel_interpreter::Program,
     uses_old_self: bool,
-    uses_request: bool,
     holds_of_the_unchanged: bool,
+    maps: Vec<MapVariable>,
 }
 
 /// `self == oldSelf`, by itself or as the last alternative. In CEL an alternative that is true makes up for others that
@@ -69,22 +70,92 @@ struct Bindings<'a> {
     old_is_optional: bool,
 }
 
+/// A field of both objects of a request that an expression sees instead of what is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instead {
+    /// The field.
+    pub field: &'static str,
+    /// What `object` holds there.
+    pub object: Value,
+    /// What `oldObject` holds there.
+    pub old: Value,
+}
+
+/// A variable that stands for a map in an object of a request: it is looked up, and not evaluated wherever it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MapVariable {
+    /// The name, in expressions that are compiled with it.
+    name: String,
+    /// `object` or `oldObject`, and the fields down to the map.
+    path: Vec<String>,
+}
+
+impl MapVariable {
+    /// A variable with this expression: `has(object.a.b) ? object.a.b : {}`, with `object` or `oldObject`.
+    pub(super) fn of(name: &str, expression: &str) -> Option<Self> {
+        let path = expression.strip_prefix("has(")?.split_once(')')?.0;
+        let plain = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric());
+        let said = expression == format!("has({path}) ? {path} : {{}}");
+        let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+        let root = path.first().is_some_and(|root| root == "object" || root == "oldObject");
+        (said && root && path.len() > 1 && path.iter().all(|part| plain(part))).then(|| Self {
+            name: format!("variables_{name}"),
+            path,
+        })
+    }
+
+    /// Its name in an expression that is compiled with it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A value that is made when it is named.
+pub(super) type Lazy<'a> = dyn Deref<Target = Value> + Sync + 'a;
+
 /// What a rule about a request may name. An absent object is null, as in an admission policy.
 struct RequestBindings<'a> {
-    request: &'a Value,
+    request: &'a Lazy<'a>,
     object: &'a Value,
     old: &'a Value,
+    instead: Option<&'a Instead>,
+    maps: &'a [MapVariable],
+}
+
+impl<'a> RequestBindings<'a> {
+    /// One of the objects, and a field of it that is seen instead of what is there.
+    fn object(&self, name: &str) -> Option<(&'a Value, Option<(&'a str, &'a Value)>)> {
+        let instead = |pick: fn(&'a Instead) -> &'a Value| self.instead.map(|instead| (instead.field, pick(instead)));
+        match name {
+            "object" => Some((self.object, instead(|instead| &instead.object))),
+            "oldObject" => Some((self.old, instead(|instead| &instead.old))),
+            _ => None,
+        }
+    }
+
+    fn map(&self, map: &MapVariable) -> Option<&'a Value> {
+        let (root, fields) = map.path.split_first()?;
+        let (field, rest) = fields.split_first()?;
+        let (object, instead) = self.object(root)?;
+        let first = match instead {
+            Some((name, value)) if name == field => value,
+            _ => object.get(field)?,
+        };
+        rest.iter().try_fold(first, |value, field| value.get(field))
+    }
 }
 
 impl VariableResolver for RequestBindings<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
-        let value = match variable {
-            "request" => self.request,
-            "object" => self.object,
-            "oldObject" => self.old,
-            _ => return None,
-        };
-        Some(CowVal::Owned(json::cel_value(value)))
+        static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(serde_json::Map::new()));
+        if variable == "request" {
+            return Some(CowVal::Owned(json::cel_value(self.request)));
+        }
+        if let Some((object, instead)) = self.object(variable) {
+            return Some(CowVal::Owned(json::cel_object(object, instead)));
+        }
+        let map = self.maps.iter().find(|map| map.name == variable)?;
+        Some(CowVal::Owned(json::cel_value(self.map(map).unwrap_or(&EMPTY))))
     }
 }
 
@@ -108,6 +179,11 @@ impl Program {
     /// # Errors
     /// When the text does not compile.
     pub fn compile(expression: &str) -> Result<Self, CelError> {
+        Self::compile_with(expression, &[])
+    }
+
+    /// The same, over a request, where these variables may be named.
+    pub(super) fn compile_with(expression: &str, maps: &[MapVariable]) -> Result<Self, CelError> {
         let failed = |reason: String| CelError::Compile {
             expression: expression.to_owned(),
             reason,
@@ -115,12 +191,14 @@ impl Program {
         let env = ENV.as_ref().map_err(|reason| failed(reason.clone()))?;
         let program = env.compile(expression).map_err(|errors| failed(errors.to_string()))?;
         let references = program.references();
-        let (uses_old_self, uses_request) = (references.has_variable("oldSelf"), references.has_variable("request"));
+        let uses_old_self = references.has_variable("oldSelf");
+        let named = maps.iter().filter(|map| references.has_variable(&map.name));
+        let maps = named.cloned().collect();
         Ok(Self {
             expression: expression.to_owned(),
             program,
             uses_old_self,
-            uses_request,
+            maps,
             holds_of_the_unchanged: holds_of_the_unchanged(expression),
         })
     }
@@ -128,11 +206,6 @@ impl Program {
     /// Whether this is a transition rule: one that compares with the value before the update.
     pub fn uses_old_self(&self) -> bool {
         self.uses_old_self
-    }
-
-    /// Whether an expression about a request names `request` itself, and not only its objects.
-    pub fn uses_request(&self) -> bool {
-        self.uses_request
     }
 
     /// Whether the text alone shows that the expression holds where `oldSelf` is the same as `self`.
@@ -180,8 +253,26 @@ impl Program {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<bool, CelError> {
+        self.evaluate_told(&request, object, old, None)
+    }
+
+    /// The same, with a field of the objects that is seen instead of what is there, and a request that is made when it is
+    /// named.
+    pub(super) fn evaluate_told(
+        &self,
+        request: &Lazy<'_>,
+        object: Option<&Value>,
+        old: Option<&Value>,
+        instead: Option<&Instead>,
+    ) -> Result<bool, CelError> {
         let (object, old) = (object.unwrap_or(&Value::Null), old.unwrap_or(&Value::Null));
-        self.run(&RequestBindings { request, object, old })
+        self.run(&RequestBindings {
+            request,
+            object,
+            old,
+            instead,
+            maps: &self.maps,
+        })
     }
 
     fn run(&self, bindings: &dyn VariableResolver) -> Result<bool, CelError> {

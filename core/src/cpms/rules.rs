@@ -136,7 +136,7 @@ pub fn mutate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> (Verdict
 /// The second pass: judges the object as it would be stored.
 pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
     let mut verdict = Verdict::default();
-    for (rule, error) in rules.refusals(QUALIFIED_KIND, Enforcer::Webhook, edit) {
+    for (rule, error) in rules.refusals(QUALIFIED_KIND, Enforcer::Webhook, edit, || None) {
         let violation = Violation::new(&rule.id, rule.path.as_str(), ViolationKind::Forbidden, &rule.message);
         verdict.deny(violation.advice(error.map_or_else(|| rule.advice.clone(), |error| error.to_string())));
     }

@@ -7,9 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Admission, Options, Phase, ROUTES, Route, Snapshot, Source};
+use clap::ValueEnum as _;
 use serde_json::Value;
 
 use super::allocations;
+use super::guarded::{self, Edited};
 use super::review::{nodes, review, review_of_image, review_of_metadata, surroundings};
 
 /// What one decision costs.
@@ -21,6 +23,19 @@ pub(super) struct Cost {
     pub(super) allocations: u64,
     /// Bytes that they asked for.
     pub(super) bytes: u64,
+}
+
+/// A decision that is counted, and that a profiler can look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum What {
+    /// An update of a ControlPlaneMachineSet.
+    Update,
+    /// A label on a copy in Cluster API.
+    Copy,
+    /// A label on a copy in the Machine API.
+    OldCopy,
+    /// A label on an original in the Machine API.
+    Original,
 }
 
 /// Everything that a decision needs, read once.
@@ -50,6 +65,22 @@ impl Decision {
         Self::new(review()?, &surroundings()?)
     }
 
+    fn guarded(edited: Edited) -> Result<Self> {
+        Ok(Self {
+            route: guarded::route(edited)?,
+            ..Self::new(guarded::review(edited)?, &guarded::surroundings())?
+        })
+    }
+
+    fn of(what: What) -> Result<Self> {
+        match what {
+            What::Update => Self::of_the_servers(),
+            What::Copy => Self::guarded(Edited::Copy),
+            What::OldCopy => Self::guarded(Edited::OldCopy),
+            What::Original => Self::guarded(Edited::Original),
+        }
+    }
+
     fn decide(&self) -> Result<()> {
         black_box(
             self.admission
@@ -69,8 +100,8 @@ pub(super) fn route() -> Result<&'static Route> {
 ///
 /// # Errors
 /// The review cannot be judged.
-pub fn repeat(times: u32) -> Result<()> {
-    let decision = Decision::of_the_servers()?;
+pub fn repeat(times: u32, what: What) -> Result<()> {
+    let decision = Decision::of(what)?;
     for _ in 0..times {
         decision.decide()?;
     }
@@ -91,6 +122,9 @@ pub(super) fn costs() -> Result<Vec<(&'static str, Cost)>> {
             decision(review()),
             20,
         ),
+        (Edited::Copy.title(), Decision::guarded(Edited::Copy), 200),
+        (Edited::OldCopy.title(), Decision::guarded(Edited::OldCopy), 200),
+        (Edited::Original.title(), Decision::guarded(Edited::Original), 200),
     ]
     .into_iter()
     .map(|(name, decision, each)| Ok((name, cost(&decision?, each)?)))
@@ -122,7 +156,7 @@ fn cost(decision: &Decision, each: u32) -> Result<Cost> {
 
 /// Instructions of one decision, as valgrind counts them: two runs of this program, one with more decisions than the
 /// other. `None` where there is no valgrind.
-pub(super) fn instructions(folder: &Path) -> Result<Option<u64>> {
+pub(super) fn instructions(folder: &Path, what: What) -> Result<Option<u64>> {
     const FEW: u64 = 100;
     const MANY: u64 = 600;
     let found = Command::new("valgrind")
@@ -133,6 +167,7 @@ pub(super) fn instructions(folder: &Path) -> Result<Option<u64>> {
     if !found.is_ok_and(|status| status.success()) {
         return Ok(None);
     }
+    let name = what.to_possible_value().context("a decision without a name")?;
     let run = |times: u64| -> Result<u64> {
         let output = Command::new("valgrind")
             .arg("--tool=callgrind")
@@ -141,7 +176,7 @@ pub(super) fn instructions(folder: &Path) -> Result<Option<u64>> {
                 folder.join("callgrind.out").display()
             ))
             .arg(std::env::current_exe()?)
-            .args(["decide", &times.to_string()])
+            .args(["decide", &times.to_string(), "--what", name.get_name()])
             .output()
             .context("running valgrind")?;
         let said = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,9 @@
-//! A guarded update: a label of one's own on a copy in Cluster API, with ten thousand mirrored Machines in the caches.
+//! Guarded updates: a label of one's own on a Machine that exists in both APIs, with ten thousand of them in the caches. It
+//! is set on a copy in Cluster API, on a copy in the Machine API, and on an original.
 //!
-//! The copy is paused without a signature, as an older sync controller does it, so that its original is looked up, the rules
-//! are told who leads, and all of them are judged: the longest way that an update that is allowed can take.
+//! The copy in Cluster API is paused without a signature, as an older sync controller does it, so that its original is
+//! looked up, the rules are told who leads, and all of them are judged: the longest way that an update that is allowed can
+//! take.
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Phase, ROUTES, Route};
@@ -12,12 +14,66 @@ const MACHINES: usize = 10_000;
 /// The one that is edited.
 const NAME: &str = "prod-x7k2p-worker-us-east-1a-5000";
 
-/// The route of the edit.
-pub(super) fn route() -> Result<&'static Route> {
-    let route = ROUTES
-        .iter()
-        .find(|route| route.group == "cluster.x-k8s.io" && route.phase == Phase::Validate);
-    route.context("Cluster API is not judged")
+/// What is edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edited {
+    /// Cluster API's half, where the Machine API leads.
+    Copy,
+    /// The Machine API's half, where Cluster API leads.
+    OldCopy,
+    /// The Machine API's half, where it leads.
+    Original,
+}
+
+/// All that are measured.
+pub(super) const EDITS: &[Edited] = &[Edited::Copy, Edited::OldCopy, Edited::Original];
+
+impl Edited {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Copy => "a label on a copy in Cluster API",
+            Self::OldCopy => "a label on a copy in the Machine API",
+            Self::Original => "a label on an original in the Machine API",
+        }
+    }
+
+    /// How its ratios are told from others.
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Copy => "copy-",
+            Self::OldCopy => "old-copy-",
+            Self::Original => "original-",
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::Copy => "cluster.x-k8s.io",
+            Self::OldCopy | Self::Original => "machine.openshift.io",
+        }
+    }
+
+    fn half(self) -> Value {
+        match self {
+            Self::Copy => theirs(NAME),
+            Self::OldCopy => {
+                let mut half = ours(NAME);
+                for part in ["spec", "status"] {
+                    half[part]["authoritativeAPI"] = json!("ClusterAPI");
+                }
+                half
+            }
+            Self::Original => ours(NAME),
+        }
+    }
+}
+
+/// The route of an edit.
+pub(super) fn route(edited: Edited) -> Result<&'static Route> {
+    let judges = |route: &&Route| {
+        route.group == edited.group() && route.resources.contains(&"machines") && route.phase == Phase::Validate
+    };
+    ROUTES.iter().find(judges).context("such Machines are not judged")
 }
 
 fn ours(name: &str) -> Value {
@@ -55,14 +111,19 @@ fn theirs(name: &str) -> Value {
 ///
 /// # Errors
 /// Never: a test reads what is read here.
-pub(super) fn review() -> Result<Vec<u8>> {
-    let old = theirs(NAME);
+pub(super) fn review(edited: Edited) -> Result<Vec<u8>> {
+    let old = edited.half();
     let mut object = old.clone();
-    *object
+    let labels = object
         .pointer_mut("/metadata/labels")
-        .context("the Machine of the benchmark has no labels")? = json!({"cluster.x-k8s.io/cluster-name": "prod-x7k2p",
-        "node-role.kubernetes.io/worker": "", "example.com/cost-center": "4711"});
-    let of = |name: &str, value: &str| json!({"group": "cluster.x-k8s.io", "version": "v1beta2", name: value});
+        .and_then(Value::as_object_mut)
+        .context("the Machine of the benchmark has no labels")?;
+    labels.insert("example.com/cost-center".to_owned(), json!("4711"));
+    let version = match edited {
+        Edited::Copy => "v1beta2",
+        Edited::OldCopy | Edited::Original => "v1beta1",
+    };
+    let of = |name: &str, value: &str| json!({"group": edited.group(), "version": version, name: value});
     let review = json!({
         "kind": "AdmissionReview",
         "apiVersion": "admission.k8s.io/v1",
@@ -71,7 +132,7 @@ pub(super) fn review() -> Result<Vec<u8>> {
             "kind": of("kind", "Machine"),
             "resource": of("resource", "machines"),
             "name": NAME,
-            "namespace": "openshift-cluster-api",
+            "namespace": old.pointer("/metadata/namespace"),
             "operation": "UPDATE",
             "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
             "object": object,
@@ -96,16 +157,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_edit_is_guarded_and_allowed_and_another_would_be_refused() {
+    fn the_edits_are_guarded_and_allowed_and_others_would_be_refused() {
         let admission = Admission::new(Options::default()).unwrap();
         let mut snapshot = Snapshot::of_files(&[ours(NAME), theirs(NAME)]).unwrap();
         snapshot.source = Source::Cluster;
-        let judge = |body: &[u8]| admission.answer(route().unwrap(), body, &snapshot).unwrap().record;
-        let body = review().unwrap();
-        assert!(judge(&body).allowed, "{:?}", judge(&body));
-        let reserved = String::from_utf8(body)
-            .unwrap()
-            .replace("example.com/cost-center", "machine.openshift.io/zone");
-        assert_eq!(judge(reserved.as_bytes()).denied_by, ["authority-capi-reserved-labels"]);
+        for (edited, refused_by) in [
+            (Edited::Copy, &["authority-capi-reserved-labels"][..]),
+            (Edited::OldCopy, &["authority-reserved-labels"][..]),
+            (Edited::Original, &[][..]),
+        ] {
+            let judge = |body: &[u8]| {
+                let route = route(edited).unwrap();
+                admission.answer(route, body, &snapshot).unwrap().record
+            };
+            let body = review(edited).unwrap();
+            assert!(judge(&body).allowed, "{edited:?}: {:?}", judge(&body));
+            let reserved = String::from_utf8(body)
+                .unwrap()
+                .replace("example.com/cost-center", "machine.openshift.io/other");
+            assert_eq!(judge(reserved.as_bytes()).denied_by, refused_by, "{edited:?}");
+        }
     }
 }

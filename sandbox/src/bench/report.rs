@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use std::fmt::Write as _;
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// A ratio and its goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,27 +52,43 @@ pub(super) fn percentile(ordered: &[u64], hundredths: usize) -> Option<u64> {
     ordered.get(rank - 1).copied()
 }
 
-/// The ratios as a table.
-pub(super) fn table(ratios: &[Ratio]) -> String {
-    let mut text = format!(
-        "{:<24} {:>7} {:>6}   {}\n",
-        "ratio to the null server", "ratio", "goal", "null → full"
-    );
-    for ratio in ratios {
-        let met = if ratio.met { "" } else { "   MISSED" };
-        let _ = writeln!(
-            text,
-            "{:<24} {:>7.2} {:>6.1}   {}{met}",
-            ratio.name, ratio.ratio, ratio.goal, ratio.shown
-        );
+impl fmt::Display for Ratio {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let met = if self.met { "" } else { "   MISSED" };
+        write!(
+            formatter,
+            "{:<32} {:>6.2} of {:.1}   {}{met}",
+            self.name, self.ratio, self.goal, self.shown
+        )
     }
-    text
 }
 
-/// Writes the ratios.
-pub(super) fn write(ratios: &[Ratio], file: &Path) -> Result<()> {
-    let text = serde_json::to_string_pretty(ratios).context("writing the summary")?;
-    std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))
+/// What was measured so far: printed and written as it comes.
+#[derive(Debug)]
+pub(super) struct Report {
+    file: PathBuf,
+    ratios: Vec<Ratio>,
+}
+
+impl Report {
+    pub(super) fn new(file: PathBuf) -> Self {
+        Self {
+            file,
+            ratios: Vec::new(),
+        }
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    #[expect(clippy::print_stdout, reason = "the figures are the answer")]
+    pub(super) fn add(&mut self, ratio: Ratio) -> Result<()> {
+        println!("{ratio}");
+        self.ratios.push(ratio);
+        let text = serde_json::to_string_pretty(&self.ratios).context("writing the summary")?;
+        std::fs::write(&self.file, text + "\n").with_context(|| format!("writing {}", self.file.display()))
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) const INEXPRESSIBLE: &str = "authority-capi-inexpressible";
 
 /// Who leads an object of the Machine API that is created without saying so: Cluster API where it has one already.
 pub(super) fn fill(judged: &Judged<'_>, verdict: &mut Verdict) -> Option<Api> {
-    let new = judged.new.as_ref()?;
+    let new = judged.after()?;
     if new.requested.is_some() {
         return None;
     }
@@ -77,7 +77,7 @@ pub(super) fn refuse_forged_status(judged: &Judged<'_>, verdict: &mut Verdict) {
 }
 
 pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let Some(new) = &judged.new else { return };
+    let Some(new) = judged.after() else { return };
     match judged.subject.api {
         Api::MachineApi => beside_cluster_api(judged, new, verdict),
         Api::ClusterApi => beside_machine_api(judged, new, verdict),

@@ -13,7 +13,7 @@ pub(super) const OUTLOOK: &str = "authority-deletion-outlook";
 pub(super) const COLLECTOR: &str = "authority-garbage-collector";
 
 pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let Some(old) = &judged.old else { return };
+    let Some(old) = judged.before() else { return };
     if COLLECTORS.contains(&judged.edit.user.name.as_str()) {
         return hold_back_the_collector(judged, old, verdict);
     }

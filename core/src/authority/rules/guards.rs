@@ -8,10 +8,11 @@ use super::changes::{changed, listed};
 use super::{Judged, at};
 use crate::api::cluster_x_k8s_io::annotation;
 use crate::authority::PAUSED_BY_SYNC;
-use crate::authority::spec::{Api, Half};
+use crate::authority::spec::{Api, texts};
 use crate::authority::state::{Lead, Seen};
+use crate::cel::Instead;
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{Edit, FieldPath, Operation, Verdict, Violation, ViolationKind};
+use crate::model::{FieldPath, Operation, Verdict, Violation, ViolationKind};
 
 pub(super) const LABEL: &str = "authority-label-conflict";
 pub(super) const ANNOTATION: &str = "authority-annotation-conflict";
@@ -23,10 +24,9 @@ pub(super) fn judge(judged: &Judged<'_>, rules: &RuleSet, verdict: &mut Verdict)
     if update && lead == Lead::Unknown && !judged.syncs() && !judged.controls() && writes_more_than_finalizers(judged) {
         return judged.unknown(verdict, LEAD, "spec", Api::MachineApi);
     }
-    let told = lead.locks(judged.subject.api).then(|| Told::of(judged, lead)).flatten();
-    let edit = told.as_ref().map_or(*judged.edit, |told| told.edit(judged.edit));
-    in_cel(judged, &edit, rules, verdict);
-    if update && lead.locks(judged.subject.api) && !judged.syncs() && !judged.controls() {
+    let locked = lead.locks(judged.subject.api);
+    in_cel(judged, rules, || told(judged, lead).filter(|_| locked), verdict);
+    if update && locked && !judged.syncs() && !judged.controls() {
         judge_conflicts(judged, verdict);
     }
 }
@@ -46,80 +46,59 @@ fn writes_more_than_finalizers(judged: &Judged<'_>) -> bool {
     .any(|path| differs(path))
 }
 
-/// The objects of an edit, with what the lookup knows of who leads written where the rules in CEL look for it.
-struct Told {
-    old: Value,
-    new: Value,
-}
-
-impl Told {
-    /// `None` where the objects say it themselves.
-    fn of(judged: &Judged<'_>, lead: Lead) -> Option<Self> {
-        let (old, new) = (judged.edit.old?, judged.edit.object?);
-        let decided = match lead {
-            Lead::Decided(decided) => decided,
-            Lead::Unknown | Lead::Alone => return None,
-        };
-        let (mut told_old, mut told_new) = (old.clone(), new.clone());
-        match judged.subject.api {
-            Api::MachineApi if judged.edit.subresource == "scale" => {
-                for status in [&mut told_old, &mut told_new].map(|object| enter(object, "status")) {
-                    status?.insert(String::from("authoritativeAPI"), json!(decided.word()));
-                }
-            }
-            Api::MachineApi => return None,
-            Api::ClusterApi => {
-                let pause = |object: &Value| {
-                    object
-                        .pointer("/metadata/annotations")?
-                        .get(annotation::PAUSED)
-                        .cloned()
-                };
-                if pause(old).is_some_and(|pause| pause == PAUSED_BY_SYNC) {
-                    return None;
-                }
-                let kept = pause(old) == pause(new);
-                sign(&mut told_old);
-                if kept {
-                    sign(&mut told_new);
-                }
-            }
+/// What the lookup knows of who leads, written where the rules in CEL look for it; `None` where the objects say it themselves.
+fn told(judged: &Judged<'_>, lead: Lead) -> Option<Instead> {
+    let (old, new) = (judged.edit.old?, judged.edit.object?);
+    let Lead::Decided(decided) = lead else { return None };
+    match judged.subject.api {
+        Api::MachineApi if judged.edit.subresource == "scale" => {
+            let status = |object: &Value| {
+                let status = object
+                    .get("status")
+                    .map_or(Some(Map::new()), |status| status.as_object().cloned());
+                let said = (String::from("authoritativeAPI"), json!(decided.word()));
+                Some(Value::Object(status?.into_iter().chain([said]).collect()))
+            };
+            Some(Instead {
+                field: "status",
+                object: status(new)?,
+                old: status(old)?,
+            })
         }
-        Some(Self {
-            old: told_old,
-            new: told_new,
-        })
-    }
-
-    fn edit<'e>(&'e self, edit: &Edit<'e>) -> Edit<'e> {
-        Edit {
-            old: Some(&self.old),
-            object: Some(&self.new),
-            ..*edit
+        Api::MachineApi => None,
+        Api::ClusterApi => {
+            let pause = |object| at(object, "metadata.annotations")?.get(annotation::PAUSED);
+            if pause(old).is_some_and(|pause| pause == PAUSED_BY_SYNC) {
+                return None;
+            }
+            let metadata = |object: &Value| object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+            let kept = pause(old) == pause(new);
+            Some(Instead {
+                field: "metadata",
+                object: if kept { signed(metadata(new)) } else { metadata(new) },
+                old: signed(metadata(old)),
+            })
         }
     }
 }
 
-/// Signs the pause of an object.
-fn sign(object: &mut Value) {
-    let annotations =
-        enter(object, "metadata").map(|metadata| metadata.entry("annotations").or_insert_with(|| json!({})));
+/// Signs a pause.
+fn signed(mut metadata: Value) -> Value {
+    let annotations = metadata
+        .as_object_mut()
+        .map(|metadata| metadata.entry("annotations").or_insert_with(|| json!({})));
     if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
         annotations.insert(annotation::PAUSED.to_owned(), json!(PAUSED_BY_SYNC));
     }
-}
-
-/// A part of an object, made if it is not there.
-fn enter<'v>(object: &'v mut Value, field: &str) -> Option<&'v mut Map<String, Value>> {
-    let part = object.as_object_mut()?.entry(field).or_insert_with(|| json!({}));
-    part.as_object_mut()
+    metadata
 }
 
 /// The rules in CEL that do not hold, with the fields that the edit changes.
-fn in_cel(judged: &Judged<'_>, edit: &Edit<'_>, rules: &RuleSet, verdict: &mut Verdict) {
-    for (rule, error) in rules.refusals(judged.subject.qualified, Enforcer::Webhook, edit) {
+fn in_cel(judged: &Judged<'_>, rules: &RuleSet, told: impl FnOnce() -> Option<Instead>, verdict: &mut Verdict) {
+    let (kind, edit) = (judged.subject.qualified, judged.edit);
+    for (rule, error) in rules.refusals(kind, Enforcer::Webhook, edit, told) {
         let part = |object: Option<&Value>| object.and_then(|object| at(object, &rule.path)).cloned();
-        let (old, new) = (part(judged.edit.old), part(judged.edit.object));
+        let (old, new) = (part(edit.old), part(edit.object));
         let fields: Vec<FieldPath> = changed(&rule.path, old.as_ref(), new.as_ref())
             .into_iter()
             .filter(|path| path.as_str() != "spec.authoritativeAPI" || rule.path == "spec.authoritativeAPI")
@@ -136,7 +115,7 @@ fn in_cel(judged: &Judged<'_>, edit: &Edit<'_>, rules: &RuleSet, verdict: &mut V
         verdict.deny(Violation::new(&rule.id, path, ViolationKind::Forbidden, message).advice(advice));
     }
     let Some(object) = edit.object else { return };
-    for finding in rules.findings(judged.subject.qualified, Enforcer::Webhook, object, edit.old) {
+    for finding in rules.findings(kind, Enforcer::Webhook, object, edit.old) {
         let rule = finding.rule;
         let violation = Violation::new(&rule.id, finding.path.as_str(), ViolationKind::Invalid, &rule.message);
         let advice = finding
@@ -148,35 +127,24 @@ fn in_cel(judged: &Judged<'_>, edit: &Edit<'_>, rules: &RuleSet, verdict: &mut V
 
 /// Labels and annotations that are not reserved can be set on a copy, unless the object that leads says otherwise.
 fn judge_conflicts(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let (Some(old), Some(new)) = (&judged.old, &judged.new) else {
+    let (Some(old), Some(new)) = (judged.edit.old, judged.edit.object) else {
         return;
-    };
-    let pick = |half: &Half, labels: bool| {
-        if labels {
-            half.labels.clone()
-        } else {
-            half.annotations.clone()
-        }
     };
     for (rule, path, labels) in [
         (LABEL, "metadata.labels", true),
         (ANNOTATION, "metadata.annotations", false),
     ] {
-        let (before, after) = (pick(old, labels), pick(new, labels));
-        if before == after
-            || verdict
-                .violations
-                .iter()
-                .any(|said| said.path.as_str().starts_with(path))
-        {
+        let said = |violation: &Violation| violation.path.as_str().starts_with(path);
+        if at(old, path) == at(new, path) || verdict.violations.iter().any(said) {
             continue;
         }
+        let (before, after) = (texts(at(old, path)), texts(at(new, path)));
         match judged.counterpart() {
             Seen::Absent => {}
             Seen::Unknown => judged.unknown(verdict, rule, path, judged.subject.api.other()),
             Seen::There(leading) => {
-                let leads = pick(leading, labels);
-                for key in conflicts(&before, &after, &leads) {
+                let leads = if labels { &leading.labels } else { &leading.annotations };
+                for key in conflicts(&before, &after, leads) {
                     let wanted = leads.get(key).map(String::as_str).unwrap_or_default();
                     let violation = Violation::new(
                         rule,

@@ -2,7 +2,7 @@
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Workflow extension".
 
-use super::Judged;
+use super::{Judged, at};
 use crate::authority::plan::{self, Facts, Step};
 use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
 use crate::authority::state::Seen;
@@ -19,7 +19,11 @@ const PATH: &str = "spec.authoritativeAPI";
 const MOST: usize = 8;
 
 pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let (Some(old), Some(new)) = (&judged.old, &judged.new) else {
+    let (before, after) = (judged.edit.old, judged.edit.object);
+    if before.and_then(|object| at(object, PATH)) == after.and_then(|object| at(object, PATH)) {
+        return;
+    }
+    let (Some(old), Some(new)) = (judged.before(), judged.after()) else {
         return;
     };
     let requested = judged.subject.api == Api::MachineApi
