@@ -6,7 +6,6 @@
 mod mirrored;
 mod offline;
 mod policy;
-mod reader;
 mod request;
 mod response;
 mod snapshot;

@@ -1,8 +1,8 @@
 //! The question: an AdmissionReview, read without building a tree for what no rule looks at.
 //!
 //! Everything is read in one go, the envelope by borrowing. `status` and `managedFields`, which are most of an object's
-//! bytes and which no rule of a spec reads, are skipped. What is not plain is read again, with the objects left as text: so
-//! there is an envelope to answer to, whatever the objects are, and a reason where there is none.
+//! bytes and which no rule of a spec reads, are skipped. Where an object cannot be read, the review is read again with its
+//! objects left as text: so there is an envelope to answer to, whatever the objects are.
 //!
 //! An old object that is, value by value, one that is known is not built at all: the known one stands for it.
 
@@ -14,8 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use super::reader::{LeftOut, Reader};
-use super::tree::Tree;
+use super::tree::{Tree, is_tree};
 use crate::model::{Edit, Operation, Propagation, User};
 
 /// The body is no AdmissionReview that could be answered: HTTP 400, since there is no uid to answer to.
@@ -23,7 +22,7 @@ use crate::model::{Edit, Operation, Propagation, User};
 #[error("no AdmissionReview of admission.k8s.io/v1: {0}")]
 pub struct NoReview(pub String);
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(bound(deserialize = "O: Deserialize<'de>, P: Deserialize<'de>"))]
 struct Envelope<'a, O, P> {
     #[serde(rename = "apiVersion", borrow)]
@@ -35,7 +34,7 @@ struct Envelope<'a, O, P> {
 }
 
 /// `O` and `P`: what the object and the old one are read as.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(
     rename_all = "camelCase",
     bound(deserialize = "O: Deserialize<'de>, P: Deserialize<'de>")
@@ -151,7 +150,7 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When the body is no AdmissionReview v1 with a request.
     pub fn read(body: &'a [u8]) -> Result<Self, NoReview> {
-        Self::read_as::<false>(body, None)
+        Self::read_as::<false>(body)
     }
 
     /// The same, where the old object is probably a known one: that one, without status and managed fields.
@@ -159,7 +158,19 @@ impl<'a> Request<'a> {
     /// # Errors
     /// As `read`.
     pub fn read_beside(body: &'a [u8], known: &'a Value) -> Result<Self, NoReview> {
-        Self::read_as::<false>(body, Some(known))
+        let whole = std::str::from_utf8(body).ok();
+        match whole.map(serde_json::from_str::<Envelope<'a, Tree<false>, &'a RawValue>>) {
+            Some(Ok(envelope)) => Self::of(envelope, |object, old| {
+                Ok(Objects {
+                    object: object.map(|Tree(value)| value),
+                    old: match old {
+                        Some(old) if is_tree::<false>(old.get(), known) => Some(Cow::Borrowed(known)),
+                        old => read::<false>("oldObject", old)?.map(Cow::Owned),
+                    },
+                })
+            }),
+            _ => Self::read(body),
+        }
     }
 
     /// Reads a review whose objects keep their status: for kinds whose status says who leads them.
@@ -167,12 +178,19 @@ impl<'a> Request<'a> {
     /// # Errors
     /// As `read`.
     pub fn read_with_status(body: &'a [u8]) -> Result<Self, NoReview> {
-        Self::read_as::<true>(body, None)
+        Self::read_as::<true>(body)
     }
 
-    fn read_as<const STATUS: bool>(body: &'a [u8], known: Option<&'a Value>) -> Result<Self, NoReview> {
-        if let Some(envelope) = plain(body, LeftOut::of_object(STATUS), known) {
-            return Self::of(envelope, |object, old| Ok(Objects { object, old }));
+    fn read_as<const STATUS: bool>(body: &'a [u8]) -> Result<Self, NoReview> {
+        // Checked once for the whole body, and not for every text in it.
+        let whole = std::str::from_utf8(body).ok();
+        if let Some(Ok(envelope)) = whole.map(serde_json::from_str::<Envelope<'a, Tree<STATUS>, Tree<STATUS>>>) {
+            return Self::of(envelope, |object, old| {
+                Ok(Objects {
+                    object: object.map(|Tree(value)| value),
+                    old: old.map(|Tree(value)| Cow::Owned(value)),
+                })
+            });
         }
         let envelope: Envelope<'a, &'a RawValue, &'a RawValue> =
             serde_json::from_slice(body).map_err(|error| NoReview(error.to_string()))?;
@@ -263,89 +281,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A review as nearly all are; `None` for one that has to be read thoroughly.
-fn plain<'a>(
-    body: &'a [u8],
-    left_out: LeftOut,
-    known: Option<&'a Value>,
-) -> Option<Envelope<'a, Value, Cow<'a, Value>>> {
-    let mut reader = Reader::new(std::str::from_utf8(body).ok()?);
-    let (mut envelope, mut seen) = (Envelope::default(), Seen::default());
-    reader.fields(|reader, name| {
-        match &*name {
-            "apiVersion" => envelope.api_version = reader.string()?,
-            "kind" => envelope.kind = reader.string()?,
-            "request" => envelope.request = Some(plain_request(reader, left_out, known)?),
-            _ => return reader.skip().map(|_| ()),
-        }
-        seen.once(name)
-    })?;
-    (seen.all(&["apiVersion", "kind", "request"]) && reader.is_at_end()).then_some(envelope)
-}
-
-fn plain_request<'a>(
-    reader: &mut Reader<'a>,
-    left_out: LeftOut,
-    known: Option<&'a Value>,
-) -> Option<Wire<'a, Value, Cow<'a, Value>>> {
-    let (mut wire, mut seen) = (Wire::default(), Seen::default());
-    reader.fields(|reader, name| {
-        match &*name {
-            "uid" => wire.uid = reader.string()?,
-            "kind" => wire.kind = part(reader)?,
-            "resource" => wire.resource = part(reader)?,
-            "subResource" => wire.sub_resource = Some(reader.string()?),
-            "name" => wire.name = Some(reader.string()?),
-            "namespace" => wire.namespace = Some(reader.string()?),
-            "operation" => wire.operation = reader.string()?,
-            "userInfo" => wire.user_info = part(reader)?,
-            "object" => wire.object = plain_object(reader, left_out)?,
-            "oldObject" => {
-                let passed = known.filter(|known| reader.pass(known, left_out).is_some());
-                wire.old_object = match passed {
-                    Some(known) => Some(Cow::Borrowed(known)),
-                    None => plain_object(reader, left_out)?.map(Cow::Owned),
-                };
-            }
-            "dryRun" => wire.dry_run = part(reader)?,
-            "options" => wire.options = part(reader)?,
-            _ => return reader.skip().map(|_| ()),
-        }
-        seen.once(name)
-    })?;
-    seen.all(&["uid", "kind", "resource", "operation"]).then_some(wire)
-}
-
-fn part<'a, T: Deserialize<'a>>(reader: &mut Reader<'a>) -> Option<T> {
-    serde_json::from_str(reader.skip()?).ok()
-}
-
-/// An object, or null.
-fn plain_object(reader: &mut Reader<'_>, left_out: LeftOut) -> Option<Option<Value>> {
-    match reader.peek()? {
-        b'{' => reader.value(left_out).map(Some),
-        b'n' => reader.skip().map(|_| None),
-        _ => None,
-    }
-}
-
-/// The fields that were read.
-#[derive(Default)]
-struct Seen<'a>(Vec<Cow<'a, str>>);
-
-impl<'a> Seen<'a> {
-    /// Notes a field; `None` for one that was there before.
-    fn once(&mut self, name: Cow<'a, str>) -> Option<()> {
-        let first = !self.0.contains(&name);
-        self.0.push(name);
-        first.then_some(())
-    }
-
-    fn all(&self, names: &[&str]) -> bool {
-        names.iter().all(|name| self.0.iter().any(|seen| seen == name))
-    }
-}
-
 fn read<const STATUS: bool>(field: &str, raw: Option<&RawValue>) -> Result<Option<Value>, String> {
     let Some(raw) = raw else { return Ok(None) };
     let read = read_object::<STATUS>(raw.get()).map_err(|error| format!("request.{field}: {error}"))?;
@@ -400,45 +335,6 @@ mod tests {
             assert_eq!(borrowed, is_known, "{old}");
         }
         assert!(Request::read_beside(b"{", &known).is_err());
-    }
-
-    #[test]
-    fn a_review_is_read_alike_whether_it_is_plain_or_not() {
-        let object = r#"{"metadata":{"name":"n","managedFields":[]},"spec":{"a":1},"status":{"b":2}}"#;
-        let rest = format!(
-            r#""object":{object},"oldObject":{object},"dryRun":true,"namespace":"ns","name":"n","subResource":"scale",
-            "userInfo":{{"username":"alice","groups":["g"],"extra":{{"k":["v"]}}}},"requestKind":{{}}"#
-        );
-        let plain_one = review(&BARE.replace("\"UPDATE\"", &format!("\"UPDATE\",{rest}")));
-        let other = plain_one.replace(r#""name":"n","subResource""#, r#""name":"\u006e","subResource""#);
-        let thorough = plain_one.replace(
-            r#""requestKind":{}"#,
-            r#""options":{"propagationPolicy":null},"requestKind":1e999"#,
-        );
-        assert!(plain(plain_one.as_bytes(), LeftOut::of_object(false), None).is_some());
-        assert!(plain(thorough.as_bytes(), LeftOut::of_object(false), None).is_none());
-        let shown = |body: &str| format!("{:?}", Request::read(body.as_bytes()).unwrap());
-        assert_eq!(shown(&plain_one), shown(&other));
-        let request = Request::read(plain_one.as_bytes()).unwrap();
-        assert_eq!((request.user.name.as_str(), request.dry_run), ("alice", true));
-        assert_eq!(
-            (&*request.name, &*request.namespace, &*request.subresource),
-            ("n", "ns", "scale")
-        );
-    }
-
-    #[test]
-    fn a_field_that_comes_twice_is_no_review() {
-        for body in [
-            review(&BARE.replace("\"UPDATE\"", "\"UPDATE\",\"uid\":\"v\"")),
-            review(BARE).replace(
-                "\"kind\":\"AdmissionReview\"",
-                "\"kind\":\"AdmissionReview\",\"kind\":\"AdmissionReview\"",
-            ),
-        ] {
-            let error = Request::read(body.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains("duplicate field"), "{error}");
-        }
     }
 
     #[test]
