@@ -130,6 +130,7 @@ fn plan_over(snapshot: &Snapshot, unparsable: Vec<Unparsable>, args: &Args, now:
             .and_then(|operators| operators.get(ETCD))
             .cloned(),
         unparsable,
+        ..Observed::default()
     };
     if set.metadata.is_deleting() {
         return Ok(leaving_report(set, &observed));

@@ -122,5 +122,6 @@ pub fn observed(view: &View) -> Observed {
             .and_then(|operators| operators.get(cluster_operator::ETCD))
             .cloned(),
         unparsable: unreadable("Machine", &view.unreadable_machines),
+        ..Observed::default()
     }
 }

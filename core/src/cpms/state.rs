@@ -36,6 +36,8 @@ pub struct Observed {
     pub etcd: Option<Arc<ClusterOperator>>,
     /// Objects that could not be read.
     pub unparsable: Vec<Unparsable>,
+    /// By index, the machine whose creation was sent and never answered: it may still come. Only who sent it knows.
+    pub unanswered: BTreeMap<u32, Arc<Machine>>,
 }
 
 /// An object that could not be read.

@@ -60,7 +60,7 @@ fn observed(lookup: &Lookup<'_>) -> Option<Observed> {
             .cluster_operators
             .and_then(|operators| operators.get(ETCD))
             .cloned(),
-        unparsable: Vec::new(),
+        ..Observed::default()
     })
 }
 
