@@ -169,6 +169,16 @@ impl FailureDomain {
         &self.0.full
     }
 
+    /// The place within a sentence: `us-east-1a`, but `zone 1`, since a bare number says nothing.
+    pub fn place(&self) -> String {
+        let label = self.label();
+        if label.starts_with(|first: char| first.is_ascii_digit()) {
+            format!("zone {label}")
+        } else {
+            label
+        }
+    }
+
     /// A short text for people: `us-east-1a`, or `us-east-1a/subnet-1`.
     pub fn label(&self) -> String {
         let entry = match self.0.platform {

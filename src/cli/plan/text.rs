@@ -119,7 +119,9 @@ fn domain(value: &Value) -> String {
     let word = ["/placement/availabilityZone", "/zone", "/availabilityZone", "/name"]
         .iter()
         .find_map(|pointer| entry.pointer(pointer)?.as_str());
-    format!(" in {}", word.map_or_else(|| entry.to_string(), str::to_owned))
+    let zone = word.is_some_and(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let what = if zone { "zone " } else { "" };
+    format!(" in {what}{}", word.map_or_else(|| entry.to_string(), str::to_owned))
 }
 
 fn step(step: &Value) -> String {

@@ -330,3 +330,11 @@ fn an_entry_is_checked_field_by_field() {
     );
     assert_eq!(faults(Platform::VSphere, json!({})), [("name".to_owned(), Required)]);
 }
+
+#[test]
+fn a_place_in_a_sentence_is_more_than_a_number() {
+    let azure = FailureDomain::new(Platform::Azure, json!({"zone": "1", "subnet": "s"}));
+    assert_eq!((azure.label().as_str(), azure.place().as_str()), ("1/s", "zone 1/s"));
+    let gcp = FailureDomain::new(Platform::Gcp, json!({"zone": "us-central1-a"}));
+    assert_eq!(gcp.place(), "us-central1-a");
+}

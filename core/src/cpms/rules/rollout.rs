@@ -106,7 +106,7 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
         let place = step
             .failure_domain
             .as_ref()
-            .map_or_else(String::new, |domain| format!(" in {domain}"));
+            .map_or_else(String::new, |domain| format!(" in {}", domain.place()));
         let (number, all) = (position + 1, creations.len());
         let machine = step.machine.as_deref().unwrap_or_default();
         let text = match replaced {
