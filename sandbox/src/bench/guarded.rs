@@ -58,8 +58,10 @@ impl Edited {
             Self::Copy => theirs(NAME),
             Self::OldCopy => {
                 let mut half = ours(NAME);
-                for part in ["spec", "status"] {
-                    half[part]["authoritativeAPI"] = json!("ClusterAPI");
+                for field in ["/spec/authoritativeAPI", "/status/authoritativeAPI"] {
+                    if let Some(lead) = half.pointer_mut(field) {
+                        *lead = json!("ClusterAPI");
+                    }
                 }
                 half
             }
