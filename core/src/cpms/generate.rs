@@ -134,16 +134,39 @@ pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsup
     Ok(serde_json::from_value(set).unwrap_or_default())
 }
 
-/// The machines of the control plane that are not going, newest first.
-fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
-    let role = |machine: &&Machine| {
-        let role = machine.metadata.labels.get(label::ROLE).map(String::as_str);
-        matches!(role, Some("master" | "control-plane"))
+/// The set that describes what exists, for a set that was generated before: `None` while machines are missing, which says
+/// nothing about the control plane that is wanted; least of all that it has a failure domain less. What cannot be changed
+/// any more stays.
+pub fn update(
+    existing: &Existing<'_>,
+    before: &ControlPlaneMachineSet,
+) -> Result<Option<ControlPlaneMachineSet>, Unsupported> {
+    let staying = control_plane(existing.machines);
+    let staying = staying.iter().filter(|machine| !machine.metadata.is_deleting());
+    let wanted = before.spec.replicas.unwrap_or_default();
+    if i64::try_from(staying.count()).unwrap_or(i64::MAX) < i64::from(wanted) {
+        return Ok(None);
+    }
+    let mut set = generate(existing)?;
+    set.spec.replicas = before.spec.replicas;
+    Ok(Some(set))
+}
+
+fn is_control_plane(machine: &Machine) -> bool {
+    let is = |key: &str| {
+        let value = machine.metadata.labels.get(key).map(String::as_str);
+        matches!(value, Some("master" | "control-plane"))
     };
+    is(label::ROLE) && is(label::TYPE)
+}
+
+/// The machines of the control plane that are not going, newest first: those that a set would select. One that a person took
+/// a label off is neither described nor moved, and admission does not count it.
+fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
     let (staying, going): (Vec<&Machine>, Vec<&Machine>) = machines
         .iter()
         .map(|machine| &**machine)
-        .filter(role)
+        .filter(|machine| is_control_plane(machine))
         .partition(|machine| !machine.metadata.is_deleting());
     // Deleting all of them at once says nothing about the control plane that is wanted.
     let mut chosen = if staying.is_empty() { going } else { staying };
@@ -233,7 +256,11 @@ fn spread(
     if platform == Platform::Azure {
         return Ok(azure(existing, &whole, &standing));
     }
-    let mut domains: Vec<FailureDomain> = distinct.iter().map(|domain| (*domain).clone()).collect();
+    // One that is going stands where it stands until it is gone, and may be what tells where its successor belongs.
+    let going = existing.machines.iter().filter(|machine| is_control_plane(machine));
+    let going = going.filter_map(|machine| domains::extract(provider_spec(machine), existing.infrastructure));
+    let all: BTreeSet<FailureDomain> = going.chain(standing.iter().cloned()).collect();
+    let mut domains: Vec<FailureDomain> = all.into_iter().filter(|domain| domain.platform() == platform).collect();
     if distinct.len() == standing.len() {
         // Nobody shares a domain, so that one more to choose from moves nobody.
         domains.extend(unused(existing, platform, &domains));
