@@ -30,8 +30,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, View};
-pub use cluster::{Cluster, FIELD_MANAGER, Object, Written};
+pub use cluster::{Cluster, FIELD_MANAGER, GENERATOR, Object, Written};
 pub use control_plane_machine_set::{Configuration, Controller, Turn};
+pub use generator::{GENERATED, Generator};
 pub use leader::Election;
 pub use live::observed;
 pub use metrics::Metrics;
@@ -58,12 +59,12 @@ impl Controllers {
         let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
         let (leading, election) = leader::stand(client.clone(), election, lease.clone());
         let namespace = configuration.options.namespace.clone();
-        let generator = generator::Generator::new(client, &namespace, caches.views(), leading.clone());
         let cluster = cluster::Served::new(client, &namespace);
+        let generator = Generator::new(cluster.clone()).run(caches.views(), leading.clone(), stop.clone());
         let sets = Controller::new(cluster, configuration, leading, metrics);
         let tasks = vec![
             tokio::spawn(sets.run(caches.views(), stop.clone())),
-            tokio::spawn(generator.run(stop.clone())),
+            tokio::spawn(generator),
         ];
         Self {
             tasks,

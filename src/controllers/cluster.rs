@@ -1,4 +1,4 @@
-//! What the controller of ControlPlaneMachineSets asks of the world around it: reads, writes, news, the time.
+//! What the controller of ControlPlaneMachineSets and the generator ask of the world around it: reads, writes, news, the time.
 //!
 //! [`Served`] asks an API server, through a client. The simulation answers the same questions step by step, so that what
 //! it attacks is the controller that ships, and not a copy of it.
@@ -21,6 +21,8 @@ use super::object::Seen;
 
 /// The name under which Capstan's writes stand in `managedFields`.
 pub const FIELD_MANAGER: &str = "capstan";
+/// The name under which what is generated stands there.
+pub const GENERATOR: &str = "capstan-generator";
 
 /// What is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +87,9 @@ pub trait Cluster: Send + Sync {
 
     /// Merges a patch into an object, or into its status.
     fn patch(&self, what: &Object, status: bool, patch: Value) -> impl Future<Output = kube::Result<Written>> + Send;
+
+    /// Applies a generated set on the server's side, as [`GENERATOR`] and without force.
+    fn apply(&self, set: Value) -> impl Future<Output = kube::Result<Written>> + Send;
 
     /// Asks for the deletion of a machine; `None` once it is gone.
     fn delete(
@@ -193,6 +198,11 @@ impl Cluster for Served {
             api.patch(name, &params, &patch).await?
         };
         Ok(patched.into())
+    }
+
+    async fn apply(&self, set: Value) -> kube::Result<Written> {
+        let params = PatchParams::apply(GENERATOR);
+        Ok(self.sets.patch(NAME, &params, &Patch::Apply(set)).await?.into())
     }
 
     async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<Written>> {

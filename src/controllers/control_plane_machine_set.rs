@@ -63,6 +63,8 @@ pub struct Controller<C> {
     rest: Option<Rest>,
     /// What our ClusterOperator says of Capstan itself.
     parts: ClusterOperatorStatus,
+    /// What was written there last.
+    said: Option<report::Said>,
     /// Since when something fails, and what.
     trouble: Option<(Timestamp, String)>,
     /// Whether the definition in the cluster does not keep what is said of each machine.
@@ -98,6 +100,7 @@ impl<C: Cluster> Controller<C> {
             memory: Memory::default(),
             rest: None,
             parts: report::parts(&configuration.options),
+            said: None,
             configuration,
             leading,
             metrics,
@@ -228,7 +231,7 @@ impl<C: Cluster> Controller<C> {
             away.then(|| now.checked_add(AWAY).ok()).flatten(),
         ];
         let at = at.into_iter().flatten().min();
-        self.rest = status.filter(|_| calm && troubles.is_empty()).map(|status| Rest {
+        self.rest = (calm && troubles.is_empty()).then(|| Rest {
             snapshot: Arc::clone(&view.snapshot),
             set,
             status,
@@ -294,6 +297,10 @@ impl<C: Cluster> Controller<C> {
                     self.metrics.step(action, "failed");
                     troubles.push(trouble);
                 }
+            }
+            // A set that nothing holds must own no machine: the garbage collector would take them along.
+            if matches!(step.action, Action::PatchSet(_)) && !troubles.is_empty() {
+                break;
             }
         }
         taken

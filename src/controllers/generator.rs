@@ -2,16 +2,15 @@
 //!
 //! It applies on the server's side, under a name of its own and without force: a field that a user has touched is the
 //! user's. It writes only when what it would generate has changed, which an annotation of the set tells. A set without
-//! that annotation is somebody else's and never touched; neither is one that is Active or on its way out.
+//! that annotation is somebody else's and never touched; neither is one that is Active or on its way out. That there is
+//! none is asked of the API server and not of a cache: an apply cannot say that it must be the first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
-use capstan_core::cpms::generate::{Existing, generate, in_place_of};
+use capstan_core::cpms::generate::{Existing, generate, update};
 use capstan_core::model::canonical_json;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::{Api, Client};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
@@ -19,45 +18,40 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::caches::View;
-use super::cluster::Object;
+use super::cluster::{Cluster, Object};
+use super::control_plane_machine_set::Turn;
 use super::follow::Pauses;
-use super::kind::Kind;
 use super::ledger::{Ledger, Sight};
 use super::trouble::Trouble;
 
-/// The name under which generated fields stand in `managedFields`.
-const FIELD_MANAGER: &str = "capstan-generator";
-/// What was generated last, as a hash: on every set that the generator made.
-const GENERATED: &str = "capstan.dev/generated";
+/// What was generated last, as a hash: an annotation of every set that the generator made.
+pub const GENERATED: &str = "capstan.dev/generated";
 
 /// The generator.
-pub(super) struct Generator {
-    sets: Api<DynamicObject>,
-    views: watch::Receiver<Arc<View>>,
-    leading: watch::Receiver<bool>,
+pub struct Generator<C> {
+    cluster: C,
     ledger: Ledger,
     /// Why nothing could be generated, as it was last said.
     refused: String,
 }
 
-impl Generator {
-    pub(super) fn new(
-        client: &Client,
-        namespace: &str,
-        views: watch::Receiver<Arc<View>>,
-        leading: watch::Receiver<bool>,
-    ) -> Self {
+impl<C: Cluster> Generator<C> {
+    /// A generator for a cluster, which has written nothing yet.
+    pub fn new(cluster: C) -> Self {
         Self {
-            sets: Kind::control_plane_machine_sets(namespace).dynamic(client.clone()),
-            views,
-            leading,
+            cluster,
             ledger: Ledger::default(),
             refused: String::new(),
         }
     }
 
-    /// Works until `stop`.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    /// Works until `stop`, while `leading` says so.
+    pub(super) async fn run(
+        mut self,
+        mut views: watch::Receiver<Arc<View>>,
+        mut leading: watch::Receiver<bool>,
+        stop: CancellationToken,
+    ) {
         let mut pauses = Pauses::new();
         let mut due: Option<Instant> = Some(Instant::now());
         loop {
@@ -70,37 +64,57 @@ impl Generator {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                changed = self.leading.changed() => if changed.is_err() { return },
-                changed = self.views.changed() => if changed.is_err() { return },
+                changed = leading.changed() => if changed.is_err() { return },
+                changed = views.changed() => if changed.is_err() { return },
                 () = timer => {}
             }
-            let leads = *self.leading.borrow_and_update();
-            let view = Arc::clone(&self.views.borrow_and_update());
+            let leads = *leading.borrow_and_update();
+            let view = Arc::clone(&views.borrow_and_update());
             due = None;
-            if !leads || !view.known {
+            if !leads {
                 continue;
             }
-            self.ledger.settle(Instant::now(), |_| {
-                let meta = &there(&view)?.metadata;
-                Some(Sight {
-                    uid: meta.uid(),
-                    version: meta.resource_version.as_deref().unwrap_or_default(),
-                })
-            });
-            if let Some(until) = self.ledger.waits_until() {
-                due = Some(until);
-                continue;
+            let turn = self.turn(&view).await;
+            if turn.failed {
+                due = Some(Instant::now() + pauses.next().unwrap_or(Duration::from_secs(30)));
+            } else if turn.looked {
+                pauses.reset();
             }
-            match self.look(&view).await {
-                Ok(()) => pauses.reset(),
-                Err(trouble) => {
-                    if !trouble.is_conflict() {
-                        tracing::warn!(%trouble, "generating a set");
-                    }
-                    due = Some(Instant::now() + pauses.next().unwrap_or(Duration::from_secs(30)));
-                }
-            }
-            due = [due, self.ledger.waits_until()].into_iter().flatten().min();
+            due = [due, turn.behind].into_iter().flatten().min();
+        }
+    }
+
+    /// One turn with what the caches show: nothing while they do not show what was written, and one look otherwise. The
+    /// simulation takes turns with this function.
+    pub async fn turn(&mut self, view: &View) -> Turn {
+        if !view.known {
+            return Turn::default();
+        }
+        self.ledger.settle(self.cluster.instant(), |_| {
+            let meta = &there(view)?.metadata;
+            Some(Sight {
+                uid: meta.uid(),
+                version: meta.resource_version.as_deref().unwrap_or_default(),
+            })
+        });
+        let behind = self.ledger.waits_until();
+        if behind.is_some() {
+            return Turn {
+                behind,
+                ..Turn::default()
+            };
+        }
+        let looked = self.look(view).await;
+        if let Err(trouble) = &looked
+            && !trouble.is_conflict()
+        {
+            tracing::warn!(%trouble, "generating a set");
+        }
+        Turn {
+            looked: true,
+            failed: looked.is_err(),
+            behind: self.ledger.waits_until(),
+            ..Turn::default()
         }
     }
 
@@ -120,8 +134,13 @@ impl Generator {
             machine_sets: view.machine_sets.as_deref().unwrap_or_default(),
             infrastructure: view.snapshot.infrastructure.as_deref(),
         };
-        let wanted = match generate(&existing) {
-            Ok(wanted) => wanted,
+        let wanted = match there {
+            Some(there) => update(&existing, there),
+            None => generate(&existing).map(Some),
+        };
+        let wanted = match wanted {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => return Ok(()),
             Err(reason) => {
                 let reason = reason.to_string();
                 if reason != self.refused {
@@ -132,10 +151,6 @@ impl Generator {
             }
         };
         self.refused.clear();
-        let wanted = match there {
-            Some(there) => in_place_of(there, wanted),
-            None => wanted,
-        };
         let hash = hash(&wanted);
         let known = there.and_then(|set| set.metadata.annotations.get(GENERATED));
         if known == Some(&hash) {
@@ -158,10 +173,12 @@ impl Generator {
             // Not if it was activated in the meantime.
             meta.uid.clone_from(&there.metadata.uid);
             meta.resource_version.clone_from(&there.metadata.resource_version);
+        } else if self.cluster.set().await.map_err(trouble)?.is_some() {
+            // Somebody made one that the caches do not show yet. To apply would be to write into it.
+            return Ok(());
         }
         let mut object = serde_json::to_value(wanted).map_err(|error| trouble(kube::Error::SerdeError(error)))?;
-        let params = PatchParams::apply(FIELD_MANAGER);
-        let applied = match self.sets.patch(NAME, &params, &Patch::Apply(&object)).await {
+        let applied = match self.cluster.apply(object.clone()).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let theirs = conflicts(&status);
                 if theirs.is_empty() || theirs.iter().any(|path| path == ".spec.state") {
@@ -171,20 +188,14 @@ impl Generator {
                 for path in &theirs {
                     remove(&mut object, path);
                 }
-                self.sets.patch(NAME, &params, &Patch::Apply(&object)).await
+                self.cluster.apply(object).await
             }
             other => other,
         };
         let applied = applied.map_err(trouble)?;
         tracing::info!(hash, "applied the generated ControlPlaneMachineSet");
-        let meta = &applied.metadata;
-        let (uid, version) = (meta.uid.as_deref(), meta.resource_version.as_deref());
-        self.ledger.created(
-            Object::Set(NAME.to_owned()),
-            uid.unwrap_or_default(),
-            version.unwrap_or_default(),
-            Instant::now(),
-        );
+        let (what, now) = (Object::Set(NAME.to_owned()), self.cluster.instant());
+        self.ledger.created(what, &applied.uid, &applied.version, now);
         Ok(())
     }
 }

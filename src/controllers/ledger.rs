@@ -106,7 +106,7 @@ impl Ledger {
 
 /// Whether a version comes before another. Versions of one kind are numbers that grow; one that is not is older until it
 /// is equal.
-fn is_older(version: &str, than: &str) -> bool {
+pub(super) fn is_older(version: &str, than: &str) -> bool {
     match (version.parse::<u128>(), than.parse::<u128>()) {
         (Ok(version), Ok(than)) => version < than,
         _ => version != than,

@@ -125,8 +125,8 @@ impl<C: Cluster> Writer<C> {
         Ok(written)
     }
 
-    /// Writes the status of our ClusterOperator, which is made if it is not there.
-    pub(super) async fn operator(&mut self, exists: bool, status: &Value) -> Result<(), Trouble> {
+    /// Writes the status of our ClusterOperator, which is made if it is not there. The answer is how it is stored.
+    pub(super) async fn operator(&mut self, exists: bool, status: &Value) -> Result<Written, Trouble> {
         let name = cluster_operator::NAME;
         let trouble = |error| Trouble::new(format!("writing ClusterOperator {name}"), error);
         if !exists {
@@ -147,7 +147,7 @@ impl<C: Cluster> Writer<C> {
         let written = written.map_err(trouble)?;
         let (object, now) = (Object::ClusterOperator, self.cluster.instant());
         self.ledger.created(object, &written.uid, &written.version, now);
-        Ok(())
+        Ok(written)
     }
 
     fn changed(&mut self, object: Object, written: &Written) {

@@ -134,26 +134,40 @@ pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsup
     Ok(serde_json::from_value(set).unwrap_or_default())
 }
 
-/// The generated set in place of the one that is there: its number of replicas is immutable, and cannot follow.
-#[must_use]
-pub fn in_place_of(there: &ControlPlaneMachineSet, mut wanted: ControlPlaneMachineSet) -> ControlPlaneMachineSet {
-    if there.spec.replicas.is_some() {
-        wanted.spec.replicas = there.spec.replicas;
+/// The set that describes what exists, for a set that was generated before: `None` while machines are missing, which says
+/// nothing about the control plane that is wanted; least of all that it has a failure domain less. What cannot be changed
+/// any more stays.
+pub fn update(
+    existing: &Existing<'_>,
+    before: &ControlPlaneMachineSet,
+) -> Result<Option<ControlPlaneMachineSet>, Unsupported> {
+    let staying = control_plane(existing.machines);
+    let staying = staying.iter().filter(|machine| !machine.metadata.is_deleting());
+    let wanted = before.spec.replicas.unwrap_or_default();
+    if i64::try_from(staying.count()).unwrap_or(i64::MAX) < i64::from(wanted) {
+        return Ok(None);
     }
-    wanted
+    let mut set = generate(existing)?;
+    set.spec.replicas = before.spec.replicas;
+    Ok(Some(set))
+}
+
+fn is_control_plane(machine: &Machine) -> bool {
+    let is = |key: &str| {
+        let value = machine.metadata.labels.get(key).map(String::as_str);
+        matches!(value, Some("master" | "control-plane"))
+    };
+    is(label::ROLE) && is(label::TYPE)
 }
 
 /// The machines of the control plane that are not going, newest first; after them those that are going and have no
-/// successor yet, since where they stand there is still to be a machine.
+/// successor yet, since where they stand there is still to be a machine. Only those that a set would select: one that a
+/// person took a label off is neither described nor moved, and admission does not count it.
 fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
-    let role = |machine: &&Machine| {
-        let role = machine.metadata.labels.get(label::ROLE).map(String::as_str);
-        matches!(role, Some("master" | "control-plane"))
-    };
     let (mut staying, mut going): (Vec<&Machine>, Vec<&Machine>) = machines
         .iter()
         .map(|machine| &**machine)
-        .filter(role)
+        .filter(|machine| is_control_plane(machine))
         .partition(|machine| !machine.metadata.is_deleting());
     for machines in [&mut staying, &mut going] {
         machines.sort_by(|left, right| {
@@ -253,7 +267,11 @@ fn spread(
     if platform == Platform::Azure {
         return Ok(azure(existing, &whole, &standing));
     }
-    let mut domains: Vec<FailureDomain> = distinct.iter().map(|domain| (*domain).clone()).collect();
+    // One that is going stands where it stands until it is gone, and may be what tells where its successor belongs.
+    let going = existing.machines.iter().filter(|machine| is_control_plane(machine));
+    let going = going.filter_map(|machine| domains::extract(provider_spec(machine), existing.infrastructure));
+    let all: BTreeSet<FailureDomain> = going.chain(standing.iter().cloned()).collect();
+    let mut domains: Vec<FailureDomain> = all.into_iter().filter(|domain| domain.platform() == platform).collect();
     if distinct.len() == standing.len() {
         // Nobody shares a domain, so that one more to choose from moves nobody.
         domains.extend(unused(existing, platform, &domains));

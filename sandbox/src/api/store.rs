@@ -168,6 +168,11 @@ impl Api {
         };
     }
 
+    /// Serves other definitions of the same kinds, in the same order. What is stored stays until it is written.
+    pub fn serve(&mut self, kinds: Arc<Vec<Kind>>) {
+        self.kinds = kinds;
+    }
+
     /// Answers a request, and says what changed by it.
     pub fn apply(&mut self, request: &Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
         self.now = now;

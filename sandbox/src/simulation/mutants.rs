@@ -18,6 +18,8 @@ pub use catalogue::{About, CATALOGUE, Mutant};
 pub use hunt::{Caught, LIMIT, hunt};
 pub use page::{page, row};
 
+use capstan::controllers::Object;
+
 use super::port::Question;
 
 impl Mutant {
@@ -39,6 +41,28 @@ impl Mutant {
     /// Whether what is told names another machine than the one that was made, which is no part of the bug.
     pub(super) fn misnames(self) -> bool {
         self.rolls_names() || self == Self::NextIndex
+    }
+
+    /// Whether the etcd operator counts members that do not vote.
+    pub(super) fn counts_learners(self) -> bool {
+        self == Self::LearnersCounted
+    }
+
+    /// Whether a refusal is taken for the last word.
+    pub(super) fn is_final(self, refusal: &kube::core::Status) -> bool {
+        match self {
+            Self::WebhookFinal => refusal.message.contains(super::world::OUT_OF_REACH),
+            _ => false,
+        }
+    }
+
+    /// Whether a write is not tried any more once there was a last word.
+    pub(super) fn gives_up(self, question: &Question) -> bool {
+        match self {
+            Self::WebhookFinal => matches!(question, Question::Patch(Object::Set(_), false, _)),
+            Self::DenialFinal => matches!(question, Question::Create(Object::Machine(_), _)),
+            _ => false,
+        }
     }
 
     /// Whether a cache answers where the API server is to be asked.

@@ -94,26 +94,44 @@ impl Typed {
 
 /// An object without managed fields, of which nothing is dropped.
 fn whole<T: Cacheable>(object: &Value) -> Option<Arc<T>> {
+    if object.pointer("/metadata/managedFields").is_some() {
+        return Seen::deserialize(object).ok()?.content.ok();
+    }
     T::deserialize(object).ok().map(Arc::new)
 }
 
-static KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load().ok().map(Arc::new));
+static KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load(true).ok().map(Arc::new));
+static OTHER_KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load(false).ok().map(Arc::new));
 
 /// What is served, parsed once.
 ///
 /// # Errors
 /// When a definition that is built in cannot be used, which a test would have found.
 pub(super) fn kinds() -> Result<Arc<Vec<Kind>>> {
-    KINDS.clone().map_or_else(|| load().map(Arc::new), Ok)
+    kinds_with(true)
 }
 
-fn load() -> Result<Vec<Kind>> {
+/// The same with a definition of the set that keeps what is said of each machine, or with one that drops it.
+///
+/// # Errors
+/// As [`kinds`].
+pub(super) fn kinds_with(keeps_machines: bool) -> Result<Arc<Vec<Kind>>> {
+    let known = if keeps_machines { &KINDS } else { &OTHER_KINDS };
+    let known: Option<Arc<Vec<Kind>>> = Option::clone(known);
+    known.map_or_else(|| load(keeps_machines).map(Arc::new), Ok)
+}
+
+fn load(keeps_machines: bool) -> Result<Vec<Kind>> {
     let mut kinds = Kind::built_ins()?;
     for text in [
         include_str!("../../../manifests/crds/machine.openshift.io_machines.yaml"),
         include_str!("../../../manifests/crds/machine.openshift.io_controlplanemachinesets.yaml"),
     ] {
-        kinds.push(Kind::of_definition(&serde_saphyr::from_str(text)?)?);
+        let mut definition: Value = serde_saphyr::from_str(text)?;
+        if !keeps_machines {
+            forget_machines(&mut definition);
+        }
+        kinds.push(Kind::of_definition(&definition)?);
     }
     let open = |field: &str| {
         (
@@ -133,6 +151,17 @@ fn load() -> Result<Vec<Kind>> {
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}]},
     }))?);
     Ok(kinds)
+}
+
+/// As OpenShift's definition of the set stands, which knows nothing of what is said of each machine.
+fn forget_machines(definition: &mut Value) {
+    let versions = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
+    for version in versions.into_iter().flatten() {
+        let status = version.pointer_mut("/schema/openAPIV3Schema/properties/status/properties");
+        if let Some(status) = status.and_then(Value::as_object_mut) {
+            status.remove("machines");
+        }
+    }
 }
 
 pub(super) fn labels() -> Value {
@@ -186,6 +215,15 @@ pub(super) fn machine(index: u32, instance_type: &str) -> Value {
         "metadata": {"name": format!("{PREFIX}-{index}"), "namespace": NAMESPACE, "labels": labels(), "finalizers": [FINALIZER]},
         "spec": {"providerSpec": {"value": provider_spec(instance_type, zone)}, "providerID": format!("aws:///i-{index}"),
             "lifecycleHooks": {"preDrain": [{"name": HOOK, "owner": "clusteroperator/etcd"}]}},
+    })
+}
+
+/// A machine that somebody makes beside Capstan.
+pub(super) fn new_machine(name: &str, instance_type: &str, zone: Option<&str>) -> Value {
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels()},
+        "spec": {"providerSpec": {"value": provider_spec(instance_type, zone)}},
     })
 }
 

@@ -28,12 +28,17 @@ pub(super) enum Question {
     Machine(String),
     Create(Object, Value),
     Patch(Object, bool, Value),
+    /// A generated set is applied; whether with force, which only a bug asks for.
+    Apply(Value, bool),
     Delete(String, Option<String>, Option<String>),
 }
 
 impl Question {
     pub(super) fn is_write(&self) -> bool {
-        matches!(self, Self::Create(..) | Self::Patch(..) | Self::Delete(..))
+        matches!(
+            self,
+            Self::Create(..) | Self::Patch(..) | Self::Apply(..) | Self::Delete(..)
+        )
     }
 }
 
@@ -215,6 +220,10 @@ impl Cluster for Port {
 
     async fn patch(&self, what: &Object, status: bool, patch: Value) -> kube::Result<Written> {
         written(self.ask(Question::Patch(what.clone(), status, patch)).await)
+    }
+
+    async fn apply(&self, set: Value) -> kube::Result<Written> {
+        written(self.ask(Question::Apply(set, false)).await)
     }
 
     async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<Written>> {

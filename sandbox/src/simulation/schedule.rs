@@ -1,5 +1,7 @@
 //! What happens in a run, decided by its seed before it begins: who does what when, and how often which write fails.
 
+mod later;
+
 use crate::api::PatchKind;
 use crate::random::Random;
 use capstan_core::model::Propagation;
@@ -72,6 +74,22 @@ pub enum Act {
     EtcdSick(i64),
     /// The garbage collector is late by so much.
     GarbageLate(i64),
+    /// A person changes a machine under the set: what the newest one is, a generated set follows.
+    EditMachine(usize),
+    /// A person makes a current machine for the index of another, or today's operator did before Capstan took over.
+    AddMachine(usize),
+    /// A user keeps a generated set as it is.
+    Unmark,
+    /// Capstan may not write a kind for a while.
+    Denied(Sort, i64),
+    /// The webhook cannot be reached for a while: no replica, no certificate, no route.
+    WebhookDown(i64),
+    /// The definition of the set is exchanged: for the one that keeps what is said of each machine, or for one that drops it.
+    Definition(bool),
+    /// No member of etcd that learns is promoted for a while.
+    Unpromoted(i64),
+    /// The etcd operator says nothing of its members for a while.
+    EtcdMute(i64),
 }
 
 /// What goes wrong with a machine.
@@ -89,6 +107,8 @@ pub enum Trouble {
     OtherName,
     /// Once it is deleted, its instance is not terminated.
     NeverEnds,
+    /// It is said to have failed, and its instance comes up all the same.
+    Ghost,
 }
 
 /// How often requests fail, in thousandths.
@@ -121,8 +141,12 @@ pub struct Schedule {
     pub replicas: u32,
     /// The strategy of the set.
     pub strategy: &'static str,
-    /// The state that the set is made with.
+    /// The state that the set is made with; `None`: there is no set at first.
     pub state: &'static str,
+    /// Whether the generator of sets runs.
+    pub generates: bool,
+    /// Whether the definition of the set keeps what is said of each machine at first.
+    pub keeps_machines: bool,
     /// How often requests fail.
     pub mix: Mix,
     /// The longest usual lag of a cache, in milliseconds.
@@ -135,8 +159,11 @@ pub struct Schedule {
 
 type Plan = fn(&mut Random, &mut Schedule);
 
+/// As many scenarios decide what the seeds of old play; the later ones have a stream of their own.
+const FIRST: usize = 17;
+
 /// The scenarios, by name.
-pub const SCENARIOS: [(&str, Plan); 17] = [
+pub const SCENARIOS: [(&str, Plan); 22] = [
     ("rollout", rollout),
     ("requests", requests),
     ("stale", stale),
@@ -154,17 +181,25 @@ pub const SCENARIOS: [(&str, Plan); 17] = [
     ("pauses", pauses),
     ("strangers", strangers),
     ("swarm", swarm),
+    ("generator", later::generator),
+    ("learners", later::learners),
+    ("outages", later::outages),
+    ("upgrades", later::upgrades),
+    ("by-hand", later::by_hand),
 ];
 
 impl Schedule {
     /// The schedule of a seed; of one scenario, or of the one that the seed chooses.
     pub fn of(seed: u64, scenario: Option<&str>) -> Option<Self> {
         let mut random = Random::new(seed);
+        let mut later = later::stream(seed);
+        let (first, rest) = SCENARIOS.split_at_checked(FIRST)?;
         let chosen = match scenario {
             Some(name) => SCENARIOS.iter().find(|(known, _)| *known == name)?,
-            // Half of all seeds mix everything.
-            None if random.permille(500) => SCENARIOS.last()?,
-            None => random.pick(&SCENARIOS)?,
+            None if later.permille(250) => later.pick(rest)?,
+            // Half of the others mix everything.
+            None if random.permille(500) => first.last()?,
+            None => random.pick(first)?,
         };
         let mut schedule = Self {
             seed: random.next(),
@@ -172,14 +207,30 @@ impl Schedule {
             replicas: if random.permille(150) { 5 } else { 3 },
             strategy: "RollingUpdate",
             state: "Active",
+            generates: false,
+            keeps_machines: true,
             mix: Mix::default(),
             lag: 400,
             acts: Vec::new(),
             calm: 4 * HOUR,
         };
         (chosen.1)(&mut random, &mut schedule);
+        if chosen.0 == "swarm" && later.permille(400) {
+            schedule.mingle(&mut later, rest);
+        }
         schedule.acts.sort_by_key(|(at, _)| *at);
         Some(schedule)
+    }
+
+    /// Mixes one of these scenarios into what was planned.
+    fn mingle(&mut self, random: &mut Random, scenarios: &[(&str, Plan)]) {
+        let (mix, lag, strategy) = (self.mix, self.lag, self.strategy);
+        if let Some((_, plan)) = random.pick(scenarios) {
+            plan(random, self);
+        }
+        self.mix = self.mix.or(mix);
+        self.lag = self.lag.max(lag);
+        self.strategy = strategy;
     }
 
     /// Who believes to lead. That two do lasts for minutes at most: a lease that is not renewed is given up within two,
@@ -487,6 +538,7 @@ fn strangers(random: &mut Random, schedule: &mut Schedule) {
 fn swarm(random: &mut Random, schedule: &mut Schedule) {
     let plans: Vec<Plan> = SCENARIOS
         .iter()
+        .take(FIRST)
         .filter(|(name, _)| *name != "swarm" && *name != "inactive")
         .map(|(_, plan)| *plan)
         .collect();

@@ -9,6 +9,7 @@
 //! nothing) and `ESR` (everything comes to rest as it should) are ours.
 
 mod end;
+mod generated;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,7 +28,7 @@ use super::objects::{PREFIX, Typed};
 use super::world::{Actor, World};
 
 /// The invariants, with what each says.
-pub const INVARIANTS: [(&str, &str); 22] = [
+pub const INVARIANTS: [(&str, &str); 23] = [
     ("C1", "no more machines are made than replicas and one"),
     (
         "C2",
@@ -56,6 +57,10 @@ pub const INVARIANTS: [(&str, &str); 22] = [
         "a machine that replaces another has its index, and no index is new",
     ),
     ("C10", "the hooks of a machine are not touched"),
+    (
+        "C11",
+        "a set is generated where there is none, Inactive, and follows the machines; what is a user's stays, and an Active one is not touched",
+    ),
     (
         "C12",
         "etcd keeps its quorum: nothing that serves is deleted while another machine or a member is not well",
@@ -88,9 +93,9 @@ pub const INVARIANTS: [(&str, &str); 22] = [
     ),
 ];
 
-/// More writes than this in a row that change nothing are no accident. While a cache stands still, a status that it does not
-/// show is written anew every five seconds: that is 240 times in the twenty minutes that one stands still at most.
-const IDLE_WRITES: u32 = 500;
+/// More writes than this in a row that change nothing are no accident. A few come of answers that were lost, of processes that
+/// were killed, and of caches that go back in time.
+const IDLE_WRITES: u32 = 30;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +135,10 @@ pub(super) struct Truth {
     pub(super) rezoned: bool,
     /// A user took the hook of etcd off a machine.
     pub(super) unhooked: bool,
+    /// Machines that somebody made beside Capstan.
+    pub(super) made_by_hand: BTreeSet<String>,
+    /// Fields of the set that users wrote since it was made.
+    pub(super) of_users: BTreeSet<String>,
     /// Creations on their way: index, replaced uid, name.
     in_flight: BTreeSet<Sent>,
     /// Writes of controllers in a row that changed nothing.
@@ -178,7 +187,7 @@ pub(super) fn index(name: &str) -> Option<u32> {
     name.rsplit_once('-')?.1.parse().ok()
 }
 
-fn template_type(set: &ControlPlaneMachineSet) -> Option<&str> {
+pub(super) fn template_type(set: &ControlPlaneMachineSet) -> Option<&str> {
     let template = set.spec.template.machine.as_ref()?;
     template
         .spec
@@ -199,7 +208,7 @@ fn listed_zones(set: &ControlPlaneMachineSet) -> BTreeSet<String> {
     zones.map(str::to_owned).collect()
 }
 
-fn zone(machine: &Machine) -> Option<&str> {
+pub(super) fn zone(machine: &Machine) -> Option<&str> {
     machine
         .spec
         .provider_spec
@@ -245,7 +254,7 @@ fn share(counts: &BTreeMap<String, usize>) -> usize {
 }
 
 /// Whether a machine is what its set asks for, as far as the machine itself can be.
-fn is_of_template(set: &ControlPlaneMachineSet, machine: &Machine) -> bool {
+pub(super) fn is_of_template(set: &ControlPlaneMachineSet, machine: &Machine) -> bool {
     let placed = zone(machine).is_some_and(|zone| listed_zones(set).contains(zone));
     text(machine, "instanceType") == template_type(set) && placed
 }
@@ -290,7 +299,7 @@ impl Moment {
             .collect()
     }
 
-    fn acts(&self) -> bool {
+    pub(super) fn acts(&self) -> bool {
         self.set
             .as_ref()
             .is_some_and(|set| set.spec.state.as_deref() == Some("Active") && !set.metadata.is_deleting())
@@ -413,7 +422,13 @@ impl World {
                 let name = machine.metadata.name();
                 Err(("C6", format!("the garbage collector deletes machine {name}")))
             }
-            (Typed::Set(set), _) => self.check_set(actor, change, set),
+            (Typed::Set(set), Actor::Generator(_)) => self
+                .check_generated(change, &moments)
+                .and_then(|()| self.check_set(actor, change, set)),
+            (Typed::Set(set), _) => {
+                self.truth.note_edit(change);
+                self.check_set(actor, change, set)
+            }
             _ => Ok(()),
         };
         if let Err((invariant, text)) = found {
@@ -512,7 +527,10 @@ impl World {
         for (other, one) in before.machines.iter().filter(|(_, one)| Moment::is_of_the_set(one)) {
             let idle =
                 one.metadata.is_deleting() && (!before.is_ready(one) || self.truth.deleted_by_user.contains(other));
-            counted += usize::from(!idle);
+            // Nobody can know of one that somebody makes while the request is on its way.
+            let unseen = self.truth.made_by_hand.contains(other)
+                && moments.iter().any(|moment| !moment.machines.contains_key(other));
+            counted += usize::from(!idle && !unseen);
         }
         // OnDelete leaves outdated machines beside their replacements to the user.
         let most = if before.on_delete() {

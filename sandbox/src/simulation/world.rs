@@ -2,15 +2,20 @@
 //! an event of one queue, and every choice is drawn from one seed.
 
 mod etcd;
+mod generating;
 mod people;
 mod provider;
 mod replicas;
 mod requests;
 mod tape;
+mod webhook;
 mod words;
+
+pub(super) use webhook::OUT_OF_REACH;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
@@ -44,6 +49,8 @@ const MOST: u64 = 60_000;
 pub enum Actor {
     /// A replica of the controller.
     Replica(usize),
+    /// The generator of sets, in a replica.
+    Generator(usize),
     /// The machine controller, and the kubelets.
     Provider,
     /// The etcd operator.
@@ -61,6 +68,8 @@ impl Actor {
         match self {
             Self::Replica(0) => "capstan-0",
             Self::Replica(_) => "capstan-1",
+            Self::Generator(0) => "generator-0",
+            Self::Generator(_) => "generator-1",
             Self::Provider => "provider",
             Self::Etcd => "etcd-operator",
             Self::User => "user",
@@ -76,6 +85,7 @@ enum Due {
     Act(usize),
     Deliver(usize, Sort),
     Wake(usize, u64),
+    WakeGenerator(usize, u64),
     Arrive {
         replica: usize,
         epoch: u64,
@@ -97,7 +107,8 @@ enum Due {
     Etcd,
     NodeBack(String),
     StrangerGone(String),
-    EtcdWell,
+    EtcdWell(etcd::Ailment),
+    WebhookBack,
     Garbage,
 }
 
@@ -180,6 +191,17 @@ pub struct World {
     garbage_late: i64,
     garbage_due: bool,
     set_was_deleted: bool,
+    webhook_down: Arc<AtomicBool>,
+    /// How many faults say that the webhook is out of reach.
+    outages: u32,
+    /// Until when Capstan may not write a kind.
+    denied: [i64; 4],
+    /// Whether the definition of the set keeps what is said of each machine.
+    pub(super) keeps_machines: bool,
+    /// A bug gave up a write for ever.
+    gave_up: bool,
+    /// How often a person made or changed a machine.
+    handmade: u32,
     pub(super) truth: Truth,
     schedule: Schedule,
     orders: Orders,
@@ -201,10 +223,12 @@ impl World {
     pub fn new(schedule: Schedule, orders: Orders) -> Result<Self> {
         let kinds = objects::kinds()?;
         let options = Options {
-            managed_fields: false,
+            // Who owns what matters to the generator alone.
+            managed_fields: schedule.generates,
             history: 4000,
         };
-        let api = Api::new(kinds, options).with_admission(people::admission()?);
+        let webhook_down = Arc::new(AtomicBool::new(false));
+        let api = Api::new(kinds, options).with_admission(webhook::admission(Arc::clone(&webhook_down))?);
         let sorts = Sort::ALL.map(|sort| {
             let (group, plural, _) = sort.place();
             api.kind_of(group, plural).unwrap_or(usize::MAX)
@@ -228,6 +252,12 @@ impl World {
             garbage_late: 0,
             garbage_due: false,
             set_was_deleted: false,
+            webhook_down,
+            outages: 0,
+            denied: [0; 4],
+            keeps_machines: true,
+            gave_up: false,
+            handmade: 0,
             truth: Truth::new(schedule.replicas),
             schedule,
             orders,
@@ -243,6 +273,9 @@ impl World {
         world.install();
         if let Some(tape) = world.tape.take() {
             tape.end(&world.api);
+        }
+        if !world.schedule.keeps_machines {
+            world.define(false);
         }
         world.begin_replicas();
         Ok(world)
@@ -309,6 +342,7 @@ impl World {
             }
             Due::Deliver(replica, sort) => self.deliver(replica, sort),
             Due::Wake(replica, ticket) => self.wake(replica, ticket),
+            Due::WakeGenerator(replica, ticket) => self.wake_generator(replica, ticket),
             Due::Arrive {
                 replica,
                 epoch,
@@ -331,7 +365,8 @@ impl World {
             Due::Etcd => self.tend_etcd(),
             Due::NodeBack(name) => self.node_back(&name),
             Due::StrangerGone(name) => self.stranger_gone(&name),
-            Due::EtcdWell => self.etcd_well(),
+            Due::EtcdWell(ailment) => self.etcd_well(ailment),
+            Due::WebhookBack => self.webhook_back(),
             Due::Garbage => self.collect(),
         }
     }
@@ -388,7 +423,7 @@ impl World {
             let line = words::line(actor.name(), request, &answer, &changes);
             self.trace(|| line);
         }
-        if let (Actor::Replica(_), true, Ok(_)) = (actor, request.verb.is_write(), &answer) {
+        if let (Actor::Replica(_) | Actor::Generator(_), true, Ok(_)) = (actor, request.verb.is_write(), &answer) {
             self.truth.count_write(!changes.is_empty());
         }
         for change in changes {
@@ -443,6 +478,11 @@ impl World {
         };
         let looked = match actor {
             Actor::Replica(replica) => self.replicas.get(replica).map(Replica::moments).unwrap_or_default(),
+            Actor::Generator(replica) => self
+                .replicas
+                .get(replica)
+                .map(Replica::generated_by)
+                .unwrap_or_default(),
             _ => Vec::new(),
         };
         self.check(actor, change, &typed, &looked);
@@ -502,6 +542,14 @@ impl World {
             let late = self.garbage_late;
             let delay = self.between(100, 3000) + late;
             self.after_ms(delay, Due::Garbage);
+        }
+    }
+
+    /// Exchanges the definition of the set.
+    fn define(&mut self, keeps_machines: bool) {
+        if let Ok(kinds) = objects::kinds_with(keeps_machines) {
+            self.keeps_machines = keeps_machines;
+            self.api.serve(kinds);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the simulation found in Capstan: each a story of its own, so that it stays when seeds become other schedules.
 
+use capstan_core::model::Propagation;
 use capstan_sandbox::simulation::{Act, Mix, Orders, Outcome, Schedule, Sort, World};
 
 const SECOND: i64 = 1000;
@@ -7,22 +8,102 @@ const MINUTE: i64 = 60 * SECOND;
 
 /// Plays a story: what happens, and after how many seconds.
 fn play(acts: &[(i64, Act)]) -> Outcome {
-    let schedule = Schedule {
+    run(story(acts))
+}
+
+fn story(acts: &[(i64, Act)]) -> Schedule {
+    Schedule {
         seed: 1,
         scenario: "story",
         replicas: 3,
         strategy: "RollingUpdate",
         state: "Active",
+        generates: false,
+        keeps_machines: true,
         mix: Mix::default(),
         lag: 400,
         acts: acts.iter().map(|(at, act)| (at * SECOND, act.clone())).collect(),
         calm: 4 * 60 * MINUTE,
-    };
+    }
+}
+
+fn run(schedule: Schedule) -> Outcome {
     let orders = Orders {
         trace: true,
         ..Orders::default()
     };
     World::new(schedule, orders).unwrap().run()
+}
+
+/// While the finalizer of the set was refused, machines were adopted all the same, and went with the set when it was deleted
+/// (C6). Seeds 1385 and 1511 of the scenario `outages`.
+#[test]
+fn a_set_that_nothing_holds_owns_no_machine() {
+    let outcome = play(&[
+        (0, Act::Denied(Sort::Set, 30 * MINUTE)),
+        (600, Act::DeleteSet(Propagation::Background)),
+    ]);
+    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    let gone = outcome
+        .trace
+        .iter()
+        .any(|line| line.contains("deletes set cluster: it is gone"));
+    assert!(gone, "{}", outcome.trace.join("\n"));
+}
+
+/// While a machine was being deleted, the generator asked again and again for a set with a failure domain less, which admission
+/// refuses (ESR). Seed 200242.
+#[test]
+fn a_machine_that_is_missing_takes_no_failure_domain_out_of_a_generated_set() {
+    let mut schedule = story(&[
+        (600, Act::EditMachine(2)),
+        (1200, Act::Delete(1, 1)),
+        (4000, Act::Activate),
+    ]);
+    (schedule.state, schedule.generates) = ("None", true);
+    let outcome = run(schedule);
+    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    let refused = outcome.trace.iter().any(|line| line.contains("refused, 422"));
+    assert!(!refused, "{}", outcome.trace.join("\n"));
+}
+
+/// The generator described a machine that no set selects, and asked again and again for what admission refuses (ESR). Seed 200776.
+#[test]
+fn a_machine_without_its_labels_is_not_described() {
+    let mut schedule = story(&[
+        (100, Act::AddMachine(1)),
+        (101, Act::Deselect(0)),
+        (900, Act::DeleteSet(Propagation::Background)),
+    ]);
+    (schedule.state, schedule.generates) = ("Inactive", true);
+    let outcome = run(schedule);
+    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    let refused = outcome.trace.iter().any(|line| line.contains("refused, 422"));
+    assert!(!refused, "{}", outcome.trace.join("\n"));
+}
+
+/// The generator made a set its own that somebody had made while its caches did not show it (C11). Seeds 150 and 269 of the
+/// scenario `generator`.
+#[test]
+fn a_set_that_the_caches_do_not_show_yet_is_not_written_into() {
+    let mut schedule = story(&[
+        (49, Act::Lead(false, false)),
+        (50, Act::DeleteSet(Propagation::Background)),
+        (60, Act::CreateSet),
+        (65, Act::Relist(0, Sort::Set, 10 * SECOND)),
+        (65, Act::Lead(true, false)),
+    ]);
+    (schedule.state, schedule.generates) = ("Inactive", true);
+    let outcome = run(schedule);
+    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    let generated = outcome.trace.iter().any(|line| line.contains("generator-0 writes"));
+    assert!(!generated, "{}", outcome.trace.join("\n"));
+    // Without the set, one is generated.
+    let mut schedule = story(&[(50, Act::DeleteSet(Propagation::Background))]);
+    (schedule.state, schedule.generates) = ("Inactive", true);
+    let outcome = run(schedule);
+    let generated = outcome.trace.iter().any(|line| line.contains("generator-0 writes"));
+    assert!(generated, "{}", outcome.trace.join("\n"));
 }
 
 fn ends_well(acts: &[(i64, Act)]) {
@@ -54,4 +135,24 @@ fn a_node_that_nobody_knows_stops_everything_before_the_caches_show_it() {
         (50, Act::Stranger(30 * MINUTE)),
         (60, Act::EditTemplate),
     ]);
+}
+
+/// Seed 5182: what our ClusterOperator says was written again every five seconds while the caches did not show it.
+#[test]
+fn what_a_cache_that_stands_still_does_not_show_is_not_said_again() {
+    let mut acts = Vec::new();
+    for minute in 0..6 {
+        acts.push((60 + minute * 600, Act::Freeze(0, Sort::Operator, 9 * MINUTE)));
+        acts.push((61 + minute * 600, Act::EditTemplate));
+    }
+    let outcome = play(&acts);
+    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    let said: Vec<&String> = outcome
+        .trace
+        .iter()
+        .filter(|line| line.contains("writes status of operator control-plane-machine-set"))
+        .collect();
+    assert!(said.len() > 6, "{said:#?}");
+    let again: Vec<_> = said.iter().filter(|line| line.ends_with("nothing changes")).collect();
+    assert!(again.is_empty(), "{said:#?}");
 }

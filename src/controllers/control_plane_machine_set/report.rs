@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use super::Controller;
 use crate::controllers::assess::{Assessment, Reading};
 use crate::controllers::caches::View;
-use crate::controllers::cluster::Cluster;
+use crate::controllers::cluster::{Cluster, Written};
 use crate::controllers::events::News;
+use crate::controllers::ledger::is_older;
 use crate::controllers::trouble::Trouble;
 
 /// What our ClusterOperator says of Capstan itself, whatever the set is.
@@ -53,6 +54,23 @@ pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
     }
 }
 
+/// What was written into our ClusterOperator last, and how it was answered. A cache that stands still shows something older,
+/// and what it does not show is not written again every time that somebody looks.
+#[derive(Debug)]
+pub(super) struct Said {
+    uid: String,
+    version: String,
+    status: ClusterOperatorStatus,
+}
+
+impl Said {
+    /// Whether the caches show the object as it was before.
+    fn is_newer(&self, shown: &ClusterOperator) -> bool {
+        let version = shown.metadata.resource_version.as_deref().unwrap_or_default();
+        shown.metadata.uid() == self.uid && is_older(version, &self.version)
+    }
+}
+
 /// How long the same trouble lasts before it becomes the condition `Error`.
 const TROUBLED: SignedDuration = SignedDuration::from_secs(80);
 
@@ -65,7 +83,7 @@ impl<C: Cluster> Controller<C> {
         taken: &[&Step],
         troubles: &[Trouble],
         now: Timestamp,
-    ) -> (Option<ControlPlaneMachineSetStatus>, Vec<Trouble>) {
+    ) -> (ControlPlaneMachineSetStatus, Vec<Trouble>) {
         let mut failed = Vec::new();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         self.remember(troubles, now);
@@ -97,7 +115,7 @@ impl<C: Cluster> Controller<C> {
         if let Err(trouble) = self.operator(view, Some(&status), current.is_active(), now).await {
             failed.push(trouble);
         }
-        (Some(status), failed)
+        (status, failed)
     }
 
     /// Writes the ClusterOperator.
@@ -108,10 +126,12 @@ impl<C: Cluster> Controller<C> {
         active: bool,
         now: Timestamp,
     ) -> Result<(), Trouble> {
-        match self.unsaid(view, set, active, now) {
-            Some((exists, wanted)) => self.writer.operator(exists, &json!(wanted)).await,
-            None => Ok(()),
-        }
+        let Some((exists, status)) = self.unsaid(view, set, active, now) else {
+            return Ok(());
+        };
+        let Written { uid, version, .. } = self.writer.operator(exists, &json!(status)).await?;
+        self.said = Some(Said { uid, version, status });
+        Ok(())
     }
 
     /// What our ClusterOperator should say and does not, and whether there is one.
@@ -129,7 +149,11 @@ impl<C: Cluster> Controller<C> {
         let operators = view.snapshot.cluster_operators.as_ref();
         let there = operators.and_then(|operators| operators.get(cluster_operator::NAME));
         let none = ClusterOperator::default();
-        let before = &there.map_or(&none, |there| &**there).status;
+        let there_now = there.map_or(&none, |there| &**there);
+        let before = match &self.said {
+            Some(said) if said.is_newer(there_now) => &said.status,
+            _ => &there_now.status,
+        };
         let conditions = status::cluster_operator(set, active, &before.conditions, now);
         let same = conditions == before.conditions
             && self.parts.versions == before.versions

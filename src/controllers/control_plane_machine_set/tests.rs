@@ -374,6 +374,10 @@ impl Cluster for Fake {
         self.write(if status { "status" } else { "patch" }, kind, name, &patch)
     }
 
+    async fn apply(&self, set: Value) -> kube::Result<Written> {
+        self.write("apply", SET, NAME, &set)
+    }
+
     async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<Written>> {
         self.world(|world| {
             let content = serde_json::to_value(params).unwrap();

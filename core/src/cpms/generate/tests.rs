@@ -252,6 +252,40 @@ fn domains_of_machine_sets_are_added_where_no_machine_would_move() {
 }
 
 #[test]
+fn while_a_machine_is_missing_a_generated_set_stays_and_its_replicas_always_do() {
+    let spec = |zone| spec_at(Platform::Aws, zone, 0);
+    let infrastructure = on(Platform::Aws);
+    let existing = |machines: &[Arc<Machine>], before: &ControlPlaneMachineSet| {
+        let existing = Existing {
+            machines,
+            infrastructure: Some(&infrastructure),
+            ..Existing::default()
+        };
+        update(&existing, before).unwrap()
+    };
+    let three = machines(&[spec(0), spec(1), spec(2)]);
+    let whole = Existing {
+        machines: &three,
+        infrastructure: Some(&infrastructure),
+        ..Existing::default()
+    };
+    let set = generate(&whole).unwrap();
+    assert_eq!(existing(&three, &set), Some(set.clone()));
+    assert_eq!(existing(&three[..2], &set), None);
+    let mut going = three.clone();
+    Arc::make_mut(&mut going[1]).metadata.deletion_timestamp = Some("2026-02-01T00:00:00Z".parse().unwrap());
+    assert_eq!(existing(&going, &set), None);
+    // A set that is made anew meanwhile lists where the machine still stands: admission would refuse it otherwise.
+    let anew = Existing {
+        machines: &going,
+        ..whole
+    };
+    assert_eq!(generate(&anew), generate(&whole));
+    let five = machines(&[spec(0), spec(1), spec(2), spec(0), spec(1)]);
+    assert_eq!(existing(&five, &set).unwrap().spec.replicas, Some(3));
+}
+
+#[test]
 fn the_newest_machine_is_the_template_and_its_own_affairs_are_left_out() {
     let mut specs = [
         spec_at(Platform::Gcp, 0, 0),

@@ -84,6 +84,28 @@ pub enum Mutant {
     Silent,
     /// The time of a condition moves with every write.
     TransitionsMove,
+    /// The generated set acts at once.
+    GeneratesActive,
+    /// What is generated is applied with force.
+    GeneratorForces,
+    /// What was generated last is not recognised, and applied again and again.
+    GeneratorRestless,
+    /// Every set is taken for a generated one.
+    ForeignTaken,
+    /// That the set is gone is not seen, and none is generated.
+    DeletionOfSetUnseen,
+    /// A generated set is never brought up to date.
+    GeneratedOnce,
+    /// A member of etcd that only learns is counted, and another is let go for it.
+    LearnersCounted,
+    /// What the webhook could not be asked about is not tried again.
+    WebhookFinal,
+    /// A machine that could not be made for want of permission is not tried again.
+    DenialFinal,
+    /// That the definition drops a field is not noticed, and the field is written again and again.
+    DefinitionTrusted,
+    /// Machines that Capstan did not make are not counted.
+    HandmadeUncounted,
 }
 
 /// What is known of a bug.
@@ -457,5 +479,104 @@ pub const CATALOGUE: &[About] = &[
         section: "1.9 G6",
         scenario: "rollout",
         fits: &["G6"],
+    },
+    About {
+        mutant: Mutant::GeneratesActive,
+        id: "generates-active",
+        wrong: "The generated set acts at once.",
+        report: "CPMS enhancement: a set is generated Inactive",
+        section: "1.9 C11",
+        scenario: "generator",
+        fits: &["C11"],
+    },
+    About {
+        mutant: Mutant::GeneratorForces,
+        id: "generator-forces",
+        wrong: "What is generated is applied with force, over what a user has set.",
+        report: "CPMS operator: edits of an Inactive set are thrown away",
+        section: "1.9 C11, 1.8 D",
+        scenario: "generator",
+        fits: &["C11"],
+    },
+    About {
+        mutant: Mutant::GeneratorRestless,
+        id: "generator-restless",
+        wrong: "What was generated last is not recognised, and applied again and again.",
+        report: "kubewarden #645: ten million requests a day",
+        section: "1.9 G4",
+        scenario: "generator",
+        fits: &["G4", "ESR"],
+    },
+    About {
+        mutant: Mutant::ForeignTaken,
+        id: "foreign-taken",
+        wrong: "Every set is taken for a generated one.",
+        report: "CAPZ #3244: what somebody else manages is overwritten",
+        section: "1.9 M4",
+        scenario: "generator",
+        fits: &["C11"],
+    },
+    About {
+        mutant: Mutant::DeletionOfSetUnseen,
+        id: "deletion-of-set-unseen",
+        wrong: "That the set is gone is not seen, and none is generated.",
+        report: "Sieve: an event that is never observed",
+        section: "1.2",
+        scenario: "generator",
+        fits: &["C11"],
+    },
+    About {
+        mutant: Mutant::GeneratedOnce,
+        id: "generated-once",
+        wrong: "A generated set is never brought up to date.",
+        report: "CPMS enhancement: the generated set describes the machines",
+        section: "1.9 C11",
+        scenario: "generator",
+        fits: &["C11"],
+    },
+    About {
+        mutant: Mutant::LearnersCounted,
+        id: "learners-counted",
+        wrong: "A member of etcd that only learns is counted, and another is let go for it (by the etcd operator, whom the controller trusts).",
+        report: "CAPI quorum: a learner is no healthy member",
+        section: "1.7.4",
+        scenario: "learners",
+        fits: &["C12"],
+    },
+    About {
+        mutant: Mutant::WebhookFinal,
+        id: "webhook-final",
+        wrong: "What the webhook could not be asked about is not tried again.",
+        report: "a webhook that is out of reach for its own controller",
+        section: "1.8 G",
+        scenario: "outages",
+        fits: &["ESR", "C6"],
+    },
+    About {
+        mutant: Mutant::DenialFinal,
+        id: "denial-final",
+        wrong: "A machine that could not be made for want of permission is not tried again.",
+        report: "a permission that comes back",
+        section: "1.8 A",
+        scenario: "outages",
+        fits: &["ESR"],
+    },
+    About {
+        mutant: Mutant::DefinitionTrusted,
+        id: "definition-trusted",
+        wrong: "That the definition drops a field is not noticed, and the field is written again and again.",
+        report: "a field that the other version does not know",
+        section: "1.8 H",
+        scenario: "upgrades",
+        fits: &["G4"],
+    },
+    About {
+        mutant: Mutant::HandmadeUncounted,
+        id: "handmade-uncounted",
+        wrong: "Machines that the controller did not make are not counted.",
+        report: "KCP surge: machines <= replicas + maxSurge, whoever made them",
+        section: "1.9 K4",
+        scenario: "by-hand",
+        fits: &["C1", "C13", "G9"],
     },
 ];

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan::controllers::View;
+use capstan::controllers::{GENERATED, Object, View};
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
@@ -46,6 +46,37 @@ impl Mutant {
         })
     }
 
+    /// What the caches show to the generator that carries the bug.
+    pub(in crate::simulation) fn view_of_generator(self, view: &Arc<View>) -> Arc<View> {
+        let mut snapshot: Snapshot = (*view.snapshot).clone();
+        let Some(sets) = &mut snapshot.control_plane_machine_sets else {
+            return Arc::clone(view);
+        };
+        match self {
+            Self::ForeignTaken => {
+                for set in sets.iter_mut() {
+                    let annotations = &mut Arc::make_mut(set).metadata.annotations;
+                    annotations.entry(GENERATED.to_owned()).or_default();
+                }
+            }
+            Self::GeneratedOnce => {
+                for set in sets.iter_mut() {
+                    Arc::make_mut(set).metadata.annotations.remove(GENERATED);
+                }
+            }
+            Self::DeletionOfSetUnseen if sets.is_empty() => {
+                let mut set = ControlPlaneMachineSet::default();
+                set.metadata.name = Some("cluster".to_owned());
+                sets.push(Arc::new(set));
+            }
+            _ => return Arc::clone(view),
+        }
+        Arc::new(View {
+            snapshot: Arc::new(snapshot),
+            ..(**view).clone()
+        })
+    }
+
     /// What a live read tells the controller that carries the bug; `cached` is what its caches have.
     pub(in crate::simulation) fn answer(
         self,
@@ -76,6 +107,14 @@ impl Mutant {
             }
             Answer::Node(Some(node)) => self.node(Arc::make_mut(node)),
             Answer::Operator(Some(operator)) => self.operator(Arc::make_mut(operator)),
+            Answer::Object(object) if self == Self::DefinitionTrusted => {
+                let status = Arc::make_mut(object)
+                    .pointer_mut("/status")
+                    .and_then(Value::as_object_mut);
+                if let (Some(status), Question::Patch(Object::Set(_), true, _)) = (status, question) {
+                    status.insert("machines".to_owned(), json!([]));
+                }
+            }
             _ => {}
         }
     }
@@ -152,6 +191,15 @@ impl Mutant {
             Self::UnreadyUncounted => machines.retain(|machine| is_ready(machine, nodes)),
             Self::SurgeMiscounted => hide_surge(machines, nodes),
             Self::NodeNotAwaited => lend_nodes(machines, nodes),
+            Self::HandmadeUncounted => machines.retain(|machine| {
+                let made = machine.metadata.name().contains("-h0");
+                !made
+                    || machine
+                        .metadata
+                        .owner_references
+                        .iter()
+                        .any(|owner| !owner.uid.is_empty())
+            }),
             Self::GoingUncounted => machines.retain(|machine| !machine.metadata.is_deleting()),
             Self::DeletionUnseen => {
                 for machine in machines {

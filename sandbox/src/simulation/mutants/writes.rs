@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan::controllers::Object;
+use capstan::controllers::{GENERATED, Object};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use serde_json::{Value, json};
 
@@ -53,6 +53,14 @@ impl Mutant {
                 }
             }
             Question::Delete(..) => return self != Self::DeletionForgotten,
+            Question::Apply(set, force) => {
+                *force = self == Self::GeneratorForces;
+                match self {
+                    Self::GeneratesActive => put(set, "/spec", "state", "Active".into()),
+                    Self::GeneratorRestless => put(set, "/metadata/annotations", GENERATED, number.to_string().into()),
+                    _ => {}
+                }
+            }
             _ => {}
         }
         true

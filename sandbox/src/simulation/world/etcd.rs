@@ -1,5 +1,6 @@
 //! The etcd members and their operator: it hooks the deletion of every machine with a member, lets one go when there are
-//! more members than there are to be, and reports members that are not healthy.
+//! more members than there are to be, and reports members that are not healthy. A new member learns before it votes, one at
+//! a time; only those that vote are counted.
 
 use std::collections::BTreeSet;
 
@@ -16,19 +17,66 @@ use super::{Actor, Due, World};
 /// The members.
 #[derive(Debug, Default)]
 pub(super) struct Etcd {
-    /// Machines with a member.
+    /// Machines with a member that votes.
     pub(super) members: BTreeSet<String>,
+    /// Machines with a member that does not vote yet.
+    pub(super) learners: BTreeSet<String>,
     due: bool,
     /// How many faults say that a member is sick.
-    pub(super) sick: u32,
+    sick: u32,
+    /// How many faults say that no learner is promoted.
+    unpromoted: u32,
+    /// How many faults say that the operator says nothing.
+    mute: u32,
+}
+
+impl Etcd {
+    /// The member of a machine is gone.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.members.remove(name);
+        self.learners.remove(name);
+    }
+
+    fn ailment(&mut self, ailment: Ailment) -> &mut u32 {
+        match ailment {
+            Ailment::Sick => &mut self.sick,
+            Ailment::Unpromoted => &mut self.unpromoted,
+            Ailment::Mute => &mut self.mute,
+        }
+    }
+}
+
+/// What may be wrong with etcd for a while.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ailment {
+    Sick,
+    Unpromoted,
+    Mute,
+}
+
+/// What the operator says of its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    Well,
+    Sick,
+    Nothing,
+}
+
+impl Report {
+    fn of(operator: &ClusterOperator) -> Self {
+        match operator.condition("Available") {
+            None => Self::Nothing,
+            Some(there) => match &there.message {
+                Some(message) if message.contains("unhealthy") => Self::Sick,
+                _ => Self::Well,
+            },
+        }
+    }
 }
 
 /// Whether the operator reports that all is well.
 pub(super) fn reports_well(operator: &ClusterOperator) -> bool {
-    operator
-        .condition("Available")
-        .and_then(|condition| condition.message.as_deref())
-        .is_none_or(|message| !message.contains("unhealthy"))
+    Report::of(operator) == Report::Well
 }
 
 fn hooks(machine: &Machine) -> impl Iterator<Item = &str> {
@@ -45,9 +93,10 @@ pub(super) fn is_hooked(machine: &Machine) -> bool {
 
 enum Do {
     Join(String),
+    Promote(String),
     Leave(String),
     Forget(String),
-    Report(bool),
+    Report(Report),
 }
 
 impl World {
@@ -69,18 +118,33 @@ impl World {
     }
 
     fn next_of_etcd(&self) -> Option<Do> {
-        let well = self.etcd.sick == 0 && self.etcd.members.iter().all(|member| self.serves(member));
-        let reported = self.operators.get("etcd").is_none_or(|operator| reports_well(operator));
-        if well != reported {
-            return Some(Do::Report(well));
+        let all = || self.etcd.members.iter().chain(&self.etcd.learners);
+        let well = self.etcd.sick == 0 && all().all(|member| self.serves(member));
+        let report = match (self.etcd.mute > 0, well) {
+            (true, _) => Report::Nothing,
+            (false, true) => Report::Well,
+            (false, false) => Report::Sick,
+        };
+        let reported = self.operators.get("etcd").map(|operator| Report::of(operator));
+        if reported.is_some_and(|reported| reported != report) {
+            return Some(Do::Report(report));
         }
         let joining = self.machines.iter().find(|(name, machine)| {
-            !machine.metadata.is_deleting()
-                && self.serves(name)
-                && !(is_hooked(machine) && self.etcd.members.contains(*name))
+            let known = self.etcd.members.contains(*name) || self.etcd.learners.contains(*name);
+            // One learns at a time.
+            let wanted = if known {
+                !is_hooked(machine)
+            } else {
+                self.etcd.learners.is_empty()
+            };
+            !machine.metadata.is_deleting() && self.serves(name) && wanted
         });
         if let Some((name, _)) = joining {
             return Some(Do::Join(name.clone()));
+        }
+        let promoted = self.etcd.learners.iter().find(|learner| self.serves(learner));
+        if let (Some(name), 0) = (promoted, self.etcd.unpromoted) {
+            return Some(Do::Promote(name.clone()));
         }
         let going = self
             .machines
@@ -91,18 +155,20 @@ impl World {
         if let Some(name) = going {
             return Some(Do::Leave(name.clone()));
         }
-        let lost = self
-            .etcd
-            .members
-            .iter()
-            .find(|member| !self.machines.contains_key(*member) && self.enough_without(member));
+        let mut lost = all().filter(|member| !self.machines.contains_key(*member));
+        let lost = lost.find(|member| self.enough_without(member));
         lost.map(|member| Do::Forget(member.clone()))
     }
 
-    /// Whether there are as many healthy members as there are to be, without this one. A machine that is going counts
-    /// for as long as it has its member: that is what its hook is for.
+    /// Whether there are as many healthy members that vote as there are to be, without this one. A machine that is going
+    /// counts for as long as it has its member: that is what its hook is for. One that does not vote is not missed.
     fn enough_without(&self, leaving: &str) -> bool {
-        let members = self.etcd.members.iter();
+        if !self.etcd.members.contains(leaving) {
+            return true;
+        }
+        let counts_learners = self.orders.mutant.is_some_and(super::Mutant::counts_learners);
+        let learners = self.etcd.learners.iter().filter(|_| counts_learners);
+        let members = self.etcd.members.iter().chain(learners);
         let healthy = members
             .filter(|member| *member != leaving && self.serves(member))
             .count();
@@ -113,17 +179,22 @@ impl World {
         self.etcd.due = false;
         match self.next_of_etcd() {
             Some(Do::Join(name)) => {
-                self.etcd.members.insert(name.clone());
+                if !self.etcd.members.contains(&name) {
+                    self.etcd.learners.insert(name.clone());
+                }
                 self.hook(&name, true);
             }
+            Some(Do::Promote(name)) => {
+                self.trace(|| format!("   the etcd member of machine {name} votes from now on"));
+                self.etcd.learners.remove(&name);
+                self.etcd.members.insert(name);
+            }
             Some(Do::Leave(name)) => {
-                self.etcd.members.remove(&name);
+                self.etcd.forget(&name);
                 self.hook(&name, false);
             }
-            Some(Do::Forget(member)) => {
-                self.etcd.members.remove(&member);
-            }
-            Some(Do::Report(well)) => self.report_etcd(well),
+            Some(Do::Forget(member)) => self.etcd.forget(&member),
+            Some(Do::Report(report)) => self.report_etcd(report),
             None => return,
         }
         self.look_after_etcd();
@@ -142,11 +213,15 @@ impl World {
         let _written = self.patch(Actor::Etcd, Sort::Machine, name, Part::Main, patch);
     }
 
-    pub(super) fn report_etcd(&mut self, well: bool) {
-        let message = if well {
-            "EtcdMembersAvailable: all members are available"
-        } else {
-            "EtcdMembersAvailable: a member is unhealthy"
+    pub(super) fn report_etcd(&mut self, report: Report) {
+        let message = match report {
+            Report::Well => "EtcdMembersAvailable: all members are available",
+            Report::Sick => "EtcdMembersAvailable: a member is unhealthy",
+            Report::Nothing => {
+                let patch = json!({"status": {"conditions": []}});
+                let _written = self.patch(Actor::Etcd, Sort::Operator, "etcd", Part::Status, patch);
+                return;
+            }
         };
         let now = self.timestamp().to_string();
         let condition = |name: &str, status: &str, message: &str| json!({"type": name, "status": status, "reason": "AsExpected", "message": message, "lastTransitionTime": now});
@@ -158,25 +233,27 @@ impl World {
         let _written = self.patch(Actor::Etcd, Sort::Operator, "etcd", Part::Status, patch);
     }
 
-    pub(super) fn etcd_sick(&mut self, time: i64) {
-        self.trace(|| format!("   an etcd member is sick for {}s", time / 1000));
-        self.etcd.sick += 1;
-        self.after_ms(time, Due::EtcdWell);
+    pub(super) fn etcd_ails(&mut self, ailment: Ailment, time: i64) {
+        self.trace(|| format!("   etcd: {ailment:?} for {}s", time / 1000));
+        *self.etcd.ailment(ailment) += 1;
+        self.after_ms(time, Due::EtcdWell(ailment));
         self.look_after_etcd();
     }
 
-    pub(super) fn etcd_well(&mut self) {
-        self.etcd.sick = self.etcd.sick.saturating_sub(1);
+    pub(super) fn etcd_well(&mut self, ailment: Ailment) {
+        let count = self.etcd.ailment(ailment);
+        *count = count.saturating_sub(1);
         self.look_after_etcd();
     }
 
-    /// No controller brings etcd below its quorum.
+    /// No controller brings etcd nearer to the loss of its quorum: as many members vote and are healthy as there are to be,
+    /// whatever is replaced. A member that learns is none of them.
     fn check_quorum(&mut self) {
-        let members = self.etcd.members.len();
+        let members = self.truth.replicas;
         let healthy = self.etcd.members.iter().filter(|member| self.serves(member)).count();
         let excused = !self.provider.down.is_empty() || !self.truth.vanished.is_empty() || self.truth.unhooked;
-        if members > 0 && healthy < members / 2 + 1 && !excused {
-            let text = format!("etcd has lost its quorum: {healthy} of {members} members are healthy");
+        if !self.etcd.members.is_empty() && healthy < members && !excused {
+            let text = format!("the quorum of etcd is at risk: {healthy} of {members} members vote and are healthy");
             self.truth.violate("C12", text);
         }
     }

@@ -1,32 +1,19 @@
 //! What users and the world do by themselves: the acts of a schedule, the first objects, and putting right what was left.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
-use capstan_core::admission::{Admission, Options};
+use capstan::controllers::GENERATED;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::spec::{PAUSED_ROLLOUT, ROLLOUT_LIMIT};
 use serde_json::json;
 
-use crate::api::admission::{Admit, Capstan};
 use crate::api::{DeleteOptions, Part, Verb};
 use crate::simulation::objects::{self, HOOK, Sort};
 use crate::simulation::schedule::{Act, SECOND};
-use crate::simulation::truth::{Moment, index};
+use crate::simulation::truth::{Moment, index, is_of_template, template_type, zone};
 
+use super::etcd::{Ailment, Report};
 use super::{Actor, Due, World};
-
-static ADMISSION: LazyLock<Option<Arc<Admission>>> =
-    LazyLock::new(|| Some(Arc::new(Admission::new(Options::default()).ok()?)));
-
-/// Capstan's own admission, compiled once; what it read is remembered world by world.
-pub(super) fn admission() -> Result<Arc<dyn Admit>> {
-    let admission = ADMISSION
-        .clone()
-        .context("the rules that are built in cannot be read")?;
-    Ok(Arc::new(Capstan::new(admission)))
-}
 
 impl World {
     /// The control plane as an installer leaves it.
@@ -66,8 +53,10 @@ impl World {
             }
         }
         self.etcd.members = self.machines.keys().cloned().collect();
-        self.report_etcd(true);
-        self.create_set(Actor::Installer);
+        self.report_etcd(Report::Well);
+        if self.schedule.state != "None" {
+            self.create_set(Actor::Installer);
+        }
     }
 
     fn instance_type(&self) -> String {
@@ -80,12 +69,12 @@ impl World {
         } else {
             self.instance_type()
         };
-        let set = objects::set(
-            self.schedule.replicas,
-            self.schedule.strategy,
-            self.schedule.state,
-            &instance_type,
-        );
+        let state = if self.schedule.state == "None" {
+            "Inactive"
+        } else {
+            self.schedule.state
+        };
+        let set = objects::set(self.schedule.replicas, self.schedule.strategy, state, &instance_type);
         let _made = self.make(actor, Sort::Set, set);
     }
 
@@ -210,9 +199,48 @@ impl World {
                 self.set_ready(&name, "True");
                 self.after_ms(*time, Due::StrangerGone(name));
             }
-            Act::EtcdSick(time) => self.etcd_sick(*time),
+            Act::EtcdSick(time) => self.etcd_ails(Ailment::Sick, *time),
+            Act::Unpromoted(time) => self.etcd_ails(Ailment::Unpromoted, *time),
+            Act::EtcdMute(time) => self.etcd_ails(Ailment::Mute, *time),
             Act::GarbageLate(time) => self.garbage_late = *time,
+            Act::EditMachine(position) => {
+                if let Some(name) = self.machine_at(*position) {
+                    self.handmade += 1;
+                    let instance_type = format!("m7i.{}xlarge", self.handmade);
+                    let patch = json!({"spec": {"providerSpec": {"value": {"instanceType": instance_type}}}});
+                    let _written = self.patch(Actor::User, Sort::Machine, &name, Part::Main, patch);
+                }
+            }
+            Act::AddMachine(position) => self.add_machine(*position),
+            Act::Unmark => self.annotate_set(GENERATED, None),
+            Act::Denied(sort, time) => {
+                let until = self.now + time;
+                if let Some(denied) = self.denied.get_mut(sort.position()) {
+                    *denied = until.max(*denied);
+                }
+            }
+            Act::WebhookDown(time) => self.webhook_down(*time),
+            Act::Definition(keeps_machines) => self.define(*keeps_machines),
         }
+    }
+
+    /// A machine of the template, as a person makes it, or as today's operator does: it says nothing of what it replaces.
+    fn add_machine(&mut self, position: usize) {
+        let Some(replaced) = self.machine_at(position) else {
+            return;
+        };
+        let Some(index) = index(&replaced) else { return };
+        self.handmade += 1;
+        let name = format!("{}-h{:04}-{index}", objects::PREFIX, self.handmade);
+        let zone = self.machines.get(&replaced).and_then(|machine| zone(machine));
+        let type_ = self
+            .set
+            .as_ref()
+            .and_then(|set| template_type(set))
+            .unwrap_or("m6i.xlarge");
+        let machine = objects::new_machine(&name, type_, zone);
+        self.truth.made_by_hand.insert(name);
+        let _made = self.make(Actor::User, Sort::Machine, machine);
     }
 
     pub(super) fn stranger_gone(&mut self, name: &str) {
@@ -238,6 +266,8 @@ impl World {
             self.node_back(&name);
             any = true;
         }
+        // A set that does not act replaces nothing.
+        let acts = self.moment().acts();
         let names: Vec<String> = self.machines.keys().cloned().collect();
         for name in names {
             let Some(machine) = self.machines.get(&name).cloned() else {
@@ -261,13 +291,13 @@ impl World {
             }
             let lost = machine.node_name().is_some_and(|node| !self.nodes.contains_key(node));
             let failed = machine.phase() == Some("Failed");
-            if (lost || failed) && !machine.metadata.is_deleting() && self.set.is_some() {
+            if (lost || failed) && !machine.metadata.is_deleting() && acts {
                 self.trace(|| format!("-- as advised: machine {name} is deleted to be made again"));
                 self.truth.deleted_by_user(&name);
                 let _gone = self.remove(Actor::User, Sort::Machine, &name);
                 return true;
             }
-            if machine.metadata.is_deleting() && self.set.is_none() {
+            if machine.metadata.is_deleting() && !acts {
                 // Nobody replaces it any more, so its hook waits for ever: its owner lets it go, or makes a new set.
                 let hooked = machine
                     .spec
@@ -276,17 +306,46 @@ impl World {
                     .is_some_and(|hooks| hooks.pre_drain.iter().any(|hook| hook.name == HOOK));
                 if hooked {
                     self.truth.unhooked = true;
-                    self.etcd.members.remove(&name);
+                    self.etcd.forget(&name);
                     let patch = json!({"spec": {"lifecycleHooks": null}});
                     let _written = self.patch(Actor::User, Sort::Machine, &name, Part::Main, patch);
                     any = true;
                 }
             }
         }
+        any |= acts && self.delete_excess();
         if any {
             self.now += SECOND;
         }
         any
+    }
+
+    /// Of machines that one index has too many of, all that the template asks for, a person deletes one: the one that serves
+    /// least, and of equals the newest.
+    fn delete_excess(&mut self) -> bool {
+        let Some(set) = self.set.clone() else { return false };
+        let moment = self.moment();
+        let mut alike: BTreeMap<Option<u32>, Vec<(bool, String)>> = BTreeMap::new();
+        for (name, machine) in self.machines.iter() {
+            let stays = Moment::selected(machine) && !machine.metadata.is_deleting();
+            if stays && is_of_template(&set, machine) {
+                let of_index = alike.entry(index(name)).or_default();
+                of_index.push((moment.is_ready(machine), name.clone()));
+            }
+        }
+        let made = |name: &str| self.machines.get(name).and_then(|one| one.metadata.creation_timestamp);
+        let mut excess = alike.into_values().filter(|of_index| of_index.len() > 1);
+        let chosen = excess.next().and_then(|of_index| {
+            let worst = of_index
+                .into_iter()
+                .min_by_key(|(ready, name)| (*ready, std::cmp::Reverse(made(name))));
+            worst.map(|(_, name)| name)
+        });
+        let Some(name) = chosen else { return false };
+        self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
+        self.truth.deleted_by_user(&name);
+        let _gone = self.remove(Actor::User, Sort::Machine, &name);
+        true
     }
 
     /// Whether a machine without the set's labels can go for good: the set has a ready machine for each replica without it,

@@ -33,7 +33,7 @@ pub(super) struct Provider {
 impl Provider {
     fn fault(&self, uid: &str) -> Fault {
         match self.troubles.get(uid) {
-            Some(Trouble::Fails) => Fault::Fails("no capacity".to_owned()),
+            Some(Trouble::Fails | Trouble::Ghost) => Fault::Fails("no capacity".to_owned()),
             Some(Trouble::NeverJoins) => Fault::NeverJoins,
             Some(Trouble::NeverReady) => Fault::NeverReady,
             Some(Trouble::NeverEnds) => Fault::NeverEnds,
@@ -92,14 +92,15 @@ impl World {
     /// The node of a machine: the one that it names, or the one that its instance became, which it may not know yet.
     fn node_of(&self, machine: &Machine) -> Option<&Arc<Node>> {
         let named = machine.node_name().and_then(|name| self.nodes.get(name));
-        named.or_else(|| {
-            let id = machine.spec.provider_id.as_deref()?;
-            let is_of = |node: &&Arc<Node>| {
-                let spec = node.rest.get("spec");
-                spec.and_then(|spec| spec.get("providerID")?.as_str()) == Some(id)
-            };
-            self.nodes.values().find(is_of)
-        })
+        named.or_else(|| self.with_id(machine.spec.provider_id.as_deref()?))
+    }
+
+    fn with_id(&self, id: &str) -> Option<&Arc<Node>> {
+        let is_of = |node: &&Arc<Node>| {
+            let spec = node.rest.get("spec");
+            spec.and_then(|spec| spec.get("providerID")?.as_str()) == Some(id)
+        };
+        self.nodes.values().find(is_of)
     }
 
     pub(super) fn provide(&mut self, name: &str, uid: &str) {
@@ -144,6 +145,14 @@ impl World {
                     self,
                     json!({"phase": "Failed", "errorReason": "CreateError", "errorMessage": "no capacity"}),
                 );
+                if self.provider.troubles.get(uid) == Some(&Trouble::Ghost) {
+                    self.trace(|| format!("   the instance of machine {name} comes up all the same"));
+                    self.provider.instances.insert(uid.to_owned());
+                    let ghost = format!("ghost-{}", uid.get(..8).unwrap_or(name));
+                    let node = objects::node(&ghost, &format!("aws:///{uid}"));
+                    let _made = self.make(Actor::Provider, Sort::Node, node);
+                    self.set_ready(&ghost, "True");
+                }
             }
             Next::Join => self.join(name, uid),
             Next::Ready => {
@@ -165,6 +174,10 @@ impl World {
             }
             Next::Release => {
                 self.provider.instances.remove(uid);
+                if let Some(ghost) = self.with_id(&format!("aws:///{uid}")) {
+                    let ghost = ghost.metadata.name().to_owned();
+                    let _gone = self.remove(Actor::Provider, Sort::Node, &ghost);
+                }
                 let rest: Vec<&String> = machine
                     .metadata
                     .finalizers

@@ -21,12 +21,13 @@ use crate::simulation::port::Port;
 use crate::simulation::schedule::{MINUTE, SECOND};
 use crate::simulation::truth::Moment;
 
+use super::generating::Generating;
 use super::{Due, World};
 
 /// One set of counters for all: nobody reads them here.
 static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Registry::default()));
 /// Any instant; only differences matter.
-static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+pub(super) static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 type Running = Pin<Box<dyn Future<Output = (Controller<Port>, Turn)>>>;
 
@@ -34,12 +35,13 @@ type Running = Pin<Box<dyn Future<Output = (Controller<Port>, Turn)>>>;
 pub(super) struct Replica {
     pub(super) up: bool,
     pub(super) epoch: u64,
-    leads: bool,
+    pub(super) leads: bool,
     leading: watch::Sender<bool>,
     pub(super) port: Port,
     pub(super) cache: Cache,
     idle: Option<Controller<Port>>,
     running: Option<Running>,
+    pub(super) generating: Generating,
     /// Something changed while it was busy.
     again: bool,
     /// Only the last wake counts.
@@ -67,6 +69,7 @@ impl Replica {
             cache: Cache::default(),
             idle: None,
             running: None,
+            generating: Generating::default(),
             again: false,
             ticket: 0,
             tries: 0,
@@ -84,6 +87,7 @@ impl Replica {
     fn start(&mut self) {
         self.port = Port::new(*BASE);
         self.forget();
+        self.generating.start(&self.port);
         self.running = None;
         self.again = false;
         self.tries = 0;
@@ -109,6 +113,10 @@ impl Replica {
 
     pub(super) fn moments(&self) -> Vec<Moment> {
         self.moments.clone()
+    }
+
+    pub(super) fn generated_by(&self) -> Vec<Moment> {
+        self.generating.moments.clone()
     }
 }
 
@@ -164,6 +172,7 @@ impl World {
                 replica.leads = leads;
                 replica.leading.send_replace(leads);
                 self.wake_at(at, self.now);
+                self.wake_generator_at(at, self.now);
             }
         }
     }
@@ -199,6 +208,7 @@ impl World {
         }
         if any {
             self.turn(at);
+            self.generate(at);
         }
     }
 
@@ -243,7 +253,7 @@ impl World {
         self.poll(at);
     }
 
-    fn local_time(&self, at: usize) -> Timestamp {
+    pub(super) fn local_time(&self, at: usize) -> Timestamp {
         let off = self.replicas.get(at).map_or(0, |replica| replica.clock);
         Timestamp::from_millisecond(super::BEGIN * 1000 + self.now + off).unwrap_or(Timestamp::UNIX_EPOCH)
     }
@@ -340,6 +350,7 @@ impl World {
         replica.epoch += 1;
         replica.running = None;
         replica.idle = None;
+        replica.generating.end();
         let delay = self.between(SECOND, MINUTE);
         self.after_ms(delay, Due::Restart(at));
     }
@@ -360,6 +371,11 @@ impl World {
             self.relist(at, sort, behind);
         }
         self.wake_at(at, self.now);
+        self.wake_generator_at(at, self.now);
+    }
+
+    pub(in crate::simulation) fn generates(&self) -> bool {
+        self.schedule.generates
     }
 
     pub(super) fn hang(&mut self, at: usize, time: i64) {
@@ -421,15 +437,18 @@ impl World {
         }
         self.at_ms(due, Due::Deliver(at, sort));
         self.turn(at);
+        self.generate(at);
     }
 
-    /// A process that has just begun looks although nothing changed. Returns how many writes came of it.
-    pub(in crate::simulation) fn look_once_more(&mut self) -> u64 {
+    /// A process looks although nothing changed: one that has just begun, or the one that goes on. Returns how many writes
+    /// came of it.
+    pub(in crate::simulation) fn look_once_more(&mut self, anew: bool) -> u64 {
         let before = self.outcome.writes;
-        if let Some(replica) = self.replicas.first_mut() {
+        if let Some(replica) = self.replicas.first_mut().filter(|_| anew) {
             replica.start();
         }
         self.wake_at(0, self.now + 1);
+        self.wake_generator_at(0, self.now + 1);
         self.rest();
         self.outcome.writes - before
     }

@@ -1,15 +1,14 @@
 //! A request of a replica on its way: what befalls it, what the API server answers, and when the answer is back.
 
-use capstan::controllers::Object;
+use capstan::controllers::{GENERATOR, Object};
 use serde_json::Value;
 
-use crate::api::{DeleteOptions, Failure, Part, Reply, Verb, WriteOptions};
+use crate::api::{DeleteOptions, Failure, Part, PatchKind, Reply, Verb, WriteOptions};
 use crate::simulation::objects::Sort;
 use crate::simulation::port::{Answer, Question};
 use crate::simulation::schedule::{MERGE, MINUTE, Mix, SECOND};
 use crate::simulation::truth::Moment;
 
-use super::replicas::Replica;
 use super::{Actor, Due, Fate, World};
 
 /// After this a client gives up.
@@ -27,17 +26,25 @@ impl World {
         }
         if let Some(mutant) = self.orders.mutant {
             let machines = self.machines.clone();
-            if !mutant.write(&mut question, &machines, self.outcome.writes) {
+            let given_up = self.gave_up && mutant.gives_up(&question);
+            if given_up || !mutant.write(&mut question, &machines, self.outcome.writes) {
                 // The bug: it is not done, and taken for done.
                 let answer = self.pretend(&question);
                 self.reply_after(5, at, epoch, id, answer);
                 return;
             }
         }
+        let latency = self.between(2, 40);
+        if write && self.is_denied(&question) {
+            self.trace(|| format!("   {} of capstan-{at} is forbidden", short(&question)));
+            let creation = matches!(question, Question::Create(Object::Machine(_), _));
+            self.gave_up |= creation && self.orders.mutant == Some(super::Mutant::DenialFinal);
+            let answer = Err(refusal(403));
+            return self.reply_after(latency, at, epoch, id, answer);
+        }
         if let Question::Create(Object::Machine(_), machine) = &question {
             self.check_in_flight(at, machine);
         }
-        let latency = self.between(2, 40);
         let arrive = |question, lost, crash| Due::Arrive {
             replica: at,
             epoch,
@@ -105,7 +112,7 @@ impl World {
             });
             let answer = Err(timeout());
             self.reply_after(PATIENCE, at, epoch, id, answer);
-            let moments = self.replicas.get(at).map(Replica::moments).unwrap_or_default();
+            let moments = self.moments_of(at, &question).cloned().unwrap_or_default();
             return self.after_ms(delay, Due::Straggle(at, question, moments));
         }
         if self.strikes(mix.crash_before) {
@@ -117,6 +124,16 @@ impl World {
             self.trace(|| format!("   capstan-{at} will be killed after {}", short(&question)));
         }
         self.after_ms(latency, arrive(question, false, crash));
+    }
+
+    /// Whether Capstan may not write this now.
+    fn is_denied(&self, question: &Question) -> bool {
+        let sort = match question {
+            Question::Create(what, _) | Question::Patch(what, ..) => place(what).0,
+            Question::Delete(..) => Sort::Machine,
+            _ => Sort::Set,
+        };
+        self.denied.get(sort.position()).is_some_and(|until| *until > self.now)
     }
 
     fn reply_after(&mut self, delay: i64, at: usize, epoch: u64, id: u64, answer: kube::Result<Answer>) {
@@ -142,13 +159,21 @@ impl World {
     /// A request arrives that its sender gave up: it is judged by what was true when it was sent, and its sender, which
     /// may look at something else by now, does not hear of it.
     pub(super) fn straggle(&mut self, at: usize, question: &mut Question, then: Vec<Moment>) {
-        let moments = |world: &mut Self, moments| {
-            let replica = world.replicas.get_mut(at);
-            replica.map(|replica| std::mem::replace(&mut replica.moments, moments))
-        };
-        let now = moments(self, then).unwrap_or_default();
+        let asked = question.clone();
+        let now = self.moments_of(at, &asked).map(|now| std::mem::replace(now, then));
         let _unheard = self.answer(at, question);
-        moments(self, now);
+        if let (Some(moments), Some(now)) = (self.moments_of(at, &asked), now) {
+            *moments = now;
+        }
+    }
+
+    /// What was true when the one who asks this looked.
+    fn moments_of(&mut self, at: usize, question: &Question) -> Option<&mut Vec<Moment>> {
+        let replica = self.replicas.get_mut(at)?;
+        Some(match question {
+            Question::Apply(..) => &mut replica.generating.moments,
+            _ => &mut replica.moments,
+        })
     }
 
     pub(super) fn arrive(&mut self, at: usize, epoch: u64, id: u64, question: &mut Question, lost: bool, crash: bool) {
@@ -156,6 +181,7 @@ impl World {
         let mut answer = self.answer(at, question);
         if let Some(mutant) = self.orders.mutant {
             let cached = self.replicas.get_mut(at).map(|replica| replica.cache.view());
+            self.gave_up |= matches!(&answer, Err(kube::Error::Api(status)) if mutant.is_final(status));
             mutant.answer(&mut answer, question, cached.as_deref());
         }
         let same = self.replicas.get(at).is_some_and(|replica| replica.epoch == epoch);
@@ -185,7 +211,13 @@ impl World {
     fn answer(&mut self, at: usize, question: &mut Question) -> kube::Result<Answer> {
         let actor = Actor::Replica(at);
         match question {
-            Question::Set => Ok(Answer::Set(self.set.clone())),
+            Question::Set => {
+                let moment = self.moment();
+                if let Some(replica) = self.replicas.get_mut(at).filter(|_| self.schedule.generates) {
+                    replica.generating.moments.push(moment);
+                }
+                Ok(Answer::Set(self.set.clone()))
+            }
             Question::Machines => {
                 let moment = self.moment();
                 if let Some(replica) = self.replicas.get_mut(at) {
@@ -210,6 +242,15 @@ impl World {
                 let part = if *status { Part::Status } else { Part::Main };
                 let verb = Verb::Patch(MERGE, patch.take(), WriteOptions::default());
                 object(self.request(actor, sort, name, part, verb))
+            }
+            Question::Apply(set, force) => {
+                let options = WriteOptions {
+                    manager: GENERATOR.to_owned(),
+                    force: *force,
+                    ..WriteOptions::default()
+                };
+                let verb = Verb::Patch(PatchKind::Apply, set.take(), options);
+                object(self.request(Actor::Generator(at), Sort::Set, "cluster", Part::Main, verb))
             }
             Question::Delete(name, uid, version) => {
                 let options = DeleteOptions {
@@ -267,6 +308,7 @@ impl World {
         }
         replica.port.answer(id, answer);
         self.poll(at);
+        self.poll_generator(at);
     }
 }
 
@@ -315,6 +357,7 @@ fn short(question: &Question) -> String {
         Question::Patch(what, true, _) => format!("the status of {:?}", place(what).1),
         Question::Patch(what, false, _) => format!("the patch of {:?}", place(what).1),
         Question::Delete(name, ..) => format!("the deletion of {name:?}"),
+        Question::Apply(..) => "the generated set".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -9,8 +9,8 @@ use crate::api::{Api, Change, Failure, Reply, Request};
 use crate::simulation::schedule::Schedule;
 
 type Said = (Result<Reply, Failure>, Vec<Change>);
-/// What decides an installation: how many machines, the strategy, the state of the set.
-type Shape = (u32, &'static str, &'static str);
+/// What decides an installation: how many machines, the strategy, the state of the set, whether fields have owners.
+type Shape = (u32, &'static str, &'static str, bool);
 
 static INSTALLED: Mutex<BTreeMap<Shape, Arc<Installed>>> = Mutex::new(BTreeMap::new());
 
@@ -31,7 +31,7 @@ pub(super) enum Tape {
 impl Tape {
     /// Begins an installation.
     pub(super) fn begin(schedule: &Schedule, api: &mut Api) -> Self {
-        let shape = (schedule.replicas, schedule.strategy, schedule.state);
+        let shape = (schedule.replicas, schedule.strategy, schedule.state, schedule.generates);
         let known = INSTALLED
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -23,7 +23,7 @@ pub(super) fn line(actor: &str, request: &Request, answer: &Result<Reply, Failur
         (Err(failure), _) => format!(
             "{actor} {verb} {what}: refused, {} {}",
             failure.code,
-            cut(&failure.message)
+            cut(failure.message.split("is invalid: ").last().unwrap_or_default())
         ),
         (Ok(_), None) => format!("{actor} {verb} {what}: nothing changes"),
         (Ok(_), Some(change)) => format!("{actor} {verb} {what}{}", difference(change)),

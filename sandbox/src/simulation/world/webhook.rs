@@ -1,0 +1,96 @@
+//! Capstan's own admission as the API server meets it: compiled in, and now and then out of reach.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use anyhow::{Context as _, Result};
+use capstan_core::admission::{Admission, Options};
+use capstan_core::model::Edit;
+use serde_json::Value;
+
+use crate::api::admission::{Admit, Capstan};
+use crate::api::{Api, Failure, Kind};
+
+use super::{Due, World};
+
+static ADMISSION: LazyLock<Option<Arc<Admission>>> =
+    LazyLock::new(|| Some(Arc::new(Admission::new(Options::default()).ok()?)));
+
+/// What the API server says when nobody answers it.
+pub(in crate::simulation) const OUT_OF_REACH: &str = "failed calling webhook";
+
+/// The webhook, registered as in `webhooks/`: it fails closed.
+struct Webhook {
+    capstan: Capstan,
+    down: Arc<AtomicBool>,
+}
+
+/// Capstan's own admission, compiled once; what it read is remembered world by world. It is out of reach while `down`.
+pub(super) fn admission(down: Arc<AtomicBool>) -> Result<Arc<dyn Admit>> {
+    let admission = ADMISSION
+        .clone()
+        .context("the rules that are built in cannot be read")?;
+    let capstan = Capstan::new(admission);
+    Ok(Arc::new(Webhook { capstan, down }))
+}
+
+impl Webhook {
+    /// Refuses what cannot be asked about.
+    fn reach(&self, kind: &Kind, edit: &Edit<'_>) -> Result<(), Failure> {
+        let asked = kind.kind == "ControlPlaneMachineSet" && edit.subresource != "status" && !removes_finalizers(edit);
+        if asked && self.down.load(Ordering::Relaxed) {
+            let text = format!("Internal error occurred: {OUT_OF_REACH} \"capstan\": connect: connection refused");
+            return Err(Failure::new(500, "InternalError", text));
+        }
+        Ok(())
+    }
+}
+
+/// The match condition of the registration: an object that is being deleted loses finalizers and keeps its spec.
+fn removes_finalizers(edit: &Edit<'_>) -> bool {
+    let (Some(old), Some(new)) = (edit.old, edit.object) else {
+        return false;
+    };
+    let finalizers = |object: &Value| -> Vec<Value> {
+        let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
+    };
+    let before = finalizers(old);
+    old.pointer("/metadata/deletionTimestamp").is_some()
+        && old.get("spec") == new.get("spec")
+        && finalizers(new).iter().all(|name| before.contains(name))
+}
+
+impl Admit for Webhook {
+    fn mutate(
+        &self,
+        api: &Api,
+        kind: &Kind,
+        edit: &Edit<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure> {
+        self.reach(kind, edit)?;
+        self.capstan.mutate(api, kind, edit, warnings)
+    }
+
+    fn validate(&self, api: &Api, kind: &Kind, edit: &Edit<'_>, warnings: &mut Vec<String>) -> Result<(), Failure> {
+        self.reach(kind, edit)?;
+        self.capstan.validate(api, kind, edit, warnings)
+    }
+}
+
+impl World {
+    pub(super) fn webhook_down(&mut self, time: i64) {
+        self.outages += 1;
+        self.webhook_down.store(true, Ordering::Relaxed);
+        self.after_ms(time, Due::WebhookBack);
+    }
+
+    pub(super) fn webhook_back(&mut self) {
+        self.outages = self.outages.saturating_sub(1);
+        self.webhook_down.store(self.outages > 0, Ordering::Relaxed);
+        if self.outages == 0 {
+            self.trace(|| "   the webhook is back".to_owned());
+        }
+    }
+}
