@@ -11,6 +11,7 @@
 mod cluster;
 mod generic;
 mod health;
+mod load_balancers;
 mod platforms;
 mod row;
 
@@ -52,8 +53,15 @@ pub fn issues(object: &Value) -> Vec<ConversionIssue> {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let mut found = Vec::new();
     match (group, text("kind")) {
-        (machine_openshift_io::GROUP, machine::KIND) => generic::machine_api_machine("spec", spec, &mut found),
-        (machine_openshift_io::GROUP, machine_set::KIND) => generic::machine_api_set(spec, &mut found),
+        (machine_openshift_io::GROUP, machine::KIND) => {
+            generic::machine_api_machine("spec", spec, &mut found);
+            load_balancers::of_worker("spec.providerSpec.value", object, &mut found);
+        }
+        (machine_openshift_io::GROUP, machine_set::KIND) => {
+            generic::machine_api_set(spec, &mut found);
+            let template = spec.get("template").unwrap_or(&Value::Null);
+            load_balancers::of_worker("spec.template.spec.providerSpec.value", template, &mut found);
+        }
         (machine_openshift_io::GROUP, machine_health_check::KIND) => {
             judge(health::MACHINE_API, "spec", spec, &mut found);
         }

@@ -287,6 +287,24 @@ golden! {
         }), machines(3);
     all_domains_cannot_be_removed:
         Review::update(|set| { template(set).as_object_mut().unwrap().remove("failureDomains"); }), machines(3);
+    all_domains_can_be_removed_on_purpose_where_the_template_names_one:
+        Review::update_of(
+            |set| value(set)["placement"]["availabilityZone"] = json!(ZONES[0]),
+            |set| {
+                template(set).as_object_mut().unwrap().remove("failureDomains");
+                set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "none"});
+            },
+        ), machines(3);
+    all_domains_cannot_be_removed_by_accident_where_the_template_names_one:
+        Review::update_of(
+            |set| value(set)["placement"]["availabilityZone"] = json!(ZONES[0]),
+            |set| { template(set).as_object_mut().unwrap().remove("failureDomains"); },
+        ), machines(3);
+    nobody_can_acknowledge_that_machines_are_made_nowhere:
+        Review::update(|set| {
+            template(set).as_object_mut().unwrap().remove("failureDomains");
+            set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "none"});
+        }), machines(3);
     a_domain_can_be_added:
         Review::update(|set| template(set)["failureDomains"]["aws"].as_array_mut().unwrap().push(domain("us-east-1d"))),
         machines(3);
@@ -350,6 +368,8 @@ golden! {
             |set| template(set)["failureDomains"]["aws"] = json!([]),
             |set| set["spec"]["strategy"]["type"] = json!("OnDelete"),
         ), machines(3);
+    how_many_machines_an_edit_replaces_is_not_guessed_without_them:
+        Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), Snapshot::default();
     an_instance_type_rolls_the_machines: Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), machines(3);
     on_delete_rolls_nothing_by_itself:
         Review::update_of(

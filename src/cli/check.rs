@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
 use capstan_core::api::machine_openshift_io::NAMESPACE;
+use capstan_core::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 use capstan_core::model::{Operation, Propagation, User};
 use serde_json::{Value, json};
 
-use super::cluster::Authority;
+use super::cluster::{Authority, feature_gate};
 use super::documents::{self, Document};
 
 mod sarif;
@@ -89,18 +90,6 @@ fn user(text: &str) -> Result<User, String> {
     Ok(User::named(name, parts.map(str::to_owned).collect()))
 }
 
-/// Reads `NAME=true` or `NAME=false`.
-///
-/// # Errors
-/// When it is neither.
-pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
-    match text.split_once('=') {
-        Some((name, "true")) if !name.is_empty() => Ok((name.to_owned(), true)),
-        Some((name, "false")) if !name.is_empty() => Ok((name.to_owned(), false)),
-        _ => Err(String::from("expected NAME=true or NAME=false")),
-    }
-}
-
 /// One document, and what was said of it.
 struct Row {
     document: Document,
@@ -121,12 +110,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let admission = Admission::new(options).context("reading the rules that are built in")?;
     let checker = Checker::new(admission).context("reading the schemas that are built in")?;
+    let inputs = args.old.iter().chain(&args.with).chain(&args.files);
+    if inputs.filter(|path| path.as_os_str() == "-").count() > 1 {
+        bail!("standard input (-) is given more than once, and can be read once");
+    }
     let old = documents::read_all(&args.old)?;
     let snapshot = snapshot(&args.with)?;
     let user = args.user.clone().unwrap_or_default();
     let mut rows = Vec::new();
     for document in documents::read_all(&args.files)? {
-        let before = old.iter().find(|old| old.key() == document.key());
+        let before = old.iter().find(|old| identity(old, args) == identity(&document, args));
         let operation = match args.operation {
             Some(OperationArg::Create) => Operation::Create,
             Some(OperationArg::Update) => Operation::Update,
@@ -141,6 +134,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 document.file,
                 document.line
             );
+        }
+        if args.operation.is_none() && before.is_none() && !args.old.is_empty() {
+            note(&format!(
+                "{}: document at line {}: --old holds no object of this kind and name, so it is judged as a creation",
+                document.file, document.line
+            ));
         }
         let check = Check {
             operation,
@@ -170,8 +169,33 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     std::io::stdout()
         .write_all(text.as_bytes())
         .context("writing the result")?;
+    if rows.is_empty() {
+        note("nothing was checked: the input holds no object");
+    }
     let refused = rows.iter().any(|row| row.checked.status.is_some());
     Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// What tells an object from all others: group, kind, namespace, name. One that names no namespace is meant for that of its
+/// API.
+fn identity<'a>(document: &'a Document, args: &'a Args) -> (&'a str, &'a str, &'a str, &'a str) {
+    let (kind, namespace, name) = document.key();
+    let group = document
+        .text("/apiVersion")
+        .split_once('/')
+        .map_or("", |(group, _)| group);
+    let namespace = match group {
+        _ if !namespace.is_empty() => namespace,
+        machine_openshift_io::GROUP => &args.namespace,
+        cluster_x_k8s_io::GROUP | infrastructure_cluster_x_k8s_io::GROUP => &args.authority.cluster_api_namespace,
+        _ => namespace,
+    };
+    (group, kind, namespace, name)
+}
+
+fn note(text: &str) {
+    // Nobody is left to tell when standard error is closed.
+    let _closed = writeln!(std::io::stderr(), "note: {text}");
 }
 
 /// What the rules may look up.
@@ -179,13 +203,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When a file cannot be read, or an object is not of the shape of its kind.
 pub fn snapshot(paths: &[PathBuf]) -> anyhow::Result<Snapshot> {
-    let documents = documents::read_all(paths)?;
-    for document in &documents {
-        Snapshot::of_files(std::slice::from_ref(&document.object))
-            .with_context(|| format!("{}: document at line {}", document.file, document.line))?;
-    }
-    let objects: Vec<Value> = documents.into_iter().map(|document| document.object).collect();
-    Ok(Snapshot::of_files(&objects)?)
+    documents::snapshot(&documents::read_all(paths)?)
 }
 
 /// JSON for people and programs, with a line end.

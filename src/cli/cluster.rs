@@ -55,7 +55,7 @@ pub struct Scope {
     #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", help_heading = "Cluster")]
     pub namespace: String,
     /// Feature gates over what the cluster says of them: CPMSMachineNamePrefix=true,CPMSRecreate=true.
-    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', value_parser = gate, help_heading = "Cluster")]
+    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', value_parser = feature_gate, help_heading = "Cluster")]
     pub feature_gates: Vec<(String, bool)>,
     /// Version whose entry in the FeatureGate counts, and that the ClusterOperator reports.
     #[arg(
@@ -112,19 +112,29 @@ impl Scope {
     }
 }
 
-fn gate(text: &str) -> Result<(String, bool), String> {
-    let expected = "expected NAME=true or NAME=false";
-    let (name, on) = text.split_once('=').ok_or(expected)?;
-    Ok((name.to_owned(), on.parse().map_err(|_| expected)?))
+/// Reads `NAME=true` or `NAME=false`.
+///
+/// # Errors
+/// When it is neither.
+pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
+    match text.split_once('=') {
+        Some((name, "true")) if !name.is_empty() => Ok((name.to_owned(), true)),
+        Some((name, "false")) if !name.is_empty() => Ok((name.to_owned(), false)),
+        _ => Err(String::from("expected NAME=true or NAME=false")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::gate;
+    use super::feature_gate;
 
     #[test]
     fn a_gate_is_named_with_its_state() {
-        assert_eq!(gate("CPMSRecreate=true"), Ok(("CPMSRecreate".to_owned(), true)));
-        assert!(gate("CPMSRecreate").is_err() && gate("CPMSRecreate=yes").is_err());
+        assert_eq!(feature_gate("CPMSRecreate=true"), Ok(("CPMSRecreate".to_owned(), true)));
+        assert!(
+            feature_gate("CPMSRecreate").is_err()
+                && feature_gate("CPMSRecreate=yes").is_err()
+                && feature_gate("=true").is_err()
+        );
     }
 }

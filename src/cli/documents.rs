@@ -5,14 +5,19 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use capstan_core::admission::Snapshot;
 use serde_json::Value;
+
+mod unique;
+
+use unique::Unique;
 
 /// An object, and where it stands.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The file, as it was named; `-` for standard input.
     pub file: String,
-    /// The line at which the document starts, from 1.
+    /// The line at which the document starts, from 1; 0 where it is from no file.
     pub line: usize,
     /// The object.
     pub object: Value,
@@ -22,6 +27,14 @@ impl Document {
     /// A text of the object, empty where there is none.
     pub fn text(&self, pointer: &str) -> &str {
         self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The file, and the line in it.
+    pub fn place(&self) -> String {
+        match self.line {
+            0 => self.file.clone(),
+            line => format!("{}: document at line {line}", self.file),
+        }
     }
 
     /// What identifies the object: kind, namespace, name.
@@ -66,6 +79,18 @@ fn files_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// What rules and plans look up, out of these.
+///
+/// # Errors
+/// When an object is not of the shape of its kind; says where it stands.
+pub fn snapshot(documents: &[Document]) -> anyhow::Result<Snapshot> {
+    for document in documents {
+        Snapshot::of_files(std::slice::from_ref(&document.object)).with_context(|| document.place())?;
+    }
+    let objects: Vec<Value> = documents.iter().map(|document| document.object.clone()).collect();
+    Ok(Snapshot::of_files(&objects)?)
+}
+
 /// Reads one file.
 ///
 /// # Errors
@@ -104,13 +129,13 @@ pub fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
     let mut number = 0;
     for (line, part) in split(text) {
         if part.trim_start().starts_with(['{', '[']) {
-            let mut stream = serde_json::Deserializer::from_str(&part).into_iter::<Value>();
+            let mut stream = serde_json::Deserializer::from_str(&part).into_iter::<Unique>();
             loop {
                 let line = line + line_of(&part, stream.byte_offset()) - 1;
                 let Some(next) = stream.next() else { break };
                 number += 1;
                 match next {
-                    Ok(value) => add(&mut documents, file, number, line, value)?,
+                    Ok(Unique(value)) => add(&mut documents, file, number, line, value)?,
                     // YAML in flow style looks like JSON at first.
                     Err(_) if stream.byte_offset() == 0 => {
                         add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?;
@@ -131,10 +156,11 @@ fn yaml(file: &str, number: usize, line: usize, part: &str) -> anyhow::Result<Va
         let at = error.location().map_or(line, |location| {
             line + usize::try_from(location.line()).unwrap_or(1) - 1
         });
-        anyhow::anyhow!(
-            "{file}: document {number}, line {at}: it cannot be read: {}",
-            error.without_snippet()
-        )
+        let why = error.without_snippet().to_string();
+        // The place is said already, and counted from the start of the file; what follows is for programmers.
+        let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
+        let why = why.split_once(", set ").map_or(why, |(why, _)| why);
+        anyhow::anyhow!("{file}: document {number}, line {at}: it cannot be read: {why}")
     })
 }
 
@@ -175,13 +201,17 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
     if !value.is_object() || kind.is_empty() || value.get("apiVersion").and_then(Value::as_str).is_none() {
         bail!("{file}: document {number}, line {line}: no Kubernetes object: apiVersion and kind are needed");
     }
-    if kind.ends_with("List")
-        && let Some(Value::Array(items)) = value.get("items")
-    {
-        for item in items.clone() {
-            add(documents, file, number, line, item)?;
+    let of_list = kind.strip_suffix("List");
+    match (of_list, value.get("items")) {
+        (Some(of), Some(Value::Array(items))) => {
+            for item in items {
+                add(documents, file, number, line, item_of(&value, of, item))?;
+            }
+            return Ok(());
         }
-        return Ok(());
+        (Some(""), None | Some(Value::Null)) => return Ok(()),
+        (Some(""), Some(_)) => bail!("{file}: document {number}, line {line}: the items of a List are no list"),
+        _ => {}
     }
     documents.push(Document {
         file: file.to_owned(),
@@ -189,6 +219,20 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
         object: value,
     });
     Ok(())
+}
+
+/// An item of a list as an object of its own: an API server says only once of which kind the items of a `NodeList` are.
+fn item_of(list: &Value, kind: &str, item: &Value) -> Value {
+    let mut item = item.clone();
+    if let Value::Object(fields) = &mut item
+        && !kind.is_empty()
+        && !fields.contains_key("kind")
+    {
+        fields.insert(String::from("kind"), Value::from(kind));
+        let version = list.get("apiVersion").cloned().unwrap_or_default();
+        fields.entry("apiVersion").or_insert(version);
+    }
+    item
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -240,6 +284,38 @@ mod tests {
         assert!(error.contains("document 2, line 3: no Kubernetes object"), "{error}");
         let error = format!("{:#}", parse("f", "{\"kind\":").unwrap_err());
         assert!(error.contains("document 1, line 1"), "{error}");
+    }
+
+    #[test]
+    fn a_list_without_items_is_empty_and_one_of_something_else_is_none() {
+        let list = |items: &str| parse("f", &format!("apiVersion: v1\nkind: List\n{items}\n"));
+        assert!(list("").unwrap().is_empty());
+        assert!(list("items: null").unwrap().is_empty());
+        assert!(list("items: []").unwrap().is_empty());
+        let error = list("items: 3").unwrap_err().to_string();
+        assert_eq!(error, "f: document 1, line 1: the items of a List are no list");
+    }
+
+    #[test]
+    fn items_of_a_typed_list_are_of_its_kind() {
+        let text = r#"{"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "a"}}]}"#;
+        let documents = parse("f", text).unwrap();
+        assert_eq!(documents[0].key(), ("Node", "", "a"));
+        assert_eq!(documents[0].text("/apiVersion"), "v1");
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_in_json_is_an_error_as_it_is_in_yaml() {
+        let json = "{\"apiVersion\": \"v1\", \"kind\": \"A\",\n\"spec\": [{\"replicas\": 5, \"replicas\": 3}]}";
+        let yaml = "apiVersion: v1\nkind: A\nkind: B\n";
+        let second = format!("{{\"apiVersion\": \"v1\", \"kind\": \"A\"}}\n{json}");
+        for text in [json, yaml, &second] {
+            let error = parse("f", text).unwrap_err().to_string();
+            assert!(
+                error.starts_with("f: document ") && error.contains("duplicate"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

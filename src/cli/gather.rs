@@ -3,9 +3,9 @@
 use anyhow::Context as _;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
-use serde_json::Value;
 
 use super::cluster::Cluster;
+use super::documents::Document;
 
 /// The kinds that plans and rules look at, and whether they stand in the namespace of the Machine API.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
@@ -34,7 +34,7 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
 ///
 /// # Errors
 /// When the cluster cannot be reached, or refuses a list.
-pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Value>> {
+pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Document>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -51,7 +51,7 @@ pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Value>>
     })
 }
 
-async fn list(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> anyhow::Result<Vec<Value>> {
+async fn list(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> anyhow::Result<Vec<Document>> {
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),
@@ -66,7 +66,12 @@ async fn list(client: &Client, resource: &ApiResource, namespace: Option<&str>) 
                     api_version: resource.api_version.clone(),
                     kind: resource.kind.clone(),
                 });
-                serde_json::to_value(object).with_context(|| format!("reading a {}", resource.kind))
+                let object = serde_json::to_value(object).with_context(|| format!("reading a {}", resource.kind))?;
+                Ok(Document {
+                    file: String::from("the cluster"),
+                    line: 0,
+                    object,
+                })
             })
             .collect(),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),

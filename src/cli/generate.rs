@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use capstan_core::admission::Snapshot;
 use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
+use capstan_core::cpms::domains::Platform;
 use capstan_core::cpms::generate::{Existing, generate};
 use serde::Deserialize as _;
-use serde_json::Value;
 
 use super::cluster::{Cluster, Scope};
-use super::{documents, gather};
+use super::documents::{self, Document};
+use super::gather;
 
 /// Print the ControlPlaneMachineSet that describes existing machines.
 ///
@@ -35,28 +35,38 @@ pub struct Args {
 /// # Errors
 /// When the input cannot be read, or no set can describe the machines.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let objects: Vec<Value> = if args.files.is_empty() {
+    let documents = if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
     } else {
         documents::read_all(&args.files)?
-            .into_iter()
-            .map(|document| document.object)
-            .collect()
     };
-    let snapshot = Snapshot::of_files(&objects)?;
-    let is_machine_set = |object: &&Value| object.get("kind").and_then(Value::as_str) == Some(machine_set::KIND);
-    let machine_sets: Vec<Arc<MachineSet>> = objects
+    let snapshot = documents::snapshot(&documents)?;
+    let of_machine_api = |document: &&Document| {
+        document.text("/kind") == machine_set::KIND && document.text("/apiVersion") == machine_set::API_VERSION
+    };
+    let machine_sets: Vec<Arc<MachineSet>> = documents
         .iter()
-        .filter(is_machine_set)
-        .map(|object| MachineSet::deserialize(object).map(Arc::new))
-        .collect::<Result<_, _>>()
-        .context("reading the MachineSets")?;
+        .filter(of_machine_api)
+        .map(|document| {
+            let read = MachineSet::deserialize(&document.object).map(Arc::new);
+            read.with_context(|| document.place())
+        })
+        .collect::<anyhow::Result<_>>()?;
     let existing = Existing {
         machines: snapshot.machines.as_deref().unwrap_or_default(),
         machine_sets: &machine_sets,
         infrastructure: snapshot.infrastructure.as_deref(),
     };
     let set = generate(&existing).context("no set can describe these machines")?;
+    let by_name = existing.machines.iter().any(|machine| {
+        let value = machine.spec.provider_spec.value.as_ref();
+        value.and_then(Platform::of).is_some_and(Platform::by_name)
+    });
+    if by_name && existing.infrastructure.is_none() {
+        let note =
+            "note: the Infrastructure cluster is not given, and it alone names the failure domains of this platform\n";
+        std::io::stderr().write_all(note.as_bytes()).context("writing a note")?;
+    }
     let text = serde_saphyr::to_string(&set).context("writing the set as YAML")?;
     std::io::stdout()
         .write_all(text.as_bytes())

@@ -3,22 +3,25 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::NAME;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, NAME};
+use capstan_core::api::machine_openshift_io::machine::{self, Machine};
 use capstan_core::cpms::plan::plan;
 use capstan_core::cpms::preview::preview;
-use capstan_core::cpms::report::{inactive_report, invalid_report, leaving_report, report};
+use capstan_core::cpms::report::{inactive_report, invalid_report, leaving_report, report, unreadable_report};
 use capstan_core::cpms::spec::{ParseContext, SetState, parse};
-use capstan_core::cpms::state::{Observed, Settings, State};
+use capstan_core::cpms::state::{Observed, Settings, State, Unparsable};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::check::pretty;
 use super::cluster::{Cluster, Scope};
-use super::{documents, gather};
+use super::documents::{self, Document};
+use super::gather;
 
 mod text;
 
@@ -60,17 +63,20 @@ enum Output {
 /// # Errors
 /// When the input cannot be read or the cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let objects = if args.files.is_empty() {
+    let documents = if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
     } else {
         documents::read_all(&args.files)?
-            .into_iter()
-            .map(|document| document.object)
-            .collect()
     };
-    let snapshot = Snapshot::of_files(&objects)?;
+    let (readable, unparsable) = sort_out(documents)?;
     let now = args.now.unwrap_or_else(Timestamp::now);
-    let report = plan_over(&snapshot, args, now)?;
+    let report = match unparsable
+        .iter()
+        .find(|object| object.kind == control_plane_machine_set::KIND)
+    {
+        Some(set) => unreadable_report(set),
+        None => plan_over(&documents::snapshot(&readable)?, unparsable, args, now)?,
+    };
     let text = match args.output {
         Output::Json => pretty(&report)?,
         Output::Text => text::page(&report),
@@ -81,7 +87,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan_over(snapshot: &Snapshot, args: &Args, now: Timestamp) -> anyhow::Result<Value> {
+/// Sets aside what cannot be read and is no obstacle to the plan, but a part of it: the controller says so too.
+fn sort_out(documents: Vec<Document>) -> anyhow::Result<(Vec<Document>, Vec<Unparsable>)> {
+    const PLANNED: [&str; 2] = [machine::KIND, control_plane_machine_set::KIND];
+    let (mut readable, mut unparsable) = (Vec::new(), Vec::new());
+    for document in documents {
+        match Snapshot::of_files(std::slice::from_ref(&document.object)) {
+            Ok(_) => readable.push(document),
+            Err(error) if PLANNED.contains(&error.kind.as_str()) => unparsable.push(Unparsable {
+                kind: error.kind,
+                name: error.name,
+                message: error.reason,
+            }),
+            Err(error) => return Err(error).with_context(|| document.place()),
+        }
+    }
+    Ok((readable, unparsable))
+}
+
+fn plan_over(snapshot: &Snapshot, unparsable: Vec<Unparsable>, args: &Args, now: Timestamp) -> anyhow::Result<Value> {
     let sets = snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
     let Some(set) = sets.iter().find(|set| set.metadata.name() == NAME).or(sets.first()) else {
         bail!("there is no ControlPlaneMachineSet: `capstan generate` makes one from the machines that exist");
@@ -90,8 +114,14 @@ fn plan_over(snapshot: &Snapshot, args: &Args, now: Timestamp) -> anyhow::Result
         let note = "note: no Nodes are given, so every machine counts as not ready\n";
         std::io::stderr().write_all(note.as_bytes()).context("writing a note")?;
     }
+    let namespace = set.metadata.namespace.as_deref().unwrap_or(&args.scope.namespace);
+    let with_the_set = |machine: &&Arc<Machine>| {
+        let said = machine.metadata.namespace.as_deref();
+        said.is_none_or(|said| said.is_empty() || said == namespace)
+    };
+    let machines = snapshot.machines.iter().flatten().filter(with_the_set);
     let observed = Observed {
-        machines: snapshot.machines.clone().unwrap_or_default(),
+        machines: machines.cloned().collect(),
         nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),
         infrastructure: snapshot.infrastructure.clone(),
         etcd: snapshot
@@ -99,10 +129,11 @@ fn plan_over(snapshot: &Snapshot, args: &Args, now: Timestamp) -> anyhow::Result
             .as_ref()
             .and_then(|operators| operators.get(ETCD))
             .cloned(),
-        unparsable: Vec::new(),
+        unparsable,
+        ..Observed::default()
     };
     if set.metadata.is_deleting() {
-        return Ok(leaving_report(set, &observed.machines));
+        return Ok(leaving_report(set, &observed));
     }
     let context = ParseContext {
         infrastructure: observed.infrastructure.as_deref(),

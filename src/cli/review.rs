@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use capstan_core::admission::{Admission, Options, Phase, ROUTES, Request, Route};
 
+use super::cluster::feature_gate;
 use super::{check, documents};
 
 /// Answer an AdmissionReview as the server would.
@@ -21,7 +22,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "validate")]
     webhook: Webhook,
     /// Feature gates over those that are given with --with; may be repeated.
-    #[arg(long, value_name = "NAME=true|false", value_parser = check::feature_gate)]
+    #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
     feature_gates: Vec<(String, bool)>,
     /// The AdmissionReview; standard input by default.
     #[arg(default_value = "-", value_name = "FILE")]

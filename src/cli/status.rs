@@ -127,7 +127,7 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
         }
     };
     let plan = &assessment.plan;
-    let tree = progress(spec, state, plan, now);
+    let tree = progress(spec, state, now);
     let (done, all) = (tree.done, tree.of);
     let active = if spec.state == SetState::Active {
         "Active"
@@ -215,10 +215,18 @@ fn as_json(assessment: &Assessment, now: Timestamp) -> Value {
     put("degraded", reasons.collect());
     if let Reading::Valid(read) = &assessment.reading {
         let (spec, state) = &**read;
-        let tree = progress(spec, state, plan, now);
+        let tree = progress(spec, state, now);
         put("strategy", json!(spec.strategy.name()));
         put("revision", json!(state.revision));
         put("progress", json!({"updated": tree.done, "total": tree.of}));
+        put(
+            "indexes",
+            state
+                .indexes
+                .iter()
+                .map(|index| of_index(spec, state, plan, *index))
+                .collect(),
+        );
         put(
             "machines",
             state
@@ -231,13 +239,31 @@ fn as_json(assessment: &Assessment, now: Timestamp) -> Value {
     all
 }
 
+fn of_index(spec: &Spec, state: &State, plan: &Plan, index: u32) -> Value {
+    let waits = plan
+        .waits
+        .iter()
+        .filter(|wait| wait.index == Some(index) && wait.machine.is_none());
+    json!({
+        "index": index,
+        "failureDomain": listed_domain(spec, state, index),
+        "machines": state.of_index(index).map(|machine| machine.name.as_str()).collect::<Vec<&str>>(),
+        "waits": waits.map(|wait| wait.message.as_str()).collect::<Vec<&str>>(),
+    })
+}
+
+/// The set's own entry for where the machine of an index belongs; null for a place that the set does not list.
+fn listed_domain(spec: &Spec, state: &State, index: u32) -> Value {
+    let domain = state.placement.get(&index);
+    let listed = domain.filter(|domain| spec.failure_domains.contains(domain));
+    listed.map_or(Value::Null, |domain| domain.entry().clone())
+}
+
 fn of_machine(spec: &Spec, state: &State, plan: &Plan, machine: &MachineState) -> Value {
-    let listed = state.placement.get(&machine.index);
-    let listed = listed.filter(|domain| spec.failure_domains.contains(domain));
     json!({
         "name": machine.name,
         "index": machine.index,
-        "failureDomain": listed.map(|domain| domain.entry()),
+        "failureDomain": listed_domain(spec, state, machine.index),
         "phase": machine.phase,
         "node": machine.node.name(),
         "ready": machine.is_ready(),

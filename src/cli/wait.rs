@@ -111,7 +111,7 @@ fn stand(what: What, assessment: &Assessment, now: Timestamp) -> Stand {
         }
     };
     let plan = &assessment.plan;
-    let tree = progress(spec, state, plan, now);
+    let tree = progress(spec, state, now);
     let (done, all) = (tree.done, tree.of);
     let complete = done == all && state.machines.len() == spec.replicas.count();
     let quiet = plan.steps.is_empty() && plan.waits.is_empty() && plan.degraded.is_empty();

@@ -49,19 +49,9 @@ pub fn assess(
     memory: &mut Memory,
 ) -> Assessment {
     if set.metadata.is_deleting() {
-        let mut plan = removal::steps(&set, &observed.machines);
-        let mut unread = observed.unparsable;
-        unread.retain(|object| object.kind == "Machine");
-        if let Some(reason) = degraded::unparsable(&unread) {
-            // Nobody knows whether it names the set as its owner; the garbage collector would find out.
-            plan.steps.retain(|step| step.machine.is_some());
-            plan.notes
-                .push("the finalizer stays while machines cannot be read".to_owned());
-            plan.degraded.push(reason);
-        }
         return Assessment {
+            plan: removal::leave(&set, &observed),
             set,
-            plan,
             reading: Reading::Leaving,
         };
     }

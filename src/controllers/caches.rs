@@ -202,9 +202,6 @@ impl Stores {
         let machines = self.machines.contents();
         let sets = self.sets.contents();
         let operators = self.etcd.contents().zip(self.own.contents());
-        let only = |name: &str, objects: &BTreeMap<String, Arc<ClusterOperator>>| {
-            objects.get(name).map(|object| (name.to_owned(), Arc::clone(object)))
-        };
         let snapshot = Snapshot {
             source: Source::Cluster,
             machines: machines.as_ref().map(all),
@@ -215,10 +212,12 @@ impl Stores {
             infrastructure: one(&self.infrastructure, infrastructure::NAME),
             feature_gate: one(&self.feature_gate, feature_gate::NAME),
             cluster_operators: operators.as_ref().map(|(etcd, own)| {
-                let etcd = only(cluster_operator::ETCD, &etcd.objects);
-                etcd.into_iter()
-                    .chain(only(cluster_operator::NAME, &own.objects))
-                    .collect()
+                let own = own.objects.get(cluster_operator::NAME).cloned();
+                let both = [(cluster_operator::ETCD, of_etcd(etcd)), (cluster_operator::NAME, own)];
+                let known = both
+                    .into_iter()
+                    .filter_map(|(name, there)| Some((name.to_owned(), there?)));
+                known.collect()
             }),
             control_plane_machine_sets: sets.as_ref().map(all),
             mirrors: self.mirrors.as_ref().map(MirrorStores::picture).unwrap_or_default(),
@@ -239,6 +238,13 @@ fn all<T>(contents: &Contents<T>) -> Vec<Arc<T>> {
     contents.objects.values().cloned().collect()
 }
 
+/// The operator of etcd. One that cannot be read says nothing, which is not the same as that all is well.
+fn of_etcd(operators: &Contents<ClusterOperator>) -> Option<Arc<ClusterOperator>> {
+    let name = cluster_operator::ETCD;
+    let silent = || operators.unreadable.contains_key(name).then(Arc::default);
+    operators.objects.get(name).cloned().or_else(silent)
+}
+
 fn one<T: PartialEq>(store: &Store<T>, name: &str) -> Option<Arc<T>> {
     store.contents()?.objects.get(name).cloned()
 }
@@ -249,6 +255,17 @@ mod tests {
 
     use super::*;
     use crate::controllers::object::Seen;
+
+    #[test]
+    fn an_operator_of_etcd_that_cannot_be_read_is_there_and_says_nothing() {
+        let store: Store<ClusterOperator> = Store::new(watch::Sender::new(0));
+        store.absent();
+        assert_eq!(of_etcd(&store.contents().unwrap()), None);
+        let etcd = json!({"metadata": {"name": "etcd"}, "status": {"conditions": "all is well"}});
+        store.replace(vec![serde_json::from_value(etcd).unwrap()]);
+        let there = of_etcd(&store.contents().unwrap()).unwrap();
+        assert!(there.status.conditions.is_empty());
+    }
 
     #[test]
     fn a_picture_shares_its_objects_with_the_store_and_with_the_picture_before() {

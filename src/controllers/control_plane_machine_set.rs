@@ -187,13 +187,16 @@ impl<C: Cluster> Controller<C> {
             self.rest = Some(last);
             return self.outcome(&[], at);
         }
-        let mut current = self.assess(Arc::clone(&set), observed(view), view, now);
+        let mut seen = observed(view);
+        self.writer.ledger.recall(&mut seen);
+        let mut current = self.assess(Arc::clone(&set), seen, view, now);
         let calm = current.plan.steps.is_empty() && rest::is_readable(view);
         let mut troubles = Vec::new();
         let mut taken = Vec::new();
         if !current.plan.steps.is_empty() {
             match read(&self.writer.cluster, view, current.decisive_nodes().as_deref()).await {
-                Ok((Some(Ok(set)), fresh)) => {
+                Ok((Some(Ok(set)), mut fresh)) => {
+                    self.writer.ledger.recall(&mut fresh);
                     let expected = current.plan.disruptive().map(identity);
                     current = self.assess(set, fresh, view, now);
                     taken = self.act(&current, expected.as_ref(), stop, &mut troubles).await;

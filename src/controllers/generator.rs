@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
-use capstan_core::cpms::generate::{Existing, generate};
+use capstan_core::cpms::generate::{Existing, generate, in_place_of};
 use capstan_core::model::canonical_json;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
@@ -132,6 +132,10 @@ impl Generator {
             }
         };
         self.refused.clear();
+        let wanted = match there {
+            Some(there) => in_place_of(there, wanted),
+            None => wanted,
+        };
         let hash = hash(&wanted);
         let known = there.and_then(|set| set.metadata.annotations.get(GENERATED));
         if known == Some(&hash) {

@@ -2,10 +2,16 @@
 //!
 //! A plan made from a cache that does not show the last write would make that write again. So nothing is planned until
 //! the caches have caught up, or until it has taken so long that only a live read can tell. Deletions are writes too.
+//!
+//! A creation that was sent and never answered may still come, minutes later. It is remembered until its machine is
+//! seen, so that whoever fills the index meanwhile asks for the same machine. A restart forgets it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::state::Observed;
 use tokio::time::Instant;
 
 use super::cluster::Object;
@@ -33,6 +39,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     entries: BTreeMap<Object, Entry>,
+    /// By index: machines whose creation was never answered.
+    unanswered: BTreeMap<u32, Arc<Machine>>,
 }
 
 impl Ledger {
@@ -60,6 +68,18 @@ impl Ledger {
             at: now,
         };
         self.entries.insert(object, entry);
+    }
+
+    /// The creation of a machine for an index may or may not have been carried out.
+    pub(super) fn never_answered(&mut self, index: u32, machine: &Machine) {
+        self.unanswered.insert(index, Arc::new(machine.clone()));
+    }
+
+    /// Adds to what was observed the machines that may still come, and forgets those that came.
+    pub(super) fn recall(&mut self, observed: &mut Observed) {
+        let came = |name: &str| observed.machines.iter().any(|machine| machine.metadata.name() == name);
+        self.unanswered.retain(|_, sent| !came(sent.metadata.name()));
+        observed.unanswered.clone_from(&self.unanswered);
     }
 
     /// Forgets what the caches show, and what took too long.

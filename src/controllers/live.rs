@@ -65,7 +65,8 @@ pub(super) async fn read(
         replace(&mut observed.nodes, &name, node);
     }
     if let Some(etcd) = etcd {
-        observed.etcd = etcd.content.ok();
+        // One that cannot be read says nothing, which is not the same as that all is well.
+        observed.etcd = Some(etcd.content.unwrap_or_default());
     }
     Ok((set.map(|set| set.content), observed))
 }
@@ -121,5 +122,6 @@ pub fn observed(view: &View) -> Observed {
             .and_then(|operators| operators.get(cluster_operator::ETCD))
             .cloned(),
         unparsable: unreadable("Machine", &view.unreadable_machines),
+        ..Observed::default()
     }
 }

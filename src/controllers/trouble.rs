@@ -23,6 +23,11 @@ impl Trouble {
         matches!(&self.source, kube::Error::Api(status) if status.code == 409)
     }
 
+    /// The API server said no, so it was not done. Without an answer, or with a failure of the server, nobody knows.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(&self.source, kube::Error::Api(status) if (400..500).contains(&status.code))
+    }
+
     fn advice(&self) -> &'static str {
         let kube::Error::Api(status) = &self.source else {
             return "is the API server reachable? It is tried again";

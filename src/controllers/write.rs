@@ -30,7 +30,15 @@ impl<C: Cluster> Writer<C> {
     pub(super) async fn take(&mut self, step: &Step) -> Result<(), Trouble> {
         let name = step.machine.as_deref().unwrap_or(NAME);
         match &step.action {
-            Action::Create(machine) => self.create(machine).await,
+            Action::Create(machine) => {
+                let created = self.create(machine).await;
+                if let (Err(trouble), Some(index)) = (&created, step.index)
+                    && !trouble.is_refusal()
+                {
+                    self.ledger.never_answered(index, machine);
+                }
+                created
+            }
             Action::Delete => self.delete(name, step).await,
             Action::Patch(patch) => {
                 let what = Object::Machine(name.to_owned());

@@ -106,6 +106,11 @@ async fn the_status_says_why_each_machine_waits() {
     let json: Value = serde_json::from_str(&capstan(&world, &["status", "-o", "json"]).await.stdout).unwrap();
     assert_eq!(json["progress"], json!({"updated": 0, "total": 3}));
     assert_eq!(json["machines"][2]["current"], false);
+    assert_eq!(json["indexes"][2]["machines"], json!(["prod-x7k2p-master-2"]));
+    assert_eq!(
+        json["indexes"][0]["failureDomain"]["placement"]["availabilityZone"],
+        "us-east-1a"
+    );
     assert_eq!(json["waits"][0]["for"], "Pause");
     running.controllers.stop().await;
     world.judge().unwrap();

@@ -1,6 +1,6 @@
 //! The generator: a set where there is none, the user's fields left to the user, and activation that rolls nothing out.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::world::{Setup, World};
@@ -100,4 +100,39 @@ async fn a_set_that_somebody_else_made_is_left_alone() {
     assert_eq!(after.spec, before.spec);
     assert_eq!(after.metadata.generation, before.metadata.generation);
     world.judge().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_that_grows_beside_a_generated_set_leaves_its_replicas_and_updates_the_rest() {
+    let setup = Setup {
+        set: false,
+        ..Setup::default()
+    };
+    let world = World::new(setup).await.unwrap();
+    let running = world.control("one").await.unwrap();
+    assert_eq!(generated(&world).await["spec"]["replicas"], 3);
+    let pattern = serde_json::to_value(world.api("machines").get("prod-x7k2p-master-0").await.unwrap()).unwrap();
+    for index in [3, 4] {
+        let mut spec = pattern["spec"].clone();
+        spec["providerSpec"]["value"]["instanceType"] = json!("m6i.8xlarge");
+        let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "spec": spec,
+            "metadata": {"name": format!("prod-x7k2p-master-{index}"), "labels": pattern["metadata"]["labels"]}});
+        let machine = serde_json::from_value(machine).unwrap();
+        world
+            .api("machines")
+            .create(&PostParams::default(), &machine)
+            .await
+            .unwrap();
+    }
+    let set = world
+        .until("the template to follow the newest machine", async |world| {
+            let set = serde_json::to_value(world.set().await?)?;
+            let value = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value/instanceType";
+            Ok((set.pointer(value) == Some(&json!("m6i.8xlarge"))).then_some(set))
+        })
+        .await
+        .unwrap();
+    assert_eq!(set["spec"]["replicas"], 3, "replicas is immutable");
+    // The judge would hold it against the controllers that a person made two machines at once.
+    running.controllers.stop().await;
 }

@@ -4,10 +4,11 @@
 //! An API server stops at the first step that refuses. Here the mutating pass and the schema are reported together, since
 //! whoever corrects a file wants to hear of everything at once; the verdict is the same.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use json_patch::Patch;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::mirrored;
@@ -134,6 +135,12 @@ impl Checker {
 
     /// Checks one object.
     pub fn check(&self, check: &Check<'_>, snapshot: &Snapshot) -> Checked {
+        let (object, old) = (decoded(check.object), check.old.map(decoded));
+        let check = &Check {
+            object: &object,
+            old: old.as_deref(),
+            ..*check
+        };
         let text = |pointer: &str| {
             check
                 .object
@@ -334,6 +341,26 @@ impl Checker {
             patch: None,
         }
     }
+}
+
+/// An object with its metadata as an API server takes it in, before anybody is asked: null says nothing.
+fn decoded(object: &Value) -> Cow<'_, Value> {
+    let says_null = match object.get("metadata") {
+        Some(Value::Object(fields)) => fields.values().any(Value::is_null),
+        metadata => metadata.is_none_or(Value::is_null),
+    };
+    if !says_null {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    if let Value::Object(fields) = &mut object {
+        let metadata = fields.entry("metadata").or_insert(Value::Null);
+        match metadata {
+            Value::Object(fields) => fields.retain(|_, value| !value.is_null()),
+            other => *other = Value::Object(Map::new()),
+        }
+    }
+    Cow::Owned(object)
 }
 
 /// A request for an object does not write its status, whatever it holds.

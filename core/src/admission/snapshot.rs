@@ -132,6 +132,18 @@ fn mirror(mirrors: &mut Mirrors, subject: Subject, kind: &str, name: &str, objec
     Arc::make_mut(index).insert(name.to_owned(), Arc::new(Half::keep(object)));
 }
 
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
 fn read<T: DeserializeOwned>(object: &Value) -> Result<Arc<T>, Unreadable> {
     let text = |pointer: &str| {
         object
@@ -140,7 +152,9 @@ fn read<T: DeserializeOwned>(object: &Value) -> Result<Arc<T>, Unreadable> {
             .unwrap_or_default()
             .to_owned()
     };
-    T::deserialize(object).map(Arc::new).map_err(|error| Unreadable {
+    // What is given by hand says `labels: null` for no labels, as an API server reads it and never writes it.
+    let read = T::deserialize(object).or_else(|error| T::deserialize(&without_nulls(object)).map_err(|_| error));
+    read.map(Arc::new).map_err(|error| Unreadable {
         kind: text("/kind"),
         name: text("/metadata/name"),
         reason: error.to_string(),

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{ConversionIssue, Severity};
+use super::{ConversionIssue, Severity, load_balancers};
 use crate::api::machine_openshift_io::{self, machine, machine_set};
 use crate::model::FieldPath;
 
@@ -115,6 +115,10 @@ pub fn disagreements(object: &Value, cluster: &Value) -> Vec<ConversionIssue> {
                 way_out: format!("set it to {theirs:?}, or keep it with the Machine API"),
             });
         }
+    }
+    if kind == "AWSCluster" {
+        let template = object.pointer("/spec/template");
+        load_balancers::disagreements(root, template.unwrap_or(object), of_cluster, &mut found);
     }
     found
 }

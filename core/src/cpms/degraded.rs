@@ -80,8 +80,9 @@ fn infrastructure(spec: &Spec, state: &State) -> Option<Degradation> {
     if state.lacks_infrastructure(spec) {
         return Some(Degradation {
             reason: "InfrastructureUnknown",
-            message: "The Infrastructure cluster is not known, and only it says where the failure domains are"
-                .to_owned(),
+            message:
+                "The Infrastructure cluster is not known, and only it says where the failure domains are; restore it"
+                    .to_owned(),
         });
     }
     let template = &spec.template.provider_spec;

@@ -134,24 +134,50 @@ pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsup
     Ok(serde_json::from_value(set).unwrap_or_default())
 }
 
-/// The machines of the control plane that are not going, newest first.
+/// The generated set in place of the one that is there: its number of replicas is immutable, and cannot follow.
+#[must_use]
+pub fn in_place_of(there: &ControlPlaneMachineSet, mut wanted: ControlPlaneMachineSet) -> ControlPlaneMachineSet {
+    if there.spec.replicas.is_some() {
+        wanted.spec.replicas = there.spec.replicas;
+    }
+    wanted
+}
+
+/// The machines of the control plane that are not going, newest first; after them those that are going and have no
+/// successor yet, since where they stand there is still to be a machine.
 fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
     let role = |machine: &&Machine| {
         let role = machine.metadata.labels.get(label::ROLE).map(String::as_str);
         matches!(role, Some("master" | "control-plane"))
     };
-    let (staying, going): (Vec<&Machine>, Vec<&Machine>) = machines
+    let (mut staying, mut going): (Vec<&Machine>, Vec<&Machine>) = machines
         .iter()
         .map(|machine| &**machine)
         .filter(role)
         .partition(|machine| !machine.metadata.is_deleting());
-    // Deleting all of them at once says nothing about the control plane that is wanted.
-    let mut chosen = if staying.is_empty() { going } else { staying };
-    chosen.sort_by(|left, right| {
-        let key = |machine: &Machine| (machine.metadata.creation_timestamp, machine.metadata.name().to_owned());
-        key(right).cmp(&key(left))
-    });
-    chosen
+    for machines in [&mut staying, &mut going] {
+        machines.sort_by(|left, right| {
+            let key = |machine: &Machine| (machine.metadata.creation_timestamp, machine.metadata.name().to_owned());
+            key(right).cmp(&key(left))
+        });
+    }
+    match staying.len() {
+        // Deleting all of them at once says nothing about the control plane that is wanted.
+        0 => going,
+        // One machine is no control plane to describe.
+        1 => staying,
+        count => {
+            let indexes: BTreeSet<u32> = staying.iter().filter_map(|machine| index(machine)).collect();
+            let replaced = |machine: &&Machine| index(machine).is_some_and(|index| indexes.contains(&index));
+            let missing = if count > 3 { 5_usize } else { 3 }.saturating_sub(count);
+            staying.extend(going.into_iter().filter(|machine| !replaced(machine)).take(missing));
+            staying
+        }
+    }
+}
+
+fn index(machine: &Machine) -> Option<u32> {
+    indexes::of_name(machine.metadata.name())
 }
 
 fn provider_spec(machine: &Machine) -> &Value {
@@ -171,14 +197,8 @@ fn platform(infrastructure: Option<&Infrastructure>, newest: &Machine) -> Result
 
 /// The size, from the indexes that exist: a machine that is just being replaced by hand counts once.
 fn replicas(machines: &[&Machine]) -> Result<Replicas, Unsupported> {
-    let numbered: BTreeSet<u32> = machines
-        .iter()
-        .filter_map(|machine| indexes::of_name(machine.metadata.name()))
-        .collect();
-    let unnumbered = machines
-        .iter()
-        .filter(|machine| indexes::of_name(machine.metadata.name()).is_none())
-        .count();
+    let numbered: BTreeSet<u32> = machines.iter().filter_map(|machine| index(machine)).collect();
+    let unnumbered = machines.iter().filter(|machine| index(machine).is_none()).count();
     match numbered.len() + unnumbered {
         0..=3 => Ok(Replicas::Three),
         4 | 5 => Ok(Replicas::Five),

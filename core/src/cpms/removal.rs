@@ -13,12 +13,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::degraded;
 use super::indexes::RELEASED;
 use super::plan::{Action, Plan, Precondition, Step};
 use super::selector::Selector;
 use super::spec::{SetState, Spec};
+use super::state::Observed;
 use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
-use crate::api::machine_openshift_io::machine::Machine;
+use crate::api::machine_openshift_io::machine::{self, Machine};
 
 /// The plan for a set that is being deleted.
 pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
@@ -31,13 +33,27 @@ pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
     orphan(&set, machines)
 }
 
-/// Everything that is still to be done until the set can go, in order. Empty for one that is not being deleted.
-pub fn whole(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Vec<Step> {
-    let mut all = steps(set, machines).steps;
-    if all.iter().any(|step| step.machine.is_some()) {
-        all.extend(steps(set, &[]).steps);
+/// The plan for a set that is being deleted, with what could not be read: while a machine cannot be, the finalizer stays.
+/// Nobody knows whether that machine names the set as its owner; the garbage collector would find out.
+pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
+    let mut plan = steps(set, &observed.machines);
+    let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
+    if let Some(reason) = degraded::unparsable(&machines.cloned().collect::<Vec<_>>()) {
+        plan.steps.retain(|step| step.machine.is_some());
+        plan.notes
+            .push("the finalizer stays while machines cannot be read".to_owned());
+        plan.degraded.push(reason);
     }
-    all
+    plan
+}
+
+/// Everything that is still to be done until the set can go, in order. Empty for one that is not being deleted.
+pub fn whole(set: &ControlPlaneMachineSet, observed: &Observed) -> Vec<Step> {
+    let mut plan = leave(set, observed);
+    if plan.degraded.is_empty() && plan.steps.iter().any(|step| step.machine.is_some()) {
+        plan.steps.extend(steps(set, &[]).steps);
+    }
+    plan.steps
 }
 
 /// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not being deleted.
@@ -281,15 +297,15 @@ mod tests {
     fn the_whole_removal_ends_with_the_finalizer() {
         let mut world = deleted();
         let set = |world: &World| serde_json::from_value(world.set.clone()).unwrap();
-        let foreseen = whole(&set(&world), &world.observed.machines);
+        let foreseen = whole(&set(&world), &world.observed);
         assert_eq!(foreseen.len(), 4);
         assert!(matches!(foreseen[3].action, Action::PatchSet(_)));
         for step in steps_of(&world).steps {
             world.apply(&step);
         }
-        assert_eq!(whole(&set(&world), &world.observed.machines), foreseen[3..]);
+        assert_eq!(whole(&set(&world), &world.observed), foreseen[3..]);
         world.set["metadata"]["finalizers"] = json!([]);
-        assert!(whole(&set(&world), &world.observed.machines).is_empty());
+        assert!(whole(&set(&world), &world.observed).is_empty());
     }
 
     #[test]
@@ -322,5 +338,21 @@ mod tests {
     #[test]
     fn a_set_that_is_not_being_deleted_keeps_its_machines() {
         assert_eq!(steps_of(&World::new("a b c", OLD)), Plan::default());
+    }
+
+    #[test]
+    fn the_finalizer_stays_while_a_machine_cannot_be_read() {
+        let mut world = deleted();
+        let set: ControlPlaneMachineSet = serde_json::from_value(world.set.clone()).unwrap();
+        world.observed.unparsable.push(crate::cpms::state::Unparsable {
+            kind: "Machine".to_owned(),
+            name: "broken".to_owned(),
+            message: "why".to_owned(),
+        });
+        let plan = leave(&set, &world.observed);
+        assert_eq!((plan.steps.len(), plan.degraded[0].reason), (3, "UnparsableObjects"));
+        assert_eq!(whole(&set, &world.observed), plan.steps);
+        world.observed.machines.clear();
+        assert_eq!(leave(&set, &world.observed).steps, []);
     }
 }

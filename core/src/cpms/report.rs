@@ -4,20 +4,18 @@
 //! an Inactive set also `activation`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::degraded::{Degradation, invalid};
+use super::degraded::{Degradation, invalid, unparsable};
 use super::domains::FailureDomain;
 use super::plan::{Plan, Step};
 use super::preview::{Preview, preview};
 use super::removal;
 use super::spec::{SetState, Spec};
-use super::state::State;
+use super::state::{Observed, State, Unparsable};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
-use crate::api::machine_openshift_io::machine::Machine;
 use crate::model::{Violation, canonical_json};
 
 /// The report.
@@ -58,12 +56,13 @@ pub fn inactive_report(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) 
 
 /// The report of a set that is leaving: what is done until it can go. That the set itself is patched has no index and no
 /// machine.
-pub fn leaving_report(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Value {
+pub fn leaving_report(set: &ControlPlaneMachineSet, observed: &Observed) -> Value {
     let all = |steps: &[Step]| -> Vec<Value> { steps.iter().map(|step| shown(step, &Value::Null)).collect() };
-    let mut report = bare(set.metadata.name(), &[]);
+    let plan = removal::leave(set, observed);
+    let mut report = bare(set.metadata.name(), &plan.degraded);
     if let Some(report) = report.as_object_mut() {
-        report.insert("next".to_owned(), json!(all(&removal::steps(set, machines).steps)));
-        report.insert("rollout".to_owned(), json!(all(&removal::whole(set, machines))));
+        report.insert("next".to_owned(), json!(all(&plan.steps)));
+        report.insert("rollout".to_owned(), json!(all(&removal::whole(set, observed))));
     }
     report
 }
@@ -71,6 +70,11 @@ pub fn leaving_report(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -
 /// The report of a set that is not valid: nothing is done with it, and that is the plan.
 pub fn invalid_report(set: &ControlPlaneMachineSet, violations: &[Violation]) -> Value {
     bare(set.metadata.name(), &invalid(violations))
+}
+
+/// The report of a set that cannot even be read.
+pub fn unreadable_report(set: &Unparsable) -> Value {
+    bare(&set.name, &Vec::from_iter(unparsable(std::slice::from_ref(set))))
 }
 
 fn bare(set: &str, degraded: &[Degradation]) -> Value {

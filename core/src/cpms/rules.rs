@@ -35,7 +35,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{Edit, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
+use crate::model::{Edit, FieldPath, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
 /// The path of the machine template in a set.
 const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
@@ -240,12 +240,7 @@ impl<'a> Judged<'a> {
                 ..judged
             });
         }
-        let set = ControlPlaneMachineSet::deserialize(object).map_err(|error| {
-            Box::new(
-                Violation::new("cpms-readable", "spec", ViolationKind::TypeInvalid, error.to_string())
-                    .advice("correct the type of the field; kubectl explain cpms.spec describes all of them"),
-            )
-        })?;
+        let set = ControlPlaneMachineSet::deserialize(object).map_err(|_| Box::new(unreadable(object)))?;
         judged.spec.get_or_init(|| spec::into_spec(set, &judged.context));
         Ok(judged)
     }
@@ -336,6 +331,27 @@ impl<'a> Judged<'a> {
             images: self.annotation(ROLL_ON_IMAGE_CHANGE) == Some("true"),
         }
     }
+}
+
+/// Which field of a set that cannot be read is of another type than it should be, and what is there. It is read once more
+/// for that: to keep account of the path would cost every edit.
+fn unreadable(object: &Value) -> Violation {
+    let (path, why) = match serde_path_to_error::deserialize::<_, ControlPlaneMachineSet>(object) {
+        Ok(_) => (FieldPath::root(), String::new()),
+        Err(error) => (field_path(error.path()), error.inner().to_string()),
+    };
+    Violation::new("cpms-readable", path, ViolationKind::TypeInvalid, why)
+        .advice("correct the type of the field; kubectl explain cpms --recursive names all of them")
+}
+
+fn field_path(path: &serde_path_to_error::Path) -> FieldPath {
+    use serde_path_to_error::Segment;
+    path.iter().fold(FieldPath::root(), |path, segment| match segment {
+        Segment::Map { key } if key.contains(['.', '/']) => path.key(key),
+        Segment::Map { key } => path.child(key),
+        Segment::Seq { index } => path.index(*index),
+        Segment::Enum { .. } | Segment::Unknown => path,
+    })
 }
 
 /// Whether two provider specs are of one platform and say the same of the place of their machines: then the rest of a

@@ -36,6 +36,8 @@ pub struct Observed {
     pub etcd: Option<Arc<ClusterOperator>>,
     /// Objects that could not be read.
     pub unparsable: Vec<Unparsable>,
+    /// By index, the machine whose creation was sent and never answered: it may still come. Only who sent it knows.
+    pub unanswered: BTreeMap<u32, Arc<Machine>>,
 }
 
 /// An object that could not be read.
@@ -345,6 +347,8 @@ impl State {
             .place(spec.replicas.count(), &spec.failure_domains, &standing)
             .clone();
         let all = placement::indexes(spec.replicas.count(), indexes.iter().map(|index| index.value));
+        // Where nobody knows what the names mean, nobody knows that a machine stands elsewhere.
+        let places_known = !lacks_infrastructure(spec, &observed);
         let mut machines: Vec<MachineState> = selected
             .iter()
             .zip(&indexes)
@@ -352,13 +356,19 @@ impl State {
             .zip(differences)
             .map(|(((machine, index), domain), changes)| {
                 let meta = &machine.metadata;
-                if !machine.spec.provider_spec.value.as_ref().is_some_and(Value::is_object) {
+                let provider_spec = machine.spec.provider_spec.value.as_ref();
+                if !provider_spec.is_some_and(Value::is_object) {
+                    let message = match provider_spec {
+                        None | Some(Value::Null) => "it has no provider spec",
+                        Some(_) => "its spec.providerSpec.value is no object",
+                    };
                     unparsable.push(Unparsable {
                         kind: "Machine".to_owned(),
                         name: meta.name().to_owned(),
-                        message: "it has no provider spec".to_owned(),
+                        message: message.to_owned(),
                     });
                 }
+                let belongs = placement.get(&index.value).filter(|_| places_known);
                 MachineState {
                     name: meta.name().to_owned(),
                     uid: meta.uid().to_owned(),
@@ -371,7 +381,7 @@ impl State {
                     node: node_of(machine, &nodes),
                     phase: machine.phase().map(str::to_owned),
                     failed: failure_of(machine),
-                    changes: with_domain(changes, domain.as_ref(), placement.get(&index.value)),
+                    changes: with_domain(changes, domain.as_ref(), belongs),
                     owner: owner_of(spec, machine),
                     hooks: hooks_of(machine),
                 }
@@ -421,9 +431,13 @@ impl State {
 
     /// Whether names of failure domains mean nothing because the Infrastructure is not known.
     pub fn lacks_infrastructure(&self, spec: &Spec) -> bool {
-        let by_name = spec.template.platform.is_some_and(Platform::by_name);
-        by_name && !spec.failure_domains.is_empty() && self.observed.infrastructure.is_none()
+        lacks_infrastructure(spec, &self.observed)
     }
+}
+
+fn lacks_infrastructure(spec: &Spec, observed: &Observed) -> bool {
+    let by_name = spec.template.platform.is_some_and(Platform::by_name);
+    by_name && !spec.failure_domains.is_empty() && observed.infrastructure.is_none()
 }
 
 fn is_uid(spec: &Spec, uid: &str) -> bool {

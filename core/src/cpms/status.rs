@@ -396,7 +396,8 @@ pub fn cluster_operator(
             status: status.to_owned(),
             last_transition_time: before
                 .filter(|before| before.status == status)
-                .map_or(now, |before| before.last_transition_time),
+                .and_then(|before| before.last_transition_time)
+                .or(Some(now)),
             reason: Some(said.reason),
             message: Some(said.message).filter(|message| !message.is_empty()),
         });

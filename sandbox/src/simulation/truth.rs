@@ -132,11 +132,20 @@ pub(super) struct Truth {
     /// A user took the hook of etcd off a machine.
     pub(super) unhooked: bool,
     /// Creations on their way: index, replaced uid, name.
-    in_flight: BTreeSet<(Option<u32>, String, String)>,
+    in_flight: BTreeSet<Sent>,
     /// Writes of controllers in a row that changed nothing.
     idle_writes: u32,
     /// Every deletion by a controller, with its reason.
     pub(super) reasons: Vec<String>,
+}
+
+/// A creation that was sent: for which set and index, in place of which machine, under which name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sent {
+    set: String,
+    index: Option<u32>,
+    replaced: String,
+    name: String,
 }
 
 impl Truth {
@@ -448,7 +457,7 @@ impl World {
         }
         if creation {
             // It has arrived: what becomes of it afterwards is known.
-            self.truth.in_flight.retain(|(_, _, other)| other != name);
+            self.truth.in_flight.retain(|sent| sent.name != *name);
             self.check_creation(machine, moments)
         } else if is_deletion(change) {
             self.check_deletion(machine, moments)
@@ -665,7 +674,8 @@ impl World {
         Ok(())
     }
 
-    /// A creation is sent: none for the same purpose under another name may be on its way.
+    /// A creation is sent: none for the same purpose under another name may be on its way. A set that was made again has
+    /// purposes of its own: what was sent for the one before names an owner that is gone, and is collected.
     pub(super) fn check_in_flight(&mut self, at: usize, machine: &Value) {
         let text = |pointer: &str| {
             machine
@@ -676,17 +686,25 @@ impl World {
         };
         let name = text("/metadata/name");
         let replaced = text(&format!("/metadata/annotations/{}", REPLACES.replace('/', "~1")));
-        let same = |(one_index, one, other): &&(Option<u32>, String, String)| {
-            *one_index == index(&name) && *one == replaced && *other != name && !self.machines.contains_key(other)
+        let sent = Sent {
+            set: text("/metadata/ownerReferences/0/uid"),
+            index: index(&name),
+            replaced,
+            name,
         };
-        if !replaced.is_empty()
-            && let Some((_, _, other)) = self.truth.in_flight.iter().find(same)
+        let same = |other: &&Sent| {
+            let purpose = |sent: &Sent| (sent.set.clone(), sent.index, sent.replaced.clone());
+            purpose(other) == purpose(&sent) && other.name != sent.name && !self.machines.contains_key(&other.name)
+        };
+        if !sent.replaced.is_empty()
+            && let Some(Sent { name: other, .. }) = self.truth.in_flight.iter().find(same)
         {
+            let name = &sent.name;
             let text = format!("capstan-{at} makes {name}, while {other} for the same purpose may be on its way");
             self.truth.violate("G2", text);
             return;
         }
-        self.truth.in_flight.insert((index(&name), replaced, name));
+        self.truth.in_flight.insert(sent);
     }
 }
 

@@ -228,10 +228,11 @@ impl<C: Cluster> Controller<C> {
                 .precondition
                 .as_ref()
                 .map_or("", |precondition| &precondition.resource_version);
+            let because = step.because.strip_prefix(&format!("machine {machine}: "));
             News {
                 warning: false,
                 reason,
-                message: format!("{verb} {machine}: {}", step.because).into(),
+                message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)).into(),
                 key: format!("{machine} {version}"),
             }
         });

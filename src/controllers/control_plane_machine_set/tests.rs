@@ -30,6 +30,8 @@ struct World {
     now: Timestamp,
     objects: BTreeMap<(&'static str, String), Value>,
     version: u64,
+    /// Creations of machines are not answered, and are not carried out either.
+    silent: bool,
     /// What a write of a machine is answered with, if it is refused.
     refusal: Option<String>,
     /// Whether the definition of the set knows nothing of what is said of each machine.
@@ -54,6 +56,7 @@ impl Fake {
             now: "2026-01-01T12:00:00Z".parse().unwrap(),
             objects: BTreeMap::new(),
             version: 100,
+            silent: false,
             refusal: None,
             prunes: false,
             writes: Vec::new(),
@@ -263,6 +266,12 @@ impl Fake {
         self.world(|world| {
             if let Some(message) = world.refusal.clone().filter(|_| kind == MACHINE) {
                 return Err(refused(403, "Forbidden", &message));
+            }
+            if world.silent && verb == "create" && kind == MACHINE {
+                world
+                    .writes
+                    .push(("ask for", format!("{kind} {name}"), content.clone()));
+                return Err(kube::Error::Service("no answer".into()));
             }
             let there = world.objects.get(&(kind, name.to_owned())).cloned();
             let mut object = match (verb, there) {
@@ -657,4 +666,37 @@ async fn no_figure_outlives_the_set_or_the_lead() {
     assert!(figures(&registry).contains("capstan_control_plane_machines{"));
     controller.metrics.leads(false);
     nothing(&figures(&registry));
+}
+
+/// Seed 97357: the machine that was to be replaced went before anybody knew whether its replacement had been made. The
+/// index was filled under another name, and then the first creation arrived (C1).
+#[tokio::test(start_paused = true)]
+async fn what_was_never_answered_is_asked_for_again_by_the_same_name() {
+    let fake = Fake::new();
+    let (mut controller, _registry) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.world(|world| world.silent = true);
+    fake.edit(MACHINE, "c-master-1", |machine| {
+        machine["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
+        machine["metadata"]["finalizers"] = json!(["machine.machine.openshift.io"]);
+    });
+    fake.turn(&mut controller).await;
+    let asked = fake.writes().into_iter().rev().find(|(verb, ..)| *verb == "ask for");
+    let (_, asked, _) = asked.expect("a replacement is asked for");
+    fake.world(|world| {
+        world.silent = false;
+        world.objects.remove(&(MACHINE, "c-master-1".to_owned()));
+        world.objects.remove(&(NODE, "c-master-1".to_owned()));
+    });
+    fake.turn(&mut controller).await;
+    assert_eq!(format!("Machine {}", fake.made()), asked);
+    // Once it is there it is known, and the next of its index has a name of its own.
+    let made = fake.made();
+    fake.turn(&mut controller).await;
+    fake.world(|world| {
+        world.writes.clear();
+        world.objects.remove(&(MACHINE, made.clone()));
+    });
+    fake.turn(&mut controller).await;
+    assert_ne!(fake.made(), made);
 }

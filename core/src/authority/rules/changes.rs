@@ -1,6 +1,6 @@
 //! Which fields an edit changes, so that a refusal can name them.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::FieldPath;
 
@@ -15,6 +15,14 @@ pub(super) fn changed(path: &str, old: Option<&Value>, new: Option<&Value>) -> V
 }
 
 fn walk(path: &FieldPath, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<FieldPath>) {
+    // The first label and the last one are told with their key: the map comes and goes with them.
+    let of_keys = path.as_str() == "metadata.labels" || path.as_str() == "metadata.annotations";
+    let none = Value::Object(Map::new());
+    let (old, new) = match (old, new) {
+        (Some(old), None) if of_keys => (Some(old), Some(&none)),
+        (None, Some(new)) if of_keys => (Some(&none), Some(new)),
+        both => both,
+    };
     match (old, new) {
         (old, new) if old == new => {}
         (Some(Value::Object(old)), Some(Value::Object(new))) => {
@@ -58,5 +66,9 @@ mod tests {
         );
         assert!(changed("spec", Some(&old), Some(&old)).is_empty());
         assert_eq!(listed(&changed("spec", None, Some(&new))), "spec");
+        let labels = json!({"a.io/x": "1"});
+        for (old, new) in [(None, Some(&labels)), (Some(&labels), None)] {
+            assert_eq!(listed(&changed("metadata.labels", old, new)), "metadata.labels[a.io/x]");
+        }
     }
 }

@@ -67,6 +67,9 @@ fn outlook(judged: &Judged<'_>, old: &Half, counterpart: &Half, verdict: &mut Ve
             };
             format!("{control_plane}{fate}")
         }
+        Kind::MachineSet if leads && judged.edit.propagation != Some(Propagation::Orphan) => {
+            format!("{other} is deleted with it, and so are its machines and their instances")
+        }
         Kind::MachineSet | Kind::MachineHealthCheck if leads => format!("{other} is deleted with it"),
         Kind::MachineSet => {
             let again = match here {

@@ -290,3 +290,43 @@ fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
         Err(Unsupported::Platform("None".to_owned()))
     );
 }
+
+#[test]
+fn where_a_machine_is_going_there_is_still_to_be_one_until_another_stands_for_it() {
+    let specs: Vec<Value> = ["a", "b", "c"].map(zoned).to_vec();
+    let mut all = machines(&specs);
+    let go = |machine: &mut Arc<Machine>| {
+        Arc::make_mut(machine).metadata.deletion_timestamp = Some("2026-01-02T00:00:00Z".parse().unwrap());
+    };
+    let zones = |machines: &[Arc<Machine>]| {
+        let set = generate(&Existing {
+            machines,
+            ..Existing::default()
+        })
+        .unwrap();
+        let set = serde_json::to_value(set).unwrap();
+        let domains = template(&set)["failureDomains"]["gcp"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let zones: Vec<String> = domains
+            .iter()
+            .map(|domain| domain["zone"].as_str().unwrap().to_owned())
+            .collect();
+        (set["spec"]["replicas"].as_i64().unwrap(), zones.join(" "))
+    };
+    // The newest, and so the one that the template would be taken from.
+    go(&mut all[2]);
+    assert_eq!(zones(&all), (3, "a b c".to_owned()));
+    let mut successor = machines(&[zoned("d")]).remove(0);
+    Arc::make_mut(&mut successor).metadata.name = Some("ocp-x7k2p-master-new-2".to_owned());
+    all.push(successor);
+    assert_eq!(zones(&all), (3, "a b d".to_owned()));
+    // Another index, as who replaces a machine by hand may choose.
+    Arc::make_mut(&mut all[3]).metadata.name = Some("ocp-x7k2p-master-3".to_owned());
+    assert_eq!(zones(&all), (3, "a b d".to_owned()));
+}
+
+fn zoned(zone: &str) -> Value {
+    json!({"kind": "GCPMachineProviderSpec", "machineType": "n2", "zone": zone})
+}

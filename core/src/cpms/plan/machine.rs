@@ -1,6 +1,7 @@
 //! The machine that a creation makes, and what is repaired on a machine in place.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +28,8 @@ pub fn owner_reference(spec: &Spec) -> OwnerReference {
 }
 
 /// The machine that is made for an index, complete. Its name is derived: prefix, five characters computed from the
-/// set, the index, the machine that it replaces and how many such names are taken, then the index.
+/// set, the index, the machine that it replaces and how many such names are taken, then the index. What was asked for and
+/// never answered is asked for by the same name.
 pub fn made_machine(
     spec: &Spec,
     state: &State,
@@ -46,6 +48,15 @@ pub fn made_machine(
     if let Some(record) = in_place::record_of_new(spec) {
         annotations.insert(FROM_TEMPLATE.to_owned(), record);
     }
+    let name = match (replaces, unanswered(spec, state, index)) {
+        // Under another name it would be a second one, should the first still come.
+        (None, Some(sent)) => {
+            let replaced = sent.metadata.annotations.get_key_value(REPLACES);
+            annotations.extend(replaced.map(|(key, uid)| (key.clone(), uid.clone())));
+            sent.metadata.name().to_owned()
+        }
+        _ => name(spec, state, index, replaces),
+    };
     if let Some(replaced) = replaces {
         annotations.insert(REPLACES.to_owned(), replaced.uid.clone());
     }
@@ -57,7 +68,7 @@ pub fn made_machine(
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
         metadata: ObjectMeta {
-            name: Some(name(spec, state, index, replaces)),
+            name: Some(name),
             namespace: Some(spec.namespace.clone()).filter(|namespace| !namespace.is_empty()),
             labels: spec.template.labels.clone(),
             annotations,
@@ -67,6 +78,14 @@ pub fn made_machine(
         spec: machine_spec.into(),
         ..Machine::default()
     })
+}
+
+/// The machine of an index that this set asked for, and that may still come: what it was to replace went in the meantime.
+fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machine> {
+    let sent = state.observed.unanswered.get(&index)?;
+    let ours = sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
+    let there = |machine: &Arc<Machine>| machine.metadata.name() == sent.metadata.name();
+    (ours && !state.observed.machines.iter().any(there)).then_some(sent)
 }
 
 fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>) -> String {

@@ -238,11 +238,15 @@ impl<'a> View<'a> {
         let ready = outdated.iter().any(|machine| machine.is_ready());
         let unready = outdated.iter().rev().find(|machine| !machine.is_ready());
         let target = unready.filter(|_| ready).or(outdated.last())?;
-        let because = format!(
-            "machine {} of index {index} was replaced by a later template before it served",
-            target.name
-        );
-        Some((target, because))
+        let which = if target.is_ready() || !ready {
+            "this is the newest"
+        } else {
+            "this one is not ready"
+        };
+        Some((
+            target,
+            format!("index {index} has more than one outdated machine, and {which}"),
+        ))
     }
 
     fn blocks_deletion(self, target: &MachineState) -> Option<(WaitReason, String)> {

@@ -64,7 +64,9 @@ pub(super) fn judge(
         sorted(named) == sorted(&listed)
     });
     if let Some(before) = before {
-        judge_spread(before, domains, spec, acknowledged, verdict);
+        // Nobody can acknowledge that machines are made nowhere.
+        let nowhere = domains.is_empty() && place_of_template(spec, lookup).is_none();
+        judge_spread(before, domains, spec, acknowledged, nowhere, verdict);
     }
     judge_use(
         domains,
@@ -87,11 +89,17 @@ fn acknowledge(domains: &[FailureDomain]) -> String {
     )
 }
 
+/// Where a set without failure domains puts its machines.
+fn place_of_template(spec: &Spec, lookup: &Lookup<'_>) -> Option<FailureDomain> {
+    extract(&spec.template.provider_spec, lookup.infrastructure())
+}
+
 fn judge_spread(
     before: &[FailureDomain],
     after: &[FailureDomain],
     spec: &Spec,
     acknowledged: bool,
+    nowhere: bool,
     verdict: &mut Verdict,
 ) {
     let replicas = spec.replicas.count();
@@ -125,7 +133,11 @@ fn judge_spread(
             format!("{says}, so that one outage can cost etcd its quorum"),
         )
         .got(&Value::from(labels(after)))
-        .advice(format!("keep {}, {}", lost.join(", "), acknowledge(after))),
+        .advice(if nowhere {
+            format!("keep {}: the template names no failure domain either", lost.join(", "))
+        } else {
+            format!("keep {}, {}", lost.join(", "), acknowledge(after))
+        }),
     );
 }
 
@@ -157,7 +169,7 @@ fn judge_use(
         return;
     }
     if domains.is_empty() {
-        return judge_without_domains(&used, spec, lookup, verdict);
+        return judge_without_domains(&used, spec, acknowledged, lookup, verdict);
     }
     let unlisted: Vec<_> = used.iter().filter(|(domain, _)| !domains.contains(domain)).collect();
     if !unlisted.is_empty() {
@@ -212,10 +224,11 @@ fn judge_use(
 fn judge_without_domains(
     used: &BTreeMap<FailureDomain, Vec<&str>>,
     spec: &Spec,
+    acknowledged: bool,
     lookup: &Lookup<'_>,
     verdict: &mut Verdict,
 ) {
-    let place = extract(&spec.template.provider_spec, lookup.infrastructure());
+    let place = place_of_template(spec, lookup);
     let elsewhere: Vec<String> = used
         .iter()
         .filter(|(domain, _)| Some(*domain) != place.as_ref())
@@ -224,13 +237,25 @@ fn judge_without_domains(
     if elsewhere.is_empty() {
         return;
     }
+    let known = place.is_some();
     let place = place.map_or_else(|| String::from("no failure domain"), |place| place.label());
+    if acknowledged && known {
+        let text = format!(
+            "machines are in {}: they will be replaced in {place}",
+            elsewhere.join(", ")
+        );
+        return verdict.warn(Warning::new(IN_USE, text));
+    }
     verdict.deny(
         Violation::new(IN_USE, path().as_str(), ViolationKind::Invalid, format!(
             "without failure domains every machine belongs where the template says ({place}), and there are machines in {}",
             elsewhere.join(", ")
         ))
-        .advice("list the failure domains that the machines are in"),
+        .advice(if known {
+            format!("list the failure domains that the machines are in, {}", acknowledge(&[]))
+        } else {
+            String::from("list the failure domains that the machines are in")
+        }),
     );
 }
 

@@ -60,7 +60,7 @@ fn observed(lookup: &Lookup<'_>) -> Option<Observed> {
             .cluster_operators
             .and_then(|operators| operators.get(ETCD))
             .cloned(),
-        unparsable: Vec::new(),
+        ..Observed::default()
     })
 }
 
@@ -74,7 +74,7 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
         .filter(|machine| !machine.is_current() && !machine.is_deleting())
         .collect();
     let Some(first) = outdated.first() else { return };
-    announce(what, &first.changes, outdated.len(), spec, verdict);
+    announce(what, &first.changes, Some(outdated.len()), spec, verdict);
     if spec.strategy == Strategy::OnDelete {
         return;
     }
@@ -146,7 +146,7 @@ fn estimate(
 ) {
     let Some(machines) = lookup.control_plane() else {
         if !edited.is_empty() {
-            announce(what, edited, spec.replicas.count(), spec, verdict);
+            announce(what, edited, None, spec, verdict);
         }
         return;
     };
@@ -158,11 +158,12 @@ fn estimate(
     if let Some(first) = specs.by_ref().find_map(listed) {
         // What the first differs in is told; the others are counted.
         let others = specs.filter(|machine| differs(template, machine, comparison)).count();
-        announce(what, &first, 1 + others, spec, verdict);
+        announce(what, &first, Some(1 + others), spec, verdict);
     }
 }
 
-fn announce(what: &str, changes: &[FieldChange], count: usize, spec: &Spec, verdict: &mut Verdict) {
+/// `count` is `None` where the machines are not known: then nobody can say how many differ from the template.
+fn announce(what: &str, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
     let fields: Vec<&str> = changes.iter().map(|change| change.field.as_str()).collect();
     let all: Vec<String> = changes.iter().map(ToString::to_string).collect();
     let how = match spec.strategy {
@@ -170,8 +171,12 @@ fn announce(what: &str, changes: &[FieldChange], count: usize, spec: &Spec, verd
         _ => "one at a time",
     };
     let text = format!(
-        "{what} changes {} and replaces {count} machine(s), {how}: {}",
+        "{what} changes {} and replaces {}, {how}: {}",
         fields.join(", "),
+        count.map_or_else(
+            || String::from("the machines that differ"),
+            |count| format!("{count} machine(s)")
+        ),
         all.join("; ")
     );
     verdict.warn(Warning::new(ROLLOUT, text));

@@ -214,3 +214,38 @@ fn a_made_machine_is_complete() {
     };
     insta::assert_json_snapshot!(machine);
 }
+
+#[test]
+fn without_the_infrastructure_nobody_says_that_machines_stand_in_other_domains() {
+    let mut world = World::on(Some(crate::cpms::domains::Platform::VSphere), "a b c", OLD);
+    assert!(world.plan().degraded.is_empty());
+    world.observed.infrastructure = None;
+    let state = world.state();
+    assert_eq!(world.plan().degraded[0].reason, "InfrastructureUnknown");
+    assert!(
+        state.machines.iter().all(|machine| machine.changes.is_empty()),
+        "{:?}",
+        state.machines
+    );
+}
+
+#[test]
+fn of_two_outdated_machines_of_an_index_the_plan_says_which_one_goes_and_why() {
+    for (machines, why) in [
+        (
+            "0[Ro,Ro] 1[R] 2[R]",
+            "index 0 has more than one outdated machine, and this is the newest",
+        ),
+        (
+            "0[Ro,Xo] 1[R] 2[R]",
+            "index 0 has more than one outdated machine, and this one is not ready",
+        ),
+    ] {
+        let plan = world(machines).plan();
+        let step = plan.disruptive().unwrap();
+        assert_eq!(
+            (step.machine.as_deref(), step.because.as_str()),
+            (Some("ocp-x7k2p-master-young-0"), why)
+        );
+    }
+}

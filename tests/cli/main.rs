@@ -12,6 +12,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+mod plans;
+
 const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
 
 fn set() -> Value {
@@ -344,6 +346,89 @@ fn input_that_cannot_be_read_exits_with_2_and_says_file_document_and_line() {
 }
 
 #[test]
+fn what_is_given_twice_or_holds_nothing_is_not_passed_over_in_silence() {
+    let output = capstan(&["check", "--with", "-", "-"], &set().to_string());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("more than once"), "{}", stderr(&output));
+    let output = capstan(&["check", "-o", "json", "-"], "# nothing\n");
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "[]\n"));
+    assert!(stderr(&output).contains("nothing was checked"), "{}", stderr(&output));
+    let twice = set()
+        .to_string()
+        .replacen("\"replicas\":3", "\"replicas\":5,\"replicas\":3", 1);
+    let output = capstan(&["check", "-"], &twice);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(
+        stderr(&output).ends_with("duplicate mapping key: replicas\n"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn an_object_finds_itself_among_the_old_ones_also_where_one_of_both_names_no_namespace() {
+    let folder = Folder::new();
+    let mut new = set();
+    new["spec"]["replicas"] = json!(5);
+    new["metadata"].as_object_mut().unwrap().remove("namespace");
+    // A namesake of another API is another object.
+    let other =
+        json!({"apiVersion": "example.com/v1", "kind": "ControlPlaneMachineSet", "metadata": {"name": "cluster"}});
+    let (old, new) = (
+        folder.objects("old.yaml", &[other, set()]),
+        folder.objects("new.yaml", &[new]),
+    );
+    let output = capstan(&["check", "-o", "json", "--old", path(&old), path(&new)], "");
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (&rows[0]["operation"], &rows[0]["causes"][0]["rule"]),
+        (&json!("update"), &json!("cpms-replicas-immutable"))
+    );
+    let mut unknown = set();
+    unknown["metadata"]["name"] = json!("other");
+    let output = capstan(&["check", "--old", path(&old), "-"], &unknown.to_string());
+    assert!(stderr(&output).contains("judged as a creation"), "{}", stderr(&output));
+}
+
+#[test]
+fn null_in_metadata_says_nothing_and_another_type_is_told_with_its_field() {
+    let nulls = |object: &mut Value| {
+        for field in [
+            "labels",
+            "annotations",
+            "creationTimestamp",
+            "ownerReferences",
+            "finalizers",
+        ] {
+            object["metadata"][field] = Value::Null;
+        }
+    };
+    let folder = Folder::new();
+    let mut set_of_nulls = set();
+    nulls(&mut set_of_nulls);
+    let mut machine = machine(0, "a");
+    nulls(&mut machine);
+    machine["spec"]["taints"] = Value::Null;
+    let with = folder.objects("with.yaml", &[machine]);
+    let output = capstan(&["check", "--with", path(&with), "-"], &set_of_nulls.to_string());
+    assert_eq!(stderr(&output), "");
+    assert!(!stdout(&output).contains("cpms-readable"), "{}", stdout(&output));
+
+    let mut wrong = set();
+    wrong["metadata"]["annotations"] = json!({"capstan.dev/rollout-limit": 1});
+    let output = capstan(&["check", "-o", "json", "-"], &wrong.to_string());
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let cause = &rows[0]["causes"][0];
+    assert_eq!(
+        (&cause["rule"], &cause["field"]),
+        (
+            &json!("cpms-readable"),
+            &json!("metadata.annotations[capstan.dev/rollout-limit]")
+        )
+    );
+}
+
+#[test]
 fn recreate_needs_its_gate_and_an_acknowledgement_of_the_risk() {
     let folder = Folder::new();
     let machines = folder.machines();
@@ -468,195 +553,6 @@ fn the_rules_are_listed_with_id_kind_path_message_operations_and_enforcers() {
 }
 
 /// A set with three machines that run, as files of `capstan plan`.
-fn world(change: impl FnOnce(&mut Value)) -> String {
-    let mut set = set();
-    set["metadata"]["uid"] = json!("set-uid");
-    set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
-    change(&mut set);
-    let mut objects = vec![set];
-    for (index, zone) in ["a", "b", "c"].iter().enumerate() {
-        let mut machine = machine(index, zone);
-        machine["metadata"]["uid"] = json!(format!("uid-{index}"));
-        machine["metadata"]["resourceVersion"] = json!("1");
-        machine["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": "set-uid",
-            "controller": true, "blockOwnerDeletion": true,
-        }]);
-        machine["status"] = json!({"phase": "Running", "nodeRef": {"name": format!("node-{index}")}});
-        objects.push(machine);
-        objects.push(json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": format!("node-{index}"), "labels": {"node-role.kubernetes.io/master": ""}},
-            "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
-        }));
-    }
-    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
-    texts.join("\n---\n")
-}
-
-fn planned(input: &str) -> Value {
-    let output = capstan(
-        &["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z", "-o", "json"],
-        input,
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
-}
-
-#[test]
-fn a_plan_says_what_is_next_and_lists_the_whole_rollout() {
-    let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
-    let plan = planned(&world(|set| *set.pointer_mut(&value).unwrap() = json!("n2-standard-8")));
-    assert_eq!(
-        plan.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(),
-        [
-            "changes",
-            "degraded",
-            "next",
-            "placement",
-            "revision",
-            "rollout",
-            "set",
-            "waits"
-        ]
-    );
-    assert_eq!(
-        plan["changes"],
-        json!([{"field": "machineType", "old": "n2-standard-4", "new": "n2-standard-8"}])
-    );
-    let next = &plan["next"][0];
-    assert_eq!(
-        (&next["action"], &next["index"], &next["failureDomain"]),
-        (&json!("create"), &json!(0), &json!({"zone": "a"}))
-    );
-    let rollout: Vec<(&str, i64)> = plan["rollout"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|step| (step["action"].as_str().unwrap(), step["index"].as_i64().unwrap()))
-        .collect();
-    assert_eq!(
-        rollout,
-        [
-            ("create", 0),
-            ("delete", 0),
-            ("create", 1),
-            ("delete", 1),
-            ("create", 2),
-            ("delete", 2)
-        ]
-    );
-    assert_eq!(
-        plan["placement"][1]["machines"],
-        json!([{"name": "prod-x7k2p-master-1", "ready": true, "current": false, "deleting": false}])
-    );
-}
-
-#[test]
-fn a_set_that_has_what_it_asks_for_plans_nothing() {
-    let plan = planned(&world(|_| {}));
-    for part in ["changes", "next", "waits", "rollout", "degraded"] {
-        assert_eq!(plan[part], json!([]), "{part}");
-    }
-    let page = stdout(&capstan(&["plan", "-f", "-"], &world(|_| {})));
-    assert!(page.contains("Nothing to do"), "{page}");
-}
-
-#[test]
-fn a_set_that_is_not_valid_plans_nothing_and_says_why() {
-    let plan = planned(&world(|set| set["spec"]["replicas"] = json!(4)));
-    assert_eq!(
-        (&plan["next"], &plan["degraded"][0]["reason"]),
-        (&json!([]), &json!("InvalidSpec"))
-    );
-}
-
-#[test]
-fn an_inactive_set_plans_nothing_and_says_what_activating_it_would_do() {
-    let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
-    let input = world(|set| {
-        *set.pointer_mut(&value).unwrap() = json!("n2-standard-8");
-        set["spec"]["state"] = json!("Inactive");
-    });
-    let plan = planned(&input);
-    for part in ["next", "waits", "rollout", "degraded"] {
-        assert_eq!(plan[part], json!([]), "{part}");
-    }
-    let foretold: Vec<&str> = plan["activation"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|step| step["action"].as_str().unwrap())
-        .collect();
-    let disruptive: Vec<&str> = foretold.into_iter().filter(|action| *action != "patch").collect();
-    assert_eq!(disruptive, ["create", "delete", "create", "delete", "create", "delete"]);
-    let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &input));
-    assert!(
-        page.contains("The set is Inactive and acts on nothing. Activated, it would\n  1. "),
-        "{page}"
-    );
-    assert!(
-        !page.contains("\nRollout\n") && !page.contains("Nothing to do"),
-        "{page}"
-    );
-    let alike = world(|set| set["spec"]["state"] = json!("Inactive"));
-    let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &alike));
-    assert!(page.contains("Nothing to do: the set is Inactive"), "{page}");
-}
-
-#[test]
-fn a_set_that_is_being_deleted_shows_every_patch_until_it_is_gone() {
-    let input = world(|set| {
-        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
-        set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
-        set["metadata"]["uid"] = json!("of-nobody");
-    });
-    let plan = planned(&input);
-    let last = json!([{"action": "patch", "index": null, "machine": null, "failureDomain": null,
-        "because": "no machine names the set as its owner"}]);
-    assert_eq!((&plan["next"], &plan["rollout"]), (&last, &last));
-    let page = stdout(&capstan(&["plan", "-f", "-"], &input));
-    assert!(page.contains("patch the set: no machine names the set"), "{page}");
-    let gone = world(|set| {
-        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
-        set["metadata"]["finalizers"] = json!(["other/finalizer"]);
-        set["metadata"]["uid"] = json!("of-nobody");
-    });
-    let page = stdout(&capstan(&["plan", "-f", "-"], &gone));
-    assert!(page.contains("Nothing to do: the set is being deleted"), "{page}");
-}
-
-#[test]
-fn a_generated_set_is_valid_inactive_and_rolls_nothing_when_it_is_activated() {
-    let folder = Folder::new();
-    let machines = folder.machines();
-    let output = capstan(&["generate", "-f", path(&machines)], "");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let generated = folder.file("set.yaml", &stdout(&output));
-    assert!(stdout(&output).contains("state: Inactive"));
-    let active = folder.file(
-        "active.yaml",
-        &stdout(&output).replace("state: Inactive", "state: Active"),
-    );
-    let checked = capstan(
-        &[
-            "check",
-            "-o",
-            "json",
-            "--with",
-            path(&machines),
-            "--old",
-            path(&generated),
-            path(&active),
-        ],
-        "",
-    );
-    assert_eq!(checked.status.code(), Some(0), "{}", stdout(&checked));
-    let rows: Value = serde_json::from_str(&stdout(&checked)).unwrap();
-    assert!(!rows[0]["warnings"].to_string().contains("replaces"), "{rows}");
-}
-
 #[test]
 fn the_page_of_rules_is_what_the_command_prints() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md")).unwrap();

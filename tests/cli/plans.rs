@@ -1,0 +1,251 @@
+//! `capstan plan` and `capstan generate` over files.
+
+use serde_json::{Value, json};
+
+use super::{Folder, MACHINE, capstan, machine, path, set, stderr, stdout};
+
+fn world(change: impl FnOnce(&mut Value)) -> String {
+    let mut set = set();
+    set["metadata"]["uid"] = json!("set-uid");
+    set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
+    change(&mut set);
+    let mut objects = vec![set];
+    for (index, zone) in ["a", "b", "c"].iter().enumerate() {
+        let mut machine = machine(index, zone);
+        machine["metadata"]["uid"] = json!(format!("uid-{index}"));
+        machine["metadata"]["resourceVersion"] = json!("1");
+        machine["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": "set-uid",
+            "controller": true, "blockOwnerDeletion": true,
+        }]);
+        machine["status"] = json!({"phase": "Running", "nodeRef": {"name": format!("node-{index}")}});
+        objects.push(machine);
+        objects.push(json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": format!("node-{index}"), "labels": {"node-role.kubernetes.io/master": ""}},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        }));
+    }
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    texts.join("\n---\n")
+}
+
+fn planned(input: &str) -> Value {
+    let output = capstan(
+        &["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z", "-o", "json"],
+        input,
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+#[test]
+fn a_plan_says_what_is_next_and_lists_the_whole_rollout() {
+    let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
+    let plan = planned(&world(|set| *set.pointer_mut(&value).unwrap() = json!("n2-standard-8")));
+    assert_eq!(
+        plan.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(),
+        [
+            "changes",
+            "degraded",
+            "next",
+            "placement",
+            "revision",
+            "rollout",
+            "set",
+            "waits"
+        ]
+    );
+    assert_eq!(
+        plan["changes"],
+        json!([{"field": "machineType", "old": "n2-standard-4", "new": "n2-standard-8"}])
+    );
+    let next = &plan["next"][0];
+    assert_eq!(
+        (&next["action"], &next["index"], &next["failureDomain"]),
+        (&json!("create"), &json!(0), &json!({"zone": "a"}))
+    );
+    let rollout: Vec<(&str, i64)> = plan["rollout"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| (step["action"].as_str().unwrap(), step["index"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(
+        rollout,
+        [
+            ("create", 0),
+            ("delete", 0),
+            ("create", 1),
+            ("delete", 1),
+            ("create", 2),
+            ("delete", 2)
+        ]
+    );
+    assert_eq!(
+        plan["placement"][1]["machines"],
+        json!([{"name": "prod-x7k2p-master-1", "ready": true, "current": false, "deleting": false}])
+    );
+}
+
+#[test]
+fn a_set_that_has_what_it_asks_for_plans_nothing() {
+    let plan = planned(&world(|_| {}));
+    for part in ["changes", "next", "waits", "rollout", "degraded"] {
+        assert_eq!(plan[part], json!([]), "{part}");
+    }
+    let page = stdout(&capstan(&["plan", "-f", "-"], &world(|_| {})));
+    assert!(page.contains("Nothing to do"), "{page}");
+}
+
+#[test]
+fn a_set_that_is_not_valid_plans_nothing_and_says_why() {
+    let plan = planned(&world(|set| set["spec"]["replicas"] = json!(4)));
+    assert_eq!(
+        (&plan["next"], &plan["degraded"][0]["reason"]),
+        (&json!([]), &json!("InvalidSpec"))
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_part_of_the_plan_as_it_is_of_the_controllers() {
+    let text = world(|_| {});
+    let (set, rest) = text.split_once("\n---\n").unwrap();
+    let broken = format!("{set}\n---\n{}", rest.replacen("\"spec\":{", "\"spec\":7,\"was\":{", 1));
+    let plan = planned(&broken);
+    let reason = &plan["degraded"][0];
+    assert_eq!(
+        (&reason["reason"], &plan["next"]),
+        (&json!("UnparsableObjects"), &json!([]))
+    );
+    assert!(
+        reason["message"]
+            .as_str()
+            .unwrap()
+            .contains("Machine prod-x7k2p-master-0")
+    );
+    let plan = planned(&world(|set| set["spec"] = json!("nonsense")));
+    assert_eq!(
+        (&plan["set"], &plan["degraded"][0]["reason"], &plan["revision"]),
+        (&json!("cluster"), &json!("UnparsableObjects"), &Value::Null)
+    );
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": "nonsense"});
+    let output = capstan(&["plan", "-f", "-"], &format!("{}\n---\n{node}", world(|_| {})));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("-: document at line "), "{}", stderr(&output));
+}
+
+#[test]
+fn machines_of_other_namespaces_and_conditions_written_by_hand_do_no_harm() {
+    let mut other = machine(7, "a");
+    other["metadata"]["namespace"] = json!("elsewhere");
+    let etcd = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "etcd"},
+        "status": {"conditions": [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]}});
+    let plan = planned(&format!("{}\n---\n{other}\n---\n{etcd}", world(|_| {})));
+    assert_eq!(plan["degraded"], json!([]));
+    assert_eq!(plan["placement"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn an_inactive_set_plans_nothing_and_says_what_activating_it_would_do() {
+    let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
+    let input = world(|set| {
+        *set.pointer_mut(&value).unwrap() = json!("n2-standard-8");
+        set["spec"]["state"] = json!("Inactive");
+    });
+    let plan = planned(&input);
+    for part in ["next", "waits", "rollout", "degraded"] {
+        assert_eq!(plan[part], json!([]), "{part}");
+    }
+    let foretold: Vec<&str> = plan["activation"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["action"].as_str().unwrap())
+        .collect();
+    let disruptive: Vec<&str> = foretold.into_iter().filter(|action| *action != "patch").collect();
+    assert_eq!(disruptive, ["create", "delete", "create", "delete", "create", "delete"]);
+    let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &input));
+    assert!(
+        page.contains("The set is Inactive and acts on nothing. Activated, it would\n  1. "),
+        "{page}"
+    );
+    assert!(
+        !page.contains("\nRollout\n") && !page.contains("Nothing to do"),
+        "{page}"
+    );
+    let alike = world(|set| set["spec"]["state"] = json!("Inactive"));
+    let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &alike));
+    assert!(page.contains("Nothing to do: the set is Inactive"), "{page}");
+}
+
+#[test]
+fn a_set_that_is_being_deleted_shows_every_patch_until_it_is_gone() {
+    let input = world(|set| {
+        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
+        set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
+        set["metadata"]["uid"] = json!("of-nobody");
+    });
+    let plan = planned(&input);
+    let last = json!([{"action": "patch", "index": null, "machine": null, "failureDomain": null,
+        "because": "no machine names the set as its owner"}]);
+    assert_eq!((&plan["next"], &plan["rollout"]), (&last, &last));
+    let page = stdout(&capstan(&["plan", "-f", "-"], &input));
+    assert!(page.contains("patch the set: no machine names the set"), "{page}");
+    let gone = world(|set| {
+        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
+        set["metadata"]["finalizers"] = json!(["other/finalizer"]);
+        set["metadata"]["uid"] = json!("of-nobody");
+    });
+    let page = stdout(&capstan(&["plan", "-f", "-"], &gone));
+    assert!(page.contains("Nothing to do: the set is being deleted"), "{page}");
+}
+
+#[test]
+fn a_generated_set_is_valid_inactive_and_rolls_nothing_when_it_is_activated() {
+    let folder = Folder::new();
+    let machines = folder.machines();
+    let output = capstan(&["generate", "-f", path(&machines)], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let generated = folder.file("set.yaml", &stdout(&output));
+    assert!(stdout(&output).contains("state: Inactive"));
+    let active = folder.file(
+        "active.yaml",
+        &stdout(&output).replace("state: Inactive", "state: Active"),
+    );
+    let checked = capstan(
+        &[
+            "check",
+            "-o",
+            "json",
+            "--with",
+            path(&machines),
+            "--old",
+            path(&generated),
+            path(&active),
+        ],
+        "",
+    );
+    assert_eq!(checked.status.code(), Some(0), "{}", stdout(&checked));
+    let rows: Value = serde_json::from_str(&stdout(&checked)).unwrap();
+    assert!(!rows[0]["warnings"].to_string().contains("replaces"), "{rows}");
+}
+
+#[test]
+fn a_set_is_generated_of_vsphere_machines_with_a_word_about_the_infrastructure_that_is_not_given() {
+    let machines: Vec<String> = (0..3)
+        .map(|index| {
+            let mut machine = machine(index, "a");
+            machine["spec"]["providerSpec"]["value"] = json!({"kind": "VSphereMachineProviderSpec", "numCPUs": 4});
+            machine.to_string()
+        })
+        .collect();
+    let output = capstan(&["generate", "-f", "-"], &machines.join("\n---\n"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the Infrastructure cluster is not given"),
+        "{}",
+        stderr(&output)
+    );
+}
