@@ -9,6 +9,7 @@ pub mod core_v1;
 pub mod infrastructure_cluster_x_k8s_io;
 pub mod machine_openshift_io;
 pub mod meta;
+pub mod shared;
 
 /// Fields that a wire type does not name, kept as they came.
 pub type Rest = serde_json::Map<String, serde_json::Value>;

@@ -12,6 +12,7 @@
 
 pub mod crd;
 
+mod accept;
 mod correlate;
 mod defaulting;
 mod definition;
@@ -25,6 +26,7 @@ mod structural;
 mod trail;
 mod validate;
 
+pub use accept::Touched;
 pub use definition::Definition;
 pub use node::Schema;
 pub use parse::SchemaError;

@@ -21,6 +21,7 @@ mod deletion;
 mod failure;
 mod managed;
 mod metadata;
+mod object;
 mod patch;
 mod reads;
 mod request;
@@ -31,6 +32,7 @@ mod writes;
 
 pub use failure::Failure;
 pub use kinds::{Kind, Scope};
+pub use object::{Fields, Object};
 pub use reads::{List, WatchEvent, WatchStart};
 pub use request::{DeleteOptions, ListOptions, Part, PatchKind, Request, Target, Verb, WriteOptions};
 pub use selector::Selector;

@@ -3,6 +3,7 @@
 //! Their names are derived from what they say about whom, so that a restart or a second leader says nothing twice. What
 //! cannot be written is logged and forgotten: an event is news, never a fact that something rests on.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{API_VERSION, ControlPlaneMachineSet, KIND};
@@ -19,13 +20,13 @@ const MOST: usize = 16;
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct News {
+pub(super) struct News<'a> {
     /// Whether it is a warning.
     pub(super) warning: bool,
     /// CamelCase, stable.
     pub(super) reason: &'static str,
     /// For people.
-    pub(super) message: String,
+    pub(super) message: Cow<'a, str>,
     /// What makes it news: the same reason with the same key is said once while it lasts.
     pub(super) key: String,
 }
@@ -50,20 +51,21 @@ impl Events {
         &mut self,
         cluster: &impl Cluster,
         set: &ControlPlaneMachineSet,
-        lasting: Vec<News>,
-        once: Vec<News>,
+        lasting: Vec<News<'_>>,
+        once: &[News<'_>],
     ) {
-        let now: BTreeSet<_> = lasting.iter().map(|news| (news.reason, news.key.clone())).collect();
-        let fresh = lasting
-            .into_iter()
-            .filter(|news| !self.lasting.contains(&(news.reason, news.key.clone())));
+        let was_said = |news: &News<'_>| {
+            let mut said = self.lasting.iter();
+            said.any(|(reason, key)| *reason == news.reason && *key == news.key)
+        };
+        let fresh = lasting.iter().filter(|news| !was_said(news));
         let events: Vec<Event> = once
-            .into_iter()
+            .iter()
             .chain(fresh)
             .take(MOST)
-            .map(|news| self.event(set, &news, cluster.now()))
+            .map(|news| self.event(set, news, cluster.now()))
             .collect();
-        self.lasting = now;
+        self.lasting = lasting.into_iter().map(|news| (news.reason, news.key)).collect();
         if events.is_empty() {
             return;
         }
@@ -71,7 +73,7 @@ impl Events {
         cluster.tell(namespace, events);
     }
 
-    fn event(&self, set: &ControlPlaneMachineSet, news: &News, now: Timestamp) -> Event {
+    fn event(&self, set: &ControlPlaneMachineSet, news: &News<'_>, now: Timestamp) -> Event {
         let meta = &set.metadata;
         let now = Time(now);
         let mut hash = Sha256::new();

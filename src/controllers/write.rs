@@ -111,12 +111,10 @@ impl<C: Cluster> Writer<C> {
 
     /// Writes the status of the set as it was read; not if it changed since. The answer is how it is stored: a
     /// definition that does not know a field drops it.
-    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: &Value) -> Result<Written, Trouble> {
+    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: Value) -> Result<Written, Trouble> {
         let meta = &set.metadata;
-        let patch = json!({
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": status,
-        });
+        let metadata = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
+        let patch = fields([("metadata", metadata), ("status", status)]);
         let what = Object::Set(NAME.to_owned());
         let written = self.cluster.patch(&what, true, patch).await;
         let written = written
@@ -126,7 +124,7 @@ impl<C: Cluster> Writer<C> {
     }
 
     /// Writes the status of our ClusterOperator, which is made if it is not there. The answer is how it is stored.
-    pub(super) async fn operator(&mut self, exists: bool, status: &Value) -> Result<Written, Trouble> {
+    pub(super) async fn operator(&mut self, exists: bool, status: Value) -> Result<Written, Trouble> {
         let name = cluster_operator::NAME;
         let trouble = |error| Trouble::new(format!("writing ClusterOperator {name}"), error);
         if !exists {
@@ -142,7 +140,7 @@ impl<C: Cluster> Writer<C> {
                 Err(error) => return Err(trouble(error)),
             }
         }
-        let patch = json!({ "status": status });
+        let patch = fields([("status", status)]);
         let written = self.cluster.patch(&Object::ClusterOperator, true, patch).await;
         let written = written.map_err(trouble)?;
         let (object, now) = (Object::ClusterOperator, self.cluster.instant());
@@ -154,6 +152,12 @@ impl<C: Cluster> Writer<C> {
         self.ledger
             .changed(object, &written.uid, &written.version, self.cluster.instant());
     }
+}
+
+/// An object of these fields, which are not copied.
+fn fields<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Value::Object(fields.collect())
 }
 
 /// Whether the machine that has the name is the one that was to be made: of the same set, for the same purpose.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::cpms::indexes::REPLACES;
-use capstan_sandbox::api::Api;
+use capstan_sandbox::api::{Api, Object};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -31,11 +31,11 @@ pub(crate) struct Judge {
     pub story: Vec<String>,
 }
 
-fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+fn text<'v>(object: &'v Object, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn is_going(machine: &Value) -> bool {
+fn is_going(machine: &Object) -> bool {
     machine.pointer("/metadata/deletionTimestamp").is_some()
 }
 
@@ -45,25 +45,25 @@ fn index(name: &str) -> &str {
 }
 
 /// All objects of a kind.
-pub(crate) fn all<'a>(api: &'a Api, group: &str, plural: &str) -> Vec<(&'a str, &'a Value)> {
+pub(crate) fn all<'a>(api: &'a Api, group: &str, plural: &str) -> Vec<(&'a str, &'a Object)> {
     let kind = api.kind_of(group, plural).unwrap();
     api.of_kind(kind)
         .map(|(key, object)| (key.name.as_str(), &**object))
         .collect()
 }
 
-pub(crate) fn machines(api: &Api) -> Vec<(&str, &Value)> {
+pub(crate) fn machines(api: &Api) -> Vec<(&str, &Object)> {
     all(api, "machine.openshift.io", "machines")
 }
 
 /// Nodes that are ready.
 pub(crate) fn ready(api: &Api) -> BTreeSet<&str> {
-    let is_ready = |node: &Value| {
+    let is_ready = |node: &Object| {
         let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
         conditions
             .into_iter()
             .flatten()
-            .any(|one| text(one, "/type") == "Ready" && text(one, "/status") == "True")
+            .any(|one| one["type"] == "Ready" && one["status"] == "True")
     };
     all(api, "", "nodes")
         .into_iter()
@@ -158,7 +158,7 @@ impl Judge {
         Ok(())
     }
 
-    fn arrived(&mut self, name: &str, machine: &Value) -> Result<(), String> {
+    fn arrived(&mut self, name: &str, machine: &Object) -> Result<(), String> {
         let annotation = format!("/metadata/annotations/{}", REPLACES.replace('/', "~1"));
         let replaces = text(machine, &annotation);
         if replaces.is_empty() {
@@ -171,6 +171,6 @@ impl Judge {
     }
 }
 
-fn names<'a>(machines: &[&(&'a str, &Value)]) -> Vec<&'a str> {
+fn names<'a>(machines: &[&(&'a str, &Object)]) -> Vec<&'a str> {
     machines.iter().map(|(name, _)| *name).collect()
 }

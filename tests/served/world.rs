@@ -13,7 +13,9 @@ use capstan_core::cpms::state::Settings;
 use capstan_core::model::User;
 use capstan_sandbox::api::admission::Capstan;
 use capstan_sandbox::api::service::Server;
-use capstan_sandbox::api::{Api, DeleteOptions, Kind, Options, Part, PatchKind, Request, Target, Verb, WriteOptions};
+use capstan_sandbox::api::{
+    Api, DeleteOptions, Kind, Object, Options, Part, PatchKind, Request, Target, Verb, WriteOptions,
+};
 use capstan_sandbox::infrastructure::{Options as ProviderOptions, Provider, Speeds};
 use capstan_sandbox::random::Random;
 use jiff::{SignedDuration, Timestamp};
@@ -462,7 +464,7 @@ impl World {
     fn is_done(&self) -> bool {
         let api = self.server.api();
         let (there, ready) = (machines(&api), ready(&api));
-        let is_new = |machine: &Value| {
+        let is_new = |machine: &Object| {
             let node = machine.pointer("/status/nodeRef/name").and_then(Value::as_str);
             machine.pointer("/metadata/deletionTimestamp").is_none()
                 && machine.pointer("/spec/providerSpec/value/instanceType") == Some(&json!(WANTED))

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::accept::Touched;
 use super::node::Schema;
 use super::{Outcome, SchemaError};
 use crate::cel::rules::RuleFile;
@@ -120,6 +121,12 @@ impl Definition {
         self.with_scale(object, self.schema.validate_over(object, stored, touched))
     }
 
+    /// Whether nothing is wrong with an object of which only these fields differ from what was judged before, each of which
+    /// [settles](Schema::settles). No is no verdict: ask [`Definition::check_over`].
+    pub fn accepts(&self, touched: &[Touched<'_>]) -> bool {
+        self.schema.accepts(touched) && self.scale.as_ref().is_none_or(|scale| scale.accepts(touched))
+    }
+
     fn with_scale(&self, object: &Value, mut violations: Vec<Violation>) -> Vec<Violation> {
         if let Some(scale) = &self.scale {
             scale.check(object, &mut violations);
@@ -130,6 +137,33 @@ impl Definition {
 }
 
 impl Scale {
+    /// Whether what it points to is surely right, as far as it is touched.
+    fn accepts(&self, touched: &[Touched<'_>]) -> bool {
+        let right = |path: &str, is: fn(&Value) -> bool| {
+            let path = path.trim_start_matches('.');
+            let (field, rest) = path.split_once('.').unwrap_or((path, ""));
+            let Some(value) = touched.iter().find(|one| one.name == field).map(|one| one.new) else {
+                return true;
+            };
+            match value.map(|value| at(value, rest)) {
+                None | Some(Ok(None)) => true,
+                Some(Ok(Some(value))) => is(value),
+                Some(Err(_)) => false,
+            }
+        };
+        let counts = |value: &Value| {
+            value
+                .as_i64()
+                .is_some_and(|count| (0..=i64::from(i32::MAX)).contains(&count))
+        };
+        right(&self.spec_replicas, counts)
+            && right(&self.status_replicas, counts)
+            && self
+                .selector
+                .as_deref()
+                .is_none_or(|path| right(path, Value::is_string))
+    }
+
     fn check(&self, object: &Value, found: &mut Vec<Violation>) {
         for path in [&self.spec_replicas, &self.status_replicas] {
             match at(object, path) {

@@ -54,9 +54,16 @@ pub(super) fn is_known(name: &str, types: &[Type]) -> bool {
 
 /// Whether a text has a format.
 pub(super) fn holds(name: &str, text: &str) -> bool {
-    match name.replace('-', "").as_str() {
+    let bare;
+    let name = if name.contains('-') && name != "date-time" {
+        bare = name.replace('-', "");
+        bare.as_str()
+    } else {
+        name
+    };
+    match name {
         "date" => is_date(text),
-        "datetime" => is_date_time(text),
+        "datetime" | "date-time" => is_date_time(text),
         "byte" => STANDARD.decode(text).is_ok(),
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
@@ -83,7 +90,22 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
+/// Whether a text is a time as Kubernetes writes it, `2026-01-01T00:00:00Z`, which most are.
+fn is_usual_date_time(text: &str) -> bool {
+    let shape = b"0000-00-00T00:00:00Z";
+    let shaped = text.len() == shape.len()
+        && text.bytes().zip(shape).all(|(byte, shape)| match shape {
+            b'0' => byte.is_ascii_digit(),
+            shape => byte == *shape,
+        });
+    let at_most = |from: usize, most: &str| text.get(from..from + 2).is_some_and(|part| part <= most);
+    shaped && at_most(11, "23") && at_most(14, "59") && at_most(17, "59") && text.get(..10).is_some_and(is_date)
+}
+
 fn is_date_time(text: &str) -> bool {
+    if is_usual_date_time(text) {
+        return true;
+    }
     let text = text.to_lowercase();
     let Some((date, time)) = text.split_once('t') else {
         return false;

@@ -136,6 +136,12 @@ fn drop_all(value: &mut Value, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
     }
 }
 
+/// Whether nothing of `metadata` is dropped.
+pub(super) fn knows_metadata(metadata: &Value) -> bool {
+    let map = metadata.as_object();
+    map.is_some_and(|map| map.keys().all(|name| OBJECT_META.contains(&name.as_str())))
+}
+
 fn object_meta(object: &mut Value, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

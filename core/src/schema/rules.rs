@@ -47,6 +47,22 @@ pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, stored
     found
 }
 
+/// Judges the rules of one field of an object.
+pub(super) fn judge_field<'a>(
+    schema: &'a Schema,
+    value: &'a Value,
+    pair: Option<Pair<'a>>,
+    path: &Trail<'_>,
+) -> Vec<Violation> {
+    let ratchet = Ratchet {
+        current: pair,
+        nearest: None,
+    };
+    let mut found = Vec::new();
+    walk(schema, value, pair.map(|pair| pair.old), ratchet, path, &mut found);
+    found
+}
+
 fn walk<'a>(
     schema: &'a Schema,
     value: &'a Value,

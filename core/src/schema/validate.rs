@@ -74,7 +74,7 @@ impl Schema {
         self.check(value, pair, path)
     }
 
-    fn check(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
+    pub(super) fn check(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
         let mut check = Check {
             schema: self,
             path,

@@ -13,10 +13,15 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::Kind;
+use super::object::Object;
+use super::request::Part;
 use super::store::{Api, Key};
 
 /// Judges writes, as admission webhooks do.
 pub trait Admit: Send + Sync {
+    /// Whether writes of a kind through a part of it are judged at all.
+    fn asks(&self, kind: &Kind, part: Part) -> bool;
+
     /// What the mutating pass makes of an object; `None` leaves it as it is.
     ///
     /// # Errors
@@ -70,10 +75,6 @@ impl Capstan {
         edit: &Edit<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Value>, Failure> {
-        // What is registered in `webhooks/`: objects and their scale, not their status.
-        if kind.kind != "ControlPlaneMachineSet" || edit.subresource == "status" {
-            return Ok(None);
-        }
         let fresh;
         let snapshot = match &self.seen {
             Some(seen) => &**seen,
@@ -110,6 +111,11 @@ impl Capstan {
 }
 
 impl Admit for Capstan {
+    /// What is registered in `webhooks/`: objects and their scale, not their status.
+    fn asks(&self, kind: &Kind, part: Part) -> bool {
+        kind.kind == "ControlPlaneMachineSet" && part != Part::Status
+    }
+
     fn mutate(
         &self,
         api: &Api,
@@ -127,7 +133,7 @@ impl Admit for Capstan {
 
 /// Objects as they were read last: most are the same when the next write is judged.
 #[derive(Debug, Default)]
-struct Read(BTreeMap<Key, (Arc<Value>, Arc<dyn Any + Send + Sync>)>);
+struct Read(BTreeMap<Key, (Arc<Object>, Arc<dyn Any + Send + Sync>)>);
 
 impl Read {
     /// What Capstan's caches hold when they are up to date.
@@ -167,13 +173,13 @@ impl Read {
         objects.filter_map(|(key, object)| self.one(key, object)).collect()
     }
 
-    fn one<T: DeserializeOwned + Send + Sync + 'static>(&mut self, key: &Key, object: &Arc<Value>) -> Option<Arc<T>> {
+    fn one<T: DeserializeOwned + Send + Sync + 'static>(&mut self, key: &Key, object: &Arc<Object>) -> Option<Arc<T>> {
         if let Some((known, read)) = self.0.get(key)
             && Arc::ptr_eq(known, object)
         {
             return Arc::clone(read).downcast().ok();
         }
-        let read = Arc::new(T::deserialize(&**object).ok()?);
+        let read = Arc::new(object.read().ok()?);
         let kept: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&read);
         self.0.insert(key.clone(), (Arc::clone(object), kept));
         Some(read)

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::metadata::{self, finalizers, is_deleting, put};
+use super::object::Object;
 use super::request::{DeleteOptions, ListOptions, Part, Request, Target};
 use super::store::{Api, Key, Reply};
 
@@ -46,14 +47,15 @@ impl Api {
             return Err(Failure::conflict(described, &target.name, &why));
         }
         let mut warnings = Vec::new();
-        if let Some(admission) = self.admission.clone() {
+        if let Some(admission) = self.asked(described, Part::Main) {
+            let whole = old.to_value();
             let edit = Edit {
                 operation: Operation::Delete,
                 subresource: "",
                 namespace: &target.namespace,
                 name: &target.name,
                 object: None,
-                old: Some(&old),
+                old: Some(&whole),
                 propagation: options.propagation,
                 user: &request.user,
                 dry_run: options.dry_run,
@@ -91,7 +93,7 @@ impl Api {
     }
 
     /// A namespace is emptied by its controller first.
-    fn end_namespace(&mut self, key: &Key, old: &Arc<Value>, options: &DeleteOptions, now: Timestamp) -> Reply {
+    fn end_namespace(&mut self, key: &Key, old: &Arc<Object>, options: &DeleteOptions, now: Timestamp) -> Reply {
         let mut new = (**old).clone();
         if !is_deleting(old) {
             begin_deletion(&mut new, now);
@@ -112,7 +114,7 @@ impl Api {
     }
 
     /// The answer to a deletion that was done at once.
-    pub(super) fn gone(&self, key: &Key, old: &Value) -> Result<Value, Failure> {
+    pub(super) fn gone(&self, key: &Key, old: &Object) -> Result<Value, Failure> {
         let kind = self.kind(key.kind)?;
         let mut details = json!({"name": key.name, "kind": kind.plural, "uid": metadata::text(old, "uid")});
         if !kind.group.is_empty() {
@@ -152,7 +154,7 @@ impl Api {
     }
 }
 
-fn begin_deletion(object: &mut Value, now: Timestamp) {
+fn begin_deletion(object: &mut Object, now: Timestamp) {
     metadata::set(object, "deletionTimestamp", super::writes::seconds(now));
     metadata::set(object, "deletionGracePeriodSeconds", json!(0));
     if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
@@ -161,7 +163,7 @@ fn begin_deletion(object: &mut Value, now: Timestamp) {
 }
 
 /// The finalizers that an object has once its deletion is asked for in this way.
-fn wanted_finalizers(object: &Value, propagation: Option<Propagation>) -> Vec<String> {
+fn wanted_finalizers(object: &Object, propagation: Option<Propagation>) -> Vec<String> {
     let mut list = finalizers(object);
     let has = |list: &[String], name: &str| list.iter().any(|finalizer| finalizer == name);
     let (orphan, foreground) = match propagation {

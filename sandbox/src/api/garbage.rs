@@ -10,13 +10,14 @@ use capstan_core::model::{Propagation, User};
 use serde_json::{Value, json};
 
 use super::metadata::{self, finalizers, is_deleting};
+use super::object::Object;
 use super::request::{DeleteOptions, Part, PatchKind, Request, Target, Verb, WriteOptions};
 use super::store::{Api, Key};
 
 /// What the collector knows: objects as it last saw them.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    objects: BTreeMap<Key, Arc<Value>>,
+    objects: BTreeMap<Key, Arc<Object>>,
 }
 
 impl Graph {
@@ -33,7 +34,7 @@ impl Graph {
     }
 
     /// An object that is being deleted in the foreground, or with orphans, is let go when its dependants are.
-    fn owner(&self, api: &Api, key: &Key, seen: &Value) -> Option<Request> {
+    fn owner(&self, api: &Api, key: &Key, seen: &Object) -> Option<Request> {
         if !is_deleting(seen) {
             return None;
         }
@@ -77,7 +78,7 @@ struct Owner<'v> {
     blocks: bool,
 }
 
-fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
+fn owners(object: &Object) -> impl Iterator<Item = Owner<'_>> {
     let list = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     list.into_iter().flatten().map(|owner| {
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -92,7 +93,7 @@ fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
 }
 
 /// An object all of whose owners are gone goes too.
-fn dependant(api: &Api, key: &Key, seen: &Value) -> Option<Request> {
+fn dependant(api: &Api, key: &Key, seen: &Object) -> Option<Request> {
     owners(seen).next()?;
     let live = api.object(key)?;
     if is_deleting(live) || metadata::text(live, "uid") != metadata::text(seen, "uid") {
@@ -134,7 +135,7 @@ fn dependant(api: &Api, key: &Key, seen: &Value) -> Option<Request> {
     })
 }
 
-fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Value> {
+fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Object> {
     let at = api
         .kinds()
         .iter()
@@ -151,7 +152,7 @@ fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Valu
     api.object(&key).map(|object| &**object)
 }
 
-fn without_owner(api: &Api, key: &Key, live: &Value, uid: &str) -> Option<Request> {
+fn without_owner(api: &Api, key: &Key, live: &Object, uid: &str) -> Option<Request> {
     let list = live.pointer("/metadata/ownerReferences")?.as_array()?;
     let rest: Vec<&Value> = list
         .iter()
@@ -182,7 +183,7 @@ fn request(api: &Api, key: &Key, verb: Verb) -> Request {
     }
 }
 
-fn patch(api: &Api, key: &Key, live: &Value, patch: &Value) -> Request {
+fn patch(api: &Api, key: &Key, live: &Object, patch: &Value) -> Request {
     let mut patch = patch.clone();
     for field in ["uid", "resourceVersion"] {
         metadata::set(&mut patch, field, metadata::text(live, field).into());
@@ -194,7 +195,7 @@ fn patch(api: &Api, key: &Key, live: &Value, patch: &Value) -> Request {
     request(api, key, Verb::Patch(PatchKind::Merge, patch, options))
 }
 
-fn delete(api: &Api, key: &Key, live: &Value, how: Propagation) -> Request {
+fn delete(api: &Api, key: &Key, live: &Object, how: Propagation) -> Request {
     let options = DeleteOptions {
         uid: Some(metadata::text(live, "uid").to_owned()),
         resource_version: Some(metadata::text(live, "resourceVersion").to_owned()),

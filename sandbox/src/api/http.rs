@@ -175,7 +175,7 @@ pub fn read(api: &Api, parts: &Parts<'_>, user: &User) -> Result<Call, Failure> 
 /// An answer, as code, body and warnings.
 pub fn write(answer: &Result<Reply, Failure>) -> (u16, Value, Vec<String>) {
     match answer {
-        Ok(Reply::Object { code, object, warnings }) => (*code, (**object).clone(), warnings.clone()),
+        Ok(Reply::Object { code, object, warnings }) => (*code, object.to_value(), warnings.clone()),
         Ok(Reply::List(list)) => (200, list.to_value(), Vec::new()),
         Ok(Reply::Done(status)) => (200, status.clone(), Vec::new()),
         Err(failure) => (failure.code, failure.status(), Vec::new()),

@@ -10,6 +10,7 @@ use capstan_core::schema::{Definition, Schema};
 use serde_json::{Value, json};
 
 use super::metadata::put;
+use super::object::Object;
 
 /// Where objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,14 +177,13 @@ impl Kind {
     }
 
     /// What the API server adds to a built-in object that is created, beyond defaults.
-    pub(super) fn on_create(&self, object: &mut Value) {
+    pub(super) fn on_create(&self, object: &mut Object) {
         match self.plural.as_str() {
             "namespaces" => {
                 let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
-                let Some(fields) = object.as_object_mut() else { return };
-                fields.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
-                fields.insert("status".into(), json!({"phase": "Active"}));
-                label_namespace(object, name);
+                object.insert("spec", json!({"finalizers": ["kubernetes"]}));
+                object.insert("status", json!({"phase": "Active"}));
+                label_namespace(object, &name);
             }
             // The admission plugin TaintNodesByCondition.
             "nodes" => {
@@ -215,32 +215,27 @@ impl Kind {
     }
 
     /// Fields that a Go type writes even when they are empty.
-    pub(super) fn finish(&self, object: &mut Value) {
+    pub(super) fn finish(&self, object: &mut Object) {
         if self.plural == "namespaces" {
             let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
-            label_namespace(object, name);
+            label_namespace(object, &name);
         }
-        if self.plural == "configmaps"
-            && let Some(fields) = object.as_object_mut()
-        {
+        if self.plural == "configmaps" {
             for field in ["data", "binaryData"] {
-                if fields
-                    .get(field)
-                    .and_then(Value::as_object)
-                    .is_some_and(serde_json::Map::is_empty)
-                {
-                    fields.remove(field);
+                let map = object.get(field).and_then(Value::as_object);
+                if map.is_some_and(serde_json::Map::is_empty) {
+                    object.remove(field);
                 }
             }
         }
         if self.plural == "nodes" {
             finish_node(object);
         }
-        if self.plural == "events"
-            && let Some(fields) = object.as_object_mut()
-        {
+        if self.plural == "events" {
             for field in ["eventTime", "firstTimestamp", "lastTimestamp"] {
-                fields.entry(field).or_insert(Value::Null);
+                if object.get(field).is_none() {
+                    object.insert(field, Value::Null);
+                }
             }
         }
     }
@@ -251,7 +246,24 @@ impl Kind {
     }
 }
 
-fn finish_node(node: &mut Value) {
+/// Times that a Go type writes even when it has none.
+const CONDITION_TIMES: [&str; 2] = ["lastHeartbeatTime", "lastTransitionTime"];
+
+fn finish_node(node: &mut Object) {
+    let finished = |condition: &Value| {
+        CONDITION_TIMES.iter().all(|field| condition.get(field).is_some())
+            && condition
+                .as_object()
+                .is_some_and(|fields| fields.values().all(|value| value.as_str() != Some("")))
+    };
+    let is_finished = node.get("status").is_none_or(|status| {
+        let conditions = status.get("conditions").and_then(Value::as_array);
+        (status.get("capacity").is_none() || status.get("allocatable").is_some())
+            && conditions.into_iter().flatten().all(finished)
+    });
+    if is_finished {
+        return;
+    }
     let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) else {
         return;
     };
@@ -260,20 +272,23 @@ fn finish_node(node: &mut Value) {
     }
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
-        for field in ["lastHeartbeatTime", "lastTransitionTime"] {
+        for field in CONDITION_TIMES {
             condition.entry(field).or_insert(Value::Null);
         }
         condition.retain(|_, value| value.as_str() != Some(""));
     }
 }
 
-fn label_namespace(object: &mut Value, name: Value) {
+fn label_namespace(object: &mut Object, name: &Value) {
+    if object.pointer("/metadata/labels/kubernetes.io~1metadata.name") == Some(name) {
+        return;
+    }
     let labels = object
         .get_mut("metadata")
         .and_then(Value::as_object_mut)
         .map(|meta| meta.entry("labels").or_insert_with(|| json!({})));
     if let Some(labels) = labels.and_then(Value::as_object_mut) {
-        labels.insert("kubernetes.io/metadata.name".into(), name);
+        labels.insert("kubernetes.io/metadata.name".into(), name.clone());
     }
 }
 

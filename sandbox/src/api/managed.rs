@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::kinds::Kind;
 use super::metadata;
+use super::object::{Fields as _, Object};
 use super::request::{Part, WriteOptions};
 use super::writes::seconds;
 use compare::{Comparison, compare};
@@ -278,9 +279,10 @@ pub(super) fn apply(
 }
 
 /// A write that changed nothing but times of `managedFields` changed nothing.
-pub(super) fn keep_times(old: &Value, new: &mut Value) {
-    let strip = |object: &Value| {
-        let mut list = entries(Some(object));
+pub(super) fn keep_times(old: &Object, new: &mut Object) {
+    let strip = |object: &Object| {
+        let whole = json!({"metadata": object.field("metadata")});
+        let mut list = entries(Some(&whole));
         for entry in &mut list {
             entry.time.clear();
         }
@@ -293,6 +295,7 @@ pub(super) fn keep_times(old: &Value, new: &mut Value) {
     }
     let mut candidate = new.clone();
     metadata::set(&mut candidate, "managedFields", before.cloned().unwrap_or_default());
+    candidate.share(old);
     if candidate == *old {
         *new = candidate;
     }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
 use super::kinds::Kind;
+use super::object::{Fields, Object};
 
 /// A cause of a refusal: field, text, reason.
 pub(super) type Cause = (String, String, &'static str);
@@ -27,38 +28,47 @@ const TEXTS: [&str; 8] = [
 ];
 
 /// A field of `metadata`.
-pub(super) fn field<'v>(object: &'v Value, field: &str) -> Option<&'v Value> {
-    object.get("metadata")?.get(field)
+pub(super) fn field<'v>(object: &'v impl Fields, field: &str) -> Option<&'v Value> {
+    object.field("metadata")?.get(field)
 }
 
 /// The text of a field of `metadata`; empty if there is none.
-pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
-    let meta = object.get("metadata");
-    let value = meta.and_then(|meta| meta.get(field)?.as_str());
-    value.unwrap_or_default()
+pub(super) fn text<'v>(object: &'v impl Fields, name: &str) -> &'v str {
+    field(object, name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether a deletion was asked for.
-pub(super) fn is_deleting(object: &Value) -> bool {
+pub(super) fn is_deleting(object: &impl Fields) -> bool {
     !text(object, "deletionTimestamp").is_empty()
 }
 
 /// The finalizers of an object.
-pub(super) fn finalizers(object: &Value) -> Vec<String> {
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+pub(super) fn finalizers(object: &impl Fields) -> Vec<String> {
+    let list = field(object, "finalizers").and_then(Value::as_array);
     let list = list.into_iter().flatten().filter_map(Value::as_str);
     list.map(str::to_owned).collect()
 }
 
 /// Sets a field of `metadata`; null removes it.
-pub(super) fn set(object: &mut Value, field: &str, value: Value) {
-    let Some(fields) = object.as_object_mut() else { return };
-    let meta = fields.entry("metadata").or_insert_with(|| json!({}));
+pub(super) fn set(object: &mut impl Fields, name: &str, value: Value) {
+    let is_so = match field(object, name) {
+        Some(there) => *there == value && !value.is_null(),
+        None => value.is_null() && object.field("metadata").is_some(),
+    };
+    if is_so {
+        return;
+    }
+    let Some(meta) = object.field_mut("metadata") else {
+        return;
+    };
+    if meta.is_null() {
+        *meta = json!({});
+    }
     if let Some(meta) = meta.as_object_mut() {
         if value.is_null() {
-            meta.remove(field);
+            meta.remove(name);
         } else {
-            meta.insert(field.to_owned(), value);
+            meta.insert(name.to_owned(), value);
         }
     }
 }
@@ -71,16 +81,15 @@ pub(super) fn put(object: &mut Value, field: &str, value: Value) {
 }
 
 /// Reads `metadata` as its Go type does: what has the wrong type is refused, what is empty is dropped.
-pub(super) fn normalise(object: &mut Value) -> Result<(), Failure> {
+pub(super) fn normalise(object: &mut Object) -> Result<(), Failure> {
     let wrong = |field: &str, wanted: &str| {
         Failure::bad_request(format!(
             "json: cannot unmarshal into Go struct field ObjectMeta.metadata.{field} of type {wanted}"
         ))
     };
-    let Some(fields) = object.as_object_mut() else {
+    let Some(meta) = object.field_mut("metadata") else {
         return Err(Failure::bad_request("the body is no object"));
     };
-    let meta = fields.entry("metadata").or_insert_with(|| json!({}));
     if meta.is_null() {
         *meta = json!({});
     }
@@ -151,9 +160,9 @@ pub(super) fn normalise(object: &mut Value) -> Result<(), Failure> {
 }
 
 /// What is wrong with the metadata of an object that is written.
-pub(super) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(super) fn check(kind: &Kind, object: &Object, old: Option<&Object>) -> Vec<Cause> {
     let mut found = Vec::new();
-    if old.is_some_and(|old| old.get("metadata") == object.get("metadata")) {
+    if old.is_some_and(|old| object.has_same(old, "metadata")) {
         return found;
     }
     let meta = object.get("metadata").and_then(Value::as_object);

@@ -5,25 +5,27 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 use super::kinds::Kind;
+use super::object::Object;
 use super::request::PatchKind;
 
 /// The object that a patch makes of another. Server-side apply is not a patch of this sort.
-pub(super) fn patched(kind: &Kind, how: PatchKind, object: &Value, patch: &Value) -> Result<Value, Failure> {
-    let mut new = object.clone();
+pub(super) fn patched(kind: &Kind, how: PatchKind, object: &Object, patch: Value) -> Result<Object, Failure> {
+    let patch = match (how, patch) {
+        (PatchKind::Merge | PatchKind::Apply, Value::Object(patch)) => return Ok(merged(object, patch)),
+        (_, patch) => patch,
+    };
+    let mut new = object.to_value();
     match how {
         PatchKind::Json => {
             let operations: json_patch::Patch =
-                serde_json::from_value(patch.clone()).map_err(|error| Failure::bad_request(error.to_string()))?;
+                serde_json::from_value(patch).map_err(|error| Failure::bad_request(error.to_string()))?;
             json_patch::patch(&mut new, &operations).map_err(|error| {
                 let text = format!("the server rejected our request due to an error in our request: {error}");
                 Failure::new(422, "Invalid", text)
             })?;
         }
         PatchKind::Merge | PatchKind::Apply => {
-            if !patch.is_object() {
-                return Err(Failure::bad_request("json: cannot unmarshal into Go value of type map"));
-            }
-            json_patch::merge(&mut new, patch);
+            return Err(Failure::bad_request("json: cannot unmarshal into Go value of type map"));
         }
         PatchKind::Strategic => {
             if kind.is_custom() {
@@ -32,10 +34,58 @@ pub(super) fn patched(kind: &Kind, how: PatchKind, object: &Value, patch: &Value
             if !patch.is_object() {
                 return Err(Failure::bad_request("json: cannot unmarshal into Go value of type map"));
             }
-            strategic(Some(kind.schema()), &mut new, patch);
+            strategic(Some(kind.schema()), &mut new, &patch);
         }
     }
+    let mut new = Object::of(new).ok_or_else(unrecognised)?;
+    new.share(object);
     Ok(new)
+}
+
+/// RFC 7386 for a whole object: a field that it leaves as it is stays the same value.
+fn merged(object: &Object, patch: Map<String, Value>) -> Object {
+    let mut new = object.clone();
+    for (name, patch) in patch {
+        match object.get(&name) {
+            _ if patch.is_null() => drop(new.remove(&name)),
+            Some(there) if !changes(there, &patch) => {}
+            there => new.insert(&name, merge(there, patch)),
+        }
+    }
+    new
+}
+
+/// RFC 7386; nothing is copied that the patch replaces.
+fn merge(there: Option<&Value>, patch: Value) -> Value {
+    let Value::Object(patch) = patch else {
+        return patch;
+    };
+    let there = there.and_then(Value::as_object);
+    let kept = there
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| !patch.contains_key(*name));
+    let mut new: Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    for (name, patch) in patch.into_iter().filter(|(_, patch)| !patch.is_null()) {
+        let value = merge(there.and_then(|there| there.get(&name)), patch);
+        new.insert(name, value);
+    }
+    new.into()
+}
+
+fn changes(there: &Value, patch: &Value) -> bool {
+    match (there, patch) {
+        (Value::Object(there), Value::Object(patch)) => patch.iter().any(|(name, patch)| match there.get(name) {
+            Some(there) => patch.is_null() || changes(there, patch),
+            None => !patch.is_null(),
+        }),
+        (there, patch) => there != patch,
+    }
+}
+
+/// The body is no object.
+pub(super) fn unrecognised() -> Failure {
+    Failure::bad_request("the object provided is unrecognized: json: cannot unmarshal into Go value")
 }
 
 /// Custom kinds have no strategic merge patch.

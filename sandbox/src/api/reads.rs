@@ -7,7 +7,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::metadata::put;
+use super::metadata::{self, put};
+use super::object::Object;
 use super::request::{ListOptions, Part, Target};
 use super::selector::Selector;
 use super::store::{Api, Change, ChangeKind, Key, Reply};
@@ -22,7 +23,7 @@ pub struct List {
     /// The version that it shows.
     pub resource_version: u64,
     /// The objects, by namespace and name.
-    pub items: Vec<Arc<Value>>,
+    pub items: Vec<Arc<Object>>,
     /// Where the next page begins; empty on the last.
     pub continue_: String,
     /// Whether the items say their kind themselves; those of built-in kinds do not.
@@ -44,7 +45,7 @@ impl List {
         if self.typed && self.continue_.is_empty() {
             put(&mut meta, "continue", "".into());
         }
-        let mut items: Vec<Value> = self.items.iter().map(|item| (**item).clone()).collect();
+        let mut items: Vec<Value> = self.items.iter().map(|item| item.to_value()).collect();
         if !self.typed {
             for item in items.iter_mut().filter_map(Value::as_object_mut) {
                 item.remove("apiVersion");
@@ -72,14 +73,14 @@ pub struct WatchEvent {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`.
     pub type_: &'static str,
     /// The object.
-    pub object: Arc<Value>,
+    pub object: Arc<Object>,
 }
 
 impl Api {
     pub(super) fn get(&self, kind: usize, target: &Target) -> Result<Reply, Failure> {
         let object = self.existing(kind, target)?;
         let object = match target.part {
-            Part::Scale => Arc::new(self.scale_of(kind, &object)?),
+            Part::Scale => self.scale_of(kind, &object)?,
             Part::Main | Part::Status => object,
         };
         Ok(Reply::Object {
@@ -89,7 +90,7 @@ impl Api {
         })
     }
 
-    pub(super) fn existing(&self, kind: usize, target: &Target) -> Result<Arc<Value>, Failure> {
+    pub(super) fn existing(&self, kind: usize, target: &Target) -> Result<Arc<Object>, Failure> {
         let key = self.key(kind, &target.namespace, &target.name);
         match self.objects.get(&key) {
             Some(object) => Ok(Arc::clone(object)),
@@ -119,7 +120,7 @@ impl Api {
                 .is_none_or(|after| (&key.namespace, &key.name) > (&after.0, &after.1));
             here && reached && options.selector.matches(object)
         });
-        let mut items: Vec<(Key, Arc<Value>)> = all.collect();
+        let mut items: Vec<(Key, Arc<Object>)> = all.collect();
         let (mut continue_, mut remaining) = (String::new(), None);
         if options.limit > 0 && items.len() > options.limit {
             let rest = items.split_off(options.limit);
@@ -140,14 +141,14 @@ impl Api {
     }
 
     /// The objects of a kind as they were at a version that is not forgotten.
-    fn at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Value>)> {
+    fn at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Object>)> {
         let now = self
             .of_kind(kind)
             .map(|(key, object)| (key.clone(), Arc::clone(object)));
         if revision >= self.revision {
             return now.collect();
         }
-        let mut objects: std::collections::BTreeMap<Key, Arc<Value>> = now.collect();
+        let mut objects: std::collections::BTreeMap<Key, Arc<Object>> = now.collect();
         let later = self.log.iter().rev().take_while(|change| change.revision > revision);
         for change in later.filter(|change| change.key.kind == kind) {
             match &change.old {
@@ -199,7 +200,7 @@ impl Api {
                 let here = |key: &Key| namespace.is_empty() || key.namespace == namespace;
                 let mut events: Vec<WatchEvent> = self
                     .of_kind(kind)
-                    .filter(|(key, object)| here(key) && selector.matches(object))
+                    .filter(|(key, object)| here(key) && selector.matches(*object))
                     .map(|(_, object)| WatchEvent {
                         type_: "ADDED",
                         object: Arc::clone(object),
@@ -226,7 +227,10 @@ impl Api {
         }
         Ok(WatchEvent {
             type_: "BOOKMARK",
-            object: Arc::new(json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": meta})),
+            object: Arc::new(
+                Object::of(json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": meta}))
+                    .unwrap_or_default(),
+            ),
         })
     }
 
@@ -246,9 +250,7 @@ impl Api {
             (true, false) => {
                 // The last state that matched, with the version of the change.
                 let mut last = change.old.as_deref().cloned().unwrap_or_default();
-                if let Some(meta) = last.get_mut("metadata").and_then(Value::as_object_mut) {
-                    meta.insert("resourceVersion".into(), change.revision.to_string().into());
-                }
+                metadata::set(&mut last, "resourceVersion", change.revision.to_string().into());
                 ("DELETED", Arc::new(last))
             }
         };
@@ -258,7 +260,7 @@ impl Api {
 
 impl Api {
     /// The objects of a kind as they were at a version that is not forgotten.
-    pub fn objects_at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Value>)> {
+    pub fn objects_at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Object>)> {
         self.at(kind, revision)
     }
 

@@ -1,9 +1,12 @@
 //! The scale subresource: a custom kind as `autoscaling/v1` sees it.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
 use super::kinds::ScalePaths;
+use super::object::{Fields as _, Object};
 use super::store::Api;
 
 impl Api {
@@ -13,7 +16,7 @@ impl Api {
     }
 
     /// An object, as its scale.
-    pub(super) fn scale_of(&self, kind: usize, object: &Value) -> Result<Value, Failure> {
+    pub(super) fn scale_of(&self, kind: usize, object: &Object) -> Result<Arc<Object>, Failure> {
         let paths = self.scale_paths(kind)?;
         let mut meta = Map::new();
         for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -37,11 +40,13 @@ impl Api {
         {
             status.insert("selector".into(), selector.into());
         }
-        Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status}))
+        let scale =
+            json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status});
+        Ok(Arc::new(Object::of(scale).unwrap_or_default()))
     }
 
     /// The object with the replicas of a scale, and its version and uid as preconditions.
-    pub(super) fn scaled(&self, kind: usize, object: &Value, scale: &Value) -> Result<Value, Failure> {
+    pub(super) fn scaled(&self, kind: usize, object: &Object, scale: &Value) -> Result<Object, Failure> {
         let paths = self.scale_paths(kind)?.clone();
         let described = self.kind(kind)?;
         let text = |pointer: &str| scale.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -65,7 +70,7 @@ impl Api {
             return Err(Failure::invalid(described, name, &[cause]));
         }
         let mut new = object.clone();
-        set(&mut new, &paths.spec, replicas);
+        set(&mut new, &paths.spec, &replicas);
         let meta = new.get_mut("metadata").and_then(Value::as_object_mut);
         if let Some(meta) = meta {
             for field in ["resourceVersion", "uid"] {
@@ -75,18 +80,22 @@ impl Api {
                 }
             }
         }
+        new.share(object);
         Ok(new)
     }
 }
 
-fn set(object: &mut Value, pointer: &str, value: Value) {
-    let mut at = object;
-    for field in pointer.trim_start_matches('/').split('/') {
+fn set(object: &mut Object, pointer: &str, value: &Value) {
+    let mut path = pointer.trim_start_matches('/').split('/');
+    let Some(mut at) = path.next().and_then(|first| object.field_mut(first)) else {
+        return;
+    };
+    for field in path {
         if !at.is_object() {
             *at = json!({});
         }
         let Some(fields) = at.as_object_mut() else { return };
         at = fields.entry(field).or_insert(Value::Null);
     }
-    *at = value;
+    *at = value.clone();
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::object::Fields;
 
 /// Which objects are meant: all that satisfy every requirement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,8 +50,8 @@ impl Selector {
     }
 
     /// Whether an object is meant.
-    pub fn matches(&self, object: &Value) -> bool {
-        let Some(meta) = object.get("metadata") else {
+    pub fn matches(&self, object: &impl Fields) -> bool {
+        let Some(meta) = object.field("metadata") else {
             return self.is_empty();
         };
         let label = |key: &str| meta.get("labels").and_then(|labels| labels.get(key)?.as_str());

@@ -15,7 +15,8 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use jiff::Timestamp;
 use kube::client::Body;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::failure::Failure;
@@ -199,7 +200,7 @@ impl Watching {
                 Ok((events, reached)) => {
                     let lines: Vec<u8> = events
                         .iter()
-                        .flat_map(|event| line(event.type_, &event.object))
+                        .flat_map(|event| line(event.type_, &*event.object))
                         .collect();
                     let state = Some((watching, WatchStart::After(reached), receiver, cuts, false));
                     Some((Ok(Frame::data(Bytes::from(lines))), state))
@@ -211,7 +212,7 @@ impl Watching {
     }
 }
 
-fn line(type_: &str, object: &Value) -> Vec<u8> {
+fn line(type_: &str, object: &impl Serialize) -> Vec<u8> {
     let mut line = json!({"type": type_, "object": object}).to_string().into_bytes();
     line.push(b'\n');
     line

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::admission::Admit;
 use super::failure::Failure;
 use super::kinds::Kind;
+use super::object::Object;
 use super::reads::List;
 use super::request::{Request, Verb};
 
@@ -57,9 +58,9 @@ pub struct Change {
     /// What happened.
     pub kind: ChangeKind,
     /// The object after it; of a deletion, as it was last stored, with the version of the deletion.
-    pub object: Arc<Value>,
+    pub object: Arc<Object>,
     /// The object before it.
-    pub old: Option<Arc<Value>>,
+    pub old: Option<Arc<Object>>,
 }
 
 /// How the API behaves.
@@ -88,7 +89,7 @@ pub enum Reply {
         /// HTTP status code.
         code: u16,
         /// The object.
-        object: Arc<Value>,
+        object: Arc<Object>,
         /// What the writer should know.
         warnings: Vec<String>,
     },
@@ -101,7 +102,7 @@ pub enum Reply {
 /// The API server.
 pub struct Api {
     pub(super) kinds: Arc<Vec<Kind>>,
-    pub(super) objects: BTreeMap<Key, Arc<Value>>,
+    pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) revision: u64,
     pub(super) log: VecDeque<Change>,
     /// Everything up to this version is forgotten.
@@ -175,12 +176,34 @@ impl Api {
 
     /// Answers a request, and says what changed by it.
     pub fn apply(&mut self, request: &Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
+        let patch = match &request.verb {
+            Verb::Patch(_, patch, _) => patch.clone(),
+            _ => Value::Null,
+        };
+        self.apply_patch_of(request, patch, now)
+    }
+
+    /// The same with a request that is used up: its patch becomes part of what is stored, and is not copied.
+    pub fn apply_taking(&mut self, request: &mut Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
+        let patch = match &mut request.verb {
+            Verb::Patch(_, patch, _) => patch.take(),
+            _ => Value::Null,
+        };
+        self.apply_patch_of(request, patch, now)
+    }
+
+    fn apply_patch_of(
+        &mut self,
+        request: &Request,
+        patch: Value,
+        now: Timestamp,
+    ) -> (Result<Reply, Failure>, Vec<Change>) {
         self.now = now;
-        let answer = self.answer(request, now);
+        let answer = self.answer(request, patch, now);
         (answer, std::mem::take(&mut self.fresh))
     }
 
-    fn answer(&mut self, request: &Request, now: Timestamp) -> Result<Reply, Failure> {
+    fn answer(&mut self, request: &Request, body: Value, now: Timestamp) -> Result<Reply, Failure> {
         let target = &request.target;
         let kind = self
             .kind_of(&target.group, &target.plural)
@@ -190,7 +213,7 @@ impl Api {
             Verb::List(options) => self.list(kind, target, options),
             Verb::Create(object, options) => self.create(kind, request, object.clone(), options, now),
             Verb::Update(object, options) => self.update(kind, request, object, options, now),
-            Verb::Patch(how, patch, options) => self.patch(kind, request, *how, patch, options, now),
+            Verb::Patch(how, _, options) => self.patch(kind, request, *how, body, options, now),
             Verb::Delete(options) => self.delete(kind, request, options, now),
             Verb::DeleteCollection(which, options) => self.delete_collection(kind, request, which, options, now),
         }
@@ -220,17 +243,17 @@ impl Api {
     }
 
     /// An object as it is.
-    pub fn object(&self, key: &Key) -> Option<&Arc<Value>> {
+    pub fn object(&self, key: &Key) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }
 
     /// All objects, by kind, namespace and name.
-    pub fn objects(&self) -> &BTreeMap<Key, Arc<Value>> {
+    pub fn objects(&self) -> &BTreeMap<Key, Arc<Object>> {
         &self.objects
     }
 
     /// The objects of a kind.
-    pub fn of_kind(&self, kind: usize) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+    pub fn of_kind(&self, kind: usize) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
         let first = Key {
             kind,
             namespace: String::new(),
@@ -254,14 +277,14 @@ impl Api {
     }
 
     /// Stores an object under the next version. `None` removes it.
-    pub(super) fn store(&mut self, key: Key, object: Option<Value>) -> Arc<Value> {
+    pub(super) fn store(&mut self, key: Key, object: Option<Object>) -> Arc<Object> {
         self.revision += 1;
         let old = self.objects.get(&key).cloned();
         let (kind, mut stored) = match (object, &old) {
             (Some(object), None) => (ChangeKind::Added, object),
             (Some(object), Some(_)) => (ChangeKind::Modified, object),
             (None, Some(old)) => (ChangeKind::Deleted, (**old).clone()),
-            (None, None) => (ChangeKind::Deleted, Value::Null),
+            (None, None) => (ChangeKind::Deleted, Object::default()),
         };
         if let Some(meta) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.insert("resourceVersion".into(), self.revision.to_string().into());

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use capstan_core::model::{Edit, Operation, ViolationKind};
+use capstan_core::model::{Edit, Operation, Violation, ViolationKind};
+use capstan_core::schema::Touched;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::admission::Admit;
 use super::failure::Failure;
 use super::kinds::{Kind, Scope, Shape};
 use super::managed::{self, Writer};
 use super::metadata;
-use super::patch::patched;
+use super::object::Object;
+use super::patch::{patched, unrecognised};
 use super::request::{Part, PatchKind, Request, Target, Verb, WriteOptions};
 use super::store::{Api, Reply};
 
@@ -29,6 +32,7 @@ impl Api {
         options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Reply, Failure> {
+        let object = Object::of(object).ok_or_else(unrecognised)?;
         self.create_owned(kind, request, object, options, None, now)
     }
 
@@ -37,7 +41,7 @@ impl Api {
         &mut self,
         kind: usize,
         request: &Request,
-        mut object: Value,
+        mut object: Object,
         options: &WriteOptions,
         owners: Option<Value>,
         now: Timestamp,
@@ -51,7 +55,7 @@ impl Api {
                 "the server does not allow this method on the requested resource",
             ));
         }
-        decode(described, &mut object)?;
+        decode(described, &mut object, None)?;
         self.place(described, target, &mut object)?;
         let generated = metadata::text(&object, "name").is_empty();
         if generated && !metadata::text(&object, "generateName").is_empty() {
@@ -62,21 +66,25 @@ impl Api {
         let name = metadata::text(&object, "name").to_owned();
         let mut warnings = Vec::new();
         let described = self.kind(kind)?;
-        let (unknown, _) = settle(described, &mut object, None);
+        let (unknown, mut settled) = settle(described, &mut object, None);
         strict(described, &unknown, options, &mut warnings)?;
         let writer = Writer::of(described, options, Part::Main);
-        if let Some(admission) = self.admission.clone() {
-            let edit = self.edit(request, Operation::Create, &name, Some(&object), None, options.dry_run);
+        let admission = self.asked(described, target.part);
+        if let Some(admission) = &admission {
+            let whole = object.to_value();
+            let edit = self.edit(request, Operation::Create, &name, Some(&whole), None, options.dry_run);
             if let Some(new) = admission.mutate(self, described, &edit, &mut warnings)? {
-                object = new;
-                settle(described, &mut object, None);
+                object = Object::of(new).ok_or_else(unrecognised)?;
+                settled = settle(described, &mut object, None).1;
             }
         }
         metadata::set(&mut object, "managedFields", Value::Null);
         if let Some(owners) = owners {
             metadata::set(&mut object, "managedFields", owners);
         } else if self.options.managed_fields {
-            managed::update(described, None, &mut object, &writer, now);
+            let mut whole = object.to_value();
+            managed::update(described, None, &mut whole, &writer, now);
+            object = Object::of(whole).ok_or_else(unrecognised)?;
         }
         let uid = self.next_uid();
         let described = self.kind(kind)?;
@@ -89,15 +97,13 @@ impl Api {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             metadata::set(&mut object, field, Value::Null);
         }
-        if described.is_custom()
-            && described.status
-            && let Some(fields) = object.as_object_mut()
-        {
-            fields.remove("status");
+        if described.is_custom() && described.status {
+            object.remove("status");
         }
-        validate(described, &object, None)?;
-        if let Some(admission) = self.admission.clone() {
-            let edit = self.edit(request, Operation::Create, &name, Some(&object), None, options.dry_run);
+        validate(described, &object, None, settled)?;
+        if let Some(admission) = &admission {
+            let whole = object.to_value();
+            let edit = self.edit(request, Operation::Create, &name, Some(&whole), None, options.dry_run);
             admission.validate(self, described, &edit, &mut warnings)?;
         }
         let key = self.key(kind, metadata::text(&object, "namespace"), &name);
@@ -121,7 +127,7 @@ impl Api {
     }
 
     /// Namespace of an object and of its request agree, and the namespace is there.
-    fn place(&self, kind: &Kind, target: &Target, object: &mut Value) -> Result<(), Failure> {
+    fn place(&self, kind: &Kind, target: &Target, object: &mut Object) -> Result<(), Failure> {
         if kind.scope == Scope::Cluster {
             metadata::set(object, "namespace", Value::Null);
             return Ok(());
@@ -143,6 +149,11 @@ impl Api {
             }
             Some(_) => Ok(()),
         }
+    }
+
+    /// Who judges writes of a kind through a part of it.
+    pub(super) fn asked(&self, kind: &Kind, part: Part) -> Option<Arc<dyn Admit>> {
+        self.admission.clone().filter(|admission| admission.asks(kind, part))
     }
 
     fn edit<'a>(
@@ -177,17 +188,17 @@ impl Api {
     ) -> Result<Reply, Failure> {
         let target = &request.target;
         let described = self.kind(kind)?;
-        let mut object = object.clone();
         if target.part == Part::Scale {
             let replicas = object.pointer("/spec/replicas");
             if replicas.is_some_and(|replicas| !replicas.is_i64()) {
                 return Err(Failure::bad_request("no kind is registered for the type v1.Scale"));
             }
             let old = self.existing(kind, target)?;
-            let new = self.scaled(kind, &old, &object)?;
+            let new = self.scaled(kind, &old, object)?;
             return self.replace(kind, request, &old, new, options, now);
         }
-        decode(described, &mut object)?;
+        let mut object = Object::of(object.clone()).ok_or_else(unrecognised)?;
+        decode(described, &mut object, None)?;
         let name = metadata::text(&object, "name");
         if name.is_empty() {
             return Err(Failure::bad_request("name must be provided"));
@@ -207,13 +218,14 @@ impl Api {
                     return Err(Failure::conflict(described, &target.name, why));
                 }
                 metadata::set(&mut object, "resourceVersion", Value::Null);
-                return self.create(kind, request, object, options, now);
+                return self.create_owned(kind, request, object, options, None, now);
             }
             Err(failure) => return Err(failure),
         };
         if described.scope == Scope::Namespaced {
             metadata::set(&mut object, "namespace", target.namespace.clone().into());
         }
+        object.share(&old);
         self.replace(kind, request, &old, object, options, now)
     }
 
@@ -222,13 +234,13 @@ impl Api {
         kind: usize,
         request: &Request,
         how: PatchKind,
-        patch: &Value,
+        patch: Value,
         options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Reply, Failure> {
         let target = &request.target;
         if how == PatchKind::Apply {
-            return self.apply_patch(kind, request, patch, options, now);
+            return self.apply_patch(kind, request, &patch, options, now);
         }
         let described = self.kind(kind)?;
         if how == PatchKind::Strategic && described.is_custom() {
@@ -236,14 +248,18 @@ impl Api {
         }
         let old = self.existing(kind, target)?;
         if target.part == Part::Scale {
-            let scale = patched(described, how, &self.scale_of(kind, &old)?, patch)?;
-            let new = self.scaled(kind, &old, &scale)?;
+            let scale = patched(described, how, &*self.scale_of(kind, &old)?, patch)?;
+            let new = self.scaled(kind, &old, &scale.to_value())?;
             return self.replace(kind, request, &old, new, options, now);
         }
         let mut new = patched(described, how, &old, patch)?;
-        decode(described, &mut new)?;
-        if let Shape::BuiltIn(schema) = &described.shape {
-            let found = schema.validate(&new, None);
+        decode(described, &mut new, Some(&old))?;
+        if let Shape::BuiltIn(schema) = &described.shape
+            && !new
+                .fields()
+                .all(|(name, value)| new.has_same(&old, name) || schema.settles(name, value))
+        {
+            let found = schema.validate(&new.to_value(), None);
             if let Some(wrong) = found
                 .iter()
                 .find(|violation| violation.kind == ViolationKind::TypeInvalid)
@@ -285,8 +301,8 @@ impl Api {
                     .into();
             return Err(failure);
         }
-        let mut wanted = patch.clone();
-        decode(described, &mut wanted)?;
+        let mut wanted = Object::of(patch.clone()).ok_or_else(unrecognised)?;
+        decode(described, &mut wanted, None)?;
         if wanted.pointer("/metadata/managedFields").is_some() {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
@@ -300,6 +316,7 @@ impl Api {
         metadata::set(&mut wanted, "name", target.name.clone().into());
         agree(target, &wanted)?;
         let mut warnings = Vec::new();
+        let mut wanted = wanted.to_value();
         let unknown = prune(described, &mut wanted);
         strict(described, &unknown, options, &mut warnings)?;
         let writer = Writer::of(described, options, target.part);
@@ -310,8 +327,10 @@ impl Api {
             }
             return self.create_applied(kind, request, &wanted, options, &writer, now);
         };
-        let new = managed::apply(described, Some(&old), &wanted, &writer, options.force, now)
+        let new = managed::apply(described, Some(&old.to_value()), &wanted, &writer, options.force, now)
             .map_err(|conflicts| conflict(described, &target.name, &conflicts))?;
+        let mut new = Object::of(new).ok_or_else(unrecognised)?;
+        new.share(&old);
         self.replace_with(kind, request, &old, new, options, now, true)
     }
 
@@ -332,6 +351,7 @@ impl Api {
         let new = managed::apply(described, None, wanted, writer, options.force, now)
             .map_err(|conflicts| conflict(described, &request.target.name, &conflicts))?;
         let owners = new.pointer("/metadata/managedFields").cloned();
+        let new = Object::of(new).ok_or_else(unrecognised)?;
         self.create_owned(kind, request, new, options, owners, now)
     }
 
@@ -339,8 +359,8 @@ impl Api {
         &mut self,
         kind: usize,
         request: &Request,
-        old: &Arc<Value>,
-        new: Value,
+        old: &Arc<Object>,
+        new: Object,
         options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Reply, Failure> {
@@ -355,8 +375,8 @@ impl Api {
         &mut self,
         kind: usize,
         request: &Request,
-        old: &Arc<Value>,
-        mut new: Value,
+        old: &Arc<Object>,
+        mut new: Object,
         options: &WriteOptions,
         now: Timestamp,
         applied: bool,
@@ -365,7 +385,7 @@ impl Api {
         let target = &request.target;
         let part = target.part;
         let mut warnings = Vec::new();
-        let (unknown, mut touched) = settle(described, &mut new, Some(old));
+        let (unknown, mut settled) = settle(described, &mut new, Some(old));
         if !applied {
             let refused = strict(described, &unknown, options, &mut warnings);
             refused.map_err(|failure| match &request.verb {
@@ -395,37 +415,41 @@ impl Api {
             return Err(Failure::modified(described, &target.name));
         }
         let writer = Writer::of(described, options, part);
-        if let Some(admission) = self.admission.clone() {
-            let edit = self.edit(
-                request,
-                Operation::Update,
-                &target.name,
-                Some(&new),
-                Some(old),
-                options.dry_run,
-            );
+        let admission = self.asked(described, part);
+        let before = admission.is_some().then(|| old.to_value());
+        if let Some(admission) = &admission {
+            let whole = new.to_value();
+            let (new_, old_) = (Some(&whole), before.as_ref());
+            let edit = self.edit(request, Operation::Update, &target.name, new_, old_, options.dry_run);
             if let Some(mutated) = admission.mutate(self, described, &edit, &mut warnings)? {
-                new = mutated;
-                (_, touched) = settle(described, &mut new, Some(old));
+                new = Object::of(mutated).ok_or_else(unrecognised)?;
+                settled = settle(described, &mut new, Some(old)).1;
             }
         }
         if !applied {
-            let kept = old.pointer("/metadata/managedFields").cloned().unwrap_or_default();
             if self.options.managed_fields {
-                managed::update(described, Some(old), &mut new, &writer, now);
+                let (mut whole, before) = (new.to_value(), old.to_value());
+                managed::update(described, Some(&before), &mut whole, &writer, now);
+                new = Object::of(whole).ok_or_else(unrecognised)?;
             } else {
+                let kept = metadata::field(old, "managedFields").cloned().unwrap_or_default();
                 metadata::set(&mut new, "managedFields", kept);
             }
         }
-        carry_over(described, old, &mut new, part, &touched);
-        touched.push("metadata".to_owned());
-        touched.retain(|field| new.get(field) != old.get(field));
+        carry_over(described, old, &mut new, part);
+        if settled && described.is_custom() && admission.is_none() && !self.options.managed_fields {
+            // Nothing but metadata was written since the object shared what it could.
+            new.share_field(old, "metadata");
+        } else {
+            new.share(old);
+        }
+        let mut touched = new.differing(old);
         if described.has_generation() && part != Part::Status && differs(described, &touched) {
             let generation = metadata::field(old, "generation").and_then(Value::as_i64).unwrap_or(0);
             metadata::set(&mut new, "generation", json!(generation + 1));
-            touched.push("metadata".to_owned());
+            touched.push("metadata".into());
         }
-        validate(described, &new, Some((old, &touched))).map_err(|failure| match &request.verb {
+        validate(described, &new, Some((old, &touched)), settled).map_err(|failure| match &request.verb {
             Verb::Patch(..) if failure.code == 400 => Failure {
                 code: 422,
                 reason: "Invalid",
@@ -433,15 +457,10 @@ impl Api {
             },
             _ => failure,
         })?;
-        if let Some(admission) = self.admission.clone() {
-            let edit = self.edit(
-                request,
-                Operation::Update,
-                &target.name,
-                Some(&new),
-                Some(old),
-                options.dry_run,
-            );
+        if let Some(admission) = &admission {
+            let whole = new.to_value();
+            let (new_, old_) = (Some(&whole), before.as_ref());
+            let edit = self.edit(request, Operation::Update, &target.name, new_, old_, options.dry_run);
             admission.validate(self, described, &edit, &mut warnings)?;
         }
         metadata::set(&mut new, "resourceVersion", version.into());
@@ -450,8 +469,8 @@ impl Api {
         if described.scope == Scope::Cluster {
             metadata::set(&mut new, "namespace", Value::Null);
         }
-        touched.push("metadata".to_owned());
-        let same = touched.iter().all(|field| new.get(field) == old.get(field));
+        new.share_field(old, "metadata");
+        let same = new.is_same(old);
         let ends = metadata::is_deleting(old)
             && metadata::finalizers(&new).is_empty()
             && (!metadata::finalizers(old).is_empty() || !same);
@@ -464,7 +483,7 @@ impl Api {
             self.store(key, Some(new))
         };
         let object = match part {
-            Part::Scale => Arc::new(self.scale_of(kind, &object)?),
+            Part::Scale => self.scale_of(kind, &object)?,
             Part::Main | Part::Status => object,
         };
         Ok(Reply::Object {
@@ -495,19 +514,15 @@ fn conflict(kind: &Kind, name: &str, conflicts: &[(String, String)]) -> Failure 
     failure
 }
 
-/// The object is of the kind that the request is about, and its metadata can be read.
-fn decode(kind: &Kind, object: &mut Value) -> Result<(), Failure> {
-    let Some(fields) = object.as_object_mut() else {
-        return Err(Failure::bad_request(
-            "the object provided is unrecognized: json: cannot unmarshal into Go value",
-        ));
-    };
+/// The object is of the kind that the request is about, and its metadata can be read. What it shares with the old object
+/// was read before.
+fn decode(kind: &Kind, object: &mut Object, old: Option<&Object>) -> Result<(), Failure> {
     let api_version = kind.api_version();
     for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind.kind.as_str())] {
-        match fields.get(field) {
+        match object.get(field) {
             Some(Value::String(text)) if text == wanted => {}
             // Built-in kinds are decoded into what the URL says.
-            None if !kind.is_custom() => drop(fields.insert(field.to_owned(), wanted.into())),
+            None if !kind.is_custom() => object.insert(field, Value::from(wanted)),
             None => return Err(Failure::bad_request(format!("Object '{field}' is missing"))),
             Some(other) if kind.is_custom() && field == "kind" => {
                 let text = format!("Invalid value: {other}: must be {wanted}");
@@ -520,10 +535,13 @@ fn decode(kind: &Kind, object: &mut Value) -> Result<(), Failure> {
             }
         }
     }
+    if old.is_some_and(|old| object.has_same(old, "metadata")) {
+        return Ok(());
+    }
     metadata::normalise(object)
 }
 
-fn agree(target: &Target, object: &Value) -> Result<(), Failure> {
+fn agree(target: &Target, object: &Object) -> Result<(), Failure> {
     if target.namespace.is_empty() {
         return Ok(());
     }
@@ -541,37 +559,37 @@ fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
     unknown.into_iter().map(|path| path.as_str().to_owned()).collect()
 }
 
-/// Fills in defaults and drops unknown fields, and names them; and which fields differ from the old object, whose own
-/// went through this before.
-fn settle(kind: &Kind, object: &mut Value, old: Option<&Value>) -> (Vec<String>, Vec<String>) {
-    let mut names = Vec::new();
-    let mut touched = Value::Object(serde_json::Map::new());
-    if let (Some(fields), Some(touched)) = (object.as_object_mut(), touched.as_object_mut()) {
-        let differing = fields
-            .iter()
-            .filter(|(name, value)| old.and_then(|old| old.get(name.as_str())) != Some(value));
-        names.extend(differing.map(|(name, _)| name.clone()));
-        touched.extend(names.iter().filter_map(|name| fields.remove_entry(name)));
-    }
-    kind.schema().set_defaults(&mut touched);
-    let unknown = prune(kind, &mut touched);
-    if let (Some(fields), Value::Object(touched)) = (object.as_object_mut(), touched) {
-        for (name, value) in touched {
-            fields.entry(name).or_insert(value);
+/// Fills in defaults and drops unknown fields where an object differs from the old one, whose own went through this before.
+/// Names what it dropped, and says whether nothing but a rule can have anything against what differs.
+fn settle(kind: &Kind, object: &mut Object, old: Option<&Object>) -> (Vec<String>, bool) {
+    let none = Object::default();
+    let old = old.unwrap_or(&none);
+    let schema = kind.schema();
+    let settles = schema.has_all_defaults(|name| object.get(name).is_some())
+        && object
+            .fields()
+            .all(|(name, value)| object.has_same(old, name) || schema.settles(name, value));
+    let mut unknown = Vec::new();
+    if !settles {
+        let mut touched = serde_json::Map::new();
+        for name in object.differing(old) {
+            if let Some(value) = object.remove(&name) {
+                touched.insert((*name).to_owned(), Arc::unwrap_or_clone(value));
+            }
+        }
+        let mut touched = Value::Object(touched);
+        schema.set_defaults(&mut touched);
+        unknown = prune(kind, &mut touched);
+        if let Value::Object(touched) = touched {
+            for (name, value) in touched {
+                if object.get(&name).is_none() {
+                    object.insert(&name, value);
+                }
+            }
         }
     }
     kind.finish(object);
-    if let (Some(fields), Some(old)) = (object.as_object(), old.and_then(Value::as_object)) {
-        // What went, or came with the defaults; a built-in kind may have finished anything.
-        names.extend(old.keys().filter(|name| !fields.contains_key(*name)).cloned());
-        names.extend(fields.keys().filter(|name| !old.contains_key(*name)).cloned());
-        if !kind.is_custom() {
-            names.extend(fields.keys().cloned());
-        }
-        names.sort_unstable();
-        names.dedup();
-    }
-    (unknown, names)
+    (unknown, settles)
 }
 
 fn strict(kind: &Kind, unknown: &[String], options: &WriteOptions, warnings: &mut Vec<String>) -> Result<(), Failure> {
@@ -596,17 +614,14 @@ fn strict(kind: &Kind, unknown: &[String], options: &WriteOptions, warnings: &mu
 }
 
 /// What a write may not change comes from the old object, and a changed spec is counted.
-fn carry_over(kind: &Kind, old: &Value, new: &mut Value, part: Part, touched: &[String]) {
+fn carry_over(kind: &Kind, old: &Object, new: &mut Object, part: Part) {
     if part == Part::Status && kind.is_custom() {
-        keep_but_status(old, new, touched);
+        keep_but_status(old, new);
     } else if kind.status || part == Part::Status {
         let field = if part == Part::Status { "spec" } else { "status" };
-        if let Some(fields) = new.as_object_mut() {
-            match old.get(field) {
-                _ if !touched.iter().any(|touched| touched == field) => {}
-                Some(value) => drop(fields.insert(field.into(), value.clone())),
-                None => drop(fields.remove(field)),
-            }
+        match old.shared(field) {
+            Some(value) => new.insert(field, Arc::clone(value)),
+            None => drop(new.remove(field)),
         }
     }
     for field in ["uid", "creationTimestamp"] {
@@ -623,82 +638,95 @@ fn carry_over(kind: &Kind, old: &Value, new: &mut Value, part: Part, touched: &[
     }
 }
 
-/// Nothing but the status of a custom object, and who owns its fields, is written through its status. What is the same
-/// already is not copied.
-fn keep_but_status(old: &Value, new: &mut Value, touched: &[String]) {
-    let (Some(before), Some(fields)) = (old.as_object(), new.as_object_mut()) else {
-        return;
-    };
-    let managed = fields
-        .get_mut("metadata")
-        .and_then(|meta| meta.as_object_mut()?.remove("managedFields"));
-    for field in touched.iter().map(String::as_str).filter(|field| *field != "status") {
-        match before.get(field) {
-            None => drop(fields.remove(field)),
-            value if value == fields.get(field) => {}
-            Some(value) => drop(fields.insert(field.to_owned(), value.clone())),
-        }
+/// Nothing but the status of a custom object, and who owns its fields, is written through its status.
+fn keep_but_status(old: &Object, new: &mut Object) {
+    let status = new.remove("status");
+    let managed = metadata::field(new, "managedFields").cloned();
+    *new = old.clone();
+    match status {
+        Some(status) => new.insert("status", status),
+        None => drop(new.remove("status")),
     }
-    if managed.is_some() || metadata::field(old, "managedFields").is_some() {
-        if let Some(meta) = before.get("metadata") {
-            fields.insert("metadata".to_owned(), meta.clone());
-        }
-        metadata::set(new, "managedFields", managed.unwrap_or_default());
-    }
+    metadata::set(new, "managedFields", managed.unwrap_or_default());
 }
 
 /// Whether anything but metadata, and the status where that is apart, is touched.
-fn differs(kind: &Kind, touched: &[String]) -> bool {
-    touched
-        .iter()
-        .any(|field| field != "metadata" && !(kind.status && field == "status"))
+fn differs(kind: &Kind, touched: &[Arc<str>]) -> bool {
+    let mut touched = touched.iter().map(|field| &**field);
+    touched.any(|field| field != "metadata" && !(kind.status && field == "status"))
 }
 
-/// What is wrong with an object; of one that is replaced, with the fields that differ from the old one.
-fn validate(kind: &Kind, object: &Value, old: Option<(&Value, &[String])>) -> Result<(), Failure> {
+/// What is wrong with an object; of one that is replaced, with the fields that differ from the old one. `settled`: nothing
+/// but a rule can have anything against what differs.
+fn validate(kind: &Kind, object: &Object, old: Option<(&Object, &[Arc<str>])>, settled: bool) -> Result<(), Failure> {
     let name = metadata::text(object, "name");
-    let before = old.map(|(old, _)| old);
-    let mut causes = metadata::check(kind, object, before);
-    match &kind.shape {
-        Shape::Custom(definition) => {
-            let found = match old {
-                // What is as it was is not judged again: the API server ratchets.
-                Some((_, touched)) if touched.iter().all(|field| field == "metadata") => Vec::new(),
-                Some((old, touched)) => definition.check_over(object, old, touched),
-                None => definition.check(object, None),
-            };
-            causes.extend(found.iter().map(|violation| {
-                (
-                    violation.path.as_str().to_owned(),
-                    violation.plainly(),
-                    violation.kind.reason(),
-                )
-            }));
+    let mut causes = metadata::check(kind, object, old.map(|(old, _)| old));
+    if !(settled && accepts(kind, object, old)) {
+        let custom = matches!(kind.shape, Shape::Custom(_));
+        let found = violations(kind, object, old);
+        let wrong = found
+            .iter()
+            .find(|violation| !custom && violation.kind == ViolationKind::TypeInvalid);
+        if let Some(wrong) = wrong {
+            // A Go type cannot hold it.
+            return Err(Failure::bad_request(wrong.plainly()));
         }
-        Shape::BuiltIn(schema) => {
-            let found = match old {
-                Some((old, touched)) => schema.validate_over(object, old, touched),
-                None => schema.validate(object, None),
-            };
-            if let Some(wrong) = found
-                .iter()
-                .find(|violation| violation.kind == ViolationKind::TypeInvalid)
-            {
-                // A Go type cannot hold it.
-                return Err(Failure::bad_request(wrong.plainly()));
-            }
-            causes.extend(found.iter().map(|violation| {
-                (
-                    violation.path.as_str().to_owned(),
-                    violation.plainly(),
-                    violation.kind.reason(),
-                )
-            }));
-        }
+        causes.extend(found.iter().map(|violation| {
+            (
+                violation.path.as_str().to_owned(),
+                violation.plainly(),
+                violation.kind.reason(),
+            )
+        }));
     }
     if causes.is_empty() {
         Ok(())
     } else {
         Err(Failure::invalid(kind, name, &causes))
+    }
+}
+
+/// Whether the schema surely has nothing against an object whose fields settle where they differ.
+fn accepts(kind: &Kind, object: &Object, old: Option<(&Object, &[Arc<str>])>) -> bool {
+    let touched: Vec<Touched<'_>> = match old {
+        Some((old, touched)) => touched
+            .iter()
+            .map(|name| Touched {
+                name,
+                new: object.get(name),
+                old: old.get(name),
+            })
+            .collect(),
+        None => object
+            .fields()
+            .map(|(name, value)| Touched {
+                name,
+                new: Some(value),
+                old: None,
+            })
+            .collect(),
+    };
+    // What is as it was is not judged again: the API server ratchets.
+    let alone = old.is_some() && touched.iter().all(|one| one.name == "metadata");
+    match &kind.shape {
+        Shape::Custom(_) if alone => true,
+        Shape::Custom(definition) => definition.accepts(&touched),
+        Shape::BuiltIn(schema) => schema.accepts(&touched),
+    }
+}
+
+/// What the schema has against an object.
+fn violations(kind: &Kind, object: &Object, old: Option<(&Object, &[Arc<str>])>) -> Vec<Violation> {
+    let new = object.to_value();
+    let old = old.map(|(old, touched)| {
+        let touched: Vec<String> = touched.iter().map(|name| (**name).to_owned()).collect();
+        (old.to_value(), touched)
+    });
+    match (&kind.shape, &old) {
+        (Shape::Custom(_), Some((_, touched))) if touched.iter().all(|field| field == "metadata") => Vec::new(),
+        (Shape::Custom(definition), Some((old, touched))) => definition.check_over(&new, old, touched),
+        (Shape::Custom(definition), None) => definition.check(&new, None),
+        (Shape::BuiltIn(schema), Some((old, touched))) => schema.validate_over(&new, old, touched),
+        (Shape::BuiltIn(schema), None) => schema.validate(&new, None),
     }
 }

@@ -3,15 +3,18 @@
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Result;
-use capstan::controllers::{Cacheable, Seen};
+use capstan::controllers::Seen;
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
-use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::core_v1::node::{Node, NodeStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::api::meta::ObjectMeta;
 use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
+use serde::de::value::MapDeserializer;
 use serde_json::{Value, json};
 
-use crate::api::{Kind, Part, Target};
+use crate::api::{Kind, Object, Part, Target};
 use crate::infrastructure::FINALIZER;
 
 /// The namespace of the Machine API.
@@ -81,23 +84,165 @@ pub(super) enum Typed {
 
 impl Typed {
     /// Reads an object, as the caches of the shell do. What cannot be read is nothing that this world makes.
-    pub(super) fn read(sort: Sort, object: &Value) -> Option<Self> {
+    pub(super) fn read(sort: Sort, object: &Object) -> Option<Self> {
+        Self::read_over(sort, object, None)
+    }
+
+    /// The same where the version before was read: the fields that both share are not read again.
+    pub(super) fn read_over(sort: Sort, object: &Object, old: Option<(&Object, &Self)>) -> Option<Self> {
+        let (before, old) = old.unzip();
+        let new = New { object, before };
+        let seldom = object.fields().any(|(name, _)| !USUAL.contains(&name));
         match sort {
-            Sort::Machine => whole(object).map(Self::Machine),
-            Sort::Set => whole(object).map(Self::Set),
-            // The one kind of which a part is dropped before it is kept.
-            Sort::Node => Seen::deserialize(object).ok()?.content.ok().map(Self::Node),
-            Sort::Operator => whole(object).map(Self::Operator),
+            _ if seldom => Self::whole(sort, object),
+            Sort::Machine => {
+                let old = old.and_then(|old| match old {
+                    Self::Machine(old) => Some(&**old),
+                    _ => None,
+                });
+                let machine = Machine {
+                    api_version: new.text("apiVersion"),
+                    kind: new.text("kind"),
+                    metadata: new.metadata(old.map(|old| &old.metadata))?,
+                    spec: new.field("spec", old.map(|old| &old.spec))?,
+                    status: new.field("status", old.map(|old| &old.status))?,
+                    ..Machine::default()
+                };
+                Some(Self::Machine(Arc::new(machine)))
+            }
+            Sort::Set => {
+                let old = old.and_then(|old| match old {
+                    Self::Set(old) => Some(&**old),
+                    _ => None,
+                });
+                let set = ControlPlaneMachineSet {
+                    api_version: new.text("apiVersion"),
+                    kind: new.text("kind"),
+                    metadata: new.metadata(old.map(|old| &old.metadata))?,
+                    spec: new.field("spec", old.map(|old| &old.spec))?,
+                    status: new.field("status", old.map(|old| &old.status))?,
+                    ..ControlPlaneMachineSet::default()
+                };
+                Some(Self::Set(Arc::new(set)))
+            }
+            Sort::Operator => {
+                let old = old.and_then(|old| match old {
+                    Self::Operator(old) => Some(&**old),
+                    _ => None,
+                });
+                let operator = ClusterOperator {
+                    api_version: new.text("apiVersion"),
+                    kind: new.text("kind"),
+                    metadata: new.metadata(old.map(|old| &old.metadata))?,
+                    spec: new.field("spec", old.map(|old| &old.spec))?,
+                    status: new.field("status", old.map(|old| &old.status))?,
+                    ..ClusterOperator::default()
+                };
+                Some(Self::Operator(Arc::new(operator)))
+            }
+            Sort::Node => {
+                let old = old.and_then(|old| match old {
+                    Self::Node(old) => Some(&**old),
+                    _ => None,
+                });
+                new.node(old).map(Arc::new).map(Self::Node)
+            }
+        }
+    }
+
+    fn whole(sort: Sort, object: &Object) -> Option<Self> {
+        match sort {
+            Sort::Machine => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Machine),
+            Sort::Set => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Set),
+            Sort::Node => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Node),
+            Sort::Operator => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Operator),
         }
     }
 }
 
-/// An object without managed fields, of which nothing is dropped.
-fn whole<T: Cacheable>(object: &Value) -> Option<Arc<T>> {
-    if object.pointer("/metadata/managedFields").is_some() {
-        return Seen::deserialize(object).ok()?.content.ok();
+/// The fields of most objects.
+const USUAL: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+
+/// A version that is read after the one before.
+struct New<'a> {
+    object: &'a Object,
+    before: Option<&'a Object>,
+}
+
+impl New<'_> {
+    fn text(&self, name: &str) -> String {
+        let value = self.object.get(name).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
     }
-    T::deserialize(object).ok().map(Arc::new)
+
+    fn field<T: DeserializeOwned + Default + Clone>(&self, name: &str, old: Option<&T>) -> Option<T> {
+        if let (Some(before), Some(old)) = (self.before, old)
+            && self.object.has_same(before, name)
+        {
+            return Some(old.clone());
+        }
+        let Some(value) = self.object.get(name) else {
+            return Some(T::default());
+        };
+        T::deserialize(value).ok()
+    }
+
+    /// A node, without what the caches of the shell drop of one: its version, and of its status all but conditions and
+    /// addresses.
+    fn node(&self, old: Option<&Node>) -> Option<Node> {
+        let shares = |name: &str| self.before.is_some_and(|before| self.object.has_same(before, name));
+        let status = match (old, self.object.get("status")) {
+            (Some(old), _) if shares("status") => old.status.clone(),
+            (_, Some(status)) => {
+                let kept = ["conditions", "addresses"].into_iter();
+                let kept = kept.filter_map(|field| Some((field, status.get(field)?)));
+                let mut status = NodeStatus::deserialize(MapDeserializer::<_, serde_json::Error>::new(kept)).ok()?;
+                for condition in &mut status.conditions {
+                    condition.rest.remove("lastHeartbeatTime");
+                }
+                status
+            }
+            (_, None) => NodeStatus::default(),
+        };
+        let rest = match (old, self.object.get("spec")) {
+            (Some(old), _) if shares("spec") => old.rest.clone(),
+            (_, spec) => spec.map(|spec| ("spec".to_owned(), spec.clone())).into_iter().collect(),
+        };
+        let mut metadata = self.metadata(old.map(|old| &old.metadata))?;
+        metadata.resource_version = None;
+        metadata.rest.remove("managedFields");
+        Some(Node {
+            api_version: self.text("apiVersion"),
+            kind: self.text("kind"),
+            metadata,
+            status,
+            rest,
+        })
+    }
+
+    /// Most versions differ in their number alone.
+    fn metadata(&self, old: Option<&ObjectMeta>) -> Option<ObjectMeta> {
+        const VERSION: &str = "resourceVersion";
+        let now = self.object.get("metadata").and_then(Value::as_object);
+        let then = self.before.and_then(|before| before.get("metadata")?.as_object());
+        if let (Some(now), Some(then), Some(old)) = (now, then, old)
+            && now.len() == then.len()
+            && now
+                .iter()
+                .zip(then)
+                .all(|(now, then)| now == then || (now.0 == VERSION && then.0 == VERSION))
+        {
+            let version = now.get(VERSION).and_then(Value::as_str).map(str::to_owned);
+            return Some(ObjectMeta {
+                resource_version: version,
+                ..old.clone()
+            });
+        }
+        // As the caches of the shell do: nobody reads who set which field.
+        let mut metadata: ObjectMeta = self.field("metadata", None)?;
+        metadata.rest.remove("managedFields");
+        Some(metadata)
+    }
 }
 
 static KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load(true).ok().map(Arc::new));

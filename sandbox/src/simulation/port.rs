@@ -13,9 +13,10 @@ use capstan_core::api::machine_openshift_io::machine::Machine;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, ObjectMeta};
-use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
+
+use crate::api::Object as Stored;
 
 /// What the controller asks.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ pub(super) enum Answer {
     Nodes(Vec<Arc<Node>>),
     Node(Option<Arc<Node>>),
     Operator(Option<Arc<ClusterOperator>>),
-    Object(Arc<Value>),
+    Object(Arc<Stored>),
     Gone,
 }
 
@@ -209,7 +210,7 @@ impl Cluster for Port {
 
     async fn machine(&self, name: &str) -> kube::Result<Seen<Machine>> {
         match self.ask(Question::Machine(name.to_owned())).await? {
-            Answer::Object(object) => Seen::deserialize(&*object).map_err(kube::Error::SerdeError),
+            Answer::Object(object) => object.read().map_err(kube::Error::SerdeError),
             _ => Err(unexpected()),
         }
     }

@@ -402,7 +402,7 @@ impl World {
 
     /// Makes a request, and lets everybody see what came of it.
     fn request(&mut self, actor: Actor, sort: Sort, name: &str, part: Part, verb: Verb) -> Result<Reply, Failure> {
-        let request = Request {
+        let mut request = Request {
             target: sort.target(name, part),
             verb,
             user: User {
@@ -410,14 +410,15 @@ impl World {
                 ..User::default()
             },
         };
-        self.send(actor, &request)
+        self.send(actor, &mut request)
     }
 
-    fn send(&mut self, actor: Actor, request: &Request) -> Result<Reply, Failure> {
+    /// Sends a request; a patch in it is used up.
+    fn send(&mut self, actor: Actor, request: &mut Request) -> Result<Reply, Failure> {
         let now = self.timestamp();
         let (answer, changes) = match &mut self.tape {
             Some(tape) => tape.answer(&mut self.api, request, now),
-            None => self.api.apply(request, now),
+            None => self.api.apply_taking(request, now),
         };
         if self.orders.trace && request.verb.is_write() && actor != Actor::Installer {
             let line = words::line(actor.name(), request, &answer, &changes);
@@ -473,7 +474,7 @@ impl World {
             return;
         };
         let gone = change.kind == ChangeKind::Deleted;
-        let Some(typed) = Typed::read(sort, &change.object) else {
+        let Some(typed) = self.read(sort, change) else {
             return;
         };
         let looked = match actor {
@@ -553,11 +554,24 @@ impl World {
         }
     }
 
+    /// An object as programs read it; what it shares with the version before was read then.
+    fn read(&self, sort: Sort, change: &Change) -> Option<Typed> {
+        let name = &change.key.name;
+        let before = match sort {
+            Sort::Machine => self.machines.get(name).cloned().map(Typed::Machine),
+            Sort::Node => self.nodes.get(name).cloned().map(Typed::Node),
+            Sort::Operator => self.operators.get(name).cloned().map(Typed::Operator),
+            Sort::Set => self.set.clone().map(Typed::Set),
+        };
+        let old = change.old.as_deref().zip(before.as_ref());
+        Typed::read_over(sort, &change.object, old)
+    }
+
     fn collect(&mut self) {
         self.garbage_due = false;
         // What it sees is as old as its last round; what it does it checks against what there is.
-        if let Some(request) = self.graph.next(&self.api) {
-            let _answered = self.send(Actor::Garbage, &request);
+        if let Some(mut request) = self.graph.next(&self.api) {
+            let _answered = self.send(Actor::Garbage, &mut request);
             if !self.garbage_due {
                 self.garbage_due = true;
                 let delay = self.between(50, 2000);

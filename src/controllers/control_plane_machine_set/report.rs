@@ -103,7 +103,7 @@ impl<C: Cluster> Controller<C> {
                 // A patch takes away only what it names.
                 content.insert("machines".to_owned(), Value::Null);
             }
-            match self.writer.status(&current.set, &content).await {
+            match self.writer.status(&current.set, content).await {
                 Ok(stored) => {
                     // OpenShift's definition does not know this field. It is not written again and again.
                     self.drops_machines |= !status.machines.is_empty() && !stored.lists_machines;
@@ -129,7 +129,7 @@ impl<C: Cluster> Controller<C> {
         let Some((exists, status)) = self.unsaid(view, set, active, now) else {
             return Ok(());
         };
-        let Written { uid, version, .. } = self.writer.operator(exists, &json!(status)).await?;
+        let Written { uid, version, .. } = self.writer.operator(exists, json!(status)).await?;
         self.said = Some(Said { uid, version, status });
         Ok(())
     }
@@ -256,20 +256,20 @@ impl<C: Cluster> Controller<C> {
             News {
                 warning: false,
                 reason,
-                message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)),
+                message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)).into(),
                 key: format!("{machine} {version}"),
             }
         });
         let waits = current.plan.waits.iter().map(|wait| News {
             warning: false,
             reason: wait.reason.name(),
-            message: wait.message.clone(),
+            message: wait.message.as_str().into(),
             key: format!("{:?} {}", wait.index, wait.machine.as_deref().unwrap_or_default()),
         });
         let stops = current.plan.degraded.iter().map(|reason| News {
             warning: true,
             reason: reason.reason,
-            message: reason.message.clone(),
+            message: reason.message.as_str().into(),
             key: format!("{:?}", current.set.metadata.generation),
         });
         let failures = troubles
@@ -278,11 +278,11 @@ impl<C: Cluster> Controller<C> {
             .map(|trouble| News {
                 warning: true,
                 reason: "Failed",
-                message: trouble.to_string(),
+                message: trouble.to_string().into(),
                 key: trouble.to_string(),
             });
         let lasting = waits.chain(stops).chain(failures).collect();
         self.events
-            .say(&self.writer.cluster, &current.set, lasting, once.collect());
+            .say(&self.writer.cluster, &current.set, lasting, &once.collect::<Vec<_>>());
     }
 }

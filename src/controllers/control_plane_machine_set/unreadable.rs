@@ -73,7 +73,7 @@ impl<C: Cluster> Controller<C> {
         let status = current.status(None, seconds);
         let said = json!(status.conditions);
         if Cow::Borrowed(&said) != conditions_of(&raw) {
-            let written = self.writer.status(&current.set, &json!({ "conditions": said })).await;
+            let written = self.writer.status(&current.set, json!({ "conditions": said })).await;
             troubles.extend(written.err());
         }
         let told = self.operator(view, Some(&status), current.is_active(), now).await;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::machine::MachineSpec;
 use crate::api::Rest;
 use crate::api::meta::{Condition, LabelSelector, ObjectMeta};
+use crate::api::shared::Shared;
 
 /// Kind, as it stands in a manifest.
 pub const KIND: &str = "ControlPlaneMachineSet";
@@ -49,7 +50,7 @@ pub struct ControlPlaneMachineSet {
     pub metadata: ObjectMeta,
     /// The control plane as it should be.
     #[serde(default)]
-    pub spec: ControlPlaneMachineSetSpec,
+    pub spec: Shared<ControlPlaneMachineSetSpec>,
     /// The control plane as it was last observed. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ControlPlaneMachineSetStatus>,

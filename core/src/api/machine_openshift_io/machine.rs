@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::authority::{AuthorityStatus, MachineCondition};
 use crate::api::Rest;
 use crate::api::meta::{ObjectMeta, OwnerReference};
+use crate::api::shared::Shared;
 
 /// Kind.
 pub const KIND: &str = "Machine";
@@ -33,7 +34,7 @@ pub struct Machine {
     pub metadata: ObjectMeta,
     /// The machine as it should be.
     #[serde(default)]
-    pub spec: MachineSpec,
+    pub spec: Shared<MachineSpec>,
     /// The machine as it was last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<MachineStatus>,

@@ -84,6 +84,9 @@ pub(super) fn record_of_new(spec: &Spec) -> Option<String> {
 /// What the machine lacks of the template, and what it still has of an earlier one.
 pub(super) fn differences(spec: &Spec, machine: &Machine) -> InPlace {
     let mut found = InPlace::default();
+    if has_all(spec, machine) {
+        return found;
+    }
     let before = Record::of(machine);
     let mut record = before.clone();
     found.labels = merged(
@@ -119,6 +122,25 @@ pub(super) fn differences(spec: &Spec, machine: &Machine) -> InPlace {
         }
     }
     found
+}
+
+/// Whether a machine on which nothing was recorded has everything that can reach it in place: so it is with most, in every
+/// look.
+fn has_all(spec: &Spec, machine: &Machine) -> bool {
+    let (template, there) = (&spec.template, &machine.metadata);
+    let hands_on = template
+        .machine_spec
+        .metadata
+        .as_ref()
+        .is_some_and(|node| !(node.labels.is_empty() && node.annotations.is_empty()));
+    let has = |wanted: &BTreeMap<String, String>, there: &BTreeMap<String, String>| {
+        wanted.iter().all(|(key, value)| there.get(key) == Some(value))
+    };
+    !there.annotations.contains_key(FROM_TEMPLATE)
+        && template.machine_spec.taints.is_empty()
+        && !hands_on
+        && has(&template.labels, &there.labels)
+        && template.annotations.is_empty()
 }
 
 /// The spec of a machine that the other API leads is a copy, and refused from everybody else.

@@ -75,7 +75,7 @@ pub fn made_machine(
             owner_references: vec![owner_reference(spec)],
             ..ObjectMeta::default()
         },
-        spec: machine_spec,
+        spec: machine_spec.into(),
         ..Machine::default()
     })
 }

@@ -108,9 +108,7 @@ impl Mutant {
             Answer::Node(Some(node)) => self.node(Arc::make_mut(node)),
             Answer::Operator(Some(operator)) => self.operator(Arc::make_mut(operator)),
             Answer::Object(object) if self == Self::DefinitionTrusted => {
-                let status = Arc::make_mut(object)
-                    .pointer_mut("/status")
-                    .and_then(Value::as_object_mut);
+                let status = Arc::make_mut(object).get_mut("status").and_then(Value::as_object_mut);
                 if let (Some(status), Question::Patch(Object::Set(_), true, _)) = (status, question) {
                     status.insert("machines".to_owned(), json!([]));
                 }

@@ -6,19 +6,19 @@ use capstan::controllers::GENERATED;
 use serde_json::{Map, Value};
 
 use super::{Moment, Truth, World, template_type, text};
-use crate::api::{Change, ChangeKind};
+use crate::api::{Change, ChangeKind, Object};
 
 /// Where the type of the instances stands in a set.
 const TYPE: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value/instanceType";
 
-fn state(object: &Value) -> &str {
+fn state(object: &Object) -> &str {
     object
         .pointer("/spec/state")
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
-fn is_generated(object: &Value) -> bool {
+fn is_generated(object: &Object) -> bool {
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|annotations| annotations.contains_key(GENERATED))
 }
@@ -49,7 +49,7 @@ impl Truth {
         match (&change.old, change.kind) {
             (Some(old), ChangeKind::Modified) => {
                 let nothing = Value::Null;
-                let spec = |object| Value::pointer(object, "/spec").unwrap_or(&nothing).clone();
+                let spec = |object: &Object| object.get("spec").unwrap_or(&nothing).clone();
                 differences("/spec", &spec(old), &spec(&change.object), &mut self.of_users);
             }
             _ => self.of_users.clear(),

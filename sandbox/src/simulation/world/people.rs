@@ -20,7 +20,7 @@ impl World {
     pub(super) fn install(&mut self) {
         let replicas = self.schedule.replicas;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects::NAMESPACE}});
-        let request = crate::api::Request {
+        let mut request = crate::api::Request {
             target: crate::api::Target {
                 group: String::new(),
                 plural: "namespaces".to_owned(),
@@ -31,7 +31,7 @@ impl World {
             verb: Verb::Create(namespace, crate::api::WriteOptions::default()),
             user: capstan_core::model::User::default(),
         };
-        let _made = self.send(Actor::Installer, &request);
+        let _made = self.send(Actor::Installer, &mut request);
         for name in ["etcd", "control-plane-machine-set"] {
             let _made = self.make(Actor::Installer, Sort::Operator, objects::operator(name));
         }

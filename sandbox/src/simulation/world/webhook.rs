@@ -9,7 +9,7 @@ use capstan_core::model::Edit;
 use serde_json::Value;
 
 use crate::api::admission::{Admit, Capstan};
-use crate::api::{Api, Failure, Kind};
+use crate::api::{Api, Failure, Kind, Part};
 
 use super::{Due, World};
 
@@ -62,6 +62,10 @@ fn removes_finalizers(edit: &Edit<'_>) -> bool {
 }
 
 impl Admit for Webhook {
+    fn asks(&self, kind: &Kind, part: Part) -> bool {
+        self.capstan.asks(kind, part)
+    }
+
     fn mutate(
         &self,
         api: &Api,

@@ -67,8 +67,9 @@ fn difference(change: &Change) -> String {
     match change.kind {
         ChangeKind::Added => {
             let value = "/spec/providerSpec/value";
-            let kind = text(&change.object, &format!("{value}/instanceType"));
-            let zone = text(&change.object, &format!("{value}/placement/availabilityZone"));
+            let whole = change.object.to_value();
+            let kind = text(&whole, &format!("{value}/instanceType"));
+            let zone = text(&whole, &format!("{value}/placement/availabilityZone"));
             if kind.is_empty() {
                 String::new()
             } else {
@@ -79,7 +80,7 @@ fn difference(change: &Change) -> String {
         _ => {
             let Some(old) = &change.old else { return String::new() };
             let mut parts = Vec::new();
-            differ("", old, &change.object, &mut parts);
+            differ("", &old.to_value(), &change.object.to_value(), &mut parts);
             if parts.is_empty() {
                 parts.push("only what the server counts".to_owned());
             }

@@ -1,0 +1,271 @@
+//! Whether a write is surely right, asked in one walk over what it touched.
+//!
+//! Most writes are: they change a status, and nothing in it is unknown, missing or wrong. For those the four walks that
+//! fill in defaults, prune, judge and look for what stands twice would all come back without a word. This walk answers
+//! for all of them, and only ever with yes: where it hesitates, the others say what there is to say. It must never say yes
+//! to what they would change or refuse.
+
+use serde_json::{Number, Value};
+
+use super::correlate::{Pair, Stored};
+use super::node::{Additional, ListType, Schema, Type};
+use super::pruning;
+use super::trail::Trail;
+use super::{format, rules};
+
+/// A field of an object as it is to be, as it was, and its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Touched<'a> {
+    /// The name of the field.
+    pub name: &'a str,
+    /// What it is to be; `None`: it goes.
+    pub new: Option<&'a Value>,
+    /// What it was; `None`: it comes.
+    pub old: Option<&'a Value>,
+}
+
+impl Schema {
+    /// Whether an object that has these fields has all that there are defaults for.
+    pub fn has_all_defaults(&self, has: impl Fn(&str) -> bool) -> bool {
+        !self.has_defaults
+            || self
+                .properties
+                .iter()
+                .all(|(name, schema)| schema.default.is_none() || has(name))
+    }
+
+    /// Whether a field of an object stays as it is where defaults are filled in and unknown fields are dropped, and
+    /// nothing but a rule can have anything against it.
+    pub fn settles(&self, name: &str, value: &Value) -> bool {
+        match name {
+            "apiVersion" | "kind" => value.is_string(),
+            "metadata" => pruning::knows_metadata(value) && self.properties.get(name).is_none_or(is_loose),
+            _ => self.field(name).is_some_and(|schema| schema.stands(value)),
+        }
+    }
+
+    /// Whether nothing is wrong with an object of which these fields are touched, and all of them settle: the others were
+    /// judged before.
+    ///
+    /// No is no verdict: ask [`Schema::validate_over`].
+    pub fn accepts(&self, touched: &[Touched<'_>]) -> bool {
+        let loose = self.all_of.is_empty()
+            && self.any_of.is_empty()
+            && self.one_of.is_empty()
+            && self.not.is_none()
+            && self.rules.is_empty()
+            && self.allowed.is_empty()
+            && self.min_properties.is_none()
+            && self.max_properties.is_none()
+            && (self.types.is_empty() || self.has_type(Type::Object));
+        loose && touched.iter().all(|one| self.accepts_field(*one))
+    }
+
+    fn accepts_field(&self, touched: Touched<'_>) -> bool {
+        let Touched { name, new, old } = touched;
+        let Some(new) = new else {
+            return self.required.iter().all(|required| required != name);
+        };
+        let Some(schema) = self.field(name) else {
+            return matches!(name, "apiVersion" | "kind" | "metadata");
+        };
+        let trail = Trail::ROOT.child(name);
+        if name == "metadata" && !schema.check(new, None, &trail).is_empty() {
+            return false;
+        }
+        let pair = old.map(|old| Pair {
+            schema,
+            new,
+            old,
+            stored: Stored::Judged,
+        });
+        !schema.has_rules || rules::judge_field(schema, new, pair, &trail).is_empty()
+    }
+
+    /// See [`Schema::settles`]; of a value below the root.
+    fn stands(&self, value: &Value) -> bool {
+        let combined =
+            !(self.all_of.is_empty() && self.any_of.is_empty() && self.one_of.is_empty() && self.not.is_none());
+        if combined || self.embedded || !(self.allowed.is_empty() || self.allowed.contains(value)) {
+            return false;
+        }
+        match value {
+            Value::Null => self.nullable && self.allowed.is_empty(),
+            Value::Bool(_) => self.may_be(Type::Boolean) && self.format.is_none(),
+            Value::Number(number) => self.takes_number(number),
+            Value::String(text) => self.takes_text(text),
+            Value::Array(list) => self.takes_list(list),
+            Value::Object(map) => self.takes_object(map),
+        }
+    }
+
+    fn may_be(&self, wanted: Type) -> bool {
+        self.types.is_empty() || self.has_type(wanted)
+    }
+
+    fn takes_number(&self, number: &Number) -> bool {
+        let Some(whole) = number.as_i64() else { return false };
+        let fits = match self.format.as_deref() {
+            None | Some("int64") => true,
+            Some("int32") => i32::try_from(whole).is_ok(),
+            Some(_) => false,
+        };
+        let data = number.as_f64().unwrap_or(f64::NAN);
+        let bounds = [self.minimum, self.maximum];
+        fits && (self.types.is_empty() || self.types == [Type::Integer])
+            && self.multiple_of.is_none()
+            && bounds.iter().flatten().all(|bound| bound.value.fract() == 0.0)
+            && self.minimum.is_none_or(|bound| !bound.is_above(data))
+            && self.maximum.is_none_or(|bound| !bound.is_below(data))
+    }
+
+    fn takes_text(&self, text: &str) -> bool {
+        // Characters are counted only where bytes do not answer.
+        let fits = self.max_length.is_none_or(|most| text.len() as u64 <= most)
+            && self.min_length.is_none_or(|least| text.chars().count() as u64 >= least);
+        self.may_be(Type::String)
+            && fits
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
+            && self.format.as_ref().is_none_or(|format| format::holds(format, text))
+    }
+
+    fn takes_list(&self, list: &[Value]) -> bool {
+        let size = list.len() as u64;
+        let fits = self.min_items.is_none_or(|least| size >= least) && self.max_items.is_none_or(|most| size <= most);
+        let items = match &self.items {
+            Some(items) => !self.preserve && list.iter().all(|item| items.stands(item)),
+            None => self.preserve || list.iter().all(is_plain),
+        };
+        let mut pairs = list
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| list.iter().take(at).map(move |before| (before, one)));
+        let unique = match &self.list {
+            ListType::Atomic => true,
+            ListType::Set => pairs.all(|(before, one)| before != one),
+            ListType::Map(keys) => {
+                list.iter().all(Value::is_object)
+                    && pairs.all(|(before, one)| keys.iter().any(|key| before.get(key) != one.get(key)))
+            }
+        };
+        fits && items && unique && self.may_be(Type::Array) && self.format.is_none()
+    }
+
+    fn takes_object(&self, map: &serde_json::Map<String, Value>) -> bool {
+        let size = map.len() as u64;
+        let fits = self.min_properties.is_none_or(|least| size >= least)
+            && self.max_properties.is_none_or(|most| size <= most);
+        let whole = self.required.iter().all(|name| map.contains_key(name))
+            && (!self.has_defaults
+                || self
+                    .properties
+                    .iter()
+                    .all(|(name, schema)| schema.default.is_none() || map.contains_key(name)));
+        fits && whole
+            && self.may_be(Type::Object)
+            && self.format.is_none()
+            && map
+                .iter()
+                .all(|(name, value)| match (self.properties.get(name), &self.additional) {
+                    (Some(schema), _) => schema.stands(value),
+                    (None, Some(Additional::Schema(schema))) => schema.stands(value),
+                    (None, Some(Additional::Any)) => is_plain(value),
+                    (None, None) => self.preserve,
+                })
+    }
+}
+
+/// Neither list nor object, and nothing that a default would replace.
+fn is_plain(value: &Value) -> bool {
+    value.is_string() || value.is_boolean() || value.is_number()
+}
+
+/// Whether a schema of `metadata` neither fills in nor takes away anything.
+fn is_loose(schema: &Schema) -> bool {
+    !schema.has_defaults && !schema.has_unique_lists
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cel::rules::RuleFile;
+
+    /// Whatever the one walk lets pass, the four others leave alone and find nothing wrong with.
+    #[test]
+    fn what_stands_is_neither_changed_nor_refused() {
+        let schema = Schema::parse(
+            &json!({"type": "object", "properties": {"status": {"type": "object", "required": ["name"], "properties": {
+                "name": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]*$"},
+                "at": {"type": "string", "format": "date-time", "nullable": true},
+                "count": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 9},
+                "part": {"type": "number", "multipleOf": 0.5},
+                "mode": {"type": "string", "enum": ["a", "b"], "default": "a"},
+                "yes": {"type": "boolean"},
+                "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                "map": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 1},
+                "list": {"type": "array", "maxItems": 2, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                    "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer", "default": 1}}}},
+                "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            }}}}),
+            &RuleFile::default(),
+        )
+        .unwrap();
+        let values = [
+            json!(null),
+            json!(true),
+            json!(1),
+            json!(12),
+            json!(-1),
+            json!(1.0),
+            json!(1.25),
+            json!("a"),
+            json!("ab"),
+            json!("äb"),
+            json!("2026-01-01T00:00:00Z"),
+            json!("abcde"),
+            json!([]),
+            json!({}),
+            json!(["a", "b"]),
+            json!(["a", "a"]),
+            json!({"x": "1"}),
+            json!({"x": null}),
+            json!({"x": "1", "y": "2"}),
+            json!([null]),
+            json!([{"k": "a", "v": 1}, {"k": "b", "v": 2}]),
+            json!([{"k": "a", "v": 1}, {"k": "a", "v": 2}]),
+            json!([{"k": "a"}]),
+            json!([{"v": 1}]),
+            json!([{"k": "a", "v": 1, "z": 1}]),
+        ];
+        let fields = [
+            "name", "at", "count", "part", "mode", "yes", "any", "map", "list", "set", "other",
+        ];
+        let (mut stood, mut all) = (0, 0);
+        for field in fields {
+            for value in &values {
+                let mut status = json!({"name": "abc", "mode": "b"});
+                status[field] = value.clone();
+                let object = json!({ "status": status });
+                let mut settled = object.clone();
+                schema.set_defaults(&mut settled);
+                let unknown = schema.prune(&mut settled);
+                let fine = settled == object && unknown.is_empty() && schema.validate(&object, None).is_empty();
+                let stands = schema.settles("status", &object["status"]);
+                assert!(fine || !stands, "{object}");
+                stood += usize::from(stands);
+                all += usize::from(fine);
+            }
+        }
+        assert!(stood > 12 && all - stood < 12, "{stood} of {all}");
+        let bare = json!({"mode": "a"});
+        assert!(!schema.settles("status", &bare), "a field is missing");
+        assert!(
+            !schema.settles("status", &json!({"name": "abc"})),
+            "a default is to be filled in"
+        );
+        assert!(!schema.settles("spec", &bare), "it is dropped");
+        assert!(schema.settles("metadata", &json!({"name": "a"})) && !schema.settles("metadata", &json!({"nam": "a"})));
+    }
+}
