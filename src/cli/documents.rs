@@ -130,8 +130,12 @@ pub fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
     for (line, part) in split(text) {
         if part.trim_start().starts_with(['{', '[']) {
             let mut stream = serde_json::Deserializer::from_str(&part).into_iter::<Unique>();
+            let (mut read, mut reached) = (0, line);
             loop {
-                let line = line + line_of(&part, stream.byte_offset()) - 1;
+                let offset = stream.byte_offset();
+                reached += newlines(part.get(read..offset).unwrap_or_default());
+                read = offset;
+                let line = reached + newlines(blank(part.get(offset..).unwrap_or_default()));
                 let Some(next) = stream.next() else { break };
                 number += 1;
                 match next {
@@ -235,15 +239,14 @@ fn item_of(list: &Value, kind: &str, item: &Value) -> Value {
     item
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text.get(..offset).unwrap_or_default();
-    let blank = text.get(offset..).map_or(0, |rest| {
-        rest.chars()
-            .take_while(|letter| letter.is_whitespace())
-            .filter(|letter| *letter == '\n')
-            .count()
-    });
-    before.matches('\n').count() + blank + 1
+fn newlines(text: &str) -> usize {
+    text.matches('\n').count()
+}
+
+/// What stands before the first word of a text.
+fn blank(text: &str) -> &str {
+    text.split_once(|letter: char| !letter.is_whitespace())
+        .map_or(text, |(blank, _)| blank)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::api::config_openshift_io::feature_gate::FeatureGate;
 use crate::api::machine_openshift_io::{self, control_plane_machine_set};
 use crate::authority;
 use crate::authority::config::Config;
-use crate::cel::rules::{self, Enforcer, RuleError, RuleFile, RuleSet, Scope};
+use crate::cel::rules::{self, Cases, Enforcer, RuleError, RuleFile, RuleSet, Scope};
 use crate::cpms;
 use crate::cpms::spec::Gates;
 use crate::model::{Edit, Operation, RuleInfo, Verdict};
@@ -234,12 +234,16 @@ impl Admission {
         let mut files = rules::built_in()?;
         for file in &mut files {
             options.authority.configure(file);
+            // Examples are for tests; a server would keep them for as long as it runs.
+            for rule in &mut file.rules {
+                rule.cases = Cases::default();
+            }
         }
         let rules = RuleSet::compile(files.clone())?;
         Ok(Self { options, files, rules })
     }
 
-    /// The rule files, as they were read.
+    /// The rule files, as they were read, without the examples in them.
     pub fn files(&self) -> &[RuleFile] {
         &self.files
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context as _, Result};
 
 use super::run::{Found, shortest};
-use super::schedule::{SCENARIOS, Schedule};
+use super::schedule::{MELEE, SCENARIOS, Schedule};
 use super::world::{Fate, Orders, World};
 
 /// What came of all single faults of a scenario.
@@ -28,7 +28,11 @@ pub struct Exhausted {
 pub fn exhaust_all(scenario: Option<&str>, cores: usize) -> Result<Vec<Exhausted>> {
     let names: Vec<&str> = match scenario {
         Some(name) => vec![name],
-        None => SCENARIOS.iter().map(|(name, _)| *name).collect(),
+        None => SCENARIOS
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| *name != MELEE)
+            .collect(),
     };
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Exhausted)>> {

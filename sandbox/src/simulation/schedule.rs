@@ -162,8 +162,12 @@ type Plan = fn(&mut Random, &mut Schedule);
 /// As many scenarios decide what the seeds of old play; the later ones have a stream of their own.
 const FIRST: usize = 17;
 
+/// A swarm with one of the later scenarios in it. No seed chooses it by itself, since some are known to go wrong:
+/// `docs/simulation.md` says which.
+pub(super) const MELEE: &str = "melee";
+
 /// The scenarios, by name.
-pub const SCENARIOS: [(&str, Plan); 22] = [
+pub const SCENARIOS: [(&str, Plan); 23] = [
     ("rollout", rollout),
     ("requests", requests),
     ("stale", stale),
@@ -186,6 +190,7 @@ pub const SCENARIOS: [(&str, Plan); 22] = [
     ("outages", later::outages),
     ("upgrades", later::upgrades),
     ("by-hand", later::by_hand),
+    (MELEE, swarm),
 ];
 
 impl Schedule {
@@ -194,6 +199,7 @@ impl Schedule {
         let mut random = Random::new(seed);
         let mut later = later::stream(seed);
         let (first, rest) = SCENARIOS.split_at_checked(FIRST)?;
+        let (_, rest) = rest.split_last()?;
         let chosen = match scenario {
             Some(name) => SCENARIOS.iter().find(|(known, _)| *known == name)?,
             None if later.permille(250) => later.pick(rest)?,
@@ -215,7 +221,7 @@ impl Schedule {
             calm: 4 * HOUR,
         };
         (chosen.1)(&mut random, &mut schedule);
-        if chosen.0 == "swarm" && later.permille(400) {
+        if chosen.0 == MELEE {
             schedule.mingle(&mut later, rest);
         }
         schedule.acts.sort_by_key(|(at, _)| *at);

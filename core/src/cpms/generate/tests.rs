@@ -326,7 +326,7 @@ fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
 }
 
 #[test]
-fn where_a_machine_is_going_there_is_still_to_be_one_until_another_stands_for_it() {
+fn where_a_machine_is_going_there_is_still_to_be_one_until_it_is_gone() {
     let specs: Vec<Value> = ["a", "b", "c"].map(zoned).to_vec();
     let mut all = machines(&specs);
     let go = |machine: &mut Arc<Machine>| {
@@ -355,9 +355,12 @@ fn where_a_machine_is_going_there_is_still_to_be_one_until_another_stands_for_it
     let mut successor = machines(&[zoned("d")]).remove(0);
     Arc::make_mut(&mut successor).metadata.name = Some("ocp-x7k2p-master-new-2".to_owned());
     all.push(successor);
-    assert_eq!(zones(&all), (3, "a b d".to_owned()));
+    // Until it is gone it may be what tells where its successor belongs (seed 210415).
+    assert_eq!(zones(&all), (3, "a b c d".to_owned()));
     // Another index, as who replaces a machine by hand may choose.
     Arc::make_mut(&mut all[3]).metadata.name = Some("ocp-x7k2p-master-3".to_owned());
+    assert_eq!(zones(&all), (3, "a b c d".to_owned()));
+    all.remove(2);
     assert_eq!(zones(&all), (3, "a b d".to_owned()));
 }
 
