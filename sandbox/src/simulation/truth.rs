@@ -142,6 +142,8 @@ pub(super) struct Truth {
     pub(super) of_users: BTreeSet<String>,
     /// Creations on their way: index, replaced uid, name.
     in_flight: BTreeSet<Sent>,
+    /// By uid, machines whose set had gone when their creation arrived: nobody counts on them, and they are collected.
+    born_late: BTreeSet<String>,
     /// Writes of controllers in a row that changed nothing.
     idle_writes: u32,
     /// Every deletion by a controller, with its reason.
@@ -407,6 +409,16 @@ impl Moment {
 }
 
 impl World {
+    /// A creation that arrives minutes late may find that its set is gone: then its owner is nobody, and the garbage
+    /// collector takes it (seeds 36974 and 77480).
+    fn note_birth(&mut self, change: &Change, machine: &Machine) {
+        let set = self.set.as_ref().map(|set| set.metadata.uid());
+        let owner = machine.metadata.controller().map(|owner| owner.uid.as_str());
+        if change.kind == ChangeKind::Added && owner != set {
+            self.truth.born_late.insert(machine.metadata.uid().to_owned());
+        }
+    }
+
     /// Judges a change before it is taken in.
     pub(super) fn check(&mut self, actor: Actor, change: &Change, typed: &Typed, looked: &[Moment]) {
         if self.truth.violation.is_some() {
@@ -415,8 +427,13 @@ impl World {
         let mut moments = looked.to_vec();
         moments.push(self.moment());
         let found = match (typed, actor) {
-            (Typed::Machine(machine), Actor::Replica(_)) => self.check_machine(change, machine, &moments),
-            (Typed::Machine(machine), Actor::Garbage) if is_deletion(change) => {
+            (Typed::Machine(machine), Actor::Replica(_)) => {
+                self.note_birth(change, machine);
+                self.check_machine(change, machine, &moments)
+            }
+            (Typed::Machine(machine), Actor::Garbage)
+                if is_deletion(change) && !self.truth.born_late.contains(machine.metadata.uid()) =>
+            {
                 let name = machine.metadata.name();
                 Err(("C6", format!("the garbage collector deletes machine {name}")))
             }
