@@ -22,23 +22,18 @@ pub trait Admit: Send + Sync {
     /// Whether writes of a kind through a part of it are judged at all.
     fn asks(&self, kind: &Kind, part: Part) -> bool;
 
-    /// What the mutating pass makes of an object; `None` leaves it as it is.
+    /// What a pass says of a write. The mutating one may answer with another object; `None` leaves it as it is.
     ///
     /// # Errors
     /// A refusal.
-    fn mutate(
+    fn judge(
         &self,
         api: &Api,
         kind: &Kind,
+        phase: Phase,
         edit: &Edit<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Value>, Failure>;
-
-    /// What the validating pass says of an object.
-    ///
-    /// # Errors
-    /// A refusal.
-    fn validate(&self, api: &Api, kind: &Kind, edit: &Edit<'_>, warnings: &mut Vec<String>) -> Result<(), Failure>;
 }
 
 /// Capstan's admission, with everything in the API as what it looks up.
@@ -65,6 +60,13 @@ impl Capstan {
     pub fn seeing(mut self, snapshot: Arc<Snapshot>) -> Self {
         self.seen = Some(snapshot);
         self
+    }
+}
+
+impl Admit for Capstan {
+    /// What is registered in `webhooks/`: objects and their scale, not their status.
+    fn asks(&self, kind: &Kind, part: Part) -> bool {
+        kind.kind == "ControlPlaneMachineSet" && part != Part::Status
     }
 
     fn judge(
@@ -107,27 +109,6 @@ impl Capstan {
         let failed = |error: json_patch::PatchError| Failure::new(500, "InternalError", error.to_string());
         json_patch::patch(&mut new, &patch).map_err(failed)?;
         Ok(Some(new))
-    }
-}
-
-impl Admit for Capstan {
-    /// What is registered in `webhooks/`: objects and their scale, not their status.
-    fn asks(&self, kind: &Kind, part: Part) -> bool {
-        kind.kind == "ControlPlaneMachineSet" && part != Part::Status
-    }
-
-    fn mutate(
-        &self,
-        api: &Api,
-        kind: &Kind,
-        edit: &Edit<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<Value>, Failure> {
-        self.judge(api, kind, Phase::Mutate, edit, warnings)
-    }
-
-    fn validate(&self, api: &Api, kind: &Kind, edit: &Edit<'_>, warnings: &mut Vec<String>) -> Result<(), Failure> {
-        self.judge(api, kind, Phase::Validate, edit, warnings).map(drop)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capstan_core::admission::Phase;
 use capstan_core::model::{Edit, Operation, Propagation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -60,8 +61,8 @@ impl Api {
                 user: &request.user,
                 dry_run: options.dry_run,
             };
-            admission.mutate(self, described, &edit, &mut warnings)?;
-            admission.validate(self, described, &edit, &mut warnings)?;
+            admission.judge(self, described, Phase::Mutate, &edit, &mut warnings)?;
+            admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;
         }
         let key = self.key(kind, &target.namespace, &target.name);
         if described.plural == "namespaces" && described.group.is_empty() {

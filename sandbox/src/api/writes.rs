@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capstan_core::admission::Phase;
 use capstan_core::model::{Edit, Operation, Violation, ViolationKind};
 use capstan_core::schema::Touched;
 use jiff::Timestamp;
@@ -73,7 +74,7 @@ impl Api {
         if let Some(admission) = &admission {
             let whole = object.to_value();
             let edit = self.edit(request, Operation::Create, &name, Some(&whole), None, options.dry_run);
-            if let Some(new) = admission.mutate(self, described, &edit, &mut warnings)? {
+            if let Some(new) = admission.judge(self, described, Phase::Mutate, &edit, &mut warnings)? {
                 object = Object::of(new).ok_or_else(unrecognised)?;
                 settled = settle(described, &mut object, None).1;
             }
@@ -104,7 +105,7 @@ impl Api {
         if let Some(admission) = &admission {
             let whole = object.to_value();
             let edit = self.edit(request, Operation::Create, &name, Some(&whole), None, options.dry_run);
-            admission.validate(self, described, &edit, &mut warnings)?;
+            admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;
         }
         let key = self.key(kind, metadata::text(&object, "namespace"), &name);
         if !metadata::text(&object, "resourceVersion").is_empty() && !options.dry_run {
@@ -421,7 +422,7 @@ impl Api {
             let whole = new.to_value();
             let (new_, old_) = (Some(&whole), before.as_ref());
             let edit = self.edit(request, Operation::Update, &target.name, new_, old_, options.dry_run);
-            if let Some(mutated) = admission.mutate(self, described, &edit, &mut warnings)? {
+            if let Some(mutated) = admission.judge(self, described, Phase::Mutate, &edit, &mut warnings)? {
                 new = Object::of(mutated).ok_or_else(unrecognised)?;
                 settled = settle(described, &mut new, Some(old)).1;
             }
@@ -461,7 +462,7 @@ impl Api {
             let whole = new.to_value();
             let (new_, old_) = (Some(&whole), before.as_ref());
             let edit = self.edit(request, Operation::Update, &target.name, new_, old_, options.dry_run);
-            admission.validate(self, described, &edit, &mut warnings)?;
+            admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;
         }
         metadata::set(&mut new, "resourceVersion", version.into());
         managed::keep_times(old, &mut new);

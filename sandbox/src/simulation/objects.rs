@@ -93,53 +93,28 @@ impl Typed {
         let (before, old) = old.unzip();
         let new = New { object, before };
         let seldom = object.fields().any(|(name, _)| !USUAL.contains(&name));
+        // Three kinds have the same fields; only their types differ.
+        macro_rules! of {
+            ($kind:ident, $type:ident) => {{
+                let old = old.and_then(|old| match old {
+                    Self::$kind(old) => Some(&**old),
+                    _ => None,
+                });
+                Some(Self::$kind(Arc::new($type {
+                    api_version: new.text("apiVersion"),
+                    kind: new.text("kind"),
+                    metadata: new.metadata(old.map(|old| &old.metadata))?,
+                    spec: new.field("spec", old.map(|old| &old.spec))?,
+                    status: new.field("status", old.map(|old| &old.status))?,
+                    ..$type::default()
+                })))
+            }};
+        }
         match sort {
             _ if seldom => Self::whole(sort, object),
-            Sort::Machine => {
-                let old = old.and_then(|old| match old {
-                    Self::Machine(old) => Some(&**old),
-                    _ => None,
-                });
-                let machine = Machine {
-                    api_version: new.text("apiVersion"),
-                    kind: new.text("kind"),
-                    metadata: new.metadata(old.map(|old| &old.metadata))?,
-                    spec: new.field("spec", old.map(|old| &old.spec))?,
-                    status: new.field("status", old.map(|old| &old.status))?,
-                    ..Machine::default()
-                };
-                Some(Self::Machine(Arc::new(machine)))
-            }
-            Sort::Set => {
-                let old = old.and_then(|old| match old {
-                    Self::Set(old) => Some(&**old),
-                    _ => None,
-                });
-                let set = ControlPlaneMachineSet {
-                    api_version: new.text("apiVersion"),
-                    kind: new.text("kind"),
-                    metadata: new.metadata(old.map(|old| &old.metadata))?,
-                    spec: new.field("spec", old.map(|old| &old.spec))?,
-                    status: new.field("status", old.map(|old| &old.status))?,
-                    ..ControlPlaneMachineSet::default()
-                };
-                Some(Self::Set(Arc::new(set)))
-            }
-            Sort::Operator => {
-                let old = old.and_then(|old| match old {
-                    Self::Operator(old) => Some(&**old),
-                    _ => None,
-                });
-                let operator = ClusterOperator {
-                    api_version: new.text("apiVersion"),
-                    kind: new.text("kind"),
-                    metadata: new.metadata(old.map(|old| &old.metadata))?,
-                    spec: new.field("spec", old.map(|old| &old.spec))?,
-                    status: new.field("status", old.map(|old| &old.status))?,
-                    ..ClusterOperator::default()
-                };
-                Some(Self::Operator(Arc::new(operator)))
-            }
+            Sort::Machine => of!(Machine, Machine),
+            Sort::Set => of!(Set, ControlPlaneMachineSet),
+            Sort::Operator => of!(Operator, ClusterOperator),
             Sort::Node => {
                 let old = old.and_then(|old| match old {
                     Self::Node(old) => Some(&**old),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result};
-use capstan_core::admission::{Admission, Options};
+use capstan_core::admission::{Admission, Options, Phase};
 use capstan_core::model::Edit;
 use serde_json::Value;
 
@@ -34,18 +34,6 @@ pub(super) fn admission(down: Arc<AtomicBool>) -> Result<Arc<dyn Admit>> {
     Ok(Arc::new(Webhook { capstan, down }))
 }
 
-impl Webhook {
-    /// Refuses what cannot be asked about.
-    fn reach(&self, kind: &Kind, edit: &Edit<'_>) -> Result<(), Failure> {
-        let asked = kind.kind == "ControlPlaneMachineSet" && edit.subresource != "status" && !removes_finalizers(edit);
-        if asked && self.down.load(Ordering::Relaxed) {
-            let text = format!("Internal error occurred: {OUT_OF_REACH} \"capstan\": connect: connection refused");
-            return Err(Failure::new(500, "InternalError", text));
-        }
-        Ok(())
-    }
-}
-
 /// The match condition of the registration: an object that is being deleted loses finalizers and keeps its spec.
 fn removes_finalizers(edit: &Edit<'_>) -> bool {
     let (Some(old), Some(new)) = (edit.old, edit.object) else {
@@ -66,20 +54,19 @@ impl Admit for Webhook {
         self.capstan.asks(kind, part)
     }
 
-    fn mutate(
+    fn judge(
         &self,
         api: &Api,
         kind: &Kind,
+        phase: Phase,
         edit: &Edit<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Value>, Failure> {
-        self.reach(kind, edit)?;
-        self.capstan.mutate(api, kind, edit, warnings)
-    }
-
-    fn validate(&self, api: &Api, kind: &Kind, edit: &Edit<'_>, warnings: &mut Vec<String>) -> Result<(), Failure> {
-        self.reach(kind, edit)?;
-        self.capstan.validate(api, kind, edit, warnings)
+        if self.down.load(Ordering::Relaxed) && !removes_finalizers(edit) {
+            let text = format!("Internal error occurred: {OUT_OF_REACH} \"capstan\": connect: connection refused");
+            return Err(Failure::new(500, "InternalError", text));
+        }
+        self.capstan.judge(api, kind, phase, edit, warnings)
     }
 }
 
