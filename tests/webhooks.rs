@@ -15,6 +15,7 @@ use capstan::manifests::{policy_files, webhook_files};
 use capstan_core::admission::{Admission, Options, Phase, ROUTES};
 use capstan_core::cel::Program;
 use capstan_core::cel::rules::{Case, Enforcer, Rule, Scope, built_in};
+use capstan_core::schema::crd::crd_files;
 use serde_json::{Value, json};
 
 fn admission() -> Admission {
@@ -265,11 +266,10 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
     }
 }
 
-#[test]
-fn the_policies_in_the_repository_are_those_that_the_rules_give() {
-    let expected: BTreeMap<String, String> = policy_files(admission().files()).unwrap().into_iter().collect();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("webhooks/policies");
-    let found: BTreeMap<String, String> = std::fs::read_dir(folder)
+/// Holds what is generated against what stands in a folder of the repository.
+fn stands_in(folder: &str, expected: Vec<(String, String)>) {
+    let expected: BTreeMap<String, String> = expected.into_iter().collect();
+    let found: BTreeMap<String, String> = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -279,8 +279,18 @@ fn the_policies_in_the_repository_are_those_that_the_rules_give() {
         .collect();
     assert!(
         expected == found,
-        "webhooks/policies is not what webhooks/rules says; the first line of each file is the command that writes it anew"
+        "{folder} is not what its sources say; the first line of each file is the command that writes it anew"
     );
+}
+
+#[test]
+fn the_policies_in_the_repository_are_those_that_the_rules_give() {
+    stands_in("webhooks/policies", policy_files(admission().files()).unwrap());
+}
+
+#[test]
+fn the_definitions_in_the_repository_are_those_that_the_types_and_rules_give() {
+    stands_in("manifests/crds", crd_files(&built_in().unwrap()).unwrap());
 }
 
 #[test]
