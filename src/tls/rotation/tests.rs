@@ -122,7 +122,7 @@ impl Cluster {
                 held.authorities.retain(|authority| authority.id != *id);
                 held.retired.insert(id.clone());
             }
-            Step::Publish | Step::Nothing => unreachable!(),
+            Step::Publish | Step::Nothing => panic!("a step that changes nothing held"),
         }
         held
     }
