@@ -230,8 +230,7 @@ fn as_json(assessment: &Assessment, now: Timestamp) -> Value {
         put(
             "machines",
             state
-                .machines
-                .iter()
+                .each_machine()
                 .map(|machine| of_machine(spec, state, plan, machine))
                 .collect(),
         );

@@ -225,7 +225,7 @@ impl<C: Cluster> Controller<C> {
         self.tell(&current, &taken, &troubles);
         let away = current
             .state()
-            .is_some_and(|state| state.machines.iter().any(|machine| machine.is_restarting(now)));
+            .is_some_and(|state| state.each_machine().any(|machine| machine.is_restarting(now)));
         let at = [
             current.plan.look_again,
             away.then(|| now.checked_add(AWAY).ok()).flatten(),

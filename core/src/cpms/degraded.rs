@@ -108,12 +108,11 @@ fn no_ready_machine(state: &State) -> Option<Degradation> {
                 .to_owned(),
         });
     }
-    if state.machines.iter().any(MachineState::is_ready) {
+    if state.each_machine().any(MachineState::is_ready) {
         return None;
     }
     let texts: Vec<String> = state
-        .machines
-        .iter()
+        .each_machine()
         .map(|machine| format!("{} {}", machine.name, machine.unready_because().unwrap_or_default()))
         .collect();
     Some(Degradation {
@@ -130,7 +129,7 @@ fn no_ready_machine(state: &State) -> Option<Degradation> {
 pub(super) fn nodes_are_joining(state: &State) -> bool {
     let joining =
         |machine: &&MachineState| machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting();
-    state.unclaimed_nodes.len() <= state.machines.iter().filter(joining).count()
+    state.unclaimed_nodes.len() <= state.each_machine().filter(joining).count()
 }
 
 fn unmanaged_nodes(state: &State) -> Option<Degradation> {
@@ -185,8 +184,7 @@ fn excess_indexes(spec: &Spec, state: &State) -> Option<Degradation> {
 
 fn foreign_owners(state: &State) -> Option<Degradation> {
     let texts: Vec<String> = state
-        .machines
-        .iter()
+        .each_machine()
         .filter_map(|machine| match &machine.owner {
             Owner::Foreign { owner } => Some(format!("{} (by {owner})", machine.name)),
             _ => None,
@@ -204,8 +202,7 @@ fn foreign_owners(state: &State) -> Option<Degradation> {
 
 fn failed_replacement(state: &State) -> Option<Degradation> {
     let texts: Vec<String> = state
-        .machines
-        .iter()
+        .each_machine()
         .filter(|machine| machine.is_current() && !machine.is_deleting() && !machine.is_ready())
         .filter_map(|machine| {
             Some(format!(

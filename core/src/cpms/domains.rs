@@ -199,7 +199,7 @@ impl FailureDomain {
 
 impl PartialEq for FailureDomain {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
+        Arc::ptr_eq(&self.0, &other.0) || self.cmp(other) == Ordering::Equal
     }
 }
 

@@ -13,9 +13,12 @@ use serde_json::Value;
 
 use super::changes::{self, Comparison, FieldChange};
 use super::domains::{self, FailureDomain};
+use super::indexes::Index;
 use super::placement::{self, Placement, Standing};
 use super::spec::{Gates, ParseContext, Spec, Template, parse};
+use super::state::MachineState;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::model::Violation;
@@ -57,6 +60,9 @@ struct Parsed {
 #[derive(Debug)]
 struct Asked {
     template: Arc<Template>,
+    /// Name and uid of the set: they say whose a machine is.
+    name: String,
+    uid: String,
     comparison: Comparison,
     revision: String,
 }
@@ -65,8 +71,41 @@ struct Asked {
 #[derive(Debug)]
 struct Known {
     machine: Arc<Machine>,
-    domain: Option<FailureDomain>,
-    changes: Vec<FieldChange>,
+    compared: Arc<Compared>,
+    state: Option<Told>,
+}
+
+/// What a provider spec says.
+#[derive(Debug)]
+pub(super) struct Compared {
+    /// Where the machine stands.
+    pub(super) domain: Option<FailureDomain>,
+    /// In which fields it differs from the template.
+    pub(super) changes: Vec<FieldChange>,
+}
+
+/// What a machine was said to be like, and what else that followed from.
+#[derive(Debug)]
+struct Told {
+    seen: Seen,
+    state: Arc<MachineState>,
+}
+
+/// What the state of a machine follows from, beside the machine and the set.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Its node, where there is one of the name that it says.
+    pub(super) node: Option<Arc<Node>>,
+    /// Its index.
+    pub(super) index: Index,
+    /// Where a machine of the index belongs, where that is known.
+    pub(super) belongs: Option<FailureDomain>,
+}
+
+impl Seen {
+    fn is_as(&self, other: &Self) -> bool {
+        same(self.node.as_ref(), other.node.as_ref()) && self.index == other.index && self.belongs == other.belongs
+    }
 }
 
 fn same<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
@@ -123,6 +162,7 @@ impl Memory {
         if let Some(known) = &self.template
             && known.comparison == comparison
             && Arc::ptr_eq(&known.template, &spec.template)
+            && (&known.name, &known.uid) == (&spec.name, &spec.uid)
             && same(self.infrastructure.as_ref(), infrastructure)
         {
             return known.revision.clone();
@@ -133,6 +173,8 @@ impl Memory {
         let revision = changes::revision(&spec.template.provider_spec, comparison);
         self.template = Some(Asked {
             template: Arc::clone(&spec.template),
+            name: spec.name.clone(),
+            uid: spec.uid.clone(),
             comparison,
             revision: revision.clone(),
         });
@@ -141,22 +183,26 @@ impl Memory {
 
     /// Where these machines stand and in which fields they differ from what was asked for last, in their order. Others
     /// are forgotten.
-    pub(super) fn compare(&mut self, machines: &[&Arc<Machine>]) -> Vec<(Option<FailureDomain>, Vec<FieldChange>)> {
+    pub(super) fn compare(&mut self, machines: &[&Arc<Machine>]) -> Vec<Arc<Compared>> {
         let Some(asked) = &self.template else {
             return Vec::new();
         };
         let mut before = mem::take(&mut self.machines);
-        let mut compared = Vec::with_capacity(machines.len());
+        let mut all = Vec::with_capacity(machines.len());
         for machine in machines {
             let (name, known) = match before.remove_entry(machine.metadata.name()) {
-                Some((name, mut known)) if provides_the_same(&known.machine, machine) => {
-                    known.machine = Arc::clone(machine);
+                Some((name, known)) if Arc::ptr_eq(&known.machine, machine) => (name, known),
+                Some((name, known)) if provides_the_same(&known.machine, machine) => {
+                    let known = Known {
+                        machine: Arc::clone(machine),
+                        state: None,
+                        ..known
+                    };
                     (name, known)
                 }
                 _ => {
                     let provider_spec = machine.spec.provider_spec.value.as_ref();
-                    let known = Known {
-                        machine: Arc::clone(machine),
+                    let compared = Compared {
                         domain: provider_spec.and_then(|value| domains::extract(value, self.infrastructure.as_deref())),
                         changes: changes::changes(
                             &asked.template.provider_spec,
@@ -164,13 +210,41 @@ impl Memory {
                             asked.comparison,
                         ),
                     };
+                    let known = Known {
+                        machine: Arc::clone(machine),
+                        compared: Arc::new(compared),
+                        state: None,
+                    };
                     (machine.metadata.name().to_owned(), known)
                 }
             };
-            compared.push((known.domain.clone(), known.changes.clone()));
+            all.push(Arc::clone(&known.compared));
             self.machines.insert(name, known);
         }
-        compared
+        all
+    }
+
+    /// What a machine that was compared is like: what `read` says of it where it follows from something else than before.
+    pub(super) fn tell(
+        &mut self,
+        machine: &Machine,
+        seen: Seen,
+        read: impl FnOnce(&Seen) -> MachineState,
+    ) -> Arc<MachineState> {
+        let known = self.machines.get_mut(machine.metadata.name());
+        if let Some(told) = known.as_ref().and_then(|known| known.state.as_ref())
+            && told.seen.is_as(&seen)
+        {
+            return Arc::clone(&told.state);
+        }
+        let state = Arc::new(read(&seen));
+        if let Some(known) = known {
+            known.state = Some(Told {
+                seen,
+                state: Arc::clone(&state),
+            });
+        }
+        state
     }
 
     /// Where the machine of each index belongs: what [`placement::place`] says.

@@ -207,8 +207,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     // In-place repair comes first: a machine has an owner and a recorded index before anything follows from them. What
     // is deleted next is not patched, since that would break the precondition of its deletion.
     let repairs = state
-        .machines
-        .iter()
+        .each_machine()
         .filter(|machine| Some(&machine.name) != spared.as_ref())
         .filter_map(|machine| machine::repair(spec, state, machine));
     plan.steps.extend(repairs);

@@ -97,13 +97,11 @@ fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
 /// What a provider that never fails does until the next plan; whether it did anything.
 fn provide(spec: &Spec, state: &State, world: &mut Observed, now: Timestamp) -> bool {
     let gone: Vec<&MachineState> = state
-        .machines
-        .iter()
+        .each_machine()
         .filter(|machine| machine.is_deleting() && may_go(spec, state, machine))
         .collect();
     let coming: Vec<&MachineState> = state
-        .machines
-        .iter()
+        .each_machine()
         .filter(|machine| !machine.is_deleting() && !machine.is_ready())
         .collect();
     for machine in &gone {

@@ -100,8 +100,7 @@ fn reasons(degraded: &[Degradation]) -> Vec<Value> {
 fn changes(state: &State) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     state
-        .machines
-        .iter()
+        .each_machine()
         .filter(|machine| !machine.is_deleting())
         .flat_map(|machine| &machine.changes)
         .map(|change| json!({"field": change.field, "old": change.old, "new": change.new}))

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::changes::FieldChange;
 use super::domains::{FailureDomain, Platform};
 use super::indexes::{self, Member};
-use super::memory::Memory;
+use super::memory::{Compared, Memory, Seen};
 use super::placement::{self, Placement, Standing};
 use super::spec::Spec;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
@@ -280,8 +280,8 @@ pub struct State {
     pub settings: Settings,
     /// Names what the template asks for.
     pub revision: String,
-    /// The machines of the set, by index, then age, then name.
-    pub machines: Vec<MachineState>,
+    /// The machines of the set, by index, then age, then name; each shared with the looks at the same machine before.
+    pub machines: Vec<Arc<MachineState>>,
     /// The indexes of the control plane, those without machine included.
     pub indexes: BTreeSet<u32>,
     /// The failure domain of every index; empty without failure domains.
@@ -305,21 +305,18 @@ impl State {
     /// The same, with what was read before.
     pub fn observe_again(spec: &Spec, observed: Observed, settings: Settings, memory: &mut Memory) -> Self {
         let revision = memory.ask(spec, observed.infrastructure.as_ref());
-        let nodes: BTreeMap<&str, &Node> = observed
-            .nodes
-            .iter()
-            .map(|node| (node.metadata.name(), &**node))
-            .collect();
+        let nodes: BTreeMap<&str, &Arc<Node>> =
+            observed.nodes.iter().map(|node| (node.metadata.name(), node)).collect();
         let (selected, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = observed
             .machines
             .iter()
             .partition(|machine| spec.selector.matches(&machine.metadata.labels));
         let mut unparsable = observed.unparsable.clone();
-        let (domains, differences): (Vec<Option<FailureDomain>>, Vec<Vec<FieldChange>>) = memory
-            .compare(&selected)
-            .into_iter()
-            .map(|(found, changes)| (found.map(|found| listed(spec, found)), changes))
-            .unzip();
+        let compared = memory.compare(&selected);
+        let domains: Vec<Option<&FailureDomain>> = compared
+            .iter()
+            .map(|compared| compared.domain.as_ref().map(|found| listed(spec, found)))
+            .collect();
         let members: Vec<Member<'_>> = selected
             .iter()
             .zip(&domains)
@@ -327,7 +324,7 @@ impl State {
                 name: machine.metadata.name(),
                 uid: machine.metadata.uid(),
                 annotations: &machine.metadata.annotations,
-                domain: domain.as_ref(),
+                domain: *domain,
             })
             .collect();
         let indexes = indexes::assign(&members);
@@ -349,42 +346,22 @@ impl State {
         let all = placement::indexes(spec.replicas.count(), indexes.iter().map(|index| index.value));
         // Where nobody knows what the names mean, nobody knows that a machine stands elsewhere.
         let places_known = !lacks_infrastructure(spec, &observed);
-        let mut machines: Vec<MachineState> = selected
+        let mut machines: Vec<Arc<MachineState>> = selected
             .iter()
             .zip(&indexes)
             .zip(&domains)
-            .zip(differences)
-            .map(|(((machine, index), domain), changes)| {
-                let meta = &machine.metadata;
-                let provider_spec = machine.spec.provider_spec.value.as_ref();
-                if !provider_spec.is_some_and(Value::is_object) {
-                    let message = match provider_spec {
-                        None | Some(Value::Null) => "it has no provider spec",
-                        Some(_) => "its spec.providerSpec.value is no object",
-                    };
-                    unparsable.push(Unparsable {
-                        kind: "Machine".to_owned(),
-                        name: meta.name().to_owned(),
-                        message: message.to_owned(),
-                    });
-                }
-                let belongs = placement.get(&index.value).filter(|_| places_known);
-                MachineState {
-                    name: meta.name().to_owned(),
-                    uid: meta.uid().to_owned(),
-                    resource_version: meta.resource_version.clone().unwrap_or_default(),
-                    index: index.value,
-                    index_recorded: index.recorded,
-                    created: meta.creation_timestamp,
-                    deleting: meta.deletion_timestamp,
-                    domain: domain.clone(),
-                    node: node_of(machine, &nodes),
-                    phase: machine.phase().map(str::to_owned),
-                    failed: failure_of(machine),
-                    changes: with_domain(changes, domain.as_ref(), belongs),
-                    owner: owner_of(spec, machine),
-                    hooks: hooks_of(machine),
-                }
+            .zip(&compared)
+            .map(|(((machine, index), domain), compared)| {
+                unparsable.extend(provides_nothing(machine));
+                let seen = Seen {
+                    node: machine
+                        .node_name()
+                        .and_then(|name| nodes.get(name))
+                        .map(|node| Arc::clone(node)),
+                    index: *index,
+                    belongs: placement.get(&index.value).filter(|_| places_known).cloned(),
+                };
+                memory.tell(machine, seen, |seen| read(spec, machine, *domain, compared, seen))
             })
             .collect();
         machines.sort_by(|left, right| {
@@ -419,9 +396,14 @@ impl State {
         }
     }
 
+    /// The machines of the set, in their order.
+    pub fn each_machine(&self) -> impl Iterator<Item = &MachineState> {
+        self.machines.iter().map(|machine| &**machine)
+    }
+
     /// The machines of an index, oldest first.
     pub fn of_index(&self, index: u32) -> impl Iterator<Item = &MachineState> {
-        self.machines.iter().filter(move |machine| machine.index == index)
+        self.each_machine().filter(move |machine| machine.index == index)
     }
 
     /// Whether a machine counts as ready for a rollout.
@@ -435,6 +417,47 @@ impl State {
     }
 }
 
+/// What a machine is like.
+fn read(
+    spec: &Spec,
+    machine: &Machine,
+    domain: Option<&FailureDomain>,
+    compared: &Compared,
+    seen: &Seen,
+) -> MachineState {
+    let meta = &machine.metadata;
+    MachineState {
+        name: meta.name().to_owned(),
+        uid: meta.uid().to_owned(),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+        index: seen.index.value,
+        index_recorded: seen.index.recorded,
+        created: meta.creation_timestamp,
+        deleting: meta.deletion_timestamp,
+        domain: domain.cloned(),
+        node: node_of(machine, seen.node.as_deref()),
+        phase: machine.phase().map(str::to_owned),
+        failed: failure_of(machine),
+        changes: with_domain(compared.changes.clone(), domain, seen.belongs.as_ref()),
+        owner: owner_of(spec, machine),
+        hooks: hooks_of(machine),
+    }
+}
+
+/// A machine without provider spec, as an object that cannot be read.
+fn provides_nothing(machine: &Machine) -> Option<Unparsable> {
+    let message = match &machine.spec.provider_spec.value {
+        Some(Value::Object(_)) => return None,
+        None | Some(Value::Null) => "it has no provider spec",
+        Some(_) => "its spec.providerSpec.value is no object",
+    };
+    Some(Unparsable {
+        kind: "Machine".to_owned(),
+        name: machine.metadata.name().to_owned(),
+        message: message.to_owned(),
+    })
+}
+
 fn lacks_infrastructure(spec: &Spec, observed: &Observed) -> bool {
     let by_name = spec.template.platform.is_some_and(Platform::by_name);
     by_name && !spec.failure_domains.is_empty() && observed.infrastructure.is_none()
@@ -445,17 +468,17 @@ fn is_uid(spec: &Spec, uid: &str) -> bool {
 }
 
 /// A failure domain in the words of the set, if the set lists the place.
-fn listed(spec: &Spec, found: FailureDomain) -> FailureDomain {
-    let listed = spec.failure_domains.iter().find(|domain| **domain == found);
-    listed.cloned().unwrap_or(found)
+fn listed<'a>(spec: &'a Spec, found: &'a FailureDomain) -> &'a FailureDomain {
+    let listed = spec.failure_domains.iter().find(|domain| *domain == found);
+    listed.unwrap_or(found)
 }
 
-fn node_of(machine: &Machine, nodes: &BTreeMap<&str, &Node>) -> NodeState {
+fn node_of(machine: &Machine, node: Option<&Node>) -> NodeState {
     let Some(name) = machine.node_name() else {
         return NodeState::None;
     };
     let name = name.to_owned();
-    let Some(node) = nodes.get(name.as_str()) else {
+    let Some(node) = node else {
         return NodeState::Missing { name };
     };
     let since = node

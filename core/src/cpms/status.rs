@@ -47,8 +47,7 @@ impl Counts {
     /// Counts the machines of a state.
     pub fn of(state: &State, now: Timestamp) -> Self {
         let ready = |machine: &MachineState| machine.is_ready() || machine.is_restarting(now);
-        let count =
-            |sort: &dyn Fn(&MachineState) -> bool| state.machines.iter().filter(|machine| sort(machine)).count();
+        let count = |sort: &dyn Fn(&MachineState) -> bool| state.each_machine().filter(|machine| sort(machine)).count();
         Self {
             replicas: state.machines.len(),
             ready: count(&ready),
@@ -84,16 +83,18 @@ pub fn status(
         error_condition(error),
     ];
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
-    let mut status = previous.cloned().unwrap_or_default();
-    status.observed_generation = Some(spec.generation);
-    status.replicas = number(counts.replicas);
-    status.ready_replicas = number(counts.ready);
-    status.updated_replicas = number(counts.updated);
-    status.unavailable_replicas = number(counts.unavailable);
-    status.selector = Some(spec.selector.to_string());
-    status.machines = machines(state, plan);
-    status.conditions = merge(&status.conditions, conditions, Some(spec.generation), now);
-    status
+    let earlier = previous.map_or(&[][..], |previous| &previous.conditions);
+    ControlPlaneMachineSetStatus {
+        conditions: merge(earlier, conditions, Some(spec.generation), now),
+        observed_generation: Some(spec.generation),
+        replicas: number(counts.replicas),
+        ready_replicas: number(counts.ready),
+        updated_replicas: number(counts.updated),
+        unavailable_replicas: number(counts.unavailable),
+        selector: Some(spec.selector.to_string()),
+        machines: machines(state, plan),
+        rest: previous.map(|previous| previous.rest.clone()).unwrap_or_default(),
+    }
 }
 
 /// How far each machine is. The reason to wait is the first of the plan that names it.
@@ -115,7 +116,7 @@ fn machines(state: &State, plan: &Plan) -> Vec<MachineProgress> {
         }
     };
     // More than these nobody reads, and a definition must say how many there may be.
-    state.machines.iter().take(64).map(progress).collect()
+    state.each_machine().take(64).map(progress).collect()
 }
 
 /// The status of a set with which nothing is done, since it is not valid or cannot even be read: what was counted before
@@ -293,7 +294,7 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said 
             .collect();
         texts.join("; ")
     };
-    let going = state.machines.iter().any(MachineState::is_deleting);
+    let going = state.each_machine().any(MachineState::is_deleting);
     let moves = plan.disruptive().is_some() || coming > 0 || going;
     if needs > 0 && !moves {
         // Something is to be done, and nothing is: the reason is what stops it, not progress (defect B19).

@@ -161,17 +161,22 @@ impl Schema {
                     .properties
                     .iter()
                     .all(|(name, schema)| schema.default.is_none() || map.contains_key(name)));
-        fits && whole
-            && self.may_be(Type::Object)
-            && self.format.is_none()
-            && map
-                .iter()
-                .all(|(name, value)| match (self.properties.get(name), &self.additional) {
-                    (Some(schema), _) => schema.stands(value),
-                    (None, Some(Additional::Schema(schema))) => schema.stands(value),
-                    (None, Some(Additional::Any)) => is_plain(value),
-                    (None, None) => self.preserve,
-                })
+        fits && whole && self.may_be(Type::Object) && self.format.is_none() && self.knows_and_takes(map)
+    }
+
+    /// Whether every field of an object is known and stands. Names are in order here and there, and are walked side by side.
+    fn knows_and_takes(&self, map: &serde_json::Map<String, Value>) -> bool {
+        let mut properties = self.properties.iter().peekable();
+        map.iter().all(|(name, value)| {
+            while properties.next_if(|(there, _)| *there < name).is_some() {}
+            let known = properties.next_if(|(there, _)| *there == name);
+            match (known, &self.additional) {
+                (Some((_, schema)), _) => schema.stands(value),
+                (None, Some(Additional::Schema(schema))) => schema.stands(value),
+                (None, Some(Additional::Any)) => is_plain(value),
+                (None, None) => self.preserve,
+            }
+        })
     }
 }
 

@@ -85,10 +85,11 @@ impl<'a> View<'a> {
     }
 
     fn live(self, index: u32) -> Vec<&'a MachineState> {
-        self.state
-            .of_index(index)
-            .filter(|machine| !machine.is_deleting())
-            .collect()
+        self.staying(index).collect()
+    }
+
+    fn staying(self, index: u32) -> impl Iterator<Item = &'a MachineState> {
+        self.state.of_index(index).filter(|machine| !machine.is_deleting())
     }
 
     fn stable(self, machine: &MachineState) -> bool {
@@ -102,13 +103,13 @@ impl<'a> View<'a> {
     /// Ready machines that are not going.
     fn ready(self) -> usize {
         let ready = |machine: &&MachineState| machine.is_ready() && !machine.is_deleting();
-        self.state.machines.iter().filter(ready).count()
+        self.state.each_machine().filter(ready).count()
     }
 
     /// A machine on its way: up to date, and not ready for long enough since it was made. A machine whose node was ready
     /// once and is away, or is gone, is not on its way: nothing waits for it but the rollout.
     fn in_flight(self, index: u32) -> Option<&'a MachineState> {
-        self.all(index).into_iter().find(|machine| self.is_in_flight(machine))
+        self.state.of_index(index).find(|machine| self.is_in_flight(machine))
     }
 
     fn is_in_flight(self, machine: &MachineState) -> bool {
@@ -129,8 +130,7 @@ impl<'a> View<'a> {
             .filter_map(|machine| Some((machine, machine.created?, "is not ready")));
         let going = self
             .state
-            .machines
-            .iter()
+            .each_machine()
             .filter_map(|machine| Some((machine, machine.deleting?, "is being deleted")));
         coming.chain(going)
     }
@@ -287,7 +287,7 @@ impl<'a> View<'a> {
         // A machine that is going, is not ready and is held by a hook runs nothing any more; its hook waits for the
         // very machine that this makes. Counting it would wait for ever.
         let idle = |machine: &&MachineState| machine.is_deleting() && !machine.is_ready() && !machine.hooks.is_empty();
-        let idle = self.state.machines.iter().filter(idle).count();
+        let idle = self.state.each_machine().filter(idle).count();
         let total = self.state.machines.len().saturating_sub(idle + self.left_to_the_user());
         if total > self.spec.replicas.count() {
             plan.waits.push(Wait {
@@ -328,9 +328,8 @@ impl<'a> View<'a> {
         let mut outdated: Vec<&MachineState> = self
             .indexes()
             .filter_map(|index| {
-                let live = self.live(index);
-                let waiting = live.iter().all(|machine| !machine.is_current());
-                live.first().copied().filter(|_| waiting)
+                let waiting = self.staying(index).all(|machine| !machine.is_current());
+                self.staying(index).next().filter(|_| waiting)
             })
             .collect();
         if self.spec.strategy == Strategy::OnDelete {
@@ -378,7 +377,7 @@ impl<'a> View<'a> {
         if let Some(limit) = self.spec.rollout.limit {
             let done = self
                 .indexes()
-                .filter(|index| self.live(*index).iter().any(|machine| machine.is_current()))
+                .filter(|index| self.staying(*index).any(|machine| machine.is_current()))
                 .count();
             if done >= limit {
                 let message =
@@ -386,7 +385,10 @@ impl<'a> View<'a> {
                 return Some((WaitReason::Limit, message));
             }
         }
-        let lacking: BTreeSet<u32> = self.indexes().filter(|index| self.live(*index).is_empty()).collect();
+        let lacking: BTreeSet<u32> = self
+            .indexes()
+            .filter(|index| self.staying(*index).next().is_none())
+            .collect();
         if let Some(index) = lacking.first() {
             return Some((
                 WaitReason::OtherIndex,
@@ -419,7 +421,7 @@ impl<'a> View<'a> {
         let unready = self
             .indexes()
             .filter(|index| *index != next.index)
-            .find(|index| !self.live(*index).iter().any(|machine| machine.is_ready()))?;
+            .find(|index| !self.staying(*index).any(|machine| machine.is_ready()))?;
         Some((
             WaitReason::OtherIndex,
             format!("{story}; the machine of index {unready} is not ready"),
@@ -431,8 +433,7 @@ impl<'a> View<'a> {
     fn waits_for_user(self, plan: &mut Plan) {
         for machine in self
             .state
-            .machines
-            .iter()
+            .each_machine()
             .filter(|machine| !machine.is_deleting() && !machine.is_current())
         {
             let message = format!(

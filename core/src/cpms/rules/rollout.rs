@@ -69,8 +69,7 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
     let now = after_everything(&observed);
     let state = State::observe(spec, observed, Settings::default());
     let outdated: Vec<&MachineState> = state
-        .machines
-        .iter()
+        .each_machine()
         .filter(|machine| !machine.is_current() && !machine.is_deleting())
         .collect();
     let Some(first) = outdated.first() else { return };

@@ -220,7 +220,7 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
 /// too. Whether there was something to do.
 fn attend(world: &mut World) -> bool {
     let state = world.state();
-    if !state.machines.iter().any(MachineState::is_ready)
+    if !state.each_machine().any(MachineState::is_ready)
         && let Some(machine) = world.observed.machines.first()
     {
         let name = machine.metadata.name().to_owned();
@@ -298,7 +298,7 @@ proptest! {
             prop_assert!(state.machines.iter().all(|machine| machine.is_current() || told(machine)), "{:?}", plan);
         } else {
             prop_assert_eq!(state.machines.len(), shape.starts.len(), "{:?}", plan);
-            prop_assert!(state.machines.iter().all(MachineState::is_current), "{:?}", plan);
+            prop_assert!(state.each_machine().all(MachineState::is_current), "{:?}", plan);
             prop_assert_eq!(&plan.waits, &[]);
         }
         prop_assert!(state.machines.iter().all(|machine| machine.owner == crate::cpms::state::Owner::Ours));
