@@ -71,6 +71,16 @@ impl Said {
     }
 }
 
+/// What our ClusterOperator should say and does not.
+#[derive(Debug)]
+pub(super) struct Unsaid {
+    /// Whether there is one.
+    exists: bool,
+    /// Whether it lacks nothing but conditions: then the rest is not written either.
+    knows_parts: bool,
+    status: ClusterOperatorStatus,
+}
+
 /// How long the same trouble lasts before it becomes the condition `Error`.
 const TROUBLED: SignedDuration = SignedDuration::from_secs(80);
 
@@ -126,22 +136,32 @@ impl<C: Cluster> Controller<C> {
         active: bool,
         now: Timestamp,
     ) -> Result<(), Trouble> {
-        let Some((exists, status)) = self.unsaid(view, set, active, now) else {
+        let Some(unsaid) = self.unsaid(view, set, active, now) else {
             return Ok(());
         };
-        let Written { uid, version, .. } = self.writer.operator(exists, json!(status)).await?;
+        let Unsaid {
+            exists,
+            knows_parts,
+            status,
+        } = unsaid;
+        let content = if knows_parts {
+            json!({"conditions": status.conditions})
+        } else {
+            json!(status)
+        };
+        let Written { uid, version, .. } = self.writer.operator(exists, content).await?;
         self.said = Some(Said { uid, version, status });
         Ok(())
     }
 
-    /// What our ClusterOperator should say and does not, and whether there is one.
+    /// What our ClusterOperator should say and does not.
     pub(super) fn unsaid(
         &self,
         view: &View,
         set: Option<&ControlPlaneMachineSetStatus>,
         active: bool,
         now: Timestamp,
-    ) -> Option<(bool, ClusterOperatorStatus)> {
+    ) -> Option<Unsaid> {
         if !view.serves_cluster_operators {
             return None;
         }
@@ -155,10 +175,10 @@ impl<C: Cluster> Controller<C> {
             _ => &there_now.status,
         };
         let conditions = status::cluster_operator(set, active, &before.conditions, now);
-        let same = conditions == before.conditions
+        let knows_parts = there.is_some()
             && self.parts.versions == before.versions
             && self.parts.related_objects == before.related_objects;
-        if there.is_some() && same {
+        if knows_parts && conditions == before.conditions {
             return None;
         }
         let wanted = ClusterOperatorStatus {
@@ -167,7 +187,11 @@ impl<C: Cluster> Controller<C> {
             related_objects: self.parts.related_objects.clone(),
             rest: before.rest.clone(),
         };
-        Some((there.is_some(), wanted))
+        Some(Unsaid {
+            exists: there.is_some(),
+            knows_parts,
+            status: wanted,
+        })
     }
 
     fn remember(&mut self, troubles: &[Trouble], now: Timestamp) {

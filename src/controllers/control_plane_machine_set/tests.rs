@@ -498,6 +498,30 @@ async fn what_the_definition_drops_is_not_written_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_operator_already_says_of_capstan_is_not_sent_with_every_condition() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    let complete = fake.object(OPERATOR, cluster_operator::NAME).unwrap()["status"].clone();
+    assert!(!complete["versions"].as_array().unwrap().is_empty(), "{complete}");
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    let of_operator = |(_, object, content): (&str, String, Value)| object.starts_with(OPERATOR).then_some(content);
+    let last = fake.writes().into_iter().filter_map(of_operator).next_back().unwrap();
+    let fields: Vec<&String> = last["status"].as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["conditions"], "{last}");
+    let status = fake.object(OPERATOR, cluster_operator::NAME).unwrap()["status"].clone();
+    assert_eq!(status["versions"], complete["versions"]);
+    // Somebody takes it away: it is put back as a whole.
+    fake.edit(OPERATOR, cluster_operator::NAME, |operator| {
+        operator["status"]["versions"] = json!([]);
+    });
+    fake.settle(&mut controller).await;
+    let status = fake.object(OPERATOR, cluster_operator::NAME).unwrap()["status"].clone();
+    assert_eq!(status["versions"], complete["versions"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_machine_says_what_it_waits_for_and_one_that_is_gone_says_nothing() {
     let fake = Fake::new();
     fake.edit(SET, NAME, |set| {
