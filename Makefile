@@ -1,7 +1,8 @@
 # Everything needs Rust; what starts a real control plane needs Go as well, for its first build.
 CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
-SIMULATE := $(or $(CARGO_TARGET_DIR),target)/fast/capstan-sandbox simulate
+PROFILE ?= fast
+SIMULATE := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)/capstan-sandbox simulate
 SEEDS ?= 100000
 FROM ?= 0
 # The tests that need no API server: those whose sources never start a control plane.
@@ -24,12 +25,12 @@ test: kube simulator ## All tests, against a real API server; every single fault
 	$(CARGO) test --workspace --locked
 	$(SIMULATE) --exhaustive
 
-simulate: simulator ## Attack the controllers in simulated control planes: SEEDS=100000 FROM=0
+simulate: simulator ## Attack the controllers in simulated control planes: SEEDS=100000 FROM=0; PROFILE=hunt for millions
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
 
 simulator:
-	@$(CARGO) build --locked --profile fast --package capstan-sandbox --bin capstan-sandbox
+	@$(CARGO) build --locked --profile $(PROFILE) --package capstan-sandbox --bin capstan-sandbox
 
 test-long: kube ## What make test does for a minute, for the ten minutes of the requirement
 	CAPSTAN_STEADY_SECONDS=600 $(CARGO) test --locked --package capstan --test rollout -- a_steady_state --nocapture
