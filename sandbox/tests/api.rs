@@ -189,6 +189,33 @@ async fn a_watcher_follows_through_cuts_and_after_its_version_is_forgotten() {
     assert!(seen.contains(&"between".to_owned()));
 }
 
+#[test]
+fn what_is_forgotten_by_time_is_what_nobody_asks_for() {
+    let mut api = api();
+    let at = |second| Timestamp::from_second(second).unwrap();
+    create(&mut api, "namespaces", json!({"metadata": {"name": "default"}}));
+    for (second, name) in [(10, "a"), (20, "b"), (30, "c")] {
+        let object = json!({"metadata": {"name": name}});
+        let made = request("configmaps", "", Verb::Create(object, WriteOptions::default()));
+        api.apply(&made, at(second)).0.unwrap();
+    }
+    let maps = api.kind_of("", "configmaps").unwrap();
+    let then = |api: &Api, second| {
+        let version = api.version_at(at(second));
+        let there = api.objects_at(maps, version).into_iter().map(|(key, _)| key.name);
+        let since = api.changes_since(maps, version).map(|change| change.key.name.clone());
+        (there.collect::<Vec<_>>(), since.collect::<Vec<_>>())
+    };
+    let asked = [then(&api, 20), then(&api, 25), then(&api, 30)];
+    assert_eq!(asked[0].0, ["a", "b"]);
+    assert_eq!(asked[0].1, ["c"]);
+    api.forget_until(at(20));
+    assert_eq!([then(&api, 20), then(&api, 25), then(&api, 30)], asked);
+    assert_eq!(then(&api, 10).0, ["a", "b"], "what was before is forgotten");
+    api.forget_until(at(40));
+    assert_eq!(then(&api, 30).0, ["a", "b", "c"]);
+}
+
 #[tokio::test]
 async fn pages_show_one_moment() {
     let server = Server::new(api(), Timestamp::now);

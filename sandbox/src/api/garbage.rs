@@ -139,7 +139,7 @@ fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Obje
     let at = api
         .kinds()
         .iter()
-        .position(|kind| kind.kind == owner.kind && kind.api_version() == owner.api_version)?;
+        .position(|kind| kind.kind == owner.kind && kind.api_version == owner.api_version)?;
     let namespace = match api.kinds().get(at)?.scope {
         super::kinds::Scope::Namespaced => dependant.namespace.clone(),
         super::kinds::Scope::Cluster => String::new(),

@@ -28,6 +28,8 @@ pub struct Kind {
     pub group: String,
     /// Version.
     pub version: String,
+    /// Group and version, as an object has them.
+    pub api_version: String,
     /// Kind.
     pub kind: String,
     /// Plural, as it stands in a URL.
@@ -89,13 +91,12 @@ impl Kind {
             }
         });
         let shape = Definition::parse(definition, None, &RuleFile::default())?;
+        let group = text("/spec/group")?;
+        let version = version.get("name").and_then(Value::as_str).unwrap_or_default();
         Ok(Self {
-            group: text("/spec/group")?,
-            version: version
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+            api_version: api_version(&group, version),
+            group,
+            version: version.to_owned(),
             kind: text("/spec/names/kind")?,
             plural: text("/spec/names/plural")?,
             scope: if text("/spec/scope")? == "Cluster" {
@@ -112,9 +113,11 @@ impl Kind {
     }
 
     fn built_in(group: &str, kind: &str, plural: &str, scope: Scope, schema: &Value) -> anyhow::Result<Self> {
+        let version = "v1";
         Ok(Self {
             group: group.to_owned(),
-            version: "v1".to_owned(),
+            version: version.to_owned(),
+            api_version: api_version(group, version),
             kind: kind.to_owned(),
             plural: plural.to_owned(),
             scope,
@@ -149,15 +152,6 @@ impl Kind {
     /// Whether a CustomResourceDefinition defines it.
     pub fn is_custom(&self) -> bool {
         matches!(self.shape, Shape::Custom(_))
-    }
-
-    /// Group and version as an object has them.
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.clone()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
     }
 
     /// As messages name it: `machines.machine.openshift.io`.
@@ -203,7 +197,7 @@ impl Kind {
 
     /// An object without anything: of a built-in kind, with the fields that its Go type always has.
     pub(super) fn empty(&self) -> Value {
-        let mut empty = json!({"apiVersion": self.api_version(), "kind": self.kind, "metadata": {}});
+        let mut empty = json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": {}});
         if !self.is_custom() {
             self.schema().set_defaults(&mut empty);
             if self.plural == "namespaces" {
@@ -243,6 +237,14 @@ impl Kind {
     /// Whether generations are counted.
     pub(super) fn has_generation(&self) -> bool {
         self.is_custom()
+    }
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
     }
 }
 

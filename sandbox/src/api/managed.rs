@@ -21,23 +21,23 @@ use compare::{Comparison, compare};
 use fields::{Fields, of_value};
 
 /// Who writes, and through which part.
-#[derive(Clone, Debug)]
-pub(super) struct Writer {
-    manager: String,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer<'a> {
+    manager: &'a str,
     part: Part,
-    api_version: String,
+    api_version: &'a str,
 }
 
-impl Writer {
-    pub(super) fn of(kind: &Kind, options: &WriteOptions, part: Part) -> Self {
+impl<'a> Writer<'a> {
+    pub(super) fn of(kind: &'a Kind, options: &'a WriteOptions, part: Part) -> Self {
         Self {
             manager: if options.manager.is_empty() {
-                "unknown".to_owned()
+                "unknown"
             } else {
-                options.manager.clone()
+                &options.manager
             },
             part,
-            api_version: kind.api_version(),
+            api_version: &kind.api_version,
         }
     }
 }
@@ -54,7 +54,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn is(&self, writer: &Writer, apply: bool) -> bool {
+    fn is(&self, writer: &Writer<'_>, apply: bool) -> bool {
         self.manager == writer.manager
             && self.apply == apply
             && self.part == writer.part.as_str()
@@ -151,7 +151,7 @@ fn changes(kind: &Kind, old: &Value, new: &Value, part: Part) -> Comparison {
 }
 
 /// Writes into `new` who owns its fields after a write that is no apply.
-pub(super) fn update(kind: &Kind, old: Option<&Value>, new: &mut Value, writer: &Writer, now: Timestamp) {
+pub(super) fn update(kind: &Kind, old: Option<&Value>, new: &mut Value, writer: &Writer<'_>, now: Timestamp) {
     let empty = kind.empty();
     let mut all = entries(old);
     let wrong = |violation: &Violation| violation.kind == ViolationKind::TypeInvalid;
@@ -192,10 +192,10 @@ pub(super) fn update(kind: &Kind, old: Option<&Value>, new: &mut Value, writer: 
         _ => seconds(now).as_str().unwrap_or_default().to_owned(),
     };
     all.push(Entry {
-        manager: writer.manager.clone(),
+        manager: writer.manager.to_owned(),
         apply: false,
         part: writer.part.as_str().to_owned(),
-        api_version: writer.api_version.clone(),
+        api_version: writer.api_version.to_owned(),
         time,
         fields,
     });
@@ -207,7 +207,7 @@ pub(super) fn apply(
     kind: &Kind,
     old: Option<&Value>,
     wanted: &Value,
-    writer: &Writer,
+    writer: &Writer<'_>,
     force: bool,
     now: Timestamp,
 ) -> Result<Value, Vec<(String, String)>> {
@@ -227,7 +227,7 @@ pub(super) fn apply(
             manager: "before-first-apply".to_owned(),
             apply: false,
             part: String::new(),
-            api_version: kind.api_version(),
+            api_version: kind.api_version.clone(),
             time: seconds(now).as_str().unwrap_or_default().to_owned(),
             fields,
         });
@@ -267,10 +267,10 @@ pub(super) fn apply(
         _ => seconds(now).as_str().unwrap_or_default().to_owned(),
     };
     all.push(Entry {
-        manager: writer.manager.clone(),
+        manager: writer.manager.to_owned(),
         apply: true,
         part: writer.part.as_str().to_owned(),
-        api_version: writer.api_version.clone(),
+        api_version: writer.api_version.to_owned(),
         time,
         fields: owned,
     });
@@ -280,6 +280,9 @@ pub(super) fn apply(
 
 /// A write that changed nothing but times of `managedFields` changed nothing.
 pub(super) fn keep_times(old: &Object, new: &mut Object) {
+    if new.has_same(old, "metadata") {
+        return;
+    }
     let strip = |object: &Object| {
         let whole = json!({"metadata": object.field("metadata")});
         let mut list = entries(Some(&whole));

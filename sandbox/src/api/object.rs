@@ -73,8 +73,10 @@ impl Object {
         }
     }
 
+    /// Where a field is, or would be. Objects have few fields, and names mostly differ in length already.
     fn find(&self, name: &str) -> Result<usize, usize> {
-        self.fields.binary_search_by(|(there, _)| (**there).cmp(name))
+        let there = self.fields.iter().position(|(there, _)| **there == *name);
+        there.ok_or_else(|| self.fields.partition_point(|(there, _)| **there < *name))
     }
 
     /// A field, as it is shared.
@@ -170,7 +172,7 @@ impl Object {
         if let Ok(at) = self.find(name)
             && let (Some(one), Some(other)) = (self.fields.get(at), other.fields.get(at))
             && Arc::ptr_eq(&one.1, &other.1)
-            && one.0 == other.0
+            && is_same_name(&one.0, &other.0)
         {
             return true;
         }
@@ -185,24 +187,25 @@ impl Object {
     pub fn is_same(&self, other: &Self) -> bool {
         let mut pairs = self.fields.iter().zip(&other.fields);
         self.fields.len() == other.fields.len()
-            && pairs.all(|(one, other)| {
-                Arc::ptr_eq(&one.1, &other.1) && (Arc::ptr_eq(&one.0, &other.0) || one.0 == other.0)
-            })
+            && pairs.all(|(one, other)| Arc::ptr_eq(&one.1, &other.1) && is_same_name(&one.0, &other.0))
     }
 
-    /// The fields that are not the same in two versions that [share](Self::share) what they can.
+    /// The fields of this version that are not the same in the other, of two that [share](Self::share) what they can.
+    pub fn changed<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Value>)> {
+        let fields = self.fields.iter().enumerate();
+        let changed = fields.filter(|(at, (name, value))| match other.fields.get(*at) {
+            Some(there) if is_same_name(&there.0, name) => !Arc::ptr_eq(&there.1, value),
+            _ => !self.has_same(other, name),
+        });
+        changed.map(|(_, (name, value))| (name, value))
+    }
+
+    /// The names of the fields that are not the same in two versions that [share](Self::share) what they can.
     pub fn differing(&self, other: &Self) -> Vec<Arc<str>> {
         if self.is_same(other) {
             return Vec::new();
         }
-        let differs = |name: &&Arc<str>| !self.has_same(other, name);
-        let mut names: Vec<Arc<str>> = self
-            .fields
-            .iter()
-            .map(|(name, _)| name)
-            .filter(differs)
-            .cloned()
-            .collect();
+        let mut names: Vec<Arc<str>> = self.changed(other).map(|(name, _)| Arc::clone(name)).collect();
         let gone = other.fields.iter().map(|(name, _)| name);
         names.extend(gone.filter(|name| self.find(name).is_err()).cloned());
         names
@@ -226,6 +229,11 @@ impl Object {
             self.fields.iter().map(|(name, value)| (&**name, &**value)),
         ))
     }
+}
+
+/// Versions share names too.
+fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 impl Serialize for Object {
@@ -265,6 +273,8 @@ mod tests {
         assert!(new.remove("kind").is_some());
         new.insert("data", json!({}));
         assert_eq!(new.differing(&old), ["data".into(), "status".into(), "kind".into()]);
+        let changed: Vec<&str> = new.changed(&old).map(|(name, _)| &**name).collect();
+        assert_eq!(changed, ["data", "status"], "what is gone is no field of the new one");
         assert_eq!(
             new.to_value(),
             json!({"data": {}, "metadata": {"name": "a"}, "spec": {"x": [1, 2]}, "status": {"ready": true}})

@@ -130,7 +130,7 @@ impl Api {
             remaining = options.selector.is_empty().then_some(rest.len());
         }
         Ok(Reply::List(List {
-            api_version: described.api_version(),
+            api_version: described.api_version.clone(),
             kind: format!("{}List", described.kind),
             resource_version: revision,
             items: items.into_iter().map(|(_, object)| object).collect(),
@@ -228,7 +228,7 @@ impl Api {
         Ok(WatchEvent {
             type_: "BOOKMARK",
             object: Arc::new(
-                Object::of(json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": meta}))
+                Object::of(json!({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}))
                     .unwrap_or_default(),
             ),
         })

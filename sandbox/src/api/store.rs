@@ -262,6 +262,13 @@ impl Api {
         self.objects.range(first..).take_while(move |(key, _)| key.kind == kind)
     }
 
+    /// Forgets the changes up to a time.
+    pub fn forget_until(&mut self, time: Timestamp) {
+        while let Some(first) = self.log.pop_front_if(|first| first.at <= time) {
+            self.compacted = first.revision;
+        }
+    }
+
     /// Forgets all changes up to now: watches and pages that are behind get `410`.
     pub fn compact(&mut self) {
         self.log.clear();

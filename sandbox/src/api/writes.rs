@@ -256,9 +256,7 @@ impl Api {
         let mut new = patched(described, how, &old, patch)?;
         decode(described, &mut new, Some(&old))?;
         if let Shape::BuiltIn(schema) = &described.shape
-            && !new
-                .fields()
-                .all(|(name, value)| new.has_same(&old, name) || schema.settles(name, value))
+            && !new.changed(&old).all(|(name, value)| schema.settles(name, value))
         {
             let found = schema.validate(&new.to_value(), None);
             if let Some(wrong) = found
@@ -326,7 +324,7 @@ impl Api {
             if target.part != Part::Main {
                 return Err(Failure::not_found(described, &target.name));
             }
-            return self.create_applied(kind, request, &wanted, options, &writer, now);
+            return self.create_applied(kind, request, &wanted, options, now);
         };
         let new = managed::apply(described, Some(&old.to_value()), &wanted, &writer, options.force, now)
             .map_err(|conflicts| conflict(described, &target.name, &conflicts))?;
@@ -341,15 +339,15 @@ impl Api {
         request: &Request,
         wanted: &Value,
         options: &WriteOptions,
-        writer: &Writer,
         now: Timestamp,
     ) -> Result<Reply, Failure> {
         let described = self.kind(kind)?;
+        let writer = Writer::of(described, options, request.target.part);
         if !metadata::text(wanted, "uid").is_empty() || !metadata::text(wanted, "resourceVersion").is_empty() {
             let why = "the object does not exist, and a uid or resourceVersion was given";
             return Err(Failure::conflict(described, &request.target.name, why));
         }
-        let new = managed::apply(described, None, wanted, writer, options.force, now)
+        let new = managed::apply(described, None, wanted, &writer, options.force, now)
             .map_err(|conflicts| conflict(described, &request.target.name, &conflicts))?;
         let owners = new.pointer("/metadata/managedFields").cloned();
         let new = Object::of(new).ok_or_else(unrecognised)?;
@@ -398,22 +396,8 @@ impl Api {
                 _ => failure,
             })?;
         }
-        let (given_uid, given_version) = (metadata::text(&new, "uid"), metadata::text(&new, "resourceVersion"));
-        let (uid, version) = (metadata::text(old, "uid"), metadata::text(old, "resourceVersion"));
-        if !given_uid.is_empty() && given_uid != uid && matches!(request.verb, Verb::Update(..)) {
-            let why = format!("Precondition failed: UID in precondition: {given_uid}, UID in object meta: {uid}");
-            return Err(Failure::conflict(described, &target.name, &why));
-        }
-        if given_version.is_empty() && !described.unconditional {
-            let cause = (
-                "metadata.resourceVersion".to_owned(),
-                "Invalid value: 0x0: must be specified for an update".to_owned(),
-                "FieldValueInvalid",
-            );
-            return Err(Failure::invalid(described, &target.name, &[cause]));
-        }
-        if !given_version.is_empty() && given_version != version {
-            return Err(Failure::modified(described, &target.name));
+        if !new.has_same(old, "metadata") {
+            expected(described, request, old, &new)?;
         }
         let writer = Writer::of(described, options, part);
         let admission = self.asked(described, part);
@@ -432,7 +416,7 @@ impl Api {
                 let (mut whole, before) = (new.to_value(), old.to_value());
                 managed::update(described, Some(&before), &mut whole, &writer, now);
                 new = Object::of(whole).ok_or_else(unrecognised)?;
-            } else {
+            } else if !new.has_same(old, "metadata") {
                 let kept = metadata::field(old, "managedFields").cloned().unwrap_or_default();
                 metadata::set(&mut new, "managedFields", kept);
             }
@@ -464,13 +448,16 @@ impl Api {
             let edit = self.edit(request, Operation::Update, &target.name, new_, old_, options.dry_run);
             admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;
         }
-        metadata::set(&mut new, "resourceVersion", version.into());
-        managed::keep_times(old, &mut new);
-        let key = self.key(kind, metadata::text(&new, "namespace"), &target.name);
-        if described.scope == Scope::Cluster {
-            metadata::set(&mut new, "namespace", Value::Null);
+        if !new.has_same(old, "metadata") {
+            let version = metadata::text(old, "resourceVersion").to_owned();
+            metadata::set(&mut new, "resourceVersion", version.into());
+            if described.scope == Scope::Cluster {
+                metadata::set(&mut new, "namespace", Value::Null);
+            }
+            managed::keep_times(old, &mut new);
+            new.share_field(old, "metadata");
         }
-        new.share_field(old, "metadata");
+        let key = self.key(kind, metadata::text(&new, "namespace"), &target.name);
         let same = new.is_same(old);
         let ends = metadata::is_deleting(old)
             && metadata::finalizers(&new).is_empty()
@@ -493,6 +480,29 @@ impl Api {
             warnings,
         })
     }
+}
+
+/// The writer means the object that is there, in the version that it has.
+fn expected(kind: &Kind, request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
+    let name = &request.target.name;
+    let (given_uid, given_version) = (metadata::text(new, "uid"), metadata::text(new, "resourceVersion"));
+    let (uid, version) = (metadata::text(old, "uid"), metadata::text(old, "resourceVersion"));
+    if !given_uid.is_empty() && given_uid != uid && matches!(request.verb, Verb::Update(..)) {
+        let why = format!("Precondition failed: UID in precondition: {given_uid}, UID in object meta: {uid}");
+        return Err(Failure::conflict(kind, name, &why));
+    }
+    if given_version.is_empty() && !kind.unconditional {
+        let cause = (
+            "metadata.resourceVersion".to_owned(),
+            "Invalid value: 0x0: must be specified for an update".to_owned(),
+            "FieldValueInvalid",
+        );
+        return Err(Failure::invalid(kind, name, &[cause]));
+    }
+    if !given_version.is_empty() && given_version != version {
+        return Err(Failure::modified(kind, name));
+    }
+    Ok(())
 }
 
 fn conflict(kind: &Kind, name: &str, conflicts: &[(String, String)]) -> Failure {
@@ -518,8 +528,7 @@ fn conflict(kind: &Kind, name: &str, conflicts: &[(String, String)]) -> Failure 
 /// The object is of the kind that the request is about, and its metadata can be read. What it shares with the old object
 /// was read before.
 fn decode(kind: &Kind, object: &mut Object, old: Option<&Object>) -> Result<(), Failure> {
-    let api_version = kind.api_version();
-    for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind.kind.as_str())] {
+    for (field, wanted) in [("apiVersion", kind.api_version.as_str()), ("kind", kind.kind.as_str())] {
         match object.get(field) {
             Some(Value::String(text)) if text == wanted => {}
             // Built-in kinds are decoded into what the URL says.
@@ -567,9 +576,7 @@ fn settle(kind: &Kind, object: &mut Object, old: Option<&Object>) -> (Vec<String
     let old = old.unwrap_or(&none);
     let schema = kind.schema();
     let settles = schema.has_all_defaults(|name| object.get(name).is_some())
-        && object
-            .fields()
-            .all(|(name, value)| object.has_same(old, name) || schema.settles(name, value));
+        && object.changed(old).all(|(name, value)| schema.settles(name, value));
     let mut unknown = Vec::new();
     if !settles {
         let mut touched = serde_json::Map::new();
@@ -624,6 +631,9 @@ fn carry_over(kind: &Kind, old: &Object, new: &mut Object, part: Part) {
             Some(value) => new.insert(field, Arc::clone(value)),
             None => drop(new.remove(field)),
         }
+    }
+    if new.has_same(old, "metadata") {
+        return;
     }
     for field in ["uid", "creationTimestamp"] {
         if metadata::text(new, field).is_empty() && !metadata::text(old, field).is_empty() {

@@ -14,6 +14,8 @@ pub(super) const SECOND: i64 = 1000;
 pub(super) const MINUTE: i64 = 60 * SECOND;
 /// Milliseconds of an hour.
 pub(super) const HOUR: i64 = 60 * MINUTE;
+/// How far behind an API server may be that a process lists from.
+pub(super) const BEHIND: i64 = 10 * MINUTE;
 
 /// Something that happens by itself at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -284,7 +286,7 @@ fn stale(random: &mut Random, schedule: &mut Schedule) {
         let act = if random.permille(500) {
             Act::Freeze(process, sort, time(random, 5 * SECOND, 20 * MINUTE))
         } else {
-            Act::Relist(process, sort, time(random, SECOND, 10 * MINUTE))
+            Act::Relist(process, sort, time(random, SECOND, BEHIND))
         };
         let minute = random.between(1, 60);
         schedule.at(minute, act);

@@ -33,7 +33,7 @@ use crate::random::Random;
 use super::mutants::Mutant;
 use super::objects::{self, Sort, Typed};
 use super::port::{Answer, Question};
-use super::schedule::{HOUR, MERGE, Schedule};
+use super::schedule::{BEHIND, HOUR, MERGE, Schedule};
 use super::truth::{Moment, Truth, Violation};
 use provider::Provider;
 use replicas::Replica;
@@ -397,7 +397,7 @@ impl World {
 
     /// The true time as objects have it.
     fn timestamp(&self) -> Timestamp {
-        Timestamp::from_millisecond(BEGIN * 1000 + self.now).unwrap_or(Timestamp::UNIX_EPOCH)
+        time_at(self.now)
     }
 
     /// Makes a request, and lets everybody see what came of it.
@@ -420,6 +420,7 @@ impl World {
             Some(tape) => tape.answer(&mut self.api, request, now),
             None => self.api.apply_taking(request, now),
         };
+        self.api.forget_until(time_at(self.now - BEHIND));
         if self.orders.trace && request.verb.is_write() && actor != Actor::Installer {
             let line = words::line(actor.name(), request, &answer, &changes);
             self.trace(|| line);
@@ -595,4 +596,9 @@ impl World {
         }
         self.rolling = !current;
     }
+}
+
+/// What the clocks show, in milliseconds after the begin.
+fn time_at(now: i64) -> Timestamp {
+    Timestamp::from_millisecond(BEGIN * 1000 + now).unwrap_or(Timestamp::UNIX_EPOCH)
 }

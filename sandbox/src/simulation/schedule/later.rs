@@ -7,7 +7,7 @@ use capstan_core::model::Propagation;
 use crate::random::Random;
 use crate::simulation::objects::Sort;
 
-use super::{Act, MINUTE, Mix, SECOND, Schedule, Trouble, position, rollout, time};
+use super::{Act, BEHIND, MINUTE, Mix, SECOND, Schedule, Trouble, position, rollout, time};
 
 /// The stream of a seed that decides about all this.
 pub(super) fn stream(seed: u64) -> Random {
@@ -79,7 +79,7 @@ pub(super) fn generator(random: &mut Random, schedule: &mut Schedule) {
                 let act = if random.permille(500) {
                     Act::Freeze(process, sort, time(random, 5 * SECOND, 20 * MINUTE))
                 } else {
-                    Act::Relist(process, sort, time(random, SECOND, 10 * MINUTE))
+                    Act::Relist(process, sort, time(random, SECOND, BEHIND))
                 };
                 schedule.acts.push((at, act));
             }

@@ -47,10 +47,12 @@ impl Truth {
     /// Somebody wrote the set: what is different by it is his from now on.
     pub(super) fn note_edit(&mut self, change: &Change) {
         match (&change.old, change.kind) {
+            (Some(old), ChangeKind::Modified) if change.object.has_same(old, "spec") => {}
             (Some(old), ChangeKind::Modified) => {
                 let nothing = Value::Null;
-                let spec = |object: &Object| object.get("spec").unwrap_or(&nothing).clone();
-                differences("/spec", &spec(old), &spec(&change.object), &mut self.of_users);
+                let (before, after) = (old.get("spec"), change.object.get("spec"));
+                let (before, after) = (before.unwrap_or(&nothing), after.unwrap_or(&nothing));
+                differences("/spec", before, after, &mut self.of_users);
             }
             _ => self.of_users.clear(),
         }

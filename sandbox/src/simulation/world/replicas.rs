@@ -29,7 +29,7 @@ static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Regi
 /// Any instant; only differences matter.
 pub(super) static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-type Running = Pin<Box<dyn Future<Output = (Controller<Port>, Turn)>>>;
+type Running = Pin<Box<dyn Future<Output = (Box<Controller<Port>>, Turn)>>>;
 
 /// A replica.
 pub(super) struct Replica {
@@ -39,7 +39,7 @@ pub(super) struct Replica {
     leading: watch::Sender<bool>,
     pub(super) port: Port,
     pub(super) cache: Cache,
-    idle: Option<Controller<Port>>,
+    idle: Option<Box<Controller<Port>>>,
     running: Option<Running>,
     pub(super) generating: Generating,
     /// Something changed while it was busy.
@@ -103,12 +103,8 @@ impl Replica {
             identity: "capstan".to_owned(),
         };
         let leading = self.leading.subscribe();
-        self.idle = Some(Controller::new(
-            self.port.clone(),
-            configuration,
-            leading,
-            METRICS.clone(),
-        ));
+        let controller = Controller::new(self.port.clone(), configuration, leading, METRICS.clone());
+        self.idle = Some(Box::new(controller));
     }
 
     pub(super) fn moments(&self) -> Vec<Moment> {
@@ -255,7 +251,7 @@ impl World {
 
     pub(super) fn local_time(&self, at: usize) -> Timestamp {
         let off = self.replicas.get(at).map_or(0, |replica| replica.clock);
-        Timestamp::from_millisecond(super::BEGIN * 1000 + self.now + off).unwrap_or(Timestamp::UNIX_EPOCH)
+        super::time_at(self.now + off)
     }
 
     pub(super) fn poll(&mut self, at: usize) {
@@ -407,7 +403,7 @@ impl World {
             return;
         };
         let since = self.now - behind;
-        let version = self.api.version_at(since_timestamp(since));
+        let version = self.api.version_at(super::time_at(since));
         let old = self.api.objects_at(kind, version);
         let list: Vec<(String, Typed)> = old
             .into_iter()
@@ -452,8 +448,4 @@ impl World {
         self.rest();
         self.outcome.writes - before
     }
-}
-
-fn since_timestamp(since: i64) -> Timestamp {
-    Timestamp::from_millisecond(super::BEGIN * 1000 + since).unwrap_or(Timestamp::UNIX_EPOCH)
 }
