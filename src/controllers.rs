@@ -32,7 +32,7 @@ pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, View};
 pub use cluster::{Cluster, FIELD_MANAGER, GENERATOR, Object, Written};
 pub use control_plane_machine_set::{Configuration, Controller, Turn};
-pub use generator::{GENERATED, Generator};
+pub use generator::{GENERATED, Generator, REFUSED};
 pub use leader::Election;
 pub use live::observed;
 pub use metrics::Metrics;
@@ -60,7 +60,8 @@ impl Controllers {
         let (leading, election) = leader::stand(client.clone(), election, lease.clone());
         let namespace = configuration.options.namespace.clone();
         let cluster = cluster::Served::new(client, &namespace);
-        let generator = Generator::new(cluster.clone()).run(caches.views(), leading.clone(), stop.clone());
+        let generator = Generator::new(cluster.clone(), configuration.identity.clone());
+        let generator = generator.run(caches.views(), leading.clone(), stop.clone());
         let sets = Controller::new(cluster, configuration, leading, metrics);
         let tasks = vec![
             tokio::spawn(sets.run(caches.views(), stop.clone())),

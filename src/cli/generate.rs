@@ -55,6 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let existing = Existing {
         machines: snapshot.machines.as_deref().unwrap_or_default(),
         machine_sets: &machine_sets,
+        nodes: snapshot.nodes.as_ref(),
         infrastructure: snapshot.infrastructure.as_deref(),
     };
     let set = generate(&existing).context("no set can describe these machines")?;

@@ -3,7 +3,10 @@
 //! It applies on the server's side, under a name of its own and without force: a field that a user has touched is the
 //! user's. It writes only when what it would generate has changed, which an annotation of the set tells. A set without
 //! that annotation is somebody else's and never touched; neither is one that is Active or on its way out. That there is
-//! none is asked of the API server and not of a cache: an apply cannot say that it must be the first.
+//! none is asked of the API server and not of a cache: an apply cannot say that it must be the first. What a rule refuses
+//! is told in an event and not asked for again until something changes.
+
+mod refused;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,28 +23,38 @@ use tokio_util::sync::CancellationToken;
 use super::caches::View;
 use super::cluster::{Cluster, Object};
 use super::control_plane_machine_set::Turn;
+use super::events::{Events, News};
 use super::follow::Pauses;
 use super::ledger::{Ledger, Sight};
 use super::trouble::Trouble;
+use refused::{Refused, basis};
 
 /// What was generated last, as a hash: an annotation of every set that the generator made.
 pub const GENERATED: &str = "capstan.dev/generated";
+
+/// The reason of the event that tells why a set is not generated, or not brought up to date.
+pub const REFUSED: &str = "GenerationRefused";
 
 /// The generator.
 pub struct Generator<C> {
     cluster: C,
     ledger: Ledger,
     /// Why nothing could be generated, as it was last said.
-    refused: String,
+    unsupported: String,
+    /// What a rule refused.
+    refused: Refused,
+    events: Events,
 }
 
 impl<C: Cluster> Generator<C> {
-    /// A generator for a cluster, which has written nothing yet.
-    pub fn new(cluster: C) -> Self {
+    /// A generator for a cluster, which has written nothing yet. In events it is called `identity`.
+    pub fn new(cluster: C, identity: String) -> Self {
         Self {
             cluster,
             ledger: Ledger::default(),
-            refused: String::new(),
+            unsupported: String::new(),
+            refused: Refused::default(),
+            events: Events::new(identity),
         }
     }
 
@@ -132,6 +145,7 @@ impl<C: Cluster> Generator<C> {
         let existing = Existing {
             machines: view.snapshot.machines.as_deref().unwrap_or_default(),
             machine_sets: view.machine_sets.as_deref().unwrap_or_default(),
+            nodes: view.snapshot.nodes.as_ref(),
             infrastructure: view.snapshot.infrastructure.as_deref(),
         };
         let wanted = match there {
@@ -143,20 +157,45 @@ impl<C: Cluster> Generator<C> {
             Ok(None) => return Ok(()),
             Err(reason) => {
                 let reason = reason.to_string();
-                if reason != self.refused {
+                if reason != self.unsupported {
                     tracing::info!(reason, "no set is generated");
-                    self.refused = reason;
+                    self.unsupported = reason;
                 }
                 return Ok(());
             }
         };
-        self.refused.clear();
+        self.unsupported.clear();
         let hash = hash(&wanted);
         let known = there.and_then(|set| set.metadata.annotations.get(GENERATED));
         if known == Some(&hash) {
             return Ok(());
         }
-        self.apply(there, &wanted, &hash).await
+        let (basis, now) = (basis(view, &hash), self.cluster.instant());
+        if self.refused.stands(&basis, now) {
+            return Ok(());
+        }
+        let trouble = match self.apply(there, &wanted, &hash).await {
+            Err(trouble) if trouble.is_by_rule() => trouble,
+            other => {
+                self.refused.forget();
+                return other;
+            }
+        };
+        if !self.refused.again(basis, now) {
+            return Err(trouble);
+        }
+        let message =
+            format!("{trouble}; it is asked for again when the machines, the set or the Infrastructure change");
+        tracing::warn!(message, "the generated set is refused");
+        let news = News {
+            warning: true,
+            reason: REFUSED,
+            key: format!("{hash} {trouble}"),
+            message: message.into(),
+        };
+        self.events
+            .say(&self.cluster, there.unwrap_or(&wanted), vec![news], &[]);
+        Ok(())
     }
 
     async fn apply(
@@ -235,7 +274,135 @@ fn remove(object: &mut Value, path: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use capstan_core::admission::Snapshot;
+    use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+    use capstan_core::api::core_v1::node::Node;
+    use capstan_core::api::machine_openshift_io::machine::Machine;
+    use k8s_openapi::api::core::v1::Event;
+    use kube::api::DeleteParams;
+
     use super::*;
+    use crate::controllers::cluster::Written;
+    use crate::controllers::object::Seen;
+
+    /// A cluster in which every set is refused.
+    #[derive(Clone, Default)]
+    struct Refusing(Arc<Mutex<(usize, Vec<Event>)>>);
+
+    fn not_asked<T>() -> kube::Result<T> {
+        Err(kube::Error::Service("nobody asks for this".into()))
+    }
+
+    impl Cluster for Refusing {
+        fn now(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+
+        fn instant(&self) -> Instant {
+            Instant::now()
+        }
+
+        async fn set(&self) -> kube::Result<Option<Seen<ControlPlaneMachineSet>>> {
+            Ok(None)
+        }
+
+        async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
+            not_asked()
+        }
+
+        async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+            not_asked()
+        }
+
+        async fn node(&self, _: &str) -> kube::Result<Option<Seen<Node>>> {
+            not_asked()
+        }
+
+        async fn etcd(&self) -> kube::Result<Option<Seen<ClusterOperator>>> {
+            not_asked()
+        }
+
+        async fn machine(&self, _: &str) -> kube::Result<Seen<Machine>> {
+            not_asked()
+        }
+
+        async fn create(&self, _: &Object, _: Value) -> kube::Result<Written> {
+            not_asked()
+        }
+
+        async fn patch(&self, _: &Object, _: bool, _: Value) -> kube::Result<Written> {
+            not_asked()
+        }
+
+        async fn apply(&self, _: Value) -> kube::Result<Written> {
+            self.0.lock().unwrap().0 += 1;
+            let status = json!({"status": "Failure", "code": 422, "reason": "Invalid", "message": "a rule says no"});
+            Err(kube::Error::Api(serde_json::from_value(status).unwrap()))
+        }
+
+        async fn delete(&self, _: &str, _: &DeleteParams) -> kube::Result<Option<Written>> {
+            not_asked()
+        }
+
+        fn tell(&self, _: &str, events: Vec<Event>) {
+            self.0.lock().unwrap().1.extend(events);
+        }
+    }
+
+    fn view(version: &str) -> View {
+        let machine = |index: usize| -> Arc<Machine> {
+            let machine = json!({
+                "metadata": {"name": format!("c-master-{index}"), "uid": index.to_string(), "resourceVersion": version,
+                    "labels": {"machine.openshift.io/cluster-api-cluster": "c",
+                        "machine.openshift.io/cluster-api-machine-role": "master",
+                        "machine.openshift.io/cluster-api-machine-type": "master"}},
+                "spec": {"providerSpec": {"value": {"kind": "GCPMachineProviderSpec", "zone": format!("z{index}")}}},
+            });
+            Arc::new(serde_json::from_value(machine).unwrap())
+        };
+        let snapshot = Snapshot {
+            machines: Some((0..3).map(machine).collect()),
+            control_plane_machine_sets: Some(Vec::new()),
+            ..Snapshot::default()
+        };
+        View {
+            snapshot: Arc::new(snapshot),
+            known: true,
+            ..View::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_rule_refuses_is_told_once_and_asked_for_again_when_something_changed() {
+        let cluster = Refusing::default();
+        let mut generator = Generator::new(cluster.clone(), "test".to_owned());
+        let asked = || cluster.0.lock().unwrap().0;
+        let before = view("1");
+        let mut turns = 0;
+        while generator.turn(&before).await.failed {
+            turns += 1;
+            assert!(turns < 100, "it is never believed");
+        }
+        let first = asked();
+        assert!(first > 1, "the webhook may see less than we do for a moment");
+        for _ in 0..20 {
+            assert!(!generator.turn(&before).await.failed);
+        }
+        assert_eq!(asked(), first);
+        {
+            let world = cluster.0.lock().unwrap();
+            let [event] = world.1.as_slice() else {
+                panic!("{:?}", world.1)
+            };
+            assert_eq!(event.reason.as_deref(), Some(REFUSED));
+            let message = event.message.as_deref().unwrap();
+            assert!(message.contains("a rule says no"), "{message}");
+        }
+        assert!(generator.turn(&view("2")).await.failed);
+        assert_eq!(asked(), first + 1);
+    }
 
     #[test]
     fn a_field_that_is_left_to_others_goes_with_its_whole_list() {

@@ -4,14 +4,17 @@
 //! the caches have caught up, or until it has taken so long that only a live read can tell. Deletions are writes too.
 //!
 //! A creation that was sent and never answered may still come, minutes later. It is remembered until its machine is
-//! seen, so that whoever fills the index meanwhile asks for the same machine. A restart forgets it.
+//! seen, so that whoever fills the index meanwhile asks for the same machine; and for some minutes in any case, since a
+//! machine that is seen may have come by a later request, and once it is gone the first one makes it again. A restart
+//! forgets it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::state::Observed;
+use capstan_core::cpms::state::{Observed, Unanswered};
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::cluster::Object;
@@ -27,6 +30,20 @@ pub(super) struct Sight<'a> {
     pub(super) version: &'a str,
 }
 
+/// How long after its sender gave up a request may still be carried out: an API server works on it for a minute, and a
+/// system goes on sending what was written to a connection that is closed for less than two.
+const LATE: SignedDuration = SignedDuration::from_mins(3);
+
+/// A creation that was never answered.
+#[derive(Clone, Debug)]
+struct Sent {
+    index: u32,
+    machine: Arc<Machine>,
+    /// When its sender gave up.
+    at: Instant,
+    came: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Entry {
     uid: String,
@@ -39,8 +56,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     entries: BTreeMap<Object, Entry>,
-    /// By index: machines whose creation was never answered.
-    unanswered: BTreeMap<u32, Arc<Machine>>,
+    /// Creations that were never answered, the last one last.
+    unanswered: Vec<Sent>,
 }
 
 impl Ledger {
@@ -71,15 +88,35 @@ impl Ledger {
     }
 
     /// The creation of a machine for an index may or may not have been carried out.
-    pub(super) fn never_answered(&mut self, index: u32, machine: &Machine) {
-        self.unanswered.insert(index, Arc::new(machine.clone()));
+    pub(super) fn never_answered(&mut self, index: u32, machine: &Machine, now: Instant) {
+        let name = machine.metadata.name();
+        self.unanswered.retain(|sent| sent.machine.metadata.name() != name);
+        self.unanswered.push(Sent {
+            index,
+            machine: Arc::new(machine.clone()),
+            at: now,
+            came: false,
+        });
     }
 
-    /// Adds to what was observed the machines that may still come, and forgets those that came.
-    pub(super) fn recall(&mut self, observed: &mut Observed) {
-        let came = |name: &str| observed.machines.iter().any(|machine| machine.metadata.name() == name);
-        self.unanswered.retain(|_, sent| !came(sent.metadata.name()));
-        observed.unanswered.clone_from(&self.unanswered);
+    /// Adds to what was observed the machines that may still come, and forgets those that came and cannot come again. It
+    /// is `now`, which objects call `time`.
+    pub(super) fn recall(&mut self, observed: &mut Observed, now: Instant, time: Timestamp) {
+        let left = |sent: &Sent| {
+            let passed = SignedDuration::try_from(now.duration_since(sent.at)).unwrap_or(LATE);
+            Some(LATE.saturating_sub(passed)).filter(SignedDuration::is_positive)
+        };
+        for sent in &mut self.unanswered {
+            let name = sent.machine.metadata.name();
+            sent.came |= observed.machines.iter().any(|machine| machine.metadata.name() == name);
+        }
+        self.unanswered.retain(|sent| !sent.came || left(sent).is_some());
+        let known = self.unanswered.iter().map(|sent| Unanswered {
+            index: sent.index,
+            machine: Arc::clone(&sent.machine),
+            until: left(sent).and_then(|left| time.checked_add(left).ok()),
+        });
+        observed.unanswered = known.collect();
     }
 
     /// Forgets what the caches show, and what took too long.
@@ -159,5 +196,32 @@ mod tests {
         tokio::time::advance(PATIENCE).await;
         ledger.settle(Instant::now(), |_| None);
         assert!(ledger.waits_until().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_came_may_come_again_for_a_while_and_what_did_not_come_is_never_forgotten() {
+        let named = |name: &str| -> Machine {
+            serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap()
+        };
+        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut ledger = Ledger::default();
+        ledger.never_answered(1, &named("a"), Instant::now());
+        ledger.never_answered(2, &named("b"), Instant::now());
+        let mut there = Observed {
+            machines: vec![Arc::new(named("a"))],
+            ..Observed::default()
+        };
+        let names = |observed: &Observed| -> Vec<(String, bool)> {
+            let sent = observed.unanswered.iter();
+            sent.map(|sent| (sent.machine.metadata.name().to_owned(), sent.until.is_some()))
+                .collect()
+        };
+        ledger.recall(&mut there, Instant::now(), time);
+        assert_eq!(names(&there), [("a".to_owned(), true), ("b".to_owned(), true)]);
+        assert_eq!(there.unanswered[0].until, time.checked_add(LATE).ok());
+        tokio::time::advance(Duration::from_secs(200)).await;
+        let mut gone = Observed::default();
+        ledger.recall(&mut gone, Instant::now(), time);
+        assert_eq!(names(&gone), [("b".to_owned(), false)]);
     }
 }

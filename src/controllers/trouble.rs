@@ -28,13 +28,21 @@ impl Trouble {
         matches!(&self.source, kube::Error::Api(status) if (400..500).contains(&status.code))
     }
 
+    /// A rule said no, of the API server or of admission: the same is refused again.
+    pub(super) fn is_by_rule(&self) -> bool {
+        let kube::Error::Api(status) = &self.source else {
+            return false;
+        };
+        status.code == 422 || (status.code == 403 && is_denial(&status.message))
+    }
+
     fn advice(&self) -> &'static str {
         let kube::Error::Api(status) = &self.source else {
             return "is the API server reachable? It is tried again";
         };
         match status.code {
             401 => "the credentials of Capstan are not accepted: look at its service account",
-            403 if status.message.contains("denied the request") => "an admission policy refuses it: see its message",
+            403 if is_denial(&status.message) => "an admission policy refuses it: see its message",
             403 => "grant Capstan this permission: see manifests/controllers-rbac.yaml",
             404 => "does the cluster serve this kind? See capstan manifests crds",
             409 => "it changed in the meantime; it is looked at again",
@@ -43,6 +51,13 @@ impl Trouble {
             _ => "it is tried again",
         }
     }
+}
+
+/// Whether a policy or a webhook forbids it, and not a missing permission.
+fn is_denial(message: &str) -> bool {
+    ["denied the request", "denied request"]
+        .iter()
+        .any(|says| message.contains(says))
 }
 
 impl fmt::Display for Trouble {

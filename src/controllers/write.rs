@@ -5,6 +5,7 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{Control
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::plan::{Action, Step};
+use capstan_core::cpms::state::Observed;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
@@ -26,6 +27,12 @@ impl<C: Cluster> Writer<C> {
         }
     }
 
+    /// Adds to what was observed the machines that were asked for and may still come.
+    pub(super) fn recall(&mut self, observed: &mut Observed) {
+        let (now, time) = (self.cluster.instant(), self.cluster.now());
+        self.ledger.recall(observed, now, time);
+    }
+
     /// Takes a step. Taking it twice does what taking it once does.
     pub(super) async fn take(&mut self, step: &Step) -> Result<(), Trouble> {
         let name = step.machine.as_deref().unwrap_or(NAME);
@@ -35,7 +42,7 @@ impl<C: Cluster> Writer<C> {
                 if let (Err(trouble), Some(index)) = (&created, step.index)
                     && !trouble.is_refusal()
                 {
-                    self.ledger.never_answered(index, machine);
+                    self.ledger.never_answered(index, machine, self.cluster.instant());
                 }
                 created
             }

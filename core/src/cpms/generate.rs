@@ -8,7 +8,7 @@
 //!
 //! Source: the ControlPlaneMachineSet enhancement, "Installing a ControlPlaneMachineSet within an existing cluster".
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -17,7 +17,9 @@ use super::domains::{self, FailureDomain, Platform};
 use super::fields;
 use super::indexes;
 use super::spec::Replicas;
+use super::state::unclaimed;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     API_VERSION, ControlPlaneMachineSet, KIND, MACHINE_TYPE, NAME,
 };
@@ -53,6 +55,13 @@ pub enum Unsupported {
     /// Some machines name a failure domain and some do not: a set would move the latter.
     #[error("machines {} name no known failure domain, while others do", .0.join(", "))]
     MixedDomains(Vec<String>),
+    /// Nodes of the control plane that no machine claims which a set would select: how many replicas there are to be is
+    /// not known.
+    #[error(
+        "control plane node(s) {} belong to no control plane machine, so the number of replicas, which cannot be changed later, \
+         is not known; give their machines the labels of a control plane machine, or remove the nodes", .0.join(", ")
+    )]
+    UnclaimedNodes(Vec<String>),
     /// Machines differ in something that one template cannot say.
     #[error("machines differ in {field}: {}; a set has one template", values.join(", "))]
     Differs {
@@ -70,12 +79,26 @@ pub struct Existing<'a> {
     pub machines: &'a [Arc<Machine>],
     /// MachineSets of the namespace.
     pub machine_sets: &'a [Arc<MachineSet>],
+    /// The nodes, by name; `None`: they are not known, and not asked about.
+    pub nodes: Option<&'a BTreeMap<String, Arc<Node>>>,
     /// The Infrastructure `cluster`; without it the platform is that of the machines.
     pub infrastructure: Option<&'a Infrastructure>,
 }
 
-/// The set that describes what exists.
+/// The set that describes what exists. Its replicas cannot be changed later, so there is none while a node of the control
+/// plane has no machine that counts.
 pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
+    let set = describe(existing)?;
+    let machines = existing.machines.iter().filter(|machine| is_control_plane(machine));
+    let unclaimed = unclaimed(existing.nodes.iter().flat_map(|nodes| nodes.values()), machines);
+    if unclaimed.is_empty() {
+        Ok(set)
+    } else {
+        Err(Unsupported::UnclaimedNodes(unclaimed))
+    }
+}
+
+fn describe(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
     let machines = control_plane(existing.machines);
     let newest = match machines.as_slice() {
         [newest, _, ..] => *newest,
@@ -113,9 +136,11 @@ pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsup
         fields::set(&mut template, &["spec", "metadata"], json!(metadata));
     }
     if !failure_domains.is_empty() {
-        let entries: Vec<&Value> = failure_domains.iter().map(FailureDomain::entry).collect();
-        let list = json!({"platform": platform.name(), platform.member(): entries});
-        fields::set(&mut template, &["failureDomains"], list);
+        fields::set(
+            &mut template,
+            &["failureDomains"],
+            list(platform, failure_domains.iter()),
+        );
     }
     let namespace = newest.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
     let set = json!({
@@ -141,15 +166,44 @@ pub fn update(
     existing: &Existing<'_>,
     before: &ControlPlaneMachineSet,
 ) -> Result<Option<ControlPlaneMachineSet>, Unsupported> {
-    let staying = control_plane(existing.machines);
-    let staying = staying.iter().filter(|machine| !machine.metadata.is_deleting());
+    let mut staying = control_plane(existing.machines);
+    staying.retain(|machine| !machine.metadata.is_deleting());
     let wanted = before.spec.replicas.unwrap_or_default();
-    if i64::try_from(staying.count()).unwrap_or(i64::MAX) < i64::from(wanted) {
+    // Two of one index stand for one machine: another index lacks its own.
+    if i64::try_from(places(&staying)).unwrap_or(i64::MAX) < i64::from(wanted) {
         return Ok(None);
     }
-    let mut set = generate(existing)?;
+    let mut set = describe(existing)?;
     set.spec.replicas = before.spec.replicas;
-    Ok(Some(set))
+    Ok(as_spread(before, set))
+}
+
+/// The set, with the failure domains that it had before where it would have too few without them. `None` where it has none at
+/// all any more: then the template says where machines stand, and cannot say two places.
+fn as_spread(before: &ControlPlaneMachineSet, mut set: ControlPlaneMachineSet) -> Option<ControlPlaneMachineSet> {
+    let listed = |set: &ControlPlaneMachineSet| -> BTreeSet<FailureDomain> {
+        let template = set.spec.template.machine.iter();
+        let domains = template.filter_map(|template| template.failure_domains.as_ref());
+        domains.flat_map(domains::list).collect()
+    };
+    let (old, new) = (listed(before), listed(&set));
+    let replicas = before.spec.replicas.and_then(|count| usize::try_from(count).ok());
+    let spread = |domains: &BTreeSet<FailureDomain>| domains.len().clamp(1, replicas.unwrap_or(1).max(1));
+    if spread(&new) >= spread(&old) {
+        return Some(set);
+    }
+    let platform = new.first()?.platform();
+    let all: BTreeSet<FailureDomain> = new.into_iter().chain(old).collect();
+    let template = set.spec.template.machine.as_mut()?;
+    template.failure_domains = serde_json::from_value(list(platform, all.iter())).ok();
+    Some(set)
+}
+
+/// Failure domains as a set lists them.
+fn list<'a>(platform: Platform, domains: impl Iterator<Item = &'a FailureDomain>) -> Value {
+    let of_platform = domains.filter(|domain| domain.platform() == platform);
+    let entries: Vec<&Value> = of_platform.map(FailureDomain::entry).collect();
+    json!({"platform": platform.name(), platform.member(): entries})
 }
 
 fn is_control_plane(machine: &Machine) -> bool {
@@ -180,9 +234,10 @@ fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
         0 => going,
         // One machine is no control plane to describe.
         1 => staying,
-        count => {
+        _ => {
             let indexes: BTreeSet<u32> = staying.iter().filter_map(|machine| index(machine)).collect();
             let replaced = |machine: &&Machine| index(machine).is_some_and(|index| indexes.contains(&index));
+            let count = places(&staying);
             let missing = if count > 3 { 5_usize } else { 3 }.saturating_sub(count);
             staying.extend(going.into_iter().filter(|machine| !replaced(machine)).take(missing));
             staying
@@ -209,11 +264,16 @@ fn platform(infrastructure: Option<&Infrastructure>, newest: &Machine) -> Result
     }
 }
 
-/// The size, from the indexes that exist: a machine that is just being replaced by hand counts once.
-fn replicas(machines: &[&Machine]) -> Result<Replicas, Unsupported> {
+/// How many machines of a set these are: one that is just being replaced by hand counts once.
+fn places(machines: &[&Machine]) -> usize {
     let numbered: BTreeSet<u32> = machines.iter().filter_map(|machine| index(machine)).collect();
     let unnumbered = machines.iter().filter(|machine| index(machine).is_none()).count();
-    match numbered.len() + unnumbered {
+    numbered.len() + unnumbered
+}
+
+/// The size, from the indexes that exist.
+fn replicas(machines: &[&Machine]) -> Result<Replicas, Unsupported> {
+    match places(machines) {
         0..=3 => Ok(Replicas::Three),
         4 | 5 => Ok(Replicas::Five),
         more => Err(Unsupported::TooManyMachines(more)),

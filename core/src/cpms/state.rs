@@ -36,8 +36,19 @@ pub struct Observed {
     pub etcd: Option<Arc<ClusterOperator>>,
     /// Objects that could not be read.
     pub unparsable: Vec<Unparsable>,
-    /// By index, the machine whose creation was sent and never answered: it may still come. Only who sent it knows.
-    pub unanswered: BTreeMap<u32, Arc<Machine>>,
+    /// Creations that were sent and never answered, the last one last. Only who sent them knows.
+    pub unanswered: Vec<Unanswered>,
+}
+
+/// A creation that was sent and never answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unanswered {
+    /// The index that it was for.
+    pub index: u32,
+    /// What was asked for.
+    pub machine: Arc<Machine>,
+    /// Until when it may still be carried out, also a second time, after its machine came and went; `None`: that is over.
+    pub until: Option<Timestamp>,
 }
 
 /// An object that could not be read.
@@ -379,7 +390,7 @@ impl State {
             })
             .map(|machine| machine.metadata.name().to_owned())
             .collect();
-        let unclaimed_nodes = unclaimed(&observed.nodes, &selected);
+        let unclaimed_nodes = unclaimed(&observed.nodes, selected.iter().copied());
         let etcd = Etcd::of(observed.etcd.as_deref());
         unparsable.sort();
         Self {
@@ -553,10 +564,12 @@ fn hooks_of(machine: &Machine) -> Vec<String> {
 }
 
 /// Control plane nodes that no machine claims, by name or by the platform's id of the instance.
-fn unclaimed(nodes: &[Arc<Node>], machines: &[&Arc<Machine>]) -> Vec<String> {
-    let names: BTreeSet<&str> = machines.iter().filter_map(|machine| machine.node_name()).collect();
+pub(super) fn unclaimed<'a>(
+    nodes: impl IntoIterator<Item = &'a Arc<Node>>,
+    machines: impl Iterator<Item = &'a Arc<Machine>> + Clone,
+) -> Vec<String> {
+    let names: BTreeSet<&str> = machines.clone().filter_map(|machine| machine.node_name()).collect();
     let ids: BTreeSet<&str> = machines
-        .iter()
         .filter_map(|machine| machine.spec.provider_id.as_deref())
         .filter(|id| !id.is_empty())
         .collect();
@@ -565,7 +578,7 @@ fn unclaimed(nodes: &[Arc<Node>], machines: &[&Arc<Machine>]) -> Vec<String> {
         ids.contains(id).then_some(())
     };
     let mut unclaimed: Vec<String> = nodes
-        .iter()
+        .into_iter()
         .filter(|node| node.is_control_plane() && !names.contains(node.metadata.name()) && id_of(node).is_none())
         .map(|node| node.metadata.name().to_owned())
         .collect();

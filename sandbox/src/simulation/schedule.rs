@@ -164,8 +164,8 @@ type Plan = fn(&mut Random, &mut Schedule);
 /// As many scenarios decide what the seeds of old play; the later ones have a stream of their own.
 const FIRST: usize = 17;
 
-/// A swarm with one of the later scenarios in it. No seed chooses it by itself, since some are known to go wrong:
-/// `docs/simulation.md` says which.
+/// A swarm with one of the later scenarios in it. No seed chooses it by itself, since something is known to go wrong:
+/// `docs/simulation.md` says what.
 pub(super) const MELEE: &str = "melee";
 
 /// The scenarios, by name.

@@ -48,6 +48,7 @@ fn generated(specs: &[Value], sets: &[Arc<MachineSet>], infrastructure: &Infrast
     let set = generate(&Existing {
         machines: &machines(specs),
         machine_sets: sets,
+        nodes: None,
         infrastructure: Some(infrastructure),
     })?;
     Ok(serde_json::to_value(set).unwrap())
@@ -281,8 +282,50 @@ fn while_a_machine_is_missing_a_generated_set_stays_and_its_replicas_always_do()
         ..whole
     };
     assert_eq!(generate(&anew), generate(&whole));
+    // Two of one index, and none of another (seeds 9531, 14481 and eight more).
+    let mut beside = three.clone();
+    Arc::make_mut(&mut beside[0]).metadata.name = Some("ocp-x7k2p-master-h-1".to_owned());
+    assert_eq!(existing(&beside, &set), None);
     let five = machines(&[spec(0), spec(1), spec(2), spec(0), spec(1)]);
     assert_eq!(existing(&five, &set).unwrap().spec.replicas, Some(3));
+}
+
+/// Seed 79305: three of five machines were left, in two failure domains, and a set of three listed a third one.
+#[test]
+fn a_generated_set_keeps_the_failure_domains_without_which_its_machines_would_stand_closer() {
+    let zones = |set: &ControlPlaneMachineSet| -> Vec<String> {
+        let domains = set.spec.template.machine.as_ref().unwrap().failure_domains.as_ref();
+        let list = domains::list(domains.unwrap());
+        list.iter().map(FailureDomain::label).collect()
+    };
+    let at = |letters: &[&str]| machines(&letters.iter().map(|letter| zoned(letter)).collect::<Vec<_>>());
+    let updated = |machines: &[Arc<Machine>], before: &ControlPlaneMachineSet| {
+        let existing = Existing {
+            machines,
+            ..Existing::default()
+        };
+        update(&existing, before).unwrap().unwrap()
+    };
+    let three = at(&["a", "b", "c"]);
+    let set = generate(&Existing {
+        machines: &three,
+        ..Existing::default()
+    })
+    .unwrap();
+    let mut fewer = at(&["a", "a", "b"]);
+    for machine in &mut fewer {
+        let spec = &mut Arc::make_mut(machine).spec;
+        spec.provider_spec.value.as_mut().unwrap()["machineType"] = json!("n3");
+    }
+    let after = updated(&fewer, &set);
+    assert_eq!(zones(&after), ["a", "b", "c"]);
+    let value = serde_json::to_value(&after).unwrap();
+    assert_eq!(template(&value)["spec"]["providerSpec"]["value"]["machineType"], "n3");
+    // What was generated is what is generated again.
+    assert_eq!(updated(&fewer, &after), after);
+    // Spread as far, somewhere else.
+    let moved = updated(&at(&["a", "b", "d"]), &set);
+    assert_eq!(zones(&moved), ["a", "b", "d"]);
 }
 
 #[test]
@@ -323,6 +366,38 @@ fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
         generated(&vec![spec; 3], &[], &none),
         Err(Unsupported::Platform("None".to_owned()))
     );
+}
+
+/// Seed 78060: two of five machines had lost a label, and a set of three was made, which nobody could make one of five.
+#[test]
+fn no_set_is_made_while_a_control_plane_node_belongs_to_no_machine_that_counts() {
+    let specs: Vec<Value> = ["a", "b", "c", "a", "b"].map(zoned).to_vec();
+    let mut all = machines(&specs);
+    let node = |index: usize| {
+        let name = format!("node-{index}");
+        let node: Node = serde_json::from_value(json!({"metadata": {"name": name,
+            "labels": {"node-role.kubernetes.io/master": ""}}}))
+        .unwrap();
+        (name, Arc::new(node))
+    };
+    let nodes: BTreeMap<String, Arc<Node>> = (0..5).map(node).collect();
+    let made = |machines: &[Arc<Machine>], nodes| {
+        let existing = Existing {
+            machines,
+            nodes,
+            ..Existing::default()
+        };
+        generate(&existing).map(|set| set.spec.replicas)
+    };
+    assert_eq!(made(&all, Some(&nodes)), Ok(Some(5)));
+    for index in [0, 2] {
+        let labels = &mut Arc::make_mut(&mut all[index]).metadata.labels;
+        labels.remove(label::TYPE);
+    }
+    let unclaimed = Unsupported::UnclaimedNodes(vec!["node-0".to_owned(), "node-2".to_owned()]);
+    assert_eq!(made(&all, Some(&nodes)), Err(unclaimed));
+    // Where nobody knows the nodes, nothing is asked of them.
+    assert_eq!(made(&all, None), Ok(Some(3)));
 }
 
 #[test]

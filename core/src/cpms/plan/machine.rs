@@ -1,7 +1,6 @@
 //! The machine that a creation makes, and what is repaired on a machine in place.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -82,10 +81,16 @@ pub fn made_machine(
 
 /// The machine of an index that this set asked for, and that may still come: what it was to replace went in the meantime.
 fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machine> {
-    let sent = state.observed.unanswered.get(&index)?;
-    let ours = sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
-    let there = |machine: &Arc<Machine>| machine.metadata.name() == sent.metadata.name();
-    (ours && !state.observed.machines.iter().any(there)).then_some(sent)
+    let ours = |sent: &Machine| sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
+    let mut sent = state.observed.unanswered.iter().rev();
+    let sent = sent.find(|sent| sent.index == index && ours(&sent.machine) && !is_there(state, &sent.machine))?;
+    Some(&sent.machine)
+}
+
+/// Whether there is a machine of that name.
+pub(super) fn is_there(state: &State, wanted: &Machine) -> bool {
+    let mut machines = state.observed.machines.iter();
+    machines.any(|machine| machine.metadata.name() == wanted.metadata.name())
 }
 
 fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>) -> String {

@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::machine::is_there;
 use super::{Action, Plan, Precondition, Step, Wait, WaitReason, made_machine};
 use crate::cpms::degraded::Degradation;
 use crate::cpms::spec::{Spec, Strategy};
-use crate::cpms::state::{Etcd, MachineState, NodeState, State};
+use crate::cpms::state::{Etcd, MachineState, NodeState, State, Unanswered};
 
 /// The disruptive step; waits are added to the plan.
 pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) -> Option<Step> {
@@ -289,14 +290,14 @@ impl<'a> View<'a> {
         let idle = |machine: &&MachineState| machine.is_deleting() && !machine.is_ready() && !machine.hooks.is_empty();
         let idle = self.state.each_machine().filter(idle).count();
         let total = self.state.machines.len().saturating_sub(idle + self.left_to_the_user());
-        if total > self.spec.replicas.count() {
+        let most = self.spec.replicas.count();
+        if total > most {
             plan.waits.push(Wait {
                 index: Some(*first),
                 machine: replaced.map(|machine| machine.name.clone()),
                 reason: WaitReason::SurgeFree,
                 message: format!(
-                    "index {first} waits for its machine: there are {total} machines, one more than {}",
-                    self.spec.replicas.count()
+                    "index {first} waits for its machine: there are {total} machines, one more than {most}"
                 ),
                 until: None,
             });
@@ -306,20 +307,48 @@ impl<'a> View<'a> {
             || format!("index {first} has no machine"),
             |machine| format!("machine {} of index {first} is being deleted", machine.name),
         );
-        self.create(*first, replaced, because, plan)
+        let step = self.create(*first, replaced, because, plan)?;
+        let coming = self.coming(&step);
+        self.unless_crowded(step, &coming, total + coming.len() > most, plan)
     }
 
-    /// Strategy OnDelete leaves an outdated machine beside its replacement to the user: it must not hold up the repair of
-    /// another index.
+    /// Machines beside that of a step whose creation was sent, was never answered, and may still be carried out: each would
+    /// be one more (seed 70292: it had come by a second request, was deleted, and then the first request arrived).
+    fn coming(self, step: &Step) -> Vec<&'a Unanswered> {
+        let sent = self.state.observed.unanswered.iter();
+        let open = sent.filter(|sent| sent.until.is_some_and(|until| until > self.now));
+        open.filter(|sent| !is_there(self.state, &sent.machine))
+            .filter(|sent| Some(sent.machine.metadata.name()) != step.machine.as_deref())
+            .collect()
+    }
+
+    /// A creation, unless with what may still come there would be too many.
+    fn unless_crowded(self, step: Step, coming: &[&Unanswered], crowded: bool, plan: &mut Plan) -> Option<Step> {
+        let Some(sent) = coming.first().filter(|_| crowded) else {
+            return Some(step);
+        };
+        plan.waits.push(Wait {
+            index: step.index,
+            machine: step.machine,
+            reason: WaitReason::SurgeFree,
+            message: format!(
+                "index {} waits for its machine: machine {} was asked for, nobody answered, and it may still come",
+                step.index.unwrap_or_default(),
+                sent.machine.metadata.name()
+            ),
+            until: sent.until,
+        });
+        None
+    }
+
+    /// Strategy OnDelete leaves every machine beside another of its index to the user: it must not hold up the repair of
+    /// another index. Up to date or not does not matter: the template may have changed since the replacement was made
+    /// (seed 34984).
     fn left_to_the_user(self) -> usize {
         if self.spec.strategy != Strategy::OnDelete {
             return 0;
         }
-        let beside = |index: u32| {
-            let live = self.live(index);
-            let current = live.iter().any(|machine| machine.is_current());
-            live.iter().filter(|machine| current && !machine.is_current()).count()
-        };
+        let beside = |index: u32| self.live(index).len().saturating_sub(1);
         self.indexes().map(beside).sum()
     }
 
@@ -366,7 +395,9 @@ impl<'a> View<'a> {
         if self.spec.strategy == Strategy::Recreate {
             return Some(self.delete(next, because));
         }
-        self.create(next.index, Some(next), because, plan)
+        let step = self.create(next.index, Some(next), because, plan)?;
+        let coming = self.coming(&step);
+        self.unless_crowded(step, &coming, !coming.is_empty(), plan)
     }
 
     fn blocks_start(self, next: &MachineState, busy: bool) -> Option<(WaitReason, String)> {

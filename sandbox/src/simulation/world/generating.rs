@@ -34,7 +34,7 @@ impl Generating {
     /// Of a process that has just begun. Its questions go the way of the controller's.
     pub(super) fn start(&mut self, port: &Port) {
         self.end();
-        self.idle = Some(Generator::new(port.clone()));
+        self.idle = Some(Generator::new(port.clone(), "capstan".to_owned()));
         self.tries = 0;
     }
 

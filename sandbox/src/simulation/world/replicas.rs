@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use capstan::controllers::{Configuration, Controller, Metrics, Turn};
+use capstan::controllers::{Configuration, Controller, Metrics, REFUSED, Turn};
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::cpms::state::Settings;
 use jiff::Timestamp;
@@ -292,6 +292,8 @@ impl World {
             turn.behind = None;
         }
         let mut told = replica.port.told();
+        // What the generator says beside the controller tells of no machine that was made or deleted.
+        told.retain(|event| event.reason.as_deref() != Some(REFUSED));
         if mutant.is_some_and(super::Mutant::is_silent) {
             told.clear();
         }

@@ -1,8 +1,11 @@
 //! One pass over one state, in the notation of the vectors: `0[Ro,R]` is index 0 with two machines; R ready and up to
 //! date, S the same but for five seconds only, P up to date and not ready yet, X not ready and outdated, `o` outdated, `d` being deleted.
 
+use std::sync::Arc;
+
 use crate::cpms::plan::Plan;
 use crate::cpms::simulation::{NEW, OLD, World};
+use crate::cpms::state::Unanswered;
 
 fn world(text: &str) -> World {
     let mut world = World::new("a b c", NEW);
@@ -145,6 +148,9 @@ fn on_delete_follows_the_vectors_one_by_one() {
             // Left behind by another strategy: for the user, and no obstacle for the others.
             ("0[Ro,R] 1[R] 2[R]", ""),
             ("0[Ro,R] 1[Rd] 2[R]", "create new 1"),
+            // The template changed again since: now all of them are outdated.
+            ("0[Ro,Ro,Ro] 1[Rod] 2[Ro]", "create new 1"),
+            ("0[Ro,Ro,Ro] 1[] 2[Ro]", "create new 1"),
             ("0[R,R] 1[R] 2[R]", " (ExcessUpdatedReplicas)"),
         ],
     );
@@ -200,6 +206,47 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
     let second = name(&world);
     assert_ne!(second, first);
     assert!(second.starts_with("ocp-x7k2p-master-") && second.ends_with("-0"));
+}
+
+/// Seed 70292: it had come by a second request, was deleted, and the next index got its machine before the first request
+/// arrived.
+#[test]
+fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_control_plane() {
+    let sent = |world: &World| {
+        let plan = world.plan();
+        let crate::cpms::plan::Action::Create(machine) = &plan.disruptive().unwrap().action else {
+            panic!("{plan:?}");
+        };
+        Unanswered {
+            index: plan.disruptive().unwrap().index.unwrap(),
+            machine: Arc::new((**machine).clone()),
+            until: Some(world.ago(-60)),
+        }
+    };
+    let asked = sent(&world("0[R] 1[Ro] 2[R]"));
+    for (text, expected) in [
+        // The same machine again.
+        ("0[R] 1[Ro] 2[R]", "create new 1"),
+        // Another would be the second that is too many.
+        ("0[Ro] 1[Ro] 2[R]", ""),
+        // Instead of one that is missing there is room for one, and for no more.
+        ("0[] 1[R] 2[R]", "create new 0"),
+        ("0[Rod] 1[R] 2[R]", ""),
+    ] {
+        let mut world = world(text);
+        world.observed.unanswered = vec![asked.clone()];
+        let plan = world.plan();
+        assert_eq!(shown(&plan), expected, "{text}: {plan:?}");
+        if expected.is_empty() {
+            assert_eq!(plan.look_again, asked.until);
+            world.pass(60);
+            assert_eq!(shown(&world.plan()), "create new 0");
+        }
+    }
+    // What came, and what cannot come any more, stands in nobody's way.
+    let mut world = world("0[Ro] 1[Ro] 2[R]");
+    world.observed.unanswered = vec![Unanswered { until: None, ..asked }];
+    assert_eq!(shown(&world.plan()), "create new 0");
 }
 
 #[test]
