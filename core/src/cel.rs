@@ -6,6 +6,8 @@
 mod format;
 mod json;
 mod program;
+mod request;
 pub mod rules;
 
-pub use program::{CelError, Instead, Program};
+pub use program::{CelError, Program};
+pub use request::Told;

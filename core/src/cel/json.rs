@@ -23,15 +23,17 @@ pub(super) fn cel_value<'a>(value: &'a Value) -> Box<dyn Val + 'a> {
             items,
             values: OnceLock::new(),
         }),
-        Value::Object(map) => Box::new(JsonMap::new(map, None)),
+        Value::Object(map) => Box::new(JsonMap::new(map)),
     }
 }
 
-/// The same, where an object shows a field otherwise than it is, or one that it has not.
-pub(super) fn cel_object<'a>(value: &'a Value, instead: Option<(&'a str, &'a Value)>) -> Box<dyn Val + 'a> {
+/// Whether a value is the same as one in CEL: without a box for what is compared most.
+fn same(value: &Value, other: &dyn Val) -> bool {
     match value {
-        Value::Object(map) => Box::new(JsonMap::new(map, instead)),
-        value => cel_value(value),
+        Value::String(text) => other
+            .downcast_ref::<CelString<'_>>()
+            .is_some_and(|other| other.inner() == text),
+        value => cel_value(value).equals(other),
     }
 }
 
@@ -39,40 +41,16 @@ pub(super) fn cel_object<'a>(value: &'a Value, instead: Option<(&'a str, &'a Val
 #[derive(Debug)]
 struct JsonMap<'a> {
     map: &'a Map<String, Value>,
-    /// A field that is seen instead of what the map holds.
-    instead: Option<(&'a str, &'a Value)>,
     /// Made when a comprehension asks for them: an iterator hands out references.
     keys: OnceLock<Vec<CelString<'a>>>,
 }
 
 impl<'a> JsonMap<'a> {
-    fn new(map: &'a Map<String, Value>, instead: Option<(&'a str, &'a Value)>) -> Self {
+    fn new(map: &'a Map<String, Value>) -> Self {
         Self {
             map,
-            instead,
             keys: OnceLock::new(),
         }
-    }
-
-    fn field(&self, name: &str) -> Option<&'a Value> {
-        match self.instead {
-            Some((field, value)) if field == name => Some(value),
-            _ => self.map.get(name),
-        }
-    }
-
-    /// The field that is seen and not there.
-    fn added(&self) -> Option<&'a str> {
-        let added = self.instead.map(|(field, _)| field);
-        added.filter(|field| !self.map.contains_key(*field))
-    }
-
-    fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.map.keys().map(String::as_str).chain(self.added())
-    }
-
-    fn len(&self) -> usize {
-        self.map.len() + usize::from(self.added().is_some())
     }
 }
 
@@ -120,10 +98,9 @@ impl Val for JsonMap<'_> {
             return false;
         };
         size.size() == self.size()
-            && self.names().all(|name| {
-                let (own, theirs) = (self.field(name), indexer.get(&CelString::from(name)));
-                own.zip(theirs.ok())
-                    .is_some_and(|(own, theirs)| cel_value(own).equals(theirs.as_ref()))
+            && self.map.iter().all(|(name, own)| {
+                let theirs = indexer.get(&CelString::from(name.as_str()));
+                theirs.is_ok_and(|theirs| same(own, theirs.as_ref()))
             })
     }
 
@@ -131,7 +108,7 @@ impl Val for JsonMap<'_> {
     where
         Self: 'v,
     {
-        Box::new(Self::new(self.map, self.instead))
+        Box::new(Self::new(self.map))
     }
 }
 
@@ -139,7 +116,7 @@ impl Container for JsonMap<'_> {
     fn contains(&self, value: &dyn Val) -> Result<bool, ExecutionError> {
         Ok(value
             .downcast_ref::<CelString<'_>>()
-            .is_some_and(|key| self.field(key.inner()).is_some()))
+            .is_some_and(|key| self.map.contains_key(key.inner())))
     }
 }
 
@@ -151,7 +128,7 @@ impl Indexer for JsonMap<'_> {
         let Some(key) = index.downcast_ref::<CelString<'_>>() else {
             return Err(unexpected(index, "string"));
         };
-        match self.field(key.inner()) {
+        match self.map.get(key.inner()) {
             Some(value) => Ok(CowVal::Owned(cel_value(value))),
             None => Err(ExecutionError::NoSuchKey(key.inner().to_owned().into())),
         }
@@ -165,7 +142,8 @@ impl Indexer for JsonMap<'_> {
             return Err(unexpected(index, "string"));
         };
         // What is taken out borrows the JSON, not this box.
-        self.field(key.inner())
+        self.map
+            .get(key.inner())
             .map(cel_value)
             .ok_or_else(|| ExecutionError::NoSuchKey(key.inner().to_owned().into()))
     }
@@ -176,7 +154,9 @@ impl Iterable for JsonMap<'_> {
     where
         Self: 'v,
     {
-        let keys = self.keys.get_or_init(|| self.names().map(CelString::from).collect());
+        let keys = self
+            .keys
+            .get_or_init(|| self.map.keys().map(|key| CelString::from(key.as_str())).collect());
         Box::new(Keys(keys.iter()))
     }
 }
@@ -191,13 +171,13 @@ impl<'b, 'v, 'a: 'v> CelIterator<'b, 'v> for Keys<'b, 'a> {
 
 impl Sizer for JsonMap<'_> {
     fn size(&self) -> CelInt {
-        CelInt::from(length(self.len()))
+        CelInt::from(length(self.map.len()))
     }
 }
 
 impl Zeroer for JsonMap<'_> {
     fn is_zero_value(&self) -> bool {
-        self.len() == 0
+        self.map.is_empty()
     }
 }
 
@@ -254,9 +234,7 @@ impl Val for JsonList<'_> {
         size.size() == CelInt::from(length(self.items.len()))
             && self.items.iter().enumerate().all(|(position, item)| {
                 let index = CelInt::from(length(position));
-                indexer
-                    .get(&index)
-                    .is_ok_and(|theirs| cel_value(item).equals(theirs.as_ref()))
+                indexer.get(&index).is_ok_and(|theirs| same(item, theirs.as_ref()))
             })
     }
 
@@ -286,7 +264,7 @@ impl<'a> JsonList<'a> {
 
 impl Container for JsonList<'_> {
     fn contains(&self, value: &dyn Val) -> Result<bool, ExecutionError> {
-        Ok(self.items.iter().any(|item| cel_value(item).equals(value)))
+        Ok(self.items.iter().any(|item| same(item, value)))
     }
 }
 

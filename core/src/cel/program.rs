@@ -1,15 +1,15 @@
 //! One compiled expression, in the environment of a CRD validation: `self` and, in a transition rule, `oldSelf`.
 
-use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
 use cel_interpreter::common::types::{CelBool, CelOptional};
-use cel_interpreter::common::value::CowVal;
+use cel_interpreter::common::value::{CowVal, Val};
 use cel_interpreter::context::VariableResolver;
 use cel_interpreter::{Context, Env};
 use serde_json::Value;
 use thiserror::Error;
 
+use super::request::{self, Asked, Variables};
 use super::{format, json};
 
 /// The environment is the same for every expression; building it costs more than evaluating most of them.
@@ -51,16 +51,7 @@ pub struct Program {
     expression: String,
     program: cel_interpreter::Program,
     uses_old_self: bool,
-    holds_of_the_unchanged: bool,
-    maps: Vec<MapVariable>,
-}
-
-/// `self == oldSelf`, by itself or as the last alternative. In CEL an alternative that is true makes up for others that
-/// give no verdict; and what is equal as JSON is equal in CEL, since JSON knows no NaN.
-fn holds_of_the_unchanged(expression: &str) -> bool {
-    let same = "self == oldSelf";
-    let expression = expression.trim();
-    expression == same || expression.ends_with(&format!(" || {same}")) && !expression.contains('?')
+    names_nothing: bool,
 }
 
 /// What an expression may name.
@@ -68,95 +59,6 @@ struct Bindings<'a> {
     this: &'a Value,
     old: Option<&'a Value>,
     old_is_optional: bool,
-}
-
-/// A field of both objects of a request that an expression sees instead of what is there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Instead {
-    /// The field.
-    pub field: &'static str,
-    /// What `object` holds there.
-    pub object: Value,
-    /// What `oldObject` holds there.
-    pub old: Value,
-}
-
-/// A variable that stands for a map in an object of a request: it is looked up, and not evaluated wherever it is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MapVariable {
-    /// The name, in expressions that are compiled with it.
-    name: String,
-    /// `object` or `oldObject`, and the fields down to the map.
-    path: Vec<String>,
-}
-
-impl MapVariable {
-    /// A variable with this expression: `has(object.a.b) ? object.a.b : {}`, with `object` or `oldObject`.
-    pub(super) fn of(name: &str, expression: &str) -> Option<Self> {
-        let path = expression.strip_prefix("has(")?.split_once(')')?.0;
-        let plain = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric());
-        let said = expression == format!("has({path}) ? {path} : {{}}");
-        let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-        let root = path.first().is_some_and(|root| root == "object" || root == "oldObject");
-        (said && root && path.len() > 1 && path.iter().all(|part| plain(part))).then(|| Self {
-            name: format!("variables_{name}"),
-            path,
-        })
-    }
-
-    /// Its name in an expression that is compiled with it.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// A value that is made when it is named.
-pub(super) type Lazy<'a> = dyn Deref<Target = Value> + Sync + 'a;
-
-/// What a rule about a request may name. An absent object is null, as in an admission policy.
-struct RequestBindings<'a> {
-    request: &'a Lazy<'a>,
-    object: &'a Value,
-    old: &'a Value,
-    instead: Option<&'a Instead>,
-    maps: &'a [MapVariable],
-}
-
-impl<'a> RequestBindings<'a> {
-    /// One of the objects, and a field of it that is seen instead of what is there.
-    fn object(&self, name: &str) -> Option<(&'a Value, Option<(&'a str, &'a Value)>)> {
-        let instead = |pick: fn(&'a Instead) -> &'a Value| self.instead.map(|instead| (instead.field, pick(instead)));
-        match name {
-            "object" => Some((self.object, instead(|instead| &instead.object))),
-            "oldObject" => Some((self.old, instead(|instead| &instead.old))),
-            _ => None,
-        }
-    }
-
-    fn map(&self, map: &MapVariable) -> Option<&'a Value> {
-        let (root, fields) = map.path.split_first()?;
-        let (field, rest) = fields.split_first()?;
-        let (object, instead) = self.object(root)?;
-        let first = match instead {
-            Some((name, value)) if name == field => value,
-            _ => object.get(field)?,
-        };
-        rest.iter().try_fold(first, |value, field| value.get(field))
-    }
-}
-
-impl VariableResolver for RequestBindings<'_> {
-    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
-        static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(serde_json::Map::new()));
-        if variable == "request" {
-            return Some(CowVal::Owned(json::cel_value(self.request)));
-        }
-        if let Some((object, instead)) = self.object(variable) {
-            return Some(CowVal::Owned(json::cel_object(object, instead)));
-        }
-        let map = self.maps.iter().find(|map| map.name == variable)?;
-        Some(CowVal::Owned(json::cel_value(self.map(map).unwrap_or(&EMPTY))))
-    }
 }
 
 impl VariableResolver for Bindings<'_> {
@@ -179,11 +81,6 @@ impl Program {
     /// # Errors
     /// When the text does not compile.
     pub fn compile(expression: &str) -> Result<Self, CelError> {
-        Self::compile_with(expression, &[])
-    }
-
-    /// The same, over a request, where these variables may be named.
-    pub(super) fn compile_with(expression: &str, maps: &[MapVariable]) -> Result<Self, CelError> {
         let failed = |reason: String| CelError::Compile {
             expression: expression.to_owned(),
             reason,
@@ -192,25 +89,23 @@ impl Program {
         let program = env.compile(expression).map_err(|errors| failed(errors.to_string()))?;
         let references = program.references();
         let uses_old_self = references.has_variable("oldSelf");
-        let named = maps.iter().filter(|map| references.has_variable(&map.name));
-        let maps = named.cloned().collect();
+        let names_nothing = references.variables().is_empty();
         Ok(Self {
             expression: expression.to_owned(),
             program,
             uses_old_self,
-            maps,
-            holds_of_the_unchanged: holds_of_the_unchanged(expression),
+            names_nothing,
         })
+    }
+
+    /// Whether the expression is the same wherever it is evaluated.
+    pub(super) fn names_nothing(&self) -> bool {
+        self.names_nothing
     }
 
     /// Whether this is a transition rule: one that compares with the value before the update.
     pub fn uses_old_self(&self) -> bool {
         self.uses_old_self
-    }
-
-    /// Whether the text alone shows that the expression holds where `oldSelf` is the same as `self`.
-    pub(super) fn holds_of_the_unchanged(&self) -> bool {
-        self.holds_of_the_unchanged
     }
 
     /// The text that was compiled.
@@ -253,29 +148,30 @@ impl Program {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<bool, CelError> {
-        self.evaluate_told(&request, object, old, None)
+        let variables = Variables::default();
+        Asked::written(request, object, old, &variables).holds(self, None)
     }
 
-    /// The same, with a field of the objects that is seen instead of what is there, and a request that is made when it is
-    /// named.
-    pub(super) fn evaluate_told(
-        &self,
-        request: &Lazy<'_>,
-        object: Option<&Value>,
-        old: Option<&Value>,
-        instead: Option<&Instead>,
-    ) -> Result<bool, CelError> {
-        let (object, old) = (object.unwrap_or(&Value::Null), old.unwrap_or(&Value::Null));
-        self.run(&RequestBindings {
-            request,
-            object,
-            old,
-            instead,
-            maps: &self.maps,
+    /// Whether the expression holds where names mean this.
+    pub(super) fn run(&self, bindings: &dyn VariableResolver) -> Result<bool, CelError> {
+        self.resolve(bindings, |result| {
+            let verdict = result.downcast_ref::<CelBool>().map(|verdict| *verdict.inner());
+            verdict.ok_or_else(|| format!("the result is of type {}, not bool", result.get_type().name()))
         })
     }
 
-    fn run(&self, bindings: &dyn VariableResolver) -> Result<bool, CelError> {
+    /// What the expression is where names mean this.
+    pub(super) fn value(&self, bindings: &dyn VariableResolver) -> Result<Value, CelError> {
+        self.resolve(bindings, |result| {
+            request::kept(result).ok_or_else(|| format!("the result is of type {}", result.get_type().name()))
+        })
+    }
+
+    fn resolve<R>(
+        &self,
+        bindings: &dyn VariableResolver,
+        read: impl FnOnce(&dyn Val) -> Result<R, String>,
+    ) -> Result<R, CelError> {
         let failed = |reason: String| CelError::Evaluate {
             expression: self.expression.clone(),
             reason,
@@ -285,10 +181,7 @@ impl Program {
         context.set_variable_resolver(bindings);
         let result = cel_interpreter::Value::resolve_val(self.program.expression(), &context)
             .map_err(|error| failed(error.to_string()))?;
-        result
-            .downcast_ref::<CelBool>()
-            .map(|verdict| *verdict.inner())
-            .ok_or_else(|| failed(format!("the result is of type {}, not bool", result.get_type().name())))
+        read(result.as_ref()).map_err(failed)
     }
 }
 
@@ -379,34 +272,6 @@ mod tests {
     fn a_transition_rule_is_known_by_its_variable() {
         assert!(Program::compile("self == oldSelf").unwrap().uses_old_self());
         assert!(!Program::compile("self == 'oldSelf'").unwrap().uses_old_self());
-    }
-
-    #[test]
-    fn what_is_said_to_hold_of_the_unchanged_holds_of_it() {
-        for (expression, expected) in [
-            ("self == oldSelf", true),
-            (" self == oldSelf\n", true),
-            ("oldSelf != 'Active' || self == oldSelf", true),
-            ("self.missing == 1 || self == oldSelf", true),
-            ("self != oldSelf", false),
-            ("self == oldSelf && false", false),
-            ("true ? false : false || self == oldSelf", false),
-            ("!(false || self == oldSelf)", false),
-            ("self == oldSelf || self == 'x'", false),
-        ] {
-            let program = Program::compile(expression).unwrap();
-            assert_eq!(program.holds_of_the_unchanged(), expected, "{expression}");
-            for value in [
-                json!({"a": [1, {"b": null}]}),
-                json!("x"),
-                json!(3),
-                json!(2.5),
-                json!([]),
-            ] {
-                let verdict = program.evaluate(&value, Some(&value));
-                assert!(!expected || verdict == Ok(true), "{expression} of {value}: {verdict:?}");
-            }
-        }
     }
 
     #[test]

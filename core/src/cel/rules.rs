@@ -6,15 +6,15 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::program::MapVariable;
-use super::{CelError, Instead, Program};
-use crate::model::{Edit, Operation, Propagation};
+use super::request::{Asked, Variables};
+use super::{CelError, Program, Told};
+use crate::model::{Edit, Operation};
 
 /// A file under `webhooks/rules/`: the rules of one kind, or of several that are judged alike.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -72,8 +72,16 @@ pub struct Rule {
     /// a map with that key. Empty for the object itself.
     #[serde(default)]
     pub path: String,
-    /// What must hold of `self`, and of `oldSelf` in a transition rule.
+    /// What must hold of `self`, and of `oldSelf` in a transition rule. In a file it is what must hold of a `key`, where the
+    /// rule has keys: then what must hold of the request is made from it.
     pub expression: String,
+    /// What must hold of a `key`, where the rule has keys.
+    #[serde(skip)]
+    pub of_key: String,
+    /// For a rule about a request whose path leads to a map: it is asked of each `key` of these that the update adds, changes
+    /// or removes.
+    #[serde(default)]
+    pub keys: Option<Keys>,
     /// What is allowed, as the API server says it.
     pub message: String,
     /// The reason of the cause: `FieldValueInvalid`, `FieldValueRequired`, `FieldValueForbidden`, `FieldValueDuplicate`.
@@ -96,6 +104,51 @@ fn field_value_invalid() -> String {
 
 fn everybody() -> Vec<Enforcer> {
     vec![Enforcer::Schema, Enforcer::Policy, Enforcer::Webhook, Enforcer::Offline]
+}
+
+/// Keys of a map.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    /// Those of these domains and of all below: `DOMAIN/…` and `….DOMAIN/…`.
+    pub domains: Vec<String>,
+    /// And those with these names.
+    #[serde(default)]
+    pub and: Vec<String>,
+    /// But not those with these names.
+    #[serde(default)]
+    pub but: Vec<String>,
+}
+
+impl Keys {
+    /// Whether a key is one of them.
+    fn hold(&self, key: &str) -> bool {
+        let is_of = |domain: &String| {
+            let mut found = key.match_indices(domain.as_str());
+            found.any(|(start, domain)| {
+                let before = key.get(..start).unwrap_or_default();
+                let after = key.get(start + domain.len()..).unwrap_or_default();
+                after.starts_with('/') && (before.is_empty() || before.ends_with('.'))
+            })
+        };
+        let named = |names: &[String]| names.iter().any(|name| name == key);
+        (self.domains.iter().any(is_of) || named(&self.and)) && !named(&self.but)
+    }
+
+    /// The same in CEL, of `key`.
+    fn expression(&self) -> String {
+        let list = |names: Vec<String>| format!("[{}]", names.join(", "));
+        let quoted = |names: &[String]| list(names.iter().map(|name| format!("'{name}'")).collect());
+        let domains = list(self.domains.iter().map(|domain| format!("'.{domain}/'")).collect());
+        let mut expression = format!("{domains}.exists(domain, ('.' + key).contains(domain))");
+        if !self.and.is_empty() {
+            expression = format!("({expression} || key in {})", quoted(&self.and));
+        }
+        if !self.but.is_empty() {
+            expression = format!("{expression} && !(key in {})", quoted(&self.but));
+        }
+        expression
+    }
 }
 
 /// What an expression is about.
@@ -224,10 +277,17 @@ impl RuleFile {
     /// # Errors
     /// When the text is no rule file.
     pub fn parse(file: &str, text: &str) -> Result<Self, RuleError> {
-        serde_saphyr::from_str(text).map_err(|error| RuleError::File {
+        let mut parsed: Self = serde_saphyr::from_str(text).map_err(|error| RuleError::File {
             file: file.to_owned(),
             reason: error.to_string(),
-        })
+        })?;
+        for rule in &mut parsed.rules {
+            if let Some(keys) = &rule.keys {
+                rule.of_key.clone_from(&rule.expression);
+                rule.expression = of_each_key(&rule.path, keys, &rule.of_key);
+            }
+        }
+        Ok(parsed)
     }
 
     /// The kinds that the rules judge: group and kind of each.
@@ -264,33 +324,33 @@ impl RuleFile {
 
     /// An expression with what its variables stand for in their place.
     pub fn expand(&self, expression: &str) -> String {
-        self.replace_variables(expression, |variable| format!("({})", variable.expression))
-    }
-
-    fn replace_variables(&self, expression: &str, with: impl Fn(&Variable) -> String) -> String {
         let mut expanded = expression.to_owned();
         // A variable names only those before it, so one pass from the last to the first replaces all.
         for variable in self.variables.iter().rev() {
-            expanded = replace_word(&expanded, &format!("variables.{}", variable.name), &with(variable));
+            let meaning = format!("({})", variable.expression);
+            expanded = replace_word(&expanded, &format!("variables.{}", variable.name), &meaning);
         }
         expanded
     }
 
-    /// A rule, ready to be evaluated. Variables that are maps of an object are left to be looked up.
+    /// A rule, ready to be evaluated: one about a request beside the variables of the file, another with them in it.
     fn compile(&self, rule: &Rule) -> Result<Program, CelError> {
-        let maps = self
-            .variables
-            .iter()
-            .filter_map(|variable| MapVariable::of(&variable.name, &variable.expression));
-        let maps: Vec<MapVariable> = maps.collect();
-        let expression = self.replace_variables(&rule.expression, |variable| {
-            match MapVariable::of(&variable.name, &variable.expression) {
-                Some(map) => map.name().to_owned(),
-                None => format!("({})", variable.expression),
-            }
-        });
-        Program::compile_with(&expression, &maps)
+        match rule.scope {
+            Scope::Field => Program::compile(&self.expand(&rule.expression)),
+            Scope::Request if rule.keys.is_some() => Program::compile(&rule.of_key),
+            Scope::Request => Program::compile(&rule.expression),
+        }
     }
+}
+
+/// An expression for the request out of one for each of these keys that the update adds, changes or removes.
+fn of_each_key(path: &str, keys: &Keys, expression: &str) -> String {
+    let [new, old] = ["object", "oldObject"].map(|root| format!("{root}.{path}"));
+    let of_key = format!("!({}) || ({expression})", keys.expression());
+    format!(
+        "(!has({new}) || {new}.all(key, (has({old}) && key in {old} && {old}[key] == {new}[key]) || {of_key}))\n\
+         && (!has({old}) || {old}.all(key, (has({new}) && key in {new}) || {of_key}))"
+    )
 }
 
 /// Replaces a word where it is not the beginning of a longer one.
@@ -338,12 +398,33 @@ pub struct CompiledRule {
     pub rule: Rule,
     segments: Vec<Segment>,
     program: Program,
+    /// Those of its file.
+    variables: Arc<Variables>,
 }
 
 impl CompiledRule {
     /// Whether the rule compares with the value before an update: then it says nothing about a creation.
     pub fn is_transition(&self) -> bool {
         self.program.uses_old_self()
+    }
+
+    /// Whether a rule about a request holds.
+    fn holds<'e>(&self, edit: &Edit<'e>, asked: &Asked<'_>) -> Result<bool, CelError> {
+        let Some(keys) = &self.rule.keys else {
+            return asked.holds(&self.program, None);
+        };
+        let map = |object: Option<&'e Value>| object.and_then(|object| below(object, &self.segments)?.as_object());
+        let (new, old) = (map(edit.object), map(edit.old));
+        let is = |map: Option<&'e Map<String, Value>>, key: &str| map.and_then(|map| map.get(key));
+        let removed = old.into_iter().flatten().filter(|(key, _)| is(new, key).is_none());
+        let all = new.into_iter().flatten().chain(removed);
+        let changed = all.filter(|(key, _)| is(new, key) != is(old, key));
+        for (key, _) in changed.filter(|(key, _)| keys.hold(key)) {
+            if !asked.holds(&self.program, Some(key))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -376,15 +457,22 @@ impl RuleSet {
         let mut by_kind: BTreeMap<String, Vec<Arc<CompiledRule>>> = BTreeMap::new();
         for file in files {
             let mut compiled = Vec::new();
+            let wrong = |id: &str, source| RuleError::Expression {
+                id: id.to_owned(),
+                source,
+            };
+            let about_requests = file.rules.iter().any(|rule| rule.scope == Scope::Request);
+            let variables = file.variables.iter().filter(|_| about_requests);
+            let variables = variables.map(|variable| (variable.name.as_str(), variable.expression.as_str()));
+            let variables = Variables::compile(variables).map_err(|source| wrong(&file.name, source))?;
+            let variables = Arc::new(variables);
             for rule in &file.rules {
-                let program = file.compile(rule).map_err(|source| RuleError::Expression {
-                    id: rule.id.clone(),
-                    source,
-                })?;
+                let program = file.compile(rule).map_err(|source| wrong(&rule.id, source))?;
                 compiled.push(Arc::new(CompiledRule {
                     segments: rule.segments(),
                     rule: rule.clone(),
                     program,
+                    variables: Arc::clone(&variables),
                 }));
             }
             for (group, kind) in file.kinds() {
@@ -412,39 +500,52 @@ impl RuleSet {
     /// A rule with a path is about a change of what stands there: an update that left it as it was is not asked about it. A
     /// test holds every built-in rule to that, so that the API server, which asks, says the same.
     ///
-    /// `told` is asked when a rule has to be evaluated: what it sees in place of what is in the objects.
+    /// `told` is asked when a rule has to be evaluated: which variable is known better than its expression says.
     pub fn refusals(
         &self,
         kind: &str,
         enforcer: Enforcer,
         edit: &Edit<'_>,
-        told: impl FnOnce() -> Option<Instead>,
+        told: impl FnOnce() -> Option<Told>,
     ) -> Vec<(&Rule, Option<CelError>)> {
         let judges = |rule: &Rule| {
             rule.operations
                 .iter()
                 .any(|operation| operation == edit.operation.as_str())
         };
-        let rules = self
-            .enforced(kind, enforcer, Scope::Request)
-            .filter(|compiled| judges(&compiled.rule) && !leaves_alone(edit, &compiled.segments));
-        // Most verdicts follow from the objects alone.
-        let request = LazyLock::new(|| request_of(edit));
+        // Rules about one field often stand together in their file.
+        let mut looked_at: Option<(&[Segment], bool)> = None;
+        let rules = self.enforced(kind, enforcer, Scope::Request).filter(|compiled| {
+            let path = compiled.segments.as_slice();
+            judges(&compiled.rule) && {
+                let known = looked_at.filter(|(other, _)| *other == path);
+                let (_, alone) = *looked_at.insert(known.unwrap_or_else(|| (path, leaves_alone(edit, path))));
+                !alone
+            }
+        });
         let told = LazyCell::new(told);
-        let holds = |program: &Program| program.evaluate_told(&request, edit.object, edit.old, told.as_ref());
-        rules
-            .filter_map(|compiled| match holds(&compiled.program) {
-                Ok(true) => None,
-                Ok(false) => Some((&compiled.rule, None)),
-                Err(error) => Some((&compiled.rule, Some(error))),
-            })
-            .collect()
+        // Rules of one file share what its variables turned out to be.
+        let mut asked: Option<(&Arc<Variables>, Asked<'_>)> = None;
+        let mut refusals = Vec::new();
+        for compiled in rules {
+            let known = asked
+                .take()
+                .filter(|(variables, _)| Arc::ptr_eq(variables, &compiled.variables));
+            let of_file = || (&compiled.variables, Asked::of(edit, &compiled.variables, *told));
+            let (_, asked) = asked.insert(known.unwrap_or_else(of_file));
+            match compiled.holds(edit, asked) {
+                Ok(true) => {}
+                Ok(false) => refusals.push((&compiled.rule, None)),
+                Err(error) => refusals.push((&compiled.rule, Some(error))),
+            }
+        }
+        refusals
     }
 
     /// The rules of `kind` that `enforcer` enforces and that do not hold for an object.
     ///
-    /// As in the API server, a value that an update left as it was is not judged again, unless the rule compares it with
-    /// the value before.
+    /// As in the API server, a value that an update left as it was is not judged again. It does ask rules that compare with
+    /// the value before; a test holds every built-in one to say nothing of what is the same.
     pub fn findings<'r, 'v>(
         &'r self,
         kind: &str,
@@ -477,38 +578,15 @@ fn leaves_alone(edit: &Edit<'_>, segments: &[Segment]) -> bool {
     else {
         return false;
     };
-    let mut both = (Some(object), Some(old));
-    for segment in segments {
-        let Segment::Field(field) = segment else {
-            return false;
-        };
-        both = (
-            both.0.and_then(|object| object.get(field)),
-            both.1.and_then(|old| old.get(field)),
-        );
-    }
-    both.0 == both.1
+    let fields = segments.iter().all(|segment| matches!(segment, Segment::Field(_)));
+    fields && below(object, segments) == below(old, segments)
 }
 
-/// What an admission policy sees as `request`.
-fn request_of(edit: &Edit<'_>) -> Value {
-    let policy = edit.propagation.map(|propagation| match propagation {
-        Propagation::Foreground => "Foreground",
-        Propagation::Background => "Background",
-        Propagation::Orphan => "Orphan",
-    });
-    let options = match (edit.operation, policy) {
-        (Operation::Delete, Some(policy)) => serde_json::json!({ "propagationPolicy": policy }),
-        _ => serde_json::json!({}),
-    };
-    serde_json::json!({
-        "operation": edit.operation.as_str(),
-        "name": edit.name,
-        "namespace": edit.namespace,
-        "subResource": edit.subresource,
-        "dryRun": edit.dry_run,
-        "options": options,
-        "userInfo": { "username": edit.user.name, "groups": edit.user.groups, "extra": edit.user.extra },
+/// What stands at a path of fields.
+fn below<'v>(object: &'v Value, segments: &[Segment]) -> Option<&'v Value> {
+    segments.iter().try_fold(object, |value, segment| match segment {
+        Segment::Field(field) => value.get(field),
+        Segment::Items | Segment::ItemsBy(_) => None,
     })
 }
 
@@ -576,15 +654,11 @@ impl<'v> Walk<'_, '_, '_, 'v> {
     }
 
     fn judge(&mut self, path: &str, this: &'v Value, old: Option<&'v Value>) {
-        let unchanged = old == Some(this);
-        let silent = if self.transitions { old.is_none() } else { unchanged };
-        if silent {
+        // A transition rule is about a change, and is silent about what comes into being.
+        if old == Some(this) || self.transitions && old.is_none() {
             return;
         }
         for &compiled in self.rules {
-            if unchanged && compiled.program.holds_of_the_unchanged() {
-                continue;
-            }
             let error = match compiled.program.evaluate(this, old) {
                 Ok(true) => continue,
                 Ok(false) => None,

@@ -2,8 +2,7 @@
 //! is set on a copy in Cluster API, on a copy in the Machine API, and on an original.
 //!
 //! The copy in Cluster API is paused without a signature, as an older sync controller does it, so that its original is
-//! looked up, the rules are told who leads, and all of them are judged: the longest way that an update that is allowed can
-//! take.
+//! looked up to know who leads, and again for what its labels are: the longest way that such an update takes.
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Phase, ROUTES, Route};

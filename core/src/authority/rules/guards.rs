@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::changes::{changed, listed};
 use super::{Judged, at};
-use crate::api::cluster_x_k8s_io::annotation;
-use crate::authority::PAUSED_BY_SYNC;
 use crate::authority::spec::{Api, texts};
 use crate::authority::state::{Lead, Seen};
-use crate::cel::Instead;
+use crate::cel::Told;
 use crate::cel::rules::{Enforcer, RuleSet};
 use crate::model::{FieldPath, Operation, Verdict, Violation, ViolationKind};
 
 pub(super) const LABEL: &str = "authority-label-conflict";
 pub(super) const ANNOTATION: &str = "authority-annotation-conflict";
+/// The variable of the rule files that is true where only the lookup knows that an object is a copy.
+const HELD: &str = "held";
 pub(super) const LEAD: &str = "authority-lead-known";
 
 pub(super) fn judge(judged: &Judged<'_>, rules: &RuleSet, verdict: &mut Verdict) {
@@ -25,7 +25,7 @@ pub(super) fn judge(judged: &Judged<'_>, rules: &RuleSet, verdict: &mut Verdict)
         return judged.unknown(verdict, LEAD, "spec", Api::MachineApi);
     }
     let locked = lead.locks(judged.subject.api);
-    in_cel(judged, rules, || told(judged, lead).filter(|_| locked), verdict);
+    in_cel(judged, rules, || told(judged).filter(|_| locked), verdict);
     if update && locked && !judged.syncs() && !judged.controls() {
         judge_conflicts(judged, verdict);
     }
@@ -46,55 +46,18 @@ fn writes_more_than_finalizers(judged: &Judged<'_>) -> bool {
     .any(|path| differs(path))
 }
 
-/// What the lookup knows of who leads, written where the rules in CEL look for it; `None` where the objects say it themselves.
-fn told(judged: &Judged<'_>, lead: Lead) -> Option<Instead> {
-    let (old, new) = (judged.edit.old?, judged.edit.object?);
-    let Lead::Decided(decided) = lead else { return None };
-    match judged.subject.api {
-        Api::MachineApi if judged.edit.subresource == "scale" => {
-            let status = |object: &Value| {
-                let status = object
-                    .get("status")
-                    .map_or(Some(Map::new()), |status| status.as_object().cloned());
-                let said = (String::from("authoritativeAPI"), json!(decided.word()));
-                Some(Value::Object(status?.into_iter().chain([said]).collect()))
-            };
-            Some(Instead {
-                field: "status",
-                object: status(new)?,
-                old: status(old)?,
-            })
-        }
-        Api::MachineApi => None,
-        Api::ClusterApi => {
-            let pause = |object| at(object, "metadata.annotations")?.get(annotation::PAUSED);
-            if pause(old).is_some_and(|pause| pause == PAUSED_BY_SYNC) {
-                return None;
-            }
-            let metadata = |object: &Value| object.get("metadata").cloned().unwrap_or_else(|| json!({}));
-            let kept = pause(old) == pause(new);
-            Some(Instead {
-                field: "metadata",
-                object: if kept { signed(metadata(new)) } else { metadata(new) },
-                old: signed(metadata(old)),
-            })
-        }
-    }
-}
-
-/// Signs a pause.
-fn signed(mut metadata: Value) -> Value {
-    let annotations = metadata
-        .as_object_mut()
-        .map(|metadata| metadata.entry("annotations").or_insert_with(|| json!({})));
-    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-        annotations.insert(annotation::PAUSED.to_owned(), json!(PAUSED_BY_SYNC));
-    }
-    metadata
+/// What the lookup knows of who leads, where the objects do not say it themselves.
+fn told(judged: &Judged<'_>) -> Option<Told> {
+    let says_itself = judged.subject.api == Api::MachineApi && judged.edit.subresource != "scale";
+    let held = Told {
+        variable: HELD,
+        holds: true,
+    };
+    (!says_itself).then_some(held)
 }
 
 /// The rules in CEL that do not hold, with the fields that the edit changes.
-fn in_cel(judged: &Judged<'_>, rules: &RuleSet, told: impl FnOnce() -> Option<Instead>, verdict: &mut Verdict) {
+fn in_cel(judged: &Judged<'_>, rules: &RuleSet, told: impl FnOnce() -> Option<Told>, verdict: &mut Verdict) {
     let (kind, edit) = (judged.subject.qualified, judged.edit);
     for (rule, error) in rules.refusals(kind, Enforcer::Webhook, edit, told) {
         let part = |object: Option<&Value>| object.and_then(|object| at(object, &rule.path)).cloned();
