@@ -25,7 +25,7 @@ test: kube simulator ## All tests, against a real API server; every single fault
 	$(CARGO) test --workspace --locked
 	$(SIMULATE) --exhaustive
 
-simulate: simulator ## Attack the controllers in simulated control planes: SEEDS=100000 FROM=0; PROFILE=hunt for millions
+simulate: simulator ## Attack the controllers in simulated control planes: SEEDS=100000 FROM=0; PROFILE=release for millions
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
 
