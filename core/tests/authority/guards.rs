@@ -235,6 +235,20 @@ fn a_signature_of_the_sync_controller_cannot_be_forged() {
     );
     assert_eq!(sign.refused_by(&cluster(&[])), ["authority-capi-pause-signed"]);
     assert!(sign.by(SYNC).allowed(&cluster(&[])));
+    // Nor on a copy that is paused without one, not even by the controllers that it belongs to: the policies say the same.
+    let sign = Edit::set(
+        &capi_machine(true),
+        "/metadata/annotations",
+        json!({PAUSED: "sync.machine.openshift.io"}),
+    );
+    for user in ["alice", CAPI_CONTROLLERS] {
+        let refused = sign.clone().by(user).refused_by(&led_by("MachineAPI"));
+        assert!(
+            refused.contains(&"authority-capi-pause-signed".to_owned()),
+            "{user}: {refused:?}"
+        );
+    }
+    assert!(sign.by(SYNC).allowed(&led_by("MachineAPI")));
 }
 
 #[test]
