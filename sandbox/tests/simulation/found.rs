@@ -38,9 +38,17 @@ fn run(schedule: Schedule) -> Outcome {
 /// Plays a story that ends well, in which admission refuses nothing.
 fn never_asks_in_vain(schedule: Schedule) {
     let outcome = run(schedule);
+    ended_well(&outcome);
+    assert!(!tells(&outcome, "refused, 422"), "{}", outcome.trace.join("\n"));
+}
+
+fn ended_well(outcome: &Outcome) {
     assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
-    let refused = outcome.trace.iter().any(|line| line.contains("refused, 422"));
-    assert!(!refused, "{}", outcome.trace.join("\n"));
+}
+
+/// Whether the story has this in it.
+fn tells(outcome: &Outcome, what: &str) -> bool {
+    outcome.trace.iter().any(|line| line.contains(what))
 }
 
 /// While the finalizer of the set was refused, machines were adopted all the same, and went with the set when it was deleted
@@ -51,12 +59,12 @@ fn a_set_that_nothing_holds_owns_no_machine() {
         (0, Act::Denied(Sort::Set, 30 * MINUTE)),
         (600, Act::DeleteSet(Propagation::Background)),
     ]);
-    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
-    let gone = outcome
-        .trace
-        .iter()
-        .any(|line| line.contains("deletes set cluster: it is gone"));
-    assert!(gone, "{}", outcome.trace.join("\n"));
+    ended_well(&outcome);
+    assert!(
+        tells(&outcome, "deletes set cluster: it is gone"),
+        "{}",
+        outcome.trace.join("\n")
+    );
 }
 
 /// While a machine was being deleted, the generator asked again and again for a set with a failure domain less, which admission
@@ -118,10 +126,9 @@ fn no_set_is_generated_of_a_part_of_the_control_plane() {
     ]);
     (schedule.state, schedule.generates, schedule.replicas) = ("Inactive", true, 5);
     let outcome = run(schedule);
-    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    ended_well(&outcome);
     // Once the labels are back, it is generated.
-    let generated = outcome.trace.iter().any(|line| line.contains("generator-0 writes"));
-    assert!(generated, "{}", outcome.trace.join("\n"));
+    assert!(tells(&outcome, "generator-0 writes"), "{}", outcome.trace.join("\n"));
 }
 
 /// Under OnDelete an index had three machines, all outdated since the template had changed again. They counted as one too many,
@@ -137,12 +144,12 @@ fn machines_that_are_left_to_the_user_leave_room_for_one_that_he_deletes() {
     ]);
     schedule.strategy = "OnDelete";
     let outcome = run(schedule);
-    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
-    let made = outcome
-        .trace
-        .iter()
-        .any(|line| line.contains("capstan-0 makes machine"));
-    assert!(made, "{}", outcome.trace.join("\n"));
+    ended_well(&outcome);
+    assert!(
+        tells(&outcome, "capstan-0 makes machine"),
+        "{}",
+        outcome.trace.join("\n")
+    );
 }
 
 /// A creation arrived after the machine that it asked for had come by a second request and was deleted again. By then another
@@ -171,22 +178,19 @@ fn a_set_that_the_caches_do_not_show_yet_is_not_written_into() {
     ]);
     (schedule.state, schedule.generates) = ("Inactive", true);
     let outcome = run(schedule);
-    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
-    let generated = outcome.trace.iter().any(|line| line.contains("generator-0 writes"));
-    assert!(!generated, "{}", outcome.trace.join("\n"));
+    ended_well(&outcome);
+    assert!(!tells(&outcome, "generator-0 writes"), "{}", outcome.trace.join("\n"));
     // Without the set, one is generated.
     let mut schedule = story(&[(50, Act::DeleteSet(Propagation::Background))]);
     (schedule.state, schedule.generates) = ("Inactive", true);
     let outcome = run(schedule);
-    let generated = outcome.trace.iter().any(|line| line.contains("generator-0 writes"));
-    assert!(generated, "{}", outcome.trace.join("\n"));
+    assert!(tells(&outcome, "generator-0 writes"), "{}", outcome.trace.join("\n"));
 }
 
+/// Plays a story of one rollout.
 fn ends_well(acts: &[(i64, Act)]) {
     let outcome = play(acts);
-    if let Some(violation) = &outcome.violation {
-        panic!("{violation}\n{}", outcome.trace.join("\n"));
-    }
+    ended_well(&outcome);
     assert_eq!(outcome.rollouts, 1, "{}", outcome.trace.join("\n"));
 }
 
@@ -222,7 +226,7 @@ fn what_a_cache_that_stands_still_does_not_show_is_not_said_again() {
         acts.push((61 + minute * 600, Act::EditTemplate));
     }
     let outcome = play(&acts);
-    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    ended_well(&outcome);
     let said: Vec<&String> = outcome
         .trace
         .iter()
