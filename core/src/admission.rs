@@ -4,6 +4,7 @@
 //! API server wants it. It decides nothing about a kind: that is the gate's.
 
 mod mirrored;
+mod objects;
 mod offline;
 mod policy;
 mod request;
@@ -11,6 +12,7 @@ mod response;
 mod snapshot;
 mod table;
 mod tree;
+mod wire;
 
 pub use offline::{Check, CheckError, Checked, Checker};
 pub use policy::policies;

@@ -3,11 +3,13 @@
 mod edit;
 mod path;
 mod revision;
+mod stored;
 mod verdict;
 mod violation;
 
 pub use edit::{Edit, Operation, Propagation, User};
 pub use path::FieldPath;
 pub use revision::{canonical_json, derived_suffix, hex_hash};
+pub use stored::{Stored, is_same};
 pub use verdict::{LONGEST_WARNING, LONGEST_WARNINGS, RuleInfo, Verdict, Warning};
 pub use violation::{Violation, ViolationKind, sort_violations};

@@ -1,10 +1,11 @@
 //! `make bench`: what a verdict costs, as ratios to a server that reads nothing but the envelope and allows everything.
 //!
 //! Both servers are the shipped binary, with the same TLS, HTTP, logs and metrics; they take turns every half second
-//! in one run, so that whatever else the machine does hits both. Absolute numbers belong to the machine; ratios are
+//! in one run, so that whatever else the machine does hits both. They have one core, and whoever asks has another. Absolute numbers belong to the machine; ratios are
 //! what is held to a goal. It measures, and judges nothing but its own goals.
 
 mod allocations;
+mod cores;
 mod decision;
 mod guarded;
 mod load;
@@ -21,6 +22,7 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
 
 pub use allocations::Counting;
+use cores::Cores;
 pub use decision::{What, repeat};
 use load::Connection;
 use report::{Ratio, Report, median, percentile};
@@ -143,7 +145,8 @@ impl Contender {
 #[expect(clippy::print_stdout, reason = "the figures are the answer")]
 async fn update(capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
     let (body, objects) = (review::review()?, review::surroundings()?);
-    let (null, full) = contenders(capstan, files, &body, &objects, decision::route()?.path).await?;
+    let cores = Cores::split()?;
+    let (null, full) = contenders(cores.as_ref(), capstan, files, &body, &objects, decision::route()?.path).await?;
     println!("# an update of a set, {} bytes in a review", body.len());
     for concurrency in CONCURRENCIES {
         compare(&null, &full, concurrency, "", report).await?;
@@ -156,9 +159,18 @@ async fn update(capstan: &Path, files: &Path, report: &mut Report) -> Result<()>
 #[expect(clippy::print_stdout, reason = "the figures are the answer")]
 async fn guarded_updates(capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
     let objects = guarded::surroundings();
+    let cores = Cores::split()?;
     for edit in guarded::EDITS {
         let body = guarded::review(*edit)?;
-        let (null, full) = contenders(capstan, files, &body, &objects, guarded::route(*edit)?.path).await?;
+        let (null, full) = contenders(
+            cores.as_ref(),
+            capstan,
+            files,
+            &body,
+            &objects,
+            guarded::route(*edit)?.path,
+        )
+        .await?;
         println!(
             "# {}, {} bytes in a review; {} objects in the caches, {:.1} MiB resident",
             edit.title(),
@@ -174,7 +186,9 @@ async fn guarded_updates(capstan: &Path, files: &Path, report: &mut Report) -> R
     Ok(())
 }
 
+/// Both servers, on a core of their own where there is one to spare.
 async fn contenders(
+    cores: Option<&Cores>,
     capstan: &Path,
     files: &Path,
     body: &[u8],
@@ -185,6 +199,9 @@ async fn contenders(
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
     std::fs::write(&snapshot, list.to_string()).context("writing the cluster's objects")?;
     let snapshot = snapshot.to_string_lossy().into_owned();
+    if let Some(cores) = cores {
+        cores.enter(cores::Part::Servers)?;
+    }
     let null = Contender {
         server: Server::start(capstan, files, "null", &["--null-reviewer"]).await?,
         request: load::request("/null", body).into(),
@@ -193,6 +210,9 @@ async fn contenders(
         server: Server::start(capstan, files, "full", &["--snapshot", &snapshot]).await?,
         request: load::request(route, body).into(),
     };
+    if let Some(cores) = cores {
+        cores.enter(cores::Part::Asker)?;
+    }
     // What is measured must be what is meant.
     for contender in [&null, &full] {
         let mut connection = contender.server.target.connect().await?;

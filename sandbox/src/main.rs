@@ -278,7 +278,11 @@ fn measure(capstan: Option<PathBuf>, folder: &Path, only: &[bench::Part]) -> Res
     let beside = std::env::current_exe()
         .context("finding this program")?
         .with_file_name("capstan");
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    // One thread, as whoever asks has one core.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
     let capstan = capstan.unwrap_or(beside);
     runtime.block_on(bench::run(&capstan, folder, only))
 }

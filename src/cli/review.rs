@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let admission = Admission::new(options).context("reading the rules that are built in")?;
     let snapshot = check::snapshot(&args.with)?;
     let body = documents::read_bytes(&args.file)?;
-    let request = Request::read(&body).with_context(|| args.file.display().to_string())?;
+    let request = Request::read(&body, false, None).with_context(|| args.file.display().to_string())?;
     let phase = match args.webhook {
         Webhook::Mutate => Phase::Mutate,
         Webhook::Validate => Phase::Validate,

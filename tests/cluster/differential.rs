@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use axum::http::Request;
 use capstan_core::cel::rules::{Enforcer, RuleSet, built_in};
-use capstan_core::model::{Edit, Operation, User};
+use capstan_core::model::{Edit, Operation, Stored, User};
 use capstan_core::schema::{Definition, crd};
 use capstan_sandbox::control_plane::{ControlPlane, Options, wait_until};
 use capstan_sandbox::installation::{Cluster, policies_in_force};
@@ -224,6 +224,7 @@ async fn compare_policies(client: &Client, open: &Value, stored: &[Value]) -> us
             return "shape".to_owned();
         }
         let user = User::default();
+        let old = case.old.as_ref().map(|old| old as &dyn Stored);
         let edit = Edit {
             operation: if case.old.is_some() {
                 Operation::Update
@@ -234,13 +235,13 @@ async fn compare_policies(client: &Client, open: &Value, stored: &[Value]) -> us
             namespace: "default",
             name: "cluster",
             object: Some(&outcome.object),
-            old: case.old.as_ref(),
+            old,
             propagation: None,
             user: &user,
             dry_run: true,
         };
         let kind = "ControlPlaneMachineSet.machine.openshift.io";
-        let findings = rules.findings(kind, Enforcer::Policy, &outcome.object, case.old.as_ref());
+        let findings = rules.findings(kind, Enforcer::Policy, &outcome.object, old);
         let refusals = rules.refusals(kind, Enforcer::Policy, &edit, || None);
         let ids = findings
             .iter()

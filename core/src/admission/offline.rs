@@ -15,7 +15,7 @@ use super::mirrored;
 use super::response::{Status, deny_status};
 use super::{Admission, Phase, Snapshot};
 use crate::cel::rules::{RuleError, RuleFile};
-use crate::model::{Edit, FieldPath, Operation, Propagation, User, Verdict, Violation, Warning};
+use crate::model::{Edit, FieldPath, Operation, Propagation, Stored, User, Verdict, Violation, Warning};
 use crate::schema::Schema;
 use crate::schema::crd::{self, CrdError};
 
@@ -290,7 +290,7 @@ impl Checker {
             namespace: self.namespace(group, kind, object),
             name: text("/metadata/name"),
             object: Some(object),
-            old,
+            old: old.map(|old| old as &dyn Stored),
             propagation: None,
             user: check.user,
             dry_run: true,

@@ -7,68 +7,22 @@
 //! An old object that is, value by value, one that is known is not built at all: the known one stands for it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use super::tree::{Tree, is_tree};
-use crate::model::{Edit, Operation, Propagation, User};
+use super::objects::{Objects, Old};
+use super::tree::Without;
+use super::wire::{Envelope, ReadObjects, Texts, Wire};
+use crate::model::{Edit, Operation, Propagation, Stored, User};
 
 /// The body is no AdmissionReview that could be answered: HTTP 400, since there is no uid to answer to.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no AdmissionReview of admission.k8s.io/v1: {0}")]
 pub struct NoReview(pub String);
-
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "O: Deserialize<'de>, P: Deserialize<'de>"))]
-struct Envelope<'a, O, P> {
-    #[serde(rename = "apiVersion", borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    request: Option<Wire<'a, O, P>>,
-}
-
-/// `O` and `P`: what the object and the old one are read as.
-#[derive(Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    bound(deserialize = "O: Deserialize<'de>, P: Deserialize<'de>")
-)]
-struct Wire<'a, O, P> {
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: GroupVersionKind<'a>,
-    #[serde(borrow)]
-    resource: GroupVersionResource<'a>,
-    #[serde(borrow, default)]
-    sub_resource: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    namespace: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    operation: Cow<'a, str>,
-    #[serde(default)]
-    user_info: UserInfo,
-    #[serde(default = "none")]
-    object: Option<O>,
-    #[serde(default = "none")]
-    old_object: Option<P>,
-    #[serde(default)]
-    dry_run: Option<bool>,
-    #[serde(default)]
-    options: Option<DeleteOptions>,
-}
-
-fn none<O>() -> Option<O> {
-    None
-}
 
 /// A group, a version and a kind.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -82,30 +36,6 @@ pub struct GroupVersionKind<'a> {
     /// The kind.
     #[serde(borrow, default)]
     pub kind: Cow<'a, str>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-struct GroupVersionResource<'a> {
-    #[serde(borrow, default)]
-    group: Cow<'a, str>,
-    #[serde(borrow, default)]
-    resource: Cow<'a, str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct UserInfo {
-    username: String,
-    groups: Vec<String>,
-    extra: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct DeleteOptions {
-    propagation_policy: Option<String>,
-    /// The field that `propagationPolicy` replaced; still served.
-    orphan_dependents: Option<bool>,
 }
 
 /// The request of a review.
@@ -135,86 +65,49 @@ pub struct Request<'a> {
     objects: Result<Objects<'a>, String>,
 }
 
-/// The objects of a request, without `status` and `metadata.managedFields`.
-#[derive(Debug, Default)]
-pub struct Objects<'a> {
-    /// The object as it would be.
-    pub object: Option<Value>,
-    /// The object as it is.
-    pub old: Option<Cow<'a, Value>>,
-}
-
 impl<'a> Request<'a> {
-    /// Reads the envelope of a review.
+    /// Reads a review: its objects with their status where the rules of their kind read it, and the old one beside a tree that
+    /// it probably is, without what is not read.
     ///
     /// # Errors
     /// When the body is no AdmissionReview v1 with a request.
-    pub fn read(body: &'a [u8]) -> Result<Self, NoReview> {
-        Self::read_as::<false>(body)
-    }
-
-    /// The same, where the old object is probably a known one: that one, without status and managed fields.
-    ///
-    /// # Errors
-    /// As `read`.
-    pub fn read_beside(body: &'a [u8], known: &'a Value) -> Result<Self, NoReview> {
-        let whole = std::str::from_utf8(body).ok();
-        match whole.map(serde_json::from_str::<Envelope<'a, Tree<false>, &'a RawValue>>) {
-            Some(Ok(envelope)) => Self::of(envelope, |object, old| {
-                Ok(Objects {
-                    object: object.map(|Tree(value)| value),
-                    old: match old {
-                        Some(old) if is_tree::<false>(old.get(), known) => Some(Cow::Borrowed(known)),
-                        old => read::<false>("oldObject", old)?.map(Cow::Owned),
-                    },
-                })
-            }),
-            _ => Self::read(body),
-        }
-    }
-
-    /// Reads a review whose objects keep their status: for kinds whose status says who leads them.
-    ///
-    /// # Errors
-    /// As `read`.
-    pub fn read_with_status(body: &'a [u8]) -> Result<Self, NoReview> {
-        Self::read_as::<true>(body)
-    }
-
-    fn read_as<const STATUS: bool>(body: &'a [u8]) -> Result<Self, NoReview> {
+    pub fn read(body: &'a [u8], reads_status: bool, known: Option<&'a Value>) -> Result<Self, NoReview> {
+        let unread = Without::unread(reads_status);
         // Checked once for the whole body, and not for every text in it.
         let whole = std::str::from_utf8(body).ok();
-        if let Some(Ok(envelope)) = whole.map(serde_json::from_str::<Envelope<'a, Tree<STATUS>, Tree<STATUS>>>) {
-            return Self::of(envelope, |object, old| {
-                Ok(Objects {
-                    object: object.map(|Tree(value)| value),
-                    old: old.map(|Tree(value)| Cow::Owned(value)),
-                })
-            });
+        if let Some(Ok(review)) = whole.map(|body| ReadObjects { known, unread }.read(body)) {
+            return Self::of(
+                &review.api_version,
+                &review.kind,
+                review.request.map(|(wire, objects)| (wire, Ok(objects))),
+            );
         }
-        let envelope: Envelope<'a, &'a RawValue, &'a RawValue> =
-            serde_json::from_slice(body).map_err(|error| NoReview(error.to_string()))?;
-        Self::of(envelope, |object, old| {
+        let wrong = |error: serde_json::Error| NoReview(error.to_string());
+        let review: Envelope<'a, Wire<'a>> = serde_json::from_slice(body).map_err(wrong)?;
+        let texts: Envelope<'a, Texts<'a>> = serde_json::from_slice(body).map_err(wrong)?;
+        let objects = || {
+            let texts = texts.request.unwrap_or_default();
             Ok(Objects {
-                object: read::<STATUS>("object", object)?,
-                old: read::<STATUS>("oldObject", old)?.map(Cow::Owned),
+                object: read("object", texts.object, unread)?,
+                old: read("oldObject", texts.old_object, unread)?.map(|value| Old::Tree(Cow::Owned(value))),
             })
-        })
+        };
+        Self::of(
+            &review.api_version,
+            &review.kind,
+            review.request.map(|wire| (wire, objects())),
+        )
     }
 
-    fn of<O, P>(
-        envelope: Envelope<'a, O, P>,
-        objects: impl FnOnce(Option<O>, Option<P>) -> Result<Objects<'a>, String>,
+    fn of(
+        api_version: &str,
+        kind: &str,
+        request: Option<(Wire<'a>, Result<Objects<'a>, String>)>,
     ) -> Result<Self, NoReview> {
-        if envelope.api_version != "admission.k8s.io/v1" || envelope.kind != "AdmissionReview" {
-            return Err(NoReview(format!(
-                "it is a {} of {}",
-                envelope.kind, envelope.api_version
-            )));
+        if api_version != "admission.k8s.io/v1" || kind != "AdmissionReview" {
+            return Err(NoReview(format!("it is a {kind} of {api_version}")));
         }
-        let wire = envelope
-            .request
-            .ok_or_else(|| NoReview(String::from("it has no request")))?;
+        let (wire, objects) = request.ok_or_else(|| NoReview(String::from("it has no request")))?;
         if wire.uid.is_empty() {
             return Err(NoReview(String::from("request.uid is empty")));
         }
@@ -246,7 +139,7 @@ impl<'a> Request<'a> {
                 .as_deref()
                 .and_then(Propagation::parse)
                 .or(orphan),
-            objects: objects(wire.object, wire.old_object),
+            objects,
         })
     }
 
@@ -260,11 +153,12 @@ impl<'a> Request<'a> {
 
     /// The edit, over objects that were read.
     pub fn edit<'e>(&'e self, objects: &'e Objects<'_>) -> Edit<'e> {
-        let named = |object: Option<&'e Value>| object?.pointer("/metadata/name")?.as_str();
+        let named = |object: &'e dyn Stored| object.at("metadata.name")?.as_str();
         let name = match self.name.as_ref() {
-            "" => named(objects.object.as_ref())
-                .or(named(objects.old.as_deref()))
-                .unwrap_or_default(),
+            "" => {
+                let new = objects.object.as_ref().and_then(|object| named(object));
+                new.or_else(|| named(objects.old()?)).unwrap_or_default()
+            }
             name => name,
         };
         Edit {
@@ -273,7 +167,7 @@ impl<'a> Request<'a> {
             namespace: &self.namespace,
             name,
             object: objects.object.as_ref(),
-            old: objects.old.as_deref(),
+            old: objects.old(),
             propagation: self.propagation,
             user: &self.user,
             dry_run: self.dry_run,
@@ -281,15 +175,11 @@ impl<'a> Request<'a> {
     }
 }
 
-fn read<const STATUS: bool>(field: &str, raw: Option<&RawValue>) -> Result<Option<Value>, String> {
+fn read(field: &str, raw: Option<&RawValue>, unread: Without<'_>) -> Result<Option<Value>, String> {
     let Some(raw) = raw else { return Ok(None) };
-    let read = read_object::<STATUS>(raw.get()).map_err(|error| format!("request.{field}: {error}"))?;
-    Ok(Some(read))
-}
-
-/// Reads a Kubernetes object without the parts that no rule reads.
-fn read_object<const STATUS: bool>(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(text).map(|Tree::<STATUS>(value)| value)
+    let mut reader = serde_json::Deserializer::from_str(raw.get());
+    let read = unread.deserialize(&mut reader);
+    read.map(Some).map_err(|error| format!("request.{field}: {error}"))
 }
 
 #[cfg(test)]
@@ -306,8 +196,40 @@ mod tests {
     #[test]
     fn what_no_rule_reads_is_skipped() {
         let text = r#"{"metadata":{"name":"n","managedFields":[{"f":{}}]},"spec":{"a":[1]},"status":{"replicas":3}}"#;
-        let expected: Value = serde_json::from_str(r#"{"metadata":{"name":"n"},"spec":{"a":[1]}}"#).unwrap();
-        assert_eq!(read_object::<false>(text).unwrap(), expected);
+        let body = review(&BARE.replace(
+            "\"UPDATE\"",
+            &format!("\"UPDATE\",\"object\":{text},\"oldObject\":{text}"),
+        ));
+        for reads_status in [false, true] {
+            let mut expected: Value =
+                serde_json::from_str(r#"{"metadata":{"name":"n"},"spec":{"a":[1]},"status":{"replicas":3}}"#).unwrap();
+            if !reads_status {
+                expected.as_object_mut().unwrap().remove("status");
+            }
+            let request = Request::read(body.as_bytes(), reads_status, None).unwrap();
+            let objects = request.objects().unwrap();
+            assert_eq!(objects.object.as_ref(), Some(&expected));
+            assert_eq!(*objects.old().unwrap().whole(), expected);
+        }
+    }
+
+    #[test]
+    fn the_objects_are_read_in_whichever_order_they_come_and_never_twice() {
+        let [object, old] = [r#""object":{"spec":{"a":1}}"#, r#""oldObject":{"spec":{"a":2}}"#];
+        let request = |objects: &str| review(&BARE.replace("\"UPDATE\"", &format!("\"UPDATE\",{objects}")));
+        for objects in [format!("{object},{old}"), format!("{old},{object}")] {
+            let body = request(&objects);
+            let read = Request::read(body.as_bytes(), true, None).unwrap();
+            let objects = read.objects().unwrap();
+            let spec = |object: &dyn Stored| object.at("spec.a").cloned();
+            assert_eq!(objects.object.as_ref().and_then(|object| spec(object)), Some(1.into()));
+            assert_eq!(objects.old().and_then(spec), Some(2.into()));
+        }
+        for twice in [object, old] {
+            let body = request(&format!("{twice},{twice}"));
+            let error = Request::read(body.as_bytes(), true, None).unwrap_err().to_string();
+            assert!(error.contains("duplicate field"), "{error}");
+        }
     }
 
     #[test]
@@ -322,25 +244,33 @@ mod tests {
         ];
         for (old, is_known) in olds.into_iter().zip([true, false, false, false, false]) {
             let body = review(&BARE.replace("\"UPDATE\"", &format!("\"UPDATE\",\"object\":{{}},\"oldObject\":{old}")));
-            let plainly = Request::read(body.as_bytes()).unwrap();
-            let beside = Request::read_beside(body.as_bytes(), &known).unwrap();
+            let plainly = Request::read(body.as_bytes(), false, None).unwrap();
+            let beside = Request::read(body.as_bytes(), false, Some(&known)).unwrap();
             let of = |request: &Request<'_>| {
                 let objects = request.objects().map_err(str::to_owned)?;
-                Ok::<_, String>((objects.object.clone(), objects.old.clone().map(Cow::into_owned)))
+                Ok::<_, String>((
+                    objects.object.clone(),
+                    objects.old().map(|old| old.whole().into_owned()),
+                ))
             };
             assert_eq!(of(&plainly), of(&beside), "{old}");
             let borrowed = beside
                 .objects()
-                .is_ok_and(|objects| matches!(objects.old, Some(Cow::Borrowed(_))));
+                .is_ok_and(|objects| matches!(objects.old, Some(Old::Tree(Cow::Borrowed(_)))));
             assert_eq!(borrowed, is_known, "{old}");
         }
-        assert!(Request::read_beside(b"{", &known).is_err());
+        assert!(Request::read(b"{", false, Some(&known)).is_err());
     }
 
     #[test]
-    fn an_object_of_another_type_is_unreadable() {
+    fn an_object_of_another_type_is_unreadable_and_the_envelope_is_not() {
         for text in ["[1]", "\"x\"", "3", "{\"metadata\":[]}"] {
-            assert!(read_object::<false>(text).is_err(), "{text}");
+            for field in ["object", "oldObject"] {
+                let body = review(&BARE.replace("\"UPDATE\"", &format!("\"UPDATE\",\"{field}\":{text}")));
+                let request = Request::read(body.as_bytes(), true, None).unwrap();
+                let reason = request.objects().unwrap_err();
+                assert!(reason.starts_with(&format!("request.{field}: ")), "{reason}");
+            }
         }
     }
 
@@ -348,7 +278,7 @@ mod tests {
     fn the_propagation_policy_is_read_also_from_the_field_before_it() {
         let of = |options: &str| {
             let body = review(&BARE.replace("\"UPDATE\"", &format!("\"DELETE\",\"options\":{options}")));
-            Request::read(body.as_bytes()).unwrap().propagation
+            Request::read(body.as_bytes(), false, None).unwrap().propagation
         };
         assert_eq!(
             of(r#"{"propagationPolicy":"Foreground"}"#),
@@ -371,7 +301,7 @@ mod tests {
                 "v1beta1",
             ),
         ] {
-            let error = Request::read(body.as_bytes()).unwrap_err().to_string();
+            let error = Request::read(body.as_bytes(), false, None).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }
@@ -380,7 +310,7 @@ mod tests {
     fn an_object_that_is_nested_too_deep_is_unreadable_and_the_envelope_is_not() {
         let deep = format!("{}1{}", "{\"a\":".repeat(1000), "}".repeat(1000));
         let body = review(&BARE.replace("\"UPDATE\"", &format!("\"UPDATE\",\"object\":{deep}")));
-        let request = Request::read(body.as_bytes()).unwrap();
+        let request = Request::read(body.as_bytes(), false, None).unwrap();
         assert!(request.objects().unwrap_err().contains("recursion limit"));
     }
 }

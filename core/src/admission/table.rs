@@ -329,12 +329,8 @@ impl Admission {
         let reads_status = gates()
             .any(|gate| gate.reads_status && gate.group == route.group && route.resources.contains(&gate.resource));
         let known = (route.resources == [control_plane_machine_set::PLURAL]).then(|| lookup(self, snapshot).stored());
-        let request = match known.flatten() {
-            _ if reads_status => Request::read_with_status(body)?,
-            // Most edits are of the set that the caches hold.
-            Some(stored) => Request::read_beside(body, stored)?,
-            None => Request::read(body)?,
-        };
+        // Most edits are of the set that the caches hold.
+        let request = Request::read(body, reads_status, known.flatten())?;
         let (outcome, status) = self.decide(route, &request, snapshot);
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
         let ids = |rules: Vec<&String>| {

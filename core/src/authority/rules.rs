@@ -16,7 +16,7 @@ mod migration;
 use std::cell::OnceCell;
 
 use json_patch::Patch;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::config::Config;
 use super::spec::{Api, Decided, Half, Kind, requested};
@@ -70,14 +70,14 @@ impl<'a> Judged<'a> {
 
     /// The object as it is.
     fn before(&self) -> Option<&Half> {
-        let read = |object| self.old.get_or_init(|| Half::read(object));
-        self.edit.old.map(read)
+        let old = self.edit.old?;
+        Some(self.old.get_or_init(|| Half::read(old)))
     }
 
     /// The object as it would be.
     fn after(&self) -> Option<&Half> {
-        let read = |object| self.new.get_or_init(|| Half::read(object));
-        self.edit.object.map(read)
+        let object = self.edit.object?;
+        Some(self.new.get_or_init(|| Half::read(object)))
     }
 
     /// The object as it is, or as it would be created.
@@ -320,9 +320,4 @@ pub fn table() -> Vec<RuleInfo> {
             "the garbage collector does not delete the machines of a copy of a set",
         ),
     ]
-}
-
-/// The value at a dotted path.
-fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
-    path.split('.').try_fold(object, |value, field| value.get(field))
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::api::cluster_x_k8s_io::annotation;
 use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::authority::{CLUSTER_API, MACHINE_API, MIGRATING, PAUSED, SYNCHRONIZED};
+use crate::model::Stored;
 
 /// One of the two APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +79,7 @@ pub enum Decided {
 impl Decided {
     /// Who leads, by an object of the Machine API. Before the status says so, the spec does; without either, the Machine
     /// API leads, as it did before there was a choice.
-    pub(super) fn of(object: &Value) -> Self {
+    pub(super) fn of(object: &dyn Stored) -> Self {
         let said = || Self::Leads(requested(object).unwrap_or(Api::MachineApi));
         decided(object).unwrap_or_else(said)
     }
@@ -207,10 +208,10 @@ pub struct Half {
 
 impl Half {
     /// Reads an object that is judged.
-    pub fn read(object: &Value) -> Self {
-        let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        let spec = object.get("spec").unwrap_or(&Value::Null);
-        let status = object.get("status").unwrap_or(&Value::Null);
+    pub fn read(object: &dyn Stored) -> Self {
+        let metadata = object.field("metadata").unwrap_or(&Value::Null);
+        let spec = object.field("spec").unwrap_or(&Value::Null);
+        let status = object.field("status").unwrap_or(&Value::Null);
         Self {
             namespace: text(metadata, "namespace").unwrap_or_default().to_owned(),
             name: text(metadata, "name").unwrap_or_default().to_owned(),
@@ -295,12 +296,12 @@ impl<'de> Deserialize<'de> for Half {
 }
 
 /// Which API an object of the Machine API asks to lead.
-pub(super) fn requested(object: &Value) -> Option<Api> {
-    text(object.get("spec")?, "authoritativeAPI").and_then(Api::parse)
+pub(super) fn requested(object: &dyn Stored) -> Option<Api> {
+    text(object.field("spec")?, "authoritativeAPI").and_then(Api::parse)
 }
 
-fn decided(object: &Value) -> Option<Decided> {
-    text(object.get("status")?, "authoritativeAPI").and_then(Decided::parse)
+fn decided(object: &dyn Stored) -> Option<Decided> {
+    text(object.field("status")?, "authoritativeAPI").and_then(Decided::parse)
 }
 
 fn text<'v>(value: &'v Value, field: &str) -> Option<&'v str> {

@@ -13,7 +13,7 @@ use cel_interpreter::context::VariableResolver;
 use serde_json::{Map, Value};
 
 use super::{CelError, Program, json};
-use crate::model::{Edit, Operation, Propagation};
+use crate::model::{Edit, Operation, Propagation, Stored};
 
 /// A variable that whoever asks knows better than its expression, which is all that an API server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,9 @@ enum Request<'a> {
 pub(super) struct Asked<'a> {
     request: Request<'a>,
     object: &'a Value,
-    old: &'a Value,
+    old: &'a dyn Stored,
+    /// The same as one tree, where it is named as a whole.
+    whole: OnceLock<Cow<'a, Value>>,
     variables: &'a Variables,
     known: Vec<OnceLock<Result<Cow<'a, Value>, CelError>>>,
     told: Option<Told>,
@@ -121,13 +123,14 @@ impl<'a> Asked<'a> {
         old: Option<&'a Value>,
         variables: &'a Variables,
     ) -> Self {
+        let old = old.map(|old| old as &dyn Stored);
         Self::new(Request::Whole(request), object, old, variables, None)
     }
 
     fn new(
         request: Request<'a>,
         object: Option<&'a Value>,
-        old: Option<&'a Value>,
+        old: Option<&'a dyn Stored>,
         variables: &'a Variables,
         told: Option<Told>,
     ) -> Self {
@@ -135,6 +138,7 @@ impl<'a> Asked<'a> {
             request,
             object: object.unwrap_or(&Value::Null),
             old: old.unwrap_or(&Value::Null),
+            whole: OnceLock::new(),
             variables,
             known: std::iter::repeat_with(OnceLock::new).take(variables.0.len()).collect(),
             told,
@@ -179,9 +183,17 @@ impl<'a> Asked<'a> {
     }
 
     fn map(&self, path: &[String]) -> Cow<'a, Value> {
-        let (root, fields) = path.split_first().map_or(("", path), |(root, fields)| (root, fields));
-        let root = if root == "object" { self.object } else { self.old };
-        let map = fields.iter().try_fold(root, |value, field| value.get(field));
+        let map = match path {
+            [root, first, rest @ ..] => {
+                let field = if root == "object" {
+                    self.object.get(first)
+                } else {
+                    self.old.field(first)
+                };
+                field.and_then(|field| rest.iter().try_fold(field, |value, field| value.get(field)))
+            }
+            _ => None,
+        };
         map.map_or_else(|| Cow::Owned(Value::Object(Map::new())), Cow::Borrowed)
     }
 
@@ -227,7 +239,10 @@ impl VariableResolver for Names<'_, '_> {
             .map_or((name, None), |(root, fields)| (root, Some(fields)));
         match root {
             "object" => at(self.asked.object, fields),
-            "oldObject" => at(self.asked.old, fields),
+            "oldObject" => match fields {
+                None => at(self.asked.whole.get_or_init(|| self.asked.old.whole()), None),
+                Some(fields) => Some(CowVal::Owned(json::cel_value(self.asked.old.at(fields)?))),
+            },
             "variables" => at(self.asked.variable(fields?, self.variables)?, None),
             "request" => self.asked.request(fields),
             "key" if fields.is_none() => self.key.map(|key| CowVal::owned(CelString::from(key))),

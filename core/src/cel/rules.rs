@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::request::{Asked, Variables};
 use super::{CelError, Program, Told};
-use crate::model::{Edit, Operation};
+use crate::model::{Edit, Operation, Stored, is_same};
 
 /// A file under `webhooks/rules/`: the rules of one kind, or of several that are judged alike.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -413,8 +413,8 @@ impl CompiledRule {
         let Some(keys) = &self.rule.keys else {
             return asked.holds(&self.program, None);
         };
-        let map = |object: Option<&'e Value>| object.and_then(|object| below(object, &self.segments)?.as_object());
-        let (new, old) = (map(edit.object), map(edit.old));
+        let new = edit.object.and_then(|new| below(new, &self.segments)?.as_object());
+        let old = edit.old.and_then(|old| below(old, &self.segments)?.as_object());
         let is = |map: Option<&'e Map<String, Value>>, key: &str| map.and_then(|map| map.get(key));
         let removed = old.into_iter().flatten().filter(|(key, _)| is(new, key).is_none());
         let all = new.into_iter().flatten().chain(removed);
@@ -551,7 +551,7 @@ impl RuleSet {
         kind: &str,
         enforcer: Enforcer,
         object: &'v Value,
-        old: Option<&'v Value>,
+        old: Option<&'v dyn Stored>,
     ) -> Vec<Finding<'r, 'v>> {
         let mut findings = Vec::new();
         let rules: Vec<&CompiledRule> = self.enforced(kind, enforcer, Scope::Field).collect();
@@ -566,7 +566,7 @@ impl RuleSet {
                 transitions: first.is_transition(),
                 findings: &mut findings,
             };
-            walk.step(&first.segments, &mut String::new(), object, old, old.is_some());
+            walk.object(&first.segments, object, old);
         }
         findings
     }
@@ -579,15 +579,19 @@ fn leaves_alone(edit: &Edit<'_>, segments: &[Segment]) -> bool {
         return false;
     };
     let fields = segments.iter().all(|segment| matches!(segment, Segment::Field(_)));
-    fields && below(object, segments) == below(old, segments)
+    fields && is_same(below(object, segments), below(old, segments))
 }
 
-/// What stands at a path of fields.
-fn below<'v>(object: &'v Value, segments: &[Segment]) -> Option<&'v Value> {
-    segments.iter().try_fold(object, |value, segment| match segment {
-        Segment::Field(field) => value.get(field),
-        Segment::Items | Segment::ItemsBy(_) => None,
-    })
+/// What stands at a path of fields below an object.
+fn below<'v>(object: &'v dyn Stored, segments: &[Segment]) -> Option<&'v Value> {
+    let (Segment::Field(first), rest) = segments.split_first()? else {
+        return None;
+    };
+    rest.iter()
+        .try_fold(object.field(first)?, |value, segment| match segment {
+            Segment::Field(field) => value.get(field),
+            Segment::Items | Segment::ItemsBy(_) => None,
+        })
 }
 
 struct Walk<'s, 'r, 'f, 'v> {
@@ -599,13 +603,46 @@ struct Walk<'s, 'r, 'f, 'v> {
 }
 
 impl<'v> Walk<'_, '_, '_, 'v> {
+    /// The object itself, of which only what lies on the way is looked at.
+    fn object(&mut self, segments: &[Segment], this: &'v Value, old: Option<&dyn Stored>) {
+        let path = &mut String::new();
+        if let Some((Segment::Field(field), rest)) = segments.split_first() {
+            let before = old.and_then(|old| old.field(field));
+            self.field(field, rest, path, this, before, old.is_some());
+        } else {
+            let whole = old.map(Stored::whole);
+            self.step(segments, path, this, whole.as_deref(), old.is_some());
+        }
+    }
+
+    fn field(
+        &mut self,
+        field: &str,
+        rest: &[Segment],
+        path: &mut String,
+        this: &'v Value,
+        before: Option<&Value>,
+        correlated: bool,
+    ) {
+        let Some(next) = this.get(field).filter(|value| !value.is_null()) else {
+            return;
+        };
+        let length = path.len();
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(field);
+        self.step(rest, path, next, before.filter(|value| !value.is_null()), correlated);
+        path.truncate(length);
+    }
+
     /// `correlated`: whether `old` (also an absent one) is known to be what `this` was before.
     fn step(
         &mut self,
         segments: &[Segment],
         path: &mut String,
         this: &'v Value,
-        old: Option<&'v Value>,
+        old: Option<&Value>,
         correlated: bool,
     ) {
         let Some((segment, rest)) = segments.split_first() else {
@@ -614,21 +651,11 @@ impl<'v> Walk<'_, '_, '_, 'v> {
         };
         match segment {
             Segment::Field(field) => {
-                let Some(next) = this.get(field).filter(|value| !value.is_null()) else {
-                    return;
-                };
-                let length = path.len();
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(field);
-                let old = old.and_then(|old| old.get(field)).filter(|value| !value.is_null());
-                self.step(rest, path, next, old, correlated);
-                path.truncate(length);
+                self.field(field, rest, path, this, old.and_then(|old| old.get(field)), correlated);
             }
             // What is the same as a whole is the same in every item. Objects on the way need no such look: their fields
             // are found again by name, and the last one is compared before it is judged.
-            _ if !self.transitions && correlated && old == Some(this) => {}
+            _ if !self.transitions && correlated && is_same(old, Some(this)) => {}
             Segment::Items => self.items(rest, path, this, |_| None, false),
             Segment::ItemsBy(key) => {
                 let find = |item: &Value| old?.as_array()?.iter().find(|before| before.get(key) == item.get(key));
@@ -637,12 +664,12 @@ impl<'v> Walk<'_, '_, '_, 'v> {
         }
     }
 
-    fn items(
+    fn items<'o>(
         &mut self,
         rest: &[Segment],
         path: &mut String,
         this: &'v Value,
-        before: impl Fn(&Value) -> Option<&'v Value>,
+        before: impl Fn(&Value) -> Option<&'o Value>,
         correlated: bool,
     ) {
         for (position, item) in this.as_array().into_iter().flatten().enumerate() {
@@ -653,9 +680,9 @@ impl<'v> Walk<'_, '_, '_, 'v> {
         }
     }
 
-    fn judge(&mut self, path: &str, this: &'v Value, old: Option<&'v Value>) {
+    fn judge(&mut self, path: &str, this: &'v Value, old: Option<&Value>) {
         // A transition rule is about a change, and is silent about what comes into being.
-        if old == Some(this) || self.transitions && old.is_none() {
+        if is_same(old, Some(this)) || self.transitions && old.is_none() {
             return;
         }
         for &compiled in self.rules {

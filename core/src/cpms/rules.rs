@@ -35,7 +35,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{Edit, FieldPath, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
+use crate::model::{Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning, is_same};
 
 /// The path of the machine template in a set.
 const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
@@ -152,7 +152,8 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     }
     // A change of other metadata moves nothing; and an object that is being deleted can always lose its finalizers.
     let unchanged = edit.old.is_some_and(|old| {
-        old.get("spec") == object.get("spec") && (edit.is_deleting() || annotations(old).eq(annotations(object)))
+        is_same(old.field("spec"), object.get("spec"))
+            && (edit.is_deleting() || annotations(old).eq(annotations(object)))
     });
     if edit.subresource.is_empty() && !unchanged {
         judge_spec(edit, object, lookup, &mut verdict);
@@ -161,15 +162,15 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
 }
 
 /// The annotations that say how a rollout goes, and what is acknowledged.
-fn annotations(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    let all = object.pointer("/metadata/annotations").and_then(Value::as_object);
+fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
+    let all = object.at("metadata.annotations").and_then(Value::as_object);
     all.into_iter()
         .flatten()
         .filter(|(key, _)| key.starts_with("capstan.dev/"))
 }
 
 /// The rules in CEL that do not hold, as violations.
-fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option<&Value>) -> Vec<Violation> {
+fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option<&dyn Stored>) -> Vec<Violation> {
     let violation = |finding: crate::cel::rules::Finding<'_, '_>| {
         let kind = match finding.rule.reason.as_str() {
             "FieldValueRequired" => ViolationKind::Required,
@@ -399,7 +400,8 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         Err(violation) => return verdict.deny(*violation),
     };
     // An old object that cannot be read says nothing about what was allowed: the new one is judged as a creation.
-    let old = edit.old.and_then(|old| Judged::read_old(old, &new, lookup));
+    let whole = edit.old.map(Stored::whole);
+    let old = whole.as_deref().and_then(|old| Judged::read_old(old, &new, lookup));
     let activated = new.is_active() && !old.as_ref().is_some_and(Judged::is_active);
 
     if let Err(violations) = new.spec() {

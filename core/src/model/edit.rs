@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Stored;
+
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
@@ -112,7 +114,7 @@ pub struct Edit<'a> {
     /// The object as it would be; absent on deletion.
     pub object: Option<&'a Value>,
     /// The object as it is; absent on creation.
-    pub old: Option<&'a Value>,
+    pub old: Option<&'a dyn Stored>,
     /// What becomes of the dependants, where a deletion says so.
     pub propagation: Option<Propagation>,
     /// Who asks.
@@ -124,11 +126,7 @@ pub struct Edit<'a> {
 impl Edit<'_> {
     /// Whether the object, as it is, was asked to be deleted already.
     pub fn is_deleting(&self) -> bool {
-        let deletion = |object: &Value| {
-            object
-                .pointer("/metadata/deletionTimestamp")
-                .is_some_and(|at| !at.is_null())
-        };
-        self.old.is_some_and(deletion) || self.object.is_some_and(deletion)
+        let deletion = |object: &dyn Stored| object.at("metadata.deletionTimestamp").is_some_and(|at| !at.is_null());
+        self.old.is_some_and(deletion) || self.object.is_some_and(|object| deletion(object))
     }
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use capstan_core::admission::{Admission, Options, Phase, ROUTES, Request, Snapshot, Source};
 use capstan_core::cpms::defaults::provider_spec_defaults;
 use capstan_core::cpms::domains::Platform;
-use capstan_core::model::{Edit, Operation, User};
+use capstan_core::model::{Edit, Operation, Stored, User};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
@@ -156,7 +156,7 @@ fn an_object_that_cannot_be_read_is_denied_with_its_uid_and_the_envelope_is_read
     fuzz("unreadable-objects", 1000, &pieces, |piece| {
         let seed = serde_json::to_string(&review("CREATE", &Value::from("HERE"), &Value::Null)).unwrap();
         let body = seed.replace("\"HERE\"", &piece);
-        let read = Request::read(body.as_bytes()).map(|request| request.uid.into_owned());
+        let read = Request::read(body.as_bytes(), false, None).map(|request| request.uid.into_owned());
         if let Ok(uid) = read {
             prop_assert_eq!(uid, "11111111-2222-3333-4444-555555555555");
             answered(body.as_bytes(), &SNAPSHOTS[1])?;
@@ -176,7 +176,7 @@ fn edit<'a>(object: &'a Value, old: Option<&'a Value>, user: &'a User) -> Edit<'
         namespace: "openshift-machine-api",
         name: "cluster",
         object: Some(object),
-        old,
+        old: old.map(|old| old as &dyn Stored),
         propagation: None,
         user,
         dry_run: false,

@@ -49,14 +49,13 @@ impl Api {
         }
         let mut warnings = Vec::new();
         if let Some(admission) = self.asked(described, Part::Main) {
-            let whole = old.to_value();
             let edit = Edit {
                 operation: Operation::Delete,
                 subresource: "",
                 namespace: &target.namespace,
                 name: &target.name,
                 object: None,
-                old: Some(&whole),
+                old: Some(&*old),
                 propagation: options.propagation,
                 user: &request.user,
                 dry_run: options.dry_run,

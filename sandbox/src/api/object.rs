@@ -3,8 +3,10 @@
 //! A write touches one field or two, a status and the version. What it leaves alone is the same value in memory before and
 //! after, so that it is neither copied nor compared, nor read anew by who has read it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use capstan_core::model::Stored;
 use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -40,7 +42,17 @@ impl Fields for Object {
     }
 
     fn field_mut(&mut self, name: &str) -> Option<&mut Value> {
-        Some(self.at(name))
+        Some(self.entry(name))
+    }
+}
+
+impl Stored for Object {
+    fn field(&self, name: &str) -> Option<&Value> {
+        self.get(name)
+    }
+
+    fn whole(&self) -> Cow<'_, Value> {
+        Cow::Owned(self.to_value())
     }
 }
 
@@ -115,7 +127,7 @@ impl Object {
 
     /// A field to be changed; null if there was none.
     #[expect(clippy::indexing_slicing, reason = "the position was found or made one line before")]
-    fn at(&mut self, name: &str) -> &mut Value {
+    fn entry(&mut self, name: &str) -> &mut Value {
         let at = match self.find(name) {
             Ok(at) => at,
             Err(at) => {
@@ -262,10 +274,10 @@ mod tests {
         let old =
             Object::of(json!({"kind": "A", "metadata": {"name": "a"}, "spec": {"x": [1, 2]}, "status": {}})).unwrap();
         let mut new = old.clone();
-        *new.at("status") = json!({"ready": true});
+        *new.entry("status") = json!({"ready": true});
         assert_eq!(new.differing(&old), ["status".into()]);
         assert_eq!(old.pointer("/status"), Some(&json!({})), "the old one keeps its own");
-        *new.at("spec") = json!({"x": [1, 2]});
+        *new.entry("spec") = json!({"x": [1, 2]});
         assert!(!new.has_same(&old, "spec"), "nobody has compared yet");
         new.share(&old);
         assert!(new.has_same(&old, "spec"));

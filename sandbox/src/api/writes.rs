@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use capstan_core::admission::Phase;
-use capstan_core::model::{Edit, Operation, Violation, ViolationKind};
+use capstan_core::model::{Edit, Operation, Stored, Violation, ViolationKind};
 use capstan_core::schema::Touched;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -163,7 +163,7 @@ impl Api {
         operation: Operation,
         name: &'a str,
         object: Option<&'a Value>,
-        old: Option<&'a Value>,
+        old: Option<&'a dyn Stored>,
         dry_run: bool,
     ) -> Edit<'a> {
         Edit {
@@ -401,11 +401,16 @@ impl Api {
         }
         let writer = Writer::of(described, options, part);
         let admission = self.asked(described, part);
-        let before = admission.is_some().then(|| old.to_value());
         if let Some(admission) = &admission {
             let whole = new.to_value();
-            let (new_, old_) = (Some(&whole), before.as_ref());
-            let edit = self.edit(request, Operation::Update, &target.name, new_, old_, options.dry_run);
+            let edit = self.edit(
+                request,
+                Operation::Update,
+                &target.name,
+                Some(&whole),
+                Some(&**old),
+                options.dry_run,
+            );
             if let Some(mutated) = admission.judge(self, described, Phase::Mutate, &edit, &mut warnings)? {
                 new = Object::of(mutated).ok_or_else(unrecognised)?;
                 settled = settle(described, &mut new, Some(old)).1;
@@ -444,8 +449,14 @@ impl Api {
         })?;
         if let Some(admission) = &admission {
             let whole = new.to_value();
-            let (new_, old_) = (Some(&whole), before.as_ref());
-            let edit = self.edit(request, Operation::Update, &target.name, new_, old_, options.dry_run);
+            let edit = self.edit(
+                request,
+                Operation::Update,
+                &target.name,
+                Some(&whole),
+                Some(&**old),
+                options.dry_run,
+            );
             admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;
         }
         if !new.has_same(old, "metadata") {

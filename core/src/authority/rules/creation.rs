@@ -7,7 +7,7 @@ use crate::api::cluster_x_k8s_io::annotation;
 use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
 use crate::authority::state::{Lead, Seen};
 use crate::conversion;
-use crate::model::{FieldPath, Operation, Verdict, Violation, ViolationKind, Warning};
+use crate::model::{FieldPath, Operation, Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
 
 pub(super) const BESIDE_CLUSTER_API: &str = "authority-create-beside-cluster-api";
 pub(super) const UNPAUSED: &str = "authority-capi-create-unpaused";
@@ -35,7 +35,7 @@ pub(super) fn fill(judged: &Judged<'_>, verdict: &mut Verdict) -> Option<Api> {
 /// comes after it, would see a good one.
 pub(super) fn refuse_unknown_api(judged: &Judged<'_>, verdict: &mut Verdict) {
     const PATH: &str = "spec.authoritativeAPI";
-    let Some(said) = judged.edit.object.and_then(|object| super::at(object, PATH)) else {
+    let Some(said) = judged.edit.object.and_then(|object| object.at(PATH)) else {
         return;
     };
     let nothing = said.is_null() || *said == "";
@@ -158,14 +158,14 @@ pub(super) fn warn_of_the_inexpressible(judged: &Judged<'_>, verdict: &mut Verdi
     let (Some(object), old) = (judged.edit.object, judged.edit.old) else {
         return;
     };
-    if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
+    if old.is_some_and(|old| is_same(old.field("spec"), object.get("spec"))) {
         return;
     }
     let has_half = judged.find(Api::MachineApi).there().is_some();
     if !has_half {
         return;
     }
-    let before = old.map(conversion::issues).unwrap_or_default();
+    let before = old.map(|old| conversion::issues(&old.whole())).unwrap_or_default();
     let now = conversion::issues(object);
     for issue in now.iter().filter(|issue| !before.contains(issue)) {
         verdict.warn(Warning::new(

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Judged;
 use super::changes::{changed, listed};
-use super::{Judged, at};
 use crate::authority::spec::{Api, texts};
 use crate::authority::state::{Lead, Seen};
 use crate::cel::Told;
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{FieldPath, Operation, Verdict, Violation, ViolationKind};
+use crate::model::{FieldPath, Operation, Stored as _, Verdict, Violation, ViolationKind, is_same};
 
 pub(super) const LABEL: &str = "authority-label-conflict";
 pub(super) const ANNOTATION: &str = "authority-annotation-conflict";
@@ -33,7 +33,8 @@ pub(super) fn judge(judged: &Judged<'_>, rules: &RuleSet, verdict: &mut Verdict)
 
 fn writes_more_than_finalizers(judged: &Judged<'_>) -> bool {
     let differs = |path: &str| {
-        judged.edit.old.and_then(|object| at(object, path)) != judged.edit.object.and_then(|object| at(object, path))
+        let (old, new) = (judged.edit.old, judged.edit.object);
+        !is_same(old.and_then(|old| old.at(path)), new.and_then(|new| new.at(path)))
     };
     [
         "spec",
@@ -60,9 +61,9 @@ fn told(judged: &Judged<'_>) -> Option<Told> {
 fn in_cel(judged: &Judged<'_>, rules: &RuleSet, told: impl FnOnce() -> Option<Told>, verdict: &mut Verdict) {
     let (kind, edit) = (judged.subject.qualified, judged.edit);
     for (rule, error) in rules.refusals(kind, Enforcer::Webhook, edit, told) {
-        let part = |object: Option<&Value>| object.and_then(|object| at(object, &rule.path)).cloned();
-        let (old, new) = (part(edit.old), part(edit.object));
-        let fields: Vec<FieldPath> = changed(&rule.path, old.as_ref(), new.as_ref())
+        let old = edit.old.and_then(|old| old.at(&rule.path));
+        let new = edit.object.and_then(|new| new.at(&rule.path));
+        let fields: Vec<FieldPath> = changed(&rule.path, old, new)
             .into_iter()
             .filter(|path| path.as_str() != "spec.authoritativeAPI" || rule.path == "spec.authoritativeAPI")
             .collect();
@@ -98,10 +99,10 @@ fn judge_conflicts(judged: &Judged<'_>, verdict: &mut Verdict) {
         (ANNOTATION, "metadata.annotations", false),
     ] {
         let said = |violation: &Violation| violation.path.as_str().starts_with(path);
-        if at(old, path) == at(new, path) || verdict.violations.iter().any(said) {
+        if is_same(old.at(path), new.at(path)) || verdict.violations.iter().any(said) {
             continue;
         }
-        let (before, after) = (texts(at(old, path)), texts(at(new, path)));
+        let (before, after) = (texts(old.at(path)), texts(new.at(path)));
         match judged.counterpart() {
             Seen::Absent => {}
             Seen::Unknown => judged.unknown(verdict, rule, path, judged.subject.api.other()),

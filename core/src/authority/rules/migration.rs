@@ -2,14 +2,14 @@
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Workflow extension".
 
-use super::{Judged, at};
+use super::Judged;
 use crate::authority::plan::{self, Facts, Step};
 use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
 use crate::authority::state::Seen;
 use crate::conversion::{self, ConversionIssue, Severity};
 use serde_json::Value;
 
-use crate::model::{Verdict, Violation, ViolationKind, Warning};
+use crate::model::{Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
 
 pub(super) const COUNTERPART: &str = "authority-migration-of-counterpart";
 pub(super) const UNDECIDED: &str = "authority-migration-undecided";
@@ -20,7 +20,10 @@ const MOST: usize = 8;
 
 pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
     let (before, after) = (judged.edit.old, judged.edit.object);
-    if before.and_then(|object| at(object, PATH)) == after.and_then(|object| at(object, PATH)) {
+    if is_same(
+        before.and_then(|old| old.at(PATH)),
+        after.and_then(|object| object.at(PATH)),
+    ) {
         return;
     }
     let (Some(old), Some(new)) = (judged.before(), judged.after()) else {

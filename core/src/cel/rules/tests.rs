@@ -28,9 +28,13 @@ fn rules(path: &str, expression: &str) -> RuleSet {
     .unwrap()
 }
 
+fn stored(old: Option<&Value>) -> Option<&dyn Stored> {
+    old.map(|old| old as &dyn Stored)
+}
+
 fn paths(rules: &RuleSet, object: &Value, old: Option<&Value>) -> Vec<String> {
     rules
-        .findings("K.g", Enforcer::Webhook, object, old)
+        .findings("K.g", Enforcer::Webhook, object, stored(old))
         .into_iter()
         .map(|finding| finding.path)
         .collect()
@@ -183,7 +187,7 @@ fn a_rule_about_a_request_is_not_asked_about_what_an_update_left_alone() {
             namespace: "",
             name: "",
             object: Some(&object),
-            old: old.as_ref(),
+            old: stored(old.as_ref()),
             propagation: None,
             user: &user,
             dry_run: false,
@@ -229,7 +233,7 @@ fn judged(rules: &RuleSet, kind: &str, case: &Value) -> Vec<(String, bool)> {
         namespace: text("/request/namespace"),
         name: text("/request/name"),
         object: part("object"),
-        old: part("oldObject"),
+        old: stored(part("oldObject")),
         propagation: crate::model::Propagation::parse(text("/request/options/propagationPolicy")),
         user: &user,
         dry_run: false,
@@ -372,7 +376,7 @@ fn a_variable_is_known_to_those_after_it_and_one_that_is_nothing_says_why() {
         namespace: "",
         name: "",
         object: case.get("object"),
-        old: case.get("oldObject"),
+        old: stored(case.get("oldObject")),
         propagation: None,
         user: &user,
         dry_run: false,

@@ -10,7 +10,7 @@ const UNMANAGED: &str = "cpms-deletion-leaves-machines";
 pub(super) fn judge(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     let active = edit
         .old
-        .and_then(|old| old.pointer("/spec/state"))
+        .and_then(|old| old.at("spec.state"))
         .and_then(|state| state.as_str())
         == Some("Active");
     if !verdict.allowed() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Admission, Options, Phase};
-use capstan_core::model::Edit;
+use capstan_core::model::{Edit, Stored};
 use serde_json::Value;
 
 use crate::api::admission::{Admit, Capstan};
@@ -34,19 +34,20 @@ pub(super) fn admission(down: Arc<AtomicBool>) -> Result<Arc<dyn Admit>> {
     Ok(Arc::new(Webhook { capstan, down }))
 }
 
+fn finalizers(object: &dyn Stored) -> &[Value] {
+    let list = object.at("metadata.finalizers").and_then(Value::as_array);
+    list.map(Vec::as_slice).unwrap_or_default()
+}
+
 /// The match condition of the registration: an object that is being deleted loses finalizers and keeps its spec.
 fn removes_finalizers(edit: &Edit<'_>) -> bool {
     let (Some(old), Some(new)) = (edit.old, edit.object) else {
         return false;
     };
-    let finalizers = |object: &Value| -> Vec<Value> {
-        let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-        list.cloned().unwrap_or_default()
-    };
-    let before = finalizers(old);
-    old.pointer("/metadata/deletionTimestamp").is_some()
-        && old.get("spec") == new.get("spec")
-        && finalizers(new).iter().all(|name| before.contains(name))
+    let (before, after) = (finalizers(old), finalizers(new));
+    old.at("metadata.deletionTimestamp").is_some()
+        && old.field("spec") == new.get("spec")
+        && after.iter().all(|name| before.contains(name))
 }
 
 impl Admit for Webhook {
