@@ -158,7 +158,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Reviews take microseconds; more threads than that only cost memory on a large machine.
     let threads = std::thread::available_parallelism()
         .map_or(2, std::num::NonZero::get)
-        .clamp(2, 4);
+        .min(4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()

@@ -4,12 +4,12 @@
 //! and the offline check. A rule says what *must hold* of the value at its path; where the path leads nowhere, it says
 //! nothing.
 
-use std::cell::LazyCell;
+use std::cell::{LazyCell, OnceCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use thiserror::Error;
 
 use super::request::{Asked, Variables};
@@ -123,14 +123,12 @@ pub struct Keys {
 impl Keys {
     /// Whether a key is one of them.
     fn hold(&self, key: &str) -> bool {
-        let is_of = |domain: &String| {
-            let mut found = key.match_indices(domain.as_str());
-            found.any(|(start, domain)| {
-                let before = key.get(..start).unwrap_or_default();
-                let after = key.get(start + domain.len()..).unwrap_or_default();
-                after.starts_with('/') && (before.is_empty() || before.ends_with('.'))
-            })
+        let ends = |text: &str, domain: &str| {
+            let before = text.strip_suffix(domain);
+            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
         };
+        let slashes = key.match_indices('/').filter_map(|(slash, _)| key.get(..slash));
+        let is_of = |domain: &String| slashes.clone().any(|text| ends(text, domain));
         let named = |names: &[String]| names.iter().any(|name| name == key);
         (self.domains.iter().any(is_of) || named(&self.and)) && !named(&self.but)
     }
@@ -397,6 +395,8 @@ pub struct CompiledRule {
     /// The rule.
     pub rule: Rule,
     segments: Vec<Segment>,
+    /// Those that a rule about a request judges.
+    operations: Vec<Operation>,
     program: Program,
     /// Those of its file.
     variables: Arc<Variables>,
@@ -409,17 +409,11 @@ impl CompiledRule {
     }
 
     /// Whether a rule about a request holds.
-    fn holds<'e>(&self, edit: &Edit<'e>, asked: &Asked<'_>) -> Result<bool, CelError> {
+    fn holds(&self, place: &Place<'_, '_>, asked: &Asked<'_>) -> Result<bool, CelError> {
         let Some(keys) = &self.rule.keys else {
             return asked.holds(&self.program, None);
         };
-        let new = edit.object.and_then(|new| below(new, &self.segments)?.as_object());
-        let old = edit.old.and_then(|old| below(old, &self.segments)?.as_object());
-        let is = |map: Option<&'e Map<String, Value>>, key: &str| map.and_then(|map| map.get(key));
-        let removed = old.into_iter().flatten().filter(|(key, _)| is(new, key).is_none());
-        let all = new.into_iter().flatten().chain(removed);
-        let changed = all.filter(|(key, _)| is(new, key) != is(old, key));
-        for (key, _) in changed.filter(|(key, _)| keys.hold(key)) {
+        for key in place.changed().iter().filter(|key| keys.hold(key)) {
             if !asked.holds(&self.program, Some(key))? {
                 return Ok(false);
             }
@@ -470,6 +464,11 @@ impl RuleSet {
                 let program = file.compile(rule).map_err(|source| wrong(&rule.id, source))?;
                 compiled.push(Arc::new(CompiledRule {
                     segments: rule.segments(),
+                    operations: rule
+                        .operations
+                        .iter()
+                        .filter_map(|word| Operation::parse(word))
+                        .collect(),
                     rule: rule.clone(),
                     program,
                     variables: Arc::clone(&variables),
@@ -508,32 +507,26 @@ impl RuleSet {
         edit: &Edit<'_>,
         told: impl FnOnce() -> Option<Told>,
     ) -> Vec<(&Rule, Option<CelError>)> {
-        let judges = |rule: &Rule| {
-            rule.operations
-                .iter()
-                .any(|operation| operation == edit.operation.as_str())
-        };
+        let rules = self.enforced(kind, enforcer, Scope::Request);
+        let rules = rules.filter(|compiled| compiled.operations.contains(&edit.operation));
         // Rules about one field often stand together in their file.
-        let mut looked_at: Option<(&[Segment], bool)> = None;
-        let rules = self.enforced(kind, enforcer, Scope::Request).filter(|compiled| {
-            let path = compiled.segments.as_slice();
-            judges(&compiled.rule) && {
-                let known = looked_at.filter(|(other, _)| *other == path);
-                let (_, alone) = *looked_at.insert(known.unwrap_or_else(|| (path, leaves_alone(edit, path))));
-                !alone
-            }
-        });
+        let mut place: Option<Place<'_, '_>> = None;
         let told = LazyCell::new(told);
         // Rules of one file share what its variables turned out to be.
         let mut asked: Option<(&Arc<Variables>, Asked<'_>)> = None;
         let mut refusals = Vec::new();
         for compiled in rules {
+            let known = place.take().filter(|place| place.path == compiled.segments);
+            let place = place.insert(known.unwrap_or_else(|| Place::of(edit, &compiled.segments)));
+            if place.alone {
+                continue;
+            }
             let known = asked
                 .take()
                 .filter(|(variables, _)| Arc::ptr_eq(variables, &compiled.variables));
             let of_file = || (&compiled.variables, Asked::of(edit, &compiled.variables, *told));
             let (_, asked) = asked.insert(known.unwrap_or_else(of_file));
-            match compiled.holds(edit, asked) {
+            match compiled.holds(place, asked) {
                 Ok(true) => {}
                 Ok(false) => refusals.push((&compiled.rule, None)),
                 Err(error) => refusals.push((&compiled.rule, Some(error))),
@@ -572,14 +565,55 @@ impl RuleSet {
     }
 }
 
-/// Whether an update left what stands at the path of a rule as it was; not for a rule about the object itself.
-fn leaves_alone(edit: &Edit<'_>, segments: &[Segment]) -> bool {
-    let (Operation::Update, Some(object), Some(old), [_, ..]) = (edit.operation, edit.object, edit.old, segments)
-    else {
-        return false;
-    };
-    let fields = segments.iter().all(|segment| matches!(segment, Segment::Field(_)));
-    fields && is_same(below(object, segments), below(old, segments))
+/// What stands at the path of a rule, before and after an edit.
+struct Place<'s, 'e> {
+    path: &'s [Segment],
+    old: Option<&'e Value>,
+    new: Option<&'e Value>,
+    /// Whether an update left it as it was; never for the object itself.
+    alone: bool,
+    changed: OnceCell<Vec<&'e str>>,
+}
+
+impl<'s, 'e> Place<'s, 'e> {
+    fn of(edit: &Edit<'e>, path: &'s [Segment]) -> Self {
+        let (old, new) = (
+            edit.old.and_then(|old| below(old, path)),
+            edit.object.and_then(|new| below(new, path)),
+        );
+        let update = edit.operation == Operation::Update && edit.old.is_some() && edit.object.is_some();
+        let fields = !path.is_empty() && path.iter().all(|segment| matches!(segment, Segment::Field(_)));
+        Self {
+            path,
+            old,
+            new,
+            alone: update && fields && is_same(old, new),
+            changed: OnceCell::new(),
+        }
+    }
+
+    /// The keys of the map there that are added, changed or removed, each once.
+    fn changed(&self) -> &[&'e str] {
+        let map = |value: Option<&'e Value>| value.and_then(Value::as_object).into_iter().flatten();
+        let compare = || {
+            let (mut old, mut new) = (map(self.old).peekable(), map(self.new).peekable());
+            let mut changed = Vec::new();
+            // Both are in the order of their keys.
+            loop {
+                let (key, same) = match (old.peek(), new.peek()) {
+                    (None, None) => return changed,
+                    (Some((key, _)), None) | (None, Some((key, _))) => (*key, false),
+                    (Some((key, was)), Some((other, is))) => (*key.min(other), key == other && was == is),
+                };
+                if !same {
+                    changed.push(key.as_str());
+                }
+                let _was = old.next_if(|(old, _)| *old == key);
+                let _is = new.next_if(|(new, _)| *new == key);
+            }
+        };
+        self.changed.get_or_init(compare)
+    }
 }
 
 /// What stands at a path of fields below an object.

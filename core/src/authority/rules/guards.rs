@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Judged;
 use super::changes::{changed, listed};
-use crate::authority::spec::{Api, texts};
+use crate::authority::spec::Api;
 use crate::authority::state::{Lead, Seen};
 use crate::cel::Told;
 use crate::cel::rules::{Enforcer, RuleSet};
@@ -102,14 +102,13 @@ fn judge_conflicts(judged: &Judged<'_>, verdict: &mut Verdict) {
         if is_same(old.at(path), new.at(path)) || verdict.violations.iter().any(said) {
             continue;
         }
-        let (before, after) = (texts(old.at(path)), texts(new.at(path)));
+        let (before, after) = (old.at(path), new.at(path));
         match judged.counterpart() {
             Seen::Absent => {}
             Seen::Unknown => judged.unknown(verdict, rule, path, judged.subject.api.other()),
             Seen::There(leading) => {
                 let leads = if labels { &leading.labels } else { &leading.annotations };
-                for key in conflicts(&before, &after, leads) {
-                    let wanted = leads.get(key).map(String::as_str).unwrap_or_default();
+                for (key, wanted) in conflicts(before, after, leads) {
                     let violation = Violation::new(
                         rule,
                         FieldPath::new(path).key(key),
@@ -119,7 +118,7 @@ fn judge_conflicts(judged: &Judged<'_>, verdict: &mut Verdict) {
                             judged.title(judged.subject.api.other())
                         ),
                     );
-                    let got = after.get(key).map_or(Value::Null, |value| Value::from(value.as_str()));
+                    let got = word(after, key).map_or(Value::Null, Value::from);
                     let namespace = judged.lookup.config.namespace(judged.subject.api.other());
                     verdict.deny(
                         violation
@@ -132,17 +131,19 @@ fn judge_conflicts(judged: &Judged<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// The keys that the edit writes and the leading side has otherwise.
+/// The keys that the edit writes and the leading side has otherwise, with what they are there.
 fn conflicts<'k>(
-    before: &'k BTreeMap<String, String>,
-    after: &'k BTreeMap<String, String>,
-    leads: &BTreeMap<String, String>,
-) -> Vec<&'k str> {
-    let keys = before
-        .keys()
-        .chain(after.keys().filter(|key| !before.contains_key(*key)));
-    keys.filter(|key| before.get(*key) != after.get(*key))
-        .filter(|key| leads.get(*key).is_some_and(|value| after.get(*key) != Some(value)))
-        .map(String::as_str)
-        .collect()
+    before: Option<&Value>,
+    after: Option<&Value>,
+    leads: &'k BTreeMap<String, String>,
+) -> impl Iterator<Item = (&'k str, &'k str)> {
+    let leads = leads.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    leads.filter(move |(key, value)| {
+        let written = word(after, key);
+        written != Some(*value) && written != word(before, key)
+    })
+}
+
+fn word<'v>(map: Option<&'v Value>, key: &str) -> Option<&'v str> {
+    map?.get(key)?.as_str()
 }
