@@ -191,7 +191,7 @@ impl<C: Cluster> Controller<C> {
             return self.outcome(&[], at);
         }
         let mut seen = observed(view);
-        self.writer.recall(&mut seen);
+        self.writer.recall(&mut seen, &set);
         let mut current = self.assess(Arc::clone(&set), seen, view, now);
         let calm = current.plan.steps.is_empty() && rest::is_readable(view);
         let mut troubles = Vec::new();
@@ -199,7 +199,7 @@ impl<C: Cluster> Controller<C> {
         if !current.plan.steps.is_empty() {
             match read(&self.writer.cluster, view, current.decisive_nodes().as_deref()).await {
                 Ok((Some(Ok(set)), mut fresh)) => {
-                    self.writer.recall(&mut fresh);
+                    self.writer.recall(&mut fresh, &set);
                     let expected = current.plan.disruptive().map(identity);
                     current = self.assess(set, fresh, view, now);
                     taken = self.act(&current, expected.as_ref(), stop, &mut troubles).await;
@@ -281,7 +281,12 @@ impl<C: Cluster> Controller<C> {
                 break;
             }
             let (action, machine) = (step.action.name(), step.machine.as_deref().unwrap_or(NAME));
-            match self.writer.take(step).await {
+            let taking = async {
+                // Before it is asked for, whoever comes after must be able to know.
+                self.writer.write_down(&current.set, step).await?;
+                self.writer.take(step).await
+            };
+            match taking.await {
                 Ok(()) => {
                     tracing::info!(action, machine, index = step.index, because = step.because, "step");
                     self.metrics.step(action, "done");

@@ -5,15 +5,17 @@
 //!
 //! A creation that was sent and never answered may still come, minutes later. It is remembered until its machine is
 //! seen, so that whoever fills the index meanwhile asks for the same machine; and for some minutes in any case, since a
-//! machine that is seen may have come by a later request, and once it is gone the first one makes it again. A restart
-//! forgets it.
+//! machine that is seen may have come by a later request, and once it is gone the first one makes it again. What somebody
+//! else wrote down in the set counts for as long, from when it is first seen here: no clock but the own is asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::state::{Observed, Unanswered};
+use capstan_core::cpms::asking;
+use capstan_core::cpms::state::{Asked, Observed, Unanswered};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -58,6 +60,10 @@ pub(super) struct Ledger {
     entries: BTreeMap<Object, Entry>,
     /// Creations that were never answered, the last one last.
     unanswered: Vec<Sent>,
+    /// What this process wrote down in the set, and when.
+    own: BTreeMap<String, Instant>,
+    /// What others did, and when it was first seen.
+    others: BTreeMap<String, Instant>,
 }
 
 impl Ledger {
@@ -99,22 +105,48 @@ impl Ledger {
         });
     }
 
-    /// Adds to what was observed the machines that may still come, and forgets those that came and cannot come again. It
-    /// is `now`, which objects call `time`.
-    pub(super) fn recall(&mut self, observed: &mut Observed, now: Instant, time: Timestamp) {
-        let left = |sent: &Sent| {
-            let passed = SignedDuration::try_from(now.duration_since(sent.at)).unwrap_or(LATE);
+    /// A creation is written down in the set.
+    pub(super) fn wrote_down(&mut self, claim: String, now: Instant) {
+        self.others.remove(&claim);
+        self.own.insert(claim, now);
+    }
+
+    /// Adds to what was observed the machines that may still come, and forgets those that came and cannot come again. The
+    /// set has this status; it is `now`, which objects call `time`.
+    pub(super) fn recall(
+        &mut self,
+        observed: &mut Observed,
+        status: Option<&ControlPlaneMachineSetStatus>,
+        now: Instant,
+        time: Timestamp,
+    ) {
+        let left = |at: Instant| {
+            let passed = SignedDuration::try_from(now.duration_since(at)).unwrap_or(LATE);
             Some(LATE.saturating_sub(passed)).filter(SignedDuration::is_positive)
         };
+        let stands: Vec<&str> = asking::claims(status).collect();
+        // The caches may not show yet what was written just now.
+        self.own
+            .retain(|claim, at| left(*at).is_some() || stands.contains(&claim.as_str()));
+        self.others.retain(|claim, _| stands.contains(&claim.as_str()));
+        for claim in stands.into_iter().filter(|claim| !self.own.contains_key(*claim)) {
+            self.others.entry(claim.to_owned()).or_insert(now);
+        }
+        let asked = self.others.iter().filter_map(|(claim, seen)| {
+            let until = time.checked_add(left(*seen)?).ok()?;
+            let claim = claim.clone();
+            Some(Asked { claim, until })
+        });
+        observed.asked = asked.collect();
         for sent in &mut self.unanswered {
             let name = sent.machine.metadata.name();
             sent.came |= observed.machines.iter().any(|machine| machine.metadata.name() == name);
         }
-        self.unanswered.retain(|sent| !sent.came || left(sent).is_some());
+        self.unanswered.retain(|sent| !sent.came || left(sent.at).is_some());
         let known = self.unanswered.iter().map(|sent| Unanswered {
             index: sent.index,
             machine: Arc::clone(&sent.machine),
-            until: left(sent).and_then(|left| time.checked_add(left).ok()),
+            until: left(sent.at).and_then(|left| time.checked_add(left).ok()),
         });
         observed.unanswered = known.collect();
     }
@@ -216,12 +248,12 @@ mod tests {
             sent.map(|sent| (sent.machine.metadata.name().to_owned(), sent.until.is_some()))
                 .collect()
         };
-        ledger.recall(&mut there, Instant::now(), time);
+        ledger.recall(&mut there, None, Instant::now(), time);
         assert_eq!(names(&there), [("a".to_owned(), true), ("b".to_owned(), true)]);
         assert_eq!(there.unanswered[0].until, time.checked_add(LATE).ok());
         tokio::time::advance(Duration::from_secs(200)).await;
         let mut gone = Observed::default();
-        ledger.recall(&mut gone, Instant::now(), time);
+        ledger.recall(&mut gone, None, Instant::now(), time);
         assert_eq!(names(&gone), [("b".to_owned(), false)]);
     }
 }

@@ -3,9 +3,11 @@
 use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::asking;
 use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::Observed;
+use jiff::Timestamp;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
@@ -27,10 +29,24 @@ impl<C: Cluster> Writer<C> {
         }
     }
 
-    /// Adds to what was observed the machines that were asked for and may still come.
-    pub(super) fn recall(&mut self, observed: &mut Observed) {
+    /// Adds to what was observed with a set the machines that were asked for and may still come.
+    pub(super) fn recall(&mut self, observed: &mut Observed, set: &ControlPlaneMachineSet) {
         let (now, time) = (self.cluster.instant(), self.cluster.now());
-        self.ledger.recall(observed, now, time);
+        self.ledger.recall(observed, set.status.as_ref(), now, time);
+    }
+
+    /// Writes down in the set, as it was read, that a machine is about to be asked for; not if the set changed since.
+    pub(super) async fn write_down(&mut self, set: &ControlPlaneMachineSet, step: &Step) -> Result<(), Trouble> {
+        let Some(claim) = asking::claim_of(step) else {
+            return Ok(());
+        };
+        let now = self.cluster.now();
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        if let Some(conditions) = asking::write_down(set, &claim, now) {
+            self.status(set, json!({ "conditions": conditions })).await?;
+        }
+        self.ledger.wrote_down(claim, self.cluster.instant());
+        Ok(())
     }
 
     /// Takes a step. Taking it twice does what taking it once does.

@@ -38,6 +38,17 @@ pub struct Observed {
     pub unparsable: Vec<Unparsable>,
     /// Creations that were sent and never answered, the last one last. Only who sent them knows.
     pub unanswered: Vec<Unanswered>,
+    /// Creations that somebody else wrote down in the set: nobody here knows what became of them.
+    pub asked: Vec<Asked>,
+}
+
+/// A creation that is written down in the set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// How it stands there ([`claim`](super::asking::claim)).
+    pub claim: String,
+    /// Until when it may still be carried out.
+    pub until: Timestamp,
 }
 
 /// A creation that was sent and never answered.

@@ -6,6 +6,7 @@
 
 use jiff::Timestamp;
 
+use super::asking;
 use super::degraded::Degradation;
 use super::plan::{self, Plan, WaitReason};
 use super::spec::{SetState, Spec};
@@ -26,6 +27,7 @@ pub mod condition {
     pub const DEGRADED: &str = "Degraded";
     /// The controller itself cannot work.
     pub const ERROR: &str = "Error";
+    pub use crate::cpms::asking::CREATING;
     /// ClusterOperator only: the cluster may be upgraded.
     pub const UPGRADEABLE: &str = "Upgradeable";
 }
@@ -76,12 +78,13 @@ pub fn status(
     now: Timestamp,
 ) -> ControlPlaneMachineSetStatus {
     let counts = Counts::of(state, now);
-    let conditions = vec![
+    let mut conditions = vec![
         available(state, counts, now),
         degraded_condition(&plan.degraded),
         progressing(spec, state, plan, now),
         error_condition(error),
     ];
+    conditions.extend(asking::open(previous, state, plan, now).map(creating));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
     let earlier = previous.map_or(&[][..], |previous| &previous.conditions);
     ControlPlaneMachineSetStatus {
@@ -251,6 +254,13 @@ fn error_condition(error: Option<&str>) -> Said {
     match error {
         Some(message) => said(condition::ERROR, true, "ContinuousErrors", message),
         None => said(condition::ERROR, false, "AsExpected", ""),
+    }
+}
+
+fn creating(open: String) -> Said {
+    match open.as_str() {
+        "" => said(asking::CREATING, false, "AsExpected", ""),
+        _ => said(asking::CREATING, true, asking::REASON, open),
     }
 }
 

@@ -88,7 +88,7 @@ fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machi
 }
 
 /// Whether there is a machine of that name.
-pub(super) fn is_there(state: &State, wanted: &Machine) -> bool {
+fn is_there(state: &State, wanted: &Machine) -> bool {
     let mut machines = state.observed.machines.iter();
     machines.any(|machine| machine.metadata.name() == wanted.metadata.name())
 }

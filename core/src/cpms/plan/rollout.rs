@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::machine::is_there;
 use super::{Action, Plan, Precondition, Step, Wait, WaitReason, made_machine};
+use crate::cpms::asking;
 use crate::cpms::degraded::Degradation;
 use crate::cpms::spec::{Spec, Strategy};
-use crate::cpms::state::{Etcd, MachineState, NodeState, State, Unanswered};
+use crate::cpms::state::{Etcd, MachineState, NodeState, State};
 
 /// The disruptive step; waits are added to the plan.
 pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) -> Option<Step> {
@@ -314,17 +314,21 @@ impl<'a> View<'a> {
 
     /// Machines beside that of a step whose creation was sent, was never answered, and may still be carried out: each would
     /// be one more (seed 70292: it had come by a second request, was deleted, and then the first request arrived).
-    fn coming(self, step: &Step) -> Vec<&'a Unanswered> {
-        let sent = self.state.observed.unanswered.iter();
-        let open = sent.filter(|sent| sent.until.is_some_and(|until| until > self.now));
-        open.filter(|sent| !is_there(self.state, &sent.machine))
-            .filter(|sent| Some(sent.machine.metadata.name()) != step.machine.as_deref())
-            .collect()
+    fn coming(self, step: &Step) -> Vec<(String, Timestamp)> {
+        let own = asking::claim_of(step);
+        let coming = asking::coming(self.state, self.now);
+        coming.filter(|(claim, _)| own.as_ref() != Some(claim)).collect()
     }
 
     /// A creation, unless with what may still come there would be too many.
-    fn unless_crowded(self, step: Step, coming: &[&Unanswered], crowded: bool, plan: &mut Plan) -> Option<Step> {
-        let Some(sent) = coming.first().filter(|_| crowded) else {
+    fn unless_crowded(
+        self,
+        step: Step,
+        coming: &[(String, Timestamp)],
+        crowded: bool,
+        plan: &mut Plan,
+    ) -> Option<Step> {
+        let Some((claim, until)) = coming.first().filter(|_| crowded) else {
             return Some(step);
         };
         plan.waits.push(Wait {
@@ -332,11 +336,10 @@ impl<'a> View<'a> {
             machine: step.machine,
             reason: WaitReason::SurgeFree,
             message: format!(
-                "index {} waits for its machine: machine {} was asked for, nobody answered, and it may still come",
-                step.index.unwrap_or_default(),
-                sent.machine.metadata.name()
+                "index {} waits for its machine: {claim} was asked for, nobody answered, and it may still come",
+                step.index.unwrap_or_default()
             ),
-            until: sent.until,
+            until: Some(*until),
         });
         None
     }

@@ -1,0 +1,160 @@
+//! What was asked for: before a creation is sent it is written down in the set, as the condition `Creating`.
+//!
+//! Whoever acts next, a process that has just begun or another leader, finds it there and leaves room for a machine that may
+//! still come. The write carries the version of the set that the plan was made from: of two who see the cluster differently
+//! one is refused, before it asks for a machine. A process remembers its own creations better than the set does, which knows
+//! only that somebody asked.
+//!
+//! It must never keep anybody from asking again for the same machine: the API server makes a name once.
+
+use jiff::Timestamp;
+
+use super::plan::{Action, Plan, Step};
+use super::state::State;
+use crate::api::machine_openshift_io::control_plane_machine_set::{
+    ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
+};
+use crate::api::meta::Condition;
+
+/// The condition: machines are asked for that do not show yet.
+pub const CREATING: &str = "Creating";
+/// Its reason, while it is true.
+pub const REASON: &str = "MachineRequested";
+
+const BETWEEN: &str = "; ";
+
+/// How a creation is written down.
+pub fn claim(index: u32, machine: &str) -> String {
+    format!("machine {machine} for index {index}")
+}
+
+/// How a step is written down; `None` for one that makes no machine.
+pub fn claim_of(step: &Step) -> Option<String> {
+    match (&step.action, step.index, &step.machine) {
+        (Action::Create(_), Some(index), Some(machine)) => Some(claim(index, machine)),
+        _ => None,
+    }
+}
+
+fn condition(status: Option<&ControlPlaneMachineSetStatus>) -> Option<&Condition> {
+    let mut conditions = status?.conditions.iter();
+    conditions.find(|condition| condition.type_ == CREATING)
+}
+
+/// What is written down.
+pub fn claims(status: Option<&ControlPlaneMachineSetStatus>) -> impl Iterator<Item = &str> {
+    let asked = condition(status).filter(|condition| condition.status == "True");
+    let texts = asked.into_iter().flat_map(|asked| asked.message.split(BETWEEN));
+    texts.filter(|text| !text.is_empty())
+}
+
+/// The conditions of a set with a creation written down; `None` where it stands there.
+pub fn write_down(set: &ControlPlaneMachineSet, claim: &str, now: Timestamp) -> Option<Vec<Condition>> {
+    let status = set.status.as_ref();
+    let mut claims: Vec<&str> = claims(status).collect();
+    if claims.contains(&claim) {
+        return None;
+    }
+    let since = condition(status).filter(|_| !claims.is_empty());
+    let since = since.map_or(now, |condition| condition.last_transition_time);
+    claims.push(claim);
+    let asked = Condition {
+        type_: CREATING.to_owned(),
+        status: "True".to_owned(),
+        observed_generation: set.metadata.generation,
+        last_transition_time: since,
+        reason: REASON.to_owned(),
+        message: claims.join(BETWEEN),
+    };
+    let others = status.into_iter().flat_map(|status| &status.conditions);
+    let mut conditions: Vec<Condition> = others.filter(|other| other.type_ != CREATING).cloned().collect();
+    conditions.push(asked);
+    conditions.sort_by(|left, right| left.type_.cmp(&right.type_));
+    Some(conditions)
+}
+
+/// What of that is still open: it may still come, or it is asked for again. `None` where nothing was ever written down.
+pub(super) fn open(
+    previous: Option<&ControlPlaneMachineSetStatus>,
+    state: &State,
+    plan: &Plan,
+    now: Timestamp,
+) -> Option<String> {
+    condition(previous)?;
+    let next = plan.disruptive().and_then(claim_of);
+    let may_come: Vec<(String, Timestamp)> = coming(state, now).collect();
+    let is_open = |text: &&str| next.as_deref() == Some(*text) || may_come.iter().any(|(claim, _)| claim == text);
+    Some(claims(previous).filter(is_open).collect::<Vec<_>>().join(BETWEEN))
+}
+
+/// The creations that may still be carried out and whose machine is not there, each with the time when that is over.
+pub(super) fn coming(state: &State, now: Timestamp) -> impl Iterator<Item = (String, Timestamp)> {
+    let observed = &state.observed;
+    let there = |name: &str| observed.machines.iter().any(|machine| machine.metadata.name() == name);
+    let own = observed
+        .unanswered
+        .iter()
+        .filter(move |sent| !there(sent.machine.metadata.name()))
+        .filter_map(|sent| Some((claim(sent.index, sent.machine.metadata.name()), sent.until?)));
+    let shows = |text: &str| {
+        state
+            .each_machine()
+            .any(|machine| claim(machine.index, &machine.name) == text)
+    };
+    let others = observed.asked.iter().filter(move |asked| !shows(&asked.claim));
+    let others = others.map(|asked| (asked.claim.clone(), asked.until));
+    own.chain(others).filter(move |(_, until)| *until > now)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(conditions: serde_json::Value) -> ControlPlaneMachineSet {
+        let status = json!({ "conditions": conditions });
+        serde_json::from_value(json!({"metadata": {"name": "cluster", "generation": 7}, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_again_beside_what_stood_there() {
+        let other = json!({"type": "Available", "status": "True", "reason": "R", "message": "m; n",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+        let mut set = set(json!([other]));
+        assert_eq!(claims(set.status.as_ref()).count(), 0);
+        for (claim, all) in [
+            ("machine a-0 for index 0", vec!["machine a-0 for index 0"]),
+            (
+                "machine b-1 for index 1",
+                vec!["machine a-0 for index 0", "machine b-1 for index 1"],
+            ),
+        ] {
+            let conditions = write_down(&set, claim, now).unwrap();
+            set.status.as_mut().unwrap().conditions = conditions;
+            assert_eq!(claims(set.status.as_ref()).collect::<Vec<_>>(), all);
+            assert_eq!(write_down(&set, claim, now), None, "it stands there");
+        }
+        let types: Vec<&str> = set
+            .status
+            .as_ref()
+            .unwrap()
+            .conditions
+            .iter()
+            .map(|one| one.type_.as_str())
+            .collect();
+        assert_eq!(types, ["Available", CREATING]);
+    }
+
+    #[test]
+    fn what_is_over_is_not_written_down_again_with_the_next() {
+        let over = json!({"type": CREATING, "status": "False", "reason": "AsExpected", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+        let conditions = write_down(&set(json!([over])), &claim(2, "c-2"), now).unwrap();
+        assert_eq!(conditions.len(), 1);
+        assert_eq!(conditions[0].message, "machine c-2 for index 2");
+        assert_eq!(conditions[0].last_transition_time, now);
+    }
+}
