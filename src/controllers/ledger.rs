@@ -256,4 +256,41 @@ mod tests {
         ledger.recall(&mut gone, None, Instant::now(), time);
         assert_eq!(names(&gone), [("b".to_owned(), false)]);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_wrote_down_counts_from_its_first_sight_and_what_is_the_own_does_not() {
+        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let status = |message: &str| -> ControlPlaneMachineSetStatus {
+            serde_json::from_value(
+                serde_json::json!({"conditions": [{"type": asking::CREATING, "status": "True",
+                "reason": "R", "message": message, "lastTransitionTime": "2020-01-01T00:00:00Z"}]}),
+            )
+            .unwrap()
+        };
+        let mut ledger = Ledger::default();
+        ledger.wrote_down(asking::claim(0, "own-0"), Instant::now());
+        let both = status("machine own-0 for index 0; machine b-1 for index 1");
+        let mut asked = |status: Option<&ControlPlaneMachineSetStatus>| {
+            let mut observed = Observed::default();
+            ledger.recall(&mut observed, status, Instant::now(), time);
+            observed.asked
+        };
+        let first = asked(Some(&both));
+        assert_eq!(first.len(), 1);
+        assert_eq!(first[0].claim, asking::claim(1, "b-1"));
+        assert_eq!(first[0].until, time.checked_add(LATE).unwrap());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(
+            asked(Some(&both))[0].until,
+            time.checked_add(SignedDuration::from_mins(2)).unwrap()
+        );
+        tokio::time::advance(Duration::from_secs(120)).await;
+        assert_eq!(
+            asked(Some(&both)),
+            [],
+            "it is over, also for as long as it stands there"
+        );
+        assert_eq!(asked(None), []);
+        assert_eq!(asked(Some(&both)).len(), 2, "it was taken away, and is new");
+    }
 }

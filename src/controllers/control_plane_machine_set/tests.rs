@@ -1,5 +1,7 @@
 //! What the controller says and writes, turn by turn, in a cluster of plain objects whose clock stands still.
 
+mod asking;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

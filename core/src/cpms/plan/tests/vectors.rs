@@ -243,6 +243,22 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
             assert_eq!(shown(&world.plan()), "create new 0");
         }
     }
+    // What somebody else wrote down counts as much, unless it is the same machine or it shows.
+    let claim = crate::cpms::asking::claim(asked.index, asked.machine.metadata.name());
+    for (text, there, expected) in [
+        ("0[R] 1[Ro] 2[R]", "", "create new 1"),
+        ("0[Ro] 1[Ro] 2[R]", "", ""),
+        ("0[Ro] 1[Ro] 2[R]", "there", "create new 0"),
+    ] {
+        let mut world = world(text);
+        let until = world.ago(-60);
+        let first = crate::cpms::asking::claim(0, world.observed.machines[0].metadata.name());
+        let claim = if there.is_empty() { claim.clone() } else { first };
+        world.observed.asked = vec![crate::cpms::state::Asked { claim, until }];
+        assert_eq!(shown(&world.plan()), expected, "{text}: {:?}", world.plan());
+        world.pass(60);
+        assert!(shown(&world.plan()).starts_with("create new"));
+    }
     // What came, and what cannot come any more, stands in nobody's way.
     let mut world = world("0[Ro] 1[Ro] 2[R]");
     world.observed.unanswered = vec![Unanswered { until: None, ..asked }];

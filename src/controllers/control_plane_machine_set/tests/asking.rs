@@ -1,0 +1,69 @@
+//! Creations are written down in the set before they are sent.
+
+use capstan_core::cpms::plan::{Action, Step};
+
+use super::*;
+
+/// Melee seed 11792: a process was killed before its creation was answered, the next one made another machine, and then the
+/// first creation arrived: one machine too many (C13).
+#[tokio::test(start_paused = true)]
+async fn what_a_process_before_asked_for_is_asked_for_again_or_given_three_minutes() {
+    for another in [false, true] {
+        let fake = Fake::new();
+        let (mut before, _registry) = fake.controller();
+        fake.settle(&mut before).await;
+        fake.world(|world| world.silent = true);
+        fake.want("n2-standard-8");
+        fake.turn(&mut before).await;
+        let writes = fake.writes().into_iter().rev();
+        let last: Vec<&str> = writes
+            .map(|(verb, ..)| verb)
+            .skip_while(|verb| *verb != "ask for")
+            .take(2)
+            .collect();
+        assert_eq!(last, ["ask for", "status"], "it is written down first");
+        drop(before);
+        fake.world(|world| (world.silent, world.writes) = (false, Vec::new()));
+        if another {
+            // Its machine goes first now.
+            fake.edit(NODE, "c-master-1", |node| {
+                node["status"]["conditions"][0]["status"] = json!("False")
+            });
+        }
+        let (mut after, _registry) = fake.controller();
+        fake.settle(&mut after).await;
+        let made = || {
+            fake.writes()
+                .iter()
+                .any(|(verb, what, _)| *verb == "create" && what.starts_with(MACHINE))
+        };
+        assert_eq!(made(), !another);
+        let creating = "Creating=True/MachineRequested".to_owned();
+        assert_eq!(fake.says(SET, NAME).contains(&creating), another);
+        fake.pass(200);
+        tokio::time::advance(Duration::from_secs(200)).await;
+        fake.settle(&mut after).await;
+        assert!(made() && !fake.says(SET, NAME).contains(&creating));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_asked_for_by_who_saw_another_version_of_the_set() {
+    let fake = Fake::new();
+    let (mut controller, _registry) = fake.controller();
+    fake.settle(&mut controller).await;
+    let set = fake.seen::<ControlPlaneMachineSet>(SET, NAME).unwrap().content.unwrap();
+    let step = Step {
+        action: Action::Create(Box::default()),
+        index: Some(0),
+        machine: Some("c-master-new-0".to_owned()),
+        failure_domain: None,
+        because: String::new(),
+        precondition: None,
+    };
+    fake.edit(SET, NAME, |set| {
+        set["metadata"]["labels"] = json!({"who": "another leader"})
+    });
+    let refused = controller.writer.write_down(&set, &step).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused}");
+}
