@@ -28,6 +28,7 @@ test: kube simulator ## All tests, against a real API server; every single fault
 simulate: simulator ## Attack the controllers in simulated control planes: SEEDS=100000 FROM=0; PROFILE=release for millions
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
+	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 19) / 20))
 
 simulator:
 	@$(CARGO) build --locked --profile $(PROFILE) --package capstan-sandbox --bin capstan-sandbox

@@ -61,11 +61,12 @@ pub enum Part {
 
 /// Measures these parts, all for none, and writes `summary.json` into `folder`. What a part gave is printed and written
 /// as soon as it is there: the next one may fail.
+/// The servers have a core, and whoever asks another, unless all cores are `shared`.
 ///
 /// # Errors
 /// A server does not start or does not answer.
 #[expect(clippy::print_stdout, reason = "the figures are the answer")]
-pub async fn run(capstan: &Path, folder: &Path, parts: &[Part]) -> Result<()> {
+pub async fn run(capstan: &Path, folder: &Path, parts: &[Part], shared: bool) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let parts = if parts.is_empty() {
         Part::value_variants()
@@ -74,11 +75,12 @@ pub async fn run(capstan: &Path, folder: &Path, parts: &[Part]) -> Result<()> {
     };
     let files = tempfile::tempdir().context("creating a folder for the servers")?;
     let mut report = Report::new(folder.join("summary.json"));
+    let split = || if shared { Ok(None) } else { Cores::split() };
     for part in parts {
         match part {
             Part::Decision => decisions(folder)?,
-            Part::Update => update(capstan, files.path(), &mut report).await?,
-            Part::Guarded => guarded_updates(capstan, files.path(), &mut report).await?,
+            Part::Update => update(split()?, capstan, files.path(), &mut report).await?,
+            Part::Guarded => guarded_updates(split()?, capstan, files.path(), &mut report).await?,
             Part::Memory => {
                 let idle = idle_memory(capstan, files.path()).await?;
                 let shown = format!("{idle:.1} of {MEMORY_GOAL} MiB");
@@ -143,9 +145,8 @@ impl Contender {
 
 /// An update of a ControlPlaneMachineSet, at each concurrency.
 #[expect(clippy::print_stdout, reason = "the figures are the answer")]
-async fn update(capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
+async fn update(cores: Option<Cores>, capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
     let (body, objects) = (review::review()?, review::surroundings()?);
-    let cores = Cores::split()?;
     let (null, full) = contenders(cores.as_ref(), capstan, files, &body, &objects, decision::route()?.path).await?;
     println!("# an update of a set, {} bytes in a review", body.len());
     for concurrency in CONCURRENCIES {
@@ -157,9 +158,8 @@ async fn update(capstan: &Path, files: &Path, report: &mut Report) -> Result<()>
 
 /// Guarded updates of what exists in both APIs, at each concurrency; the memory of the server is printed.
 #[expect(clippy::print_stdout, reason = "the figures are the answer")]
-async fn guarded_updates(capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
+async fn guarded_updates(cores: Option<Cores>, capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
     let objects = guarded::surroundings();
-    let cores = Cores::split()?;
     for edit in guarded::EDITS {
         let body = guarded::review(*edit)?;
         let (null, full) = contenders(

@@ -119,6 +119,9 @@ enum Command {
         /// Only this part; may be repeated
         #[arg(long, value_enum)]
         only: Vec<bench::Part>,
+        /// Let the servers and whoever asks them share all cores: then a p99 is above all the scheduler's
+        #[arg(long)]
+        shared: bool,
     },
     /// Make one decision again and again, for a profiler
     #[command(hide = true)]
@@ -174,7 +177,12 @@ fn main() -> ExitCode {
             ..
         } => simulate(from, seeds, scenario.as_deref(), cores, output),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
-        Command::Bench { capstan, folder, only } => measure(capstan, &folder, &only),
+        Command::Bench {
+            capstan,
+            folder,
+            only,
+            shared,
+        } => measure(capstan, &folder, &only, shared),
         Command::Decide { times, what } => bench::repeat(times, what),
     };
     match outcome {
@@ -274,7 +282,7 @@ fn mutants(seeds: u64, trace: bool, output: TableOutput) -> Result<()> {
     Ok(())
 }
 
-fn measure(capstan: Option<PathBuf>, folder: &Path, only: &[bench::Part]) -> Result<()> {
+fn measure(capstan: Option<PathBuf>, folder: &Path, only: &[bench::Part], shared: bool) -> Result<()> {
     let beside = std::env::current_exe()
         .context("finding this program")?
         .with_file_name("capstan");
@@ -284,7 +292,7 @@ fn measure(capstan: Option<PathBuf>, folder: &Path, only: &[bench::Part]) -> Res
         .build()
         .context("starting the runtime")?;
     let capstan = capstan.unwrap_or(beside);
-    runtime.block_on(bench::run(&capstan, folder, only))
+    runtime.block_on(bench::run(&capstan, folder, only, shared))
 }
 
 fn control_plane(options: Options) -> Result<()> {

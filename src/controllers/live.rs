@@ -25,17 +25,16 @@ pub(super) async fn read(
     view: &View,
     decisive: Option<&[String]>,
 ) -> Result<(SetNow, Observed), Trouble> {
-    let set = async {
-        let found = cluster.set().await;
-        found.map_err(|error| Trouble::new(format!("reading ControlPlaneMachineSet {NAME}"), error))
-    };
+    // Before the others: what another leader makes after this changes the version that a creation is written down with, and
+    // what it made before is there.
+    let set = cluster.set().await;
+    let set = set.map_err(|error| Trouble::new(format!("reading ControlPlaneMachineSet {NAME}"), error))?;
     let machines = async {
         let found = cluster.machines().await;
         found.map_err(|error| Trouble::new("listing Machines", error))
     };
     let named = decisive.unwrap_or_default().iter().map(|name| node(cluster, name));
-    let (set, machines, control_plane, named, etcd) = tokio::try_join!(
-        set,
+    let (machines, control_plane, named, etcd) = tokio::try_join!(
         machines,
         control_plane_nodes(cluster, decisive.is_some()),
         try_join_all(named),
