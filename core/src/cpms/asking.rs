@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    fn set(conditions: serde_json::Value) -> ControlPlaneMachineSet {
+    fn set(conditions: &serde_json::Value) -> ControlPlaneMachineSet {
         let status = json!({ "conditions": conditions });
         serde_json::from_value(json!({"metadata": {"name": "cluster", "generation": 7}, "status": status})).unwrap()
     }
@@ -122,7 +122,7 @@ mod tests {
         let other = json!({"type": "Available", "status": "True", "reason": "R", "message": "m; n",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
-        let mut set = set(json!([other]));
+        let mut set = set(&json!([other]));
         assert_eq!(claims(set.status.as_ref()).count(), 0);
         for (claim, all) in [
             ("machine a-0 for index 0", vec!["machine a-0 for index 0"]),
@@ -152,7 +152,7 @@ mod tests {
         let over = json!({"type": CREATING, "status": "False", "reason": "AsExpected", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
-        let conditions = write_down(&set(json!([over])), &claim(2, "c-2"), now).unwrap();
+        let conditions = write_down(&set(&json!([over])), &claim(2, "c-2"), now).unwrap();
         assert_eq!(conditions.len(), 1);
         assert_eq!(conditions[0].message, "machine c-2 for index 2");
         assert_eq!(conditions[0].last_transition_time, now);

@@ -27,7 +27,7 @@ async fn what_a_process_before_asked_for_is_asked_for_again_or_given_three_minut
         if another {
             // Its machine goes first now.
             fake.edit(NODE, "c-master-1", |node| {
-                node["status"]["conditions"][0]["status"] = json!("False")
+                node["status"]["conditions"][0]["status"] = json!("False");
             });
         }
         let (mut after, _registry) = fake.controller();
@@ -62,7 +62,7 @@ async fn nothing_is_asked_for_by_who_saw_another_version_of_the_set() {
         precondition: None,
     };
     fake.edit(SET, NAME, |set| {
-        set["metadata"]["labels"] = json!({"who": "another leader"})
+        set["metadata"]["labels"] = json!({"who": "another leader"});
     });
     let refused = controller.writer.write_down(&set, &step).await.unwrap_err();
     assert!(refused.is_conflict(), "{refused}");
