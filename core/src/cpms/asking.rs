@@ -87,6 +87,14 @@ pub(super) fn open(
     Some(claims(previous).filter(is_open).collect::<Vec<_>>().join(BETWEEN))
 }
 
+/// Whether a machine of this name was asked for, for this index, and never answered.
+pub(super) fn is_asked_for(state: &State, index: u32, machine: &str) -> bool {
+    let observed = &state.observed;
+    let mut own = observed.unanswered.iter();
+    own.any(|sent| sent.index == index && sent.machine.metadata.name() == machine)
+        || observed.asked.iter().any(|asked| asked.claim == claim(index, machine))
+}
+
 /// The creations that may still be carried out and whose machine is not there, each with the time when that is over.
 pub(super) fn coming(state: &State, now: Timestamp) -> impl Iterator<Item = (String, Timestamp)> {
     let observed = &state.observed;

@@ -16,6 +16,8 @@ pub(super) const MINUTE: i64 = 60 * SECOND;
 pub(super) const HOUR: i64 = 60 * MINUTE;
 /// How far behind an API server may be that a process lists from.
 pub(super) const BEHIND: i64 = 10 * MINUTE;
+/// A request arrives this late, or never.
+pub(super) const LATEST: i64 = 3 * MINUTE;
 
 /// Something that happens by itself at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]

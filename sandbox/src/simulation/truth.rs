@@ -26,6 +26,7 @@ use serde_json::Value;
 use crate::api::{Change, ChangeKind, Object};
 
 use super::objects::{PREFIX, Typed};
+use super::schedule::LATEST;
 use super::world::{Actor, World};
 
 /// The invariants, with what each says.
@@ -150,13 +151,14 @@ pub(super) struct Truth {
     pub(super) reasons: Vec<String>,
 }
 
-/// A creation that was sent: for which set and index, in place of which machine, under which name.
+/// A creation that was sent: for which set and index, in place of which machine, under which name, and when.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sent {
     set: String,
     index: Option<u32>,
     replaced: String,
     name: String,
+    at: i64,
 }
 
 impl Truth {
@@ -729,7 +731,11 @@ impl World {
             index: index(&name),
             replaced,
             name,
+            at: self.now,
         };
+        // What has not arrived by then never does.
+        let now = self.now;
+        self.truth.in_flight.retain(|sent| now - sent.at <= LATEST);
         let same = |other: &&Sent| {
             let purpose = |sent: &Sent| (sent.set.clone(), sent.index, sent.replaced.clone());
             purpose(other) == purpose(&sent) && other.name != sent.name && !self.machines.contains_key(&other.name)

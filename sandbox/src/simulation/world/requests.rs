@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::api::{DeleteOptions, Failure, Part, PatchKind, Reply, Verb, WriteOptions};
 use crate::simulation::objects::Sort;
 use crate::simulation::port::{Answer, Question};
-use crate::simulation::schedule::{MERGE, MINUTE, Mix, SECOND};
+use crate::simulation::schedule::{LATEST, MERGE, MINUTE, Mix, SECOND};
 use crate::simulation::truth::Moment;
 
 use super::{Actor, Due, Fate, World};
@@ -102,7 +102,7 @@ impl World {
             return self.after_ms(latency, arrive(question, true, false));
         }
         if self.strikes(mix.late) {
-            let delay = self.between(20 * SECOND, 3 * MINUTE);
+            let delay = self.between(20 * SECOND, LATEST);
             self.trace(|| {
                 format!(
                     "   {} of capstan-{at} will arrive {}s late",

@@ -206,6 +206,16 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
     let second = name(&world);
     assert_ne!(second, first);
     assert!(second.starts_with("ocp-x7k2p-master-") && second.ends_with("-0"));
+    // Seed 34815: the first name is free again, and the second was asked for and never answered (G2).
+    world
+        .observed
+        .machines
+        .retain(|machine| machine.metadata.name() != first);
+    assert_eq!(name(&world), first);
+    let claim = crate::cpms::asking::claim(0, &second);
+    let until = world.ago(-60);
+    world.observed.asked = vec![crate::cpms::state::Asked { claim, until }];
+    assert_eq!(name(&world), second);
 }
 
 /// Seed 70292: it had come by a second request, was deleted, and the next index got its machine before the first request
