@@ -200,7 +200,7 @@ async fn contenders(
     std::fs::write(&snapshot, list.to_string()).context("writing the cluster's objects")?;
     let snapshot = snapshot.to_string_lossy().into_owned();
     if let Some(cores) = cores {
-        cores.enter(cores::Part::Servers)?;
+        cores.for_servers()?;
     }
     let null = Contender {
         server: Server::start(capstan, files, "null", &["--null-reviewer"]).await?,
@@ -211,7 +211,7 @@ async fn contenders(
         request: load::request(route, body).into(),
     };
     if let Some(cores) = cores {
-        cores.enter(cores::Part::Asker)?;
+        cores.for_asker()?;
     }
     // What is measured must be what is meant.
     for contender in [&null, &full] {

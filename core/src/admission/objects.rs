@@ -26,7 +26,7 @@ pub(super) enum Old<'k> {
     /// A tree of its own, or one that was known.
     Tree(Cow<'k, Value>),
     /// The fields that are not those of the new object; it has no others.
-    Beside(Map<String, Value>),
+    Changed(Map<String, Value>),
 }
 
 impl Objects<'_> {
@@ -40,7 +40,7 @@ impl Stored for Objects<'_> {
     fn field(&self, name: &str) -> Option<&Value> {
         match self.old.as_ref()? {
             Old::Tree(tree) => tree.get(name),
-            Old::Beside(own) => own.get(name).or_else(|| self.object.as_ref()?.get(name)),
+            Old::Changed(own) => own.get(name).or_else(|| self.object.as_ref()?.get(name)),
         }
     }
 
@@ -48,7 +48,7 @@ impl Stored for Objects<'_> {
         match &self.old {
             None => Cow::Owned(Value::Null),
             Some(Old::Tree(tree)) => Cow::Borrowed(tree),
-            Some(Old::Beside(own)) => {
+            Some(Old::Changed(own)) => {
                 let mut whole = self
                     .object
                     .as_ref()
@@ -127,7 +127,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
         }
         let is_there = |name: &String| own.contains_key(name) || shared.iter().any(|(there, _)| *there == name);
         if self.new.keys().all(is_there) {
-            return Ok(Some(Old::Beside(own)));
+            return Ok(Some(Old::Changed(own)));
         }
         for (name, known) in shared {
             own.entry(name.clone()).or_insert_with(|| known.clone());
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn however_it_is_read_the_old_object_is_what_its_text_says() {
         let new = json!({"kind": "K", "metadata": {"labels": {"a": "b"}}, "spec": {"x": [1]}, "status": {}});
-        for (old, is_beside) in [
+        for (old, shares) in [
             (
                 r#"{"kind":"K","metadata":{"managedFields":[1],"labels":{"a":"c"}},"spec":{"x":[1]},"status":{}}"#,
                 true,
@@ -183,7 +183,7 @@ mod tests {
                 metadata.as_object_mut().unwrap().remove("managedFields");
             }
             let objects = read(old, Some(new.clone())).unwrap();
-            assert_eq!(matches!(objects.old, Some(Old::Beside(_))), is_beside, "{old}");
+            assert_eq!(matches!(objects.old, Some(Old::Changed(_))), shares, "{old}");
             assert_eq!(*objects.whole(), plain, "{old}");
             for field in ["kind", "metadata", "spec", "status", "more", "other"] {
                 assert_eq!(objects.old().unwrap().field(field), plain.get(field), "{old}");

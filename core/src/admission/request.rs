@@ -4,11 +4,10 @@
 //! bytes and which no rule of a spec reads, are skipped. Where an object cannot be read, the review is read again with its
 //! objects left as text: so there is an envelope to answer to, whatever the objects are.
 //!
-//! An old object that is, value by value, one that is known is not built at all: the known one stands for it.
+//! An old object that is, value by value, one that is known is not built at all, and of another only what the new one has not.
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -16,27 +15,13 @@ use thiserror::Error;
 
 use super::objects::{Objects, Old};
 use super::tree::Without;
-use super::wire::{Envelope, ReadObjects, Texts, Wire};
+use super::wire::{Envelope, GroupVersionKind, ReadObjects, Texts, Wire};
 use crate::model::{Edit, Operation, Propagation, Stored, User};
 
 /// The body is no AdmissionReview that could be answered: HTTP 400, since there is no uid to answer to.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no AdmissionReview of admission.k8s.io/v1: {0}")]
 pub struct NoReview(pub String);
-
-/// A group, a version and a kind.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct GroupVersionKind<'a> {
-    /// Empty for the core group.
-    #[serde(borrow, default)]
-    pub group: Cow<'a, str>,
-    /// The version.
-    #[serde(borrow, default)]
-    pub version: Cow<'a, str>,
-    /// The kind.
-    #[serde(borrow, default)]
-    pub kind: Cow<'a, str>,
-}
 
 /// The request of a review.
 #[derive(Debug)]

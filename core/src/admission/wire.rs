@@ -12,7 +12,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::objects::{Objects, ReadOld};
-use super::request::GroupVersionKind;
 use super::tree::{Text, Without};
 
 /// The envelope of a review, with its request read as `R`.
@@ -50,6 +49,20 @@ pub(super) struct Wire<'a> {
     pub(super) dry_run: Option<bool>,
     #[serde(default)]
     pub(super) options: Option<DeleteOptions>,
+}
+
+/// A group, a version and a kind.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct GroupVersionKind<'a> {
+    /// Empty for the core group.
+    #[serde(borrow, default)]
+    pub group: Cow<'a, str>,
+    /// The version.
+    #[serde(borrow, default)]
+    pub version: Cow<'a, str>,
+    /// The kind.
+    #[serde(borrow, default)]
+    pub kind: Cow<'a, str>,
 }
 
 /// The objects of a request, left as text.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::plan::{Action, Plan, Step};
 use super::state::State;
+use super::status;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
@@ -55,22 +56,10 @@ pub fn write_down(set: &ControlPlaneMachineSet, claim: &str, now: Timestamp) -> 
     if claims.contains(&claim) {
         return None;
     }
-    let since = condition(status).filter(|_| !claims.is_empty());
-    let since = since.map_or(now, |condition| condition.last_transition_time);
     claims.push(claim);
-    let asked = Condition {
-        type_: CREATING.to_owned(),
-        status: "True".to_owned(),
-        observed_generation: set.metadata.generation,
-        last_transition_time: since,
-        reason: REASON.to_owned(),
-        message: claims.join(BETWEEN),
-    };
-    let others = status.into_iter().flat_map(|status| &status.conditions);
-    let mut conditions: Vec<Condition> = others.filter(|other| other.type_ != CREATING).cloned().collect();
-    conditions.push(asked);
-    conditions.sort_by(|left, right| left.type_.cmp(&right.type_));
-    Some(conditions)
+    let earlier = status.map_or(&[][..], |status| &status.conditions);
+    let said = status::creating(claims.join(BETWEEN));
+    Some(status::merge(earlier, vec![said], set.metadata.generation, now))
 }
 
 /// What of that is still open: it may still come, or it is asked for again. `None` where nothing was ever written down.
@@ -98,11 +87,10 @@ pub(super) fn is_asked_for(state: &State, index: u32, machine: &str) -> bool {
 /// The creations that may still be carried out and whose machine is not there, each with the time when that is over.
 pub(super) fn coming(state: &State, now: Timestamp) -> impl Iterator<Item = (String, Timestamp)> {
     let observed = &state.observed;
-    let there = |name: &str| observed.machines.iter().any(|machine| machine.metadata.name() == name);
     let own = observed
         .unanswered
         .iter()
-        .filter(move |sent| !there(sent.machine.metadata.name()))
+        .filter(|sent| !observed.has_machine(sent.machine.metadata.name()))
         .filter_map(|sent| Some((claim(sent.index, sent.machine.metadata.name()), sent.until?)));
     let shows = |text: &str| {
         state

@@ -42,6 +42,13 @@ pub struct Observed {
     pub asked: Vec<Asked>,
 }
 
+impl Observed {
+    /// Whether there is a machine of this name, selected or not.
+    pub(super) fn has_machine(&self, name: &str) -> bool {
+        self.machines.iter().any(|machine| machine.metadata.name() == name)
+    }
+}
+
 /// A creation that is written down in the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {

@@ -159,7 +159,7 @@ fn over(set: &ControlPlaneMachineSet, conditions: Vec<Said>, now: Timestamp) -> 
 
 /// A condition, before its time is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
+pub(super) struct Said {
     type_: &'static str,
     status: bool,
     reason: String,
@@ -176,7 +176,7 @@ fn said(type_: &'static str, status: bool, reason: &str, message: impl Into<Stri
 }
 
 /// Puts the new conditions over the earlier ones. Conditions of others stay as they are.
-fn merge(earlier: &[Condition], new: Vec<Said>, generation: Option<i64>, now: Timestamp) -> Vec<Condition> {
+pub(super) fn merge(earlier: &[Condition], new: Vec<Said>, generation: Option<i64>, now: Timestamp) -> Vec<Condition> {
     let mut merged: Vec<Condition> = earlier
         .iter()
         .filter(|condition| new.iter().all(|said| said.type_ != condition.type_))
@@ -257,7 +257,8 @@ fn error_condition(error: Option<&str>) -> Said {
     }
 }
 
-fn creating(open: String) -> Said {
+/// Which creations are written down and still open; empty for none.
+pub(super) fn creating(open: String) -> Said {
     match open.as_str() {
         "" => said(asking::CREATING, false, "AsExpected", ""),
         _ => said(asking::CREATING, true, asking::REASON, open),

@@ -12,6 +12,7 @@ use super::metadata::{self, finalizers, is_deleting, put};
 use super::object::Object;
 use super::request::{DeleteOptions, ListOptions, Part, Request, Target};
 use super::store::{Api, Key, Reply};
+use super::writes::edit;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -50,15 +51,9 @@ impl Api {
         let mut warnings = Vec::new();
         if let Some(admission) = self.asked(described, Part::Main) {
             let edit = Edit {
-                operation: Operation::Delete,
                 subresource: "",
-                namespace: &target.namespace,
-                name: &target.name,
-                object: None,
-                old: Some(&*old),
                 propagation: options.propagation,
-                user: &request.user,
-                dry_run: options.dry_run,
+                ..edit(request, Operation::Delete, &target.name, Some(&*old), options.dry_run)
             };
             admission.judge(self, described, Phase::Mutate, &edit, &mut warnings)?;
             admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;

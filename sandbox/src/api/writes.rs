@@ -71,10 +71,9 @@ impl Api {
         strict(described, &unknown, options, &mut warnings)?;
         let writer = Writer::of(described, options, Part::Main);
         let admission = self.asked(described, target.part);
+        let edit = edit(request, Operation::Create, &name, None, options.dry_run);
         if let Some(admission) = &admission {
-            let whole = object.to_value();
-            let edit = self.edit(request, Operation::Create, &name, Some(&whole), None, options.dry_run);
-            if let Some(new) = admission.judge(self, described, Phase::Mutate, &edit, &mut warnings)? {
+            if let Some(new) = self.judged(&**admission, described, Phase::Mutate, edit, &object, &mut warnings)? {
                 object = Object::of(new).ok_or_else(unrecognised)?;
                 settled = settle(described, &mut object, None).1;
             }
@@ -103,9 +102,7 @@ impl Api {
         }
         validate(described, &object, None, settled)?;
         if let Some(admission) = &admission {
-            let whole = object.to_value();
-            let edit = self.edit(request, Operation::Create, &name, Some(&whole), None, options.dry_run);
-            admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;
+            self.judged(&**admission, described, Phase::Validate, edit, &object, &mut warnings)?;
         }
         let key = self.key(kind, metadata::text(&object, "namespace"), &name);
         if !metadata::text(&object, "resourceVersion").is_empty() && !options.dry_run {
@@ -157,26 +154,22 @@ impl Api {
         self.admission.clone().filter(|admission| admission.asks(kind, part))
     }
 
-    fn edit<'a>(
+    /// Asks about an edit, with the object as it is in this pass.
+    fn judged(
         &self,
-        request: &'a Request,
-        operation: Operation,
-        name: &'a str,
-        object: Option<&'a Value>,
-        old: Option<&'a dyn Stored>,
-        dry_run: bool,
-    ) -> Edit<'a> {
-        Edit {
-            operation,
-            subresource: request.target.part.as_str(),
-            namespace: &request.target.namespace,
-            name,
-            object,
-            old,
-            propagation: None,
-            user: &request.user,
-            dry_run,
-        }
+        admission: &dyn Admit,
+        kind: &Kind,
+        phase: Phase,
+        edit: Edit<'_>,
+        object: &Object,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure> {
+        let whole = object.to_value();
+        let edit = Edit {
+            object: Some(&whole),
+            ..edit
+        };
+        admission.judge(self, kind, phase, &edit, warnings)
     }
 
     pub(super) fn update(
@@ -401,17 +394,9 @@ impl Api {
         }
         let writer = Writer::of(described, options, part);
         let admission = self.asked(described, part);
+        let edit = edit(request, Operation::Update, &target.name, Some(&**old), options.dry_run);
         if let Some(admission) = &admission {
-            let whole = new.to_value();
-            let edit = self.edit(
-                request,
-                Operation::Update,
-                &target.name,
-                Some(&whole),
-                Some(&**old),
-                options.dry_run,
-            );
-            if let Some(mutated) = admission.judge(self, described, Phase::Mutate, &edit, &mut warnings)? {
+            if let Some(mutated) = self.judged(&**admission, described, Phase::Mutate, edit, &new, &mut warnings)? {
                 new = Object::of(mutated).ok_or_else(unrecognised)?;
                 settled = settle(described, &mut new, Some(old)).1;
             }
@@ -448,16 +433,7 @@ impl Api {
             _ => failure,
         })?;
         if let Some(admission) = &admission {
-            let whole = new.to_value();
-            let edit = self.edit(
-                request,
-                Operation::Update,
-                &target.name,
-                Some(&whole),
-                Some(&**old),
-                options.dry_run,
-            );
-            admission.judge(self, described, Phase::Validate, &edit, &mut warnings)?;
+            self.judged(&**admission, described, Phase::Validate, edit, &new, &mut warnings)?;
         }
         if !new.has_same(old, "metadata") {
             let version = metadata::text(old, "resourceVersion").to_owned();
@@ -490,6 +466,27 @@ impl Api {
             object,
             warnings,
         })
+    }
+}
+
+/// An edit, without the object as it would be: that is another in each pass.
+pub(super) fn edit<'a>(
+    request: &'a Request,
+    operation: Operation,
+    name: &'a str,
+    old: Option<&'a dyn Stored>,
+    dry_run: bool,
+) -> Edit<'a> {
+    Edit {
+        operation,
+        subresource: request.target.part.as_str(),
+        namespace: &request.target.namespace,
+        name,
+        object: None,
+        old,
+        propagation: None,
+        user: &request.user,
+        dry_run,
     }
 }
 

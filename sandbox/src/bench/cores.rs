@@ -11,16 +11,9 @@ pub(super) struct Cores {
     #[cfg(target_os = "linux")]
     all: rustix::thread::CpuSet,
     #[cfg(target_os = "linux")]
-    pair: [rustix::thread::CpuSet; 2],
-}
-
-/// Who computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The servers, which are started next.
-    Servers,
-    /// Whoever asks them.
-    Asker,
+    servers: rustix::thread::CpuSet,
+    #[cfg(target_os = "linux")]
+    asker: rustix::thread::CpuSet,
 }
 
 #[cfg(target_os = "linux")]
@@ -36,20 +29,28 @@ impl Cores {
             only.set(core);
             only
         });
-        Ok(pair.next().zip(pair.next()).map(|(asker, servers)| Self {
-            all,
-            pair: [servers, asker],
-        }))
+        Ok(pair
+            .next()
+            .zip(pair.next())
+            .map(|(asker, servers)| Self { all, servers, asker }))
     }
 
-    /// From here on this thread, and what it starts, computes on the core of a part.
-    pub(super) fn enter(&self, part: Part) -> Result<()> {
-        use anyhow::Context as _;
-
-        let [servers, asker] = &self.pair;
-        let core = if part == Part::Servers { servers } else { asker };
-        rustix::thread::sched_setaffinity(None, core).context("choosing a core")
+    /// What this thread starts from here on computes on the core of the servers.
+    pub(super) fn for_servers(&self) -> Result<()> {
+        enter(&self.servers)
     }
+
+    /// This thread computes on the core of whoever asks.
+    pub(super) fn for_asker(&self) -> Result<()> {
+        enter(&self.asker)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn enter(core: &rustix::thread::CpuSet) -> Result<()> {
+    use anyhow::Context as _;
+
+    rustix::thread::sched_setaffinity(None, core).context("choosing a core")
 }
 
 #[cfg(target_os = "linux")]
@@ -68,7 +69,12 @@ impl Cores {
     }
 
     /// Nothing to choose.
-    pub(super) fn enter(&self, _part: Part) -> Result<()> {
+    pub(super) fn for_servers(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Nothing to choose.
+    pub(super) fn for_asker(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -77,7 +83,7 @@ impl Cores {
 mod tests {
     use rustix::thread::{CpuSet, sched_getaffinity};
 
-    use super::{Cores, Part};
+    use super::Cores;
 
     #[test]
     fn servers_and_whoever_asks_have_a_core_each_and_afterwards_all() {
@@ -87,12 +93,14 @@ mod tests {
             assert_eq!(all.count(), 1, "only one core cannot be shared out");
             return;
         };
-        let only = |part| -> Vec<usize> {
-            cores.enter(part).unwrap();
+        let only = || -> Vec<usize> {
             let set = now();
             (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
         };
-        let (servers, asker) = (only(Part::Servers), only(Part::Asker));
+        cores.for_servers().unwrap();
+        let servers = only();
+        cores.for_asker().unwrap();
+        let asker = only();
         assert_eq!((servers.len(), asker.len()), (1, 1));
         assert_ne!(servers, asker);
         drop(cores);

@@ -84,14 +84,9 @@ pub fn made_machine(
 fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machine> {
     let ours = |sent: &Machine| sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
     let mut sent = state.observed.unanswered.iter().rev();
-    let sent = sent.find(|sent| sent.index == index && ours(&sent.machine) && !is_there(state, &sent.machine))?;
+    let gone = |sent: &Machine| !state.observed.has_machine(sent.metadata.name());
+    let sent = sent.find(|sent| sent.index == index && ours(&sent.machine) && gone(&sent.machine))?;
     Some(&sent.machine)
-}
-
-/// Whether there is a machine of that name.
-fn is_there(state: &State, wanted: &Machine) -> bool {
-    let mut machines = state.observed.machines.iter();
-    machines.any(|machine| machine.metadata.name() == wanted.metadata.name())
 }
 
 fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>) -> String {
