@@ -72,11 +72,11 @@ impl Api {
         let writer = Writer::of(described, options, Part::Main);
         let admission = self.asked(described, target.part);
         let edit = edit(request, Operation::Create, &name, None, options.dry_run);
-        if let Some(admission) = &admission {
-            if let Some(new) = self.judged(&**admission, described, Phase::Mutate, edit, &object, &mut warnings)? {
-                object = Object::of(new).ok_or_else(unrecognised)?;
-                settled = settle(described, &mut object, None).1;
-            }
+        if let Some(admission) = &admission
+            && let Some(mutated) = self.judged(&**admission, described, Phase::Mutate, edit, &object, &mut warnings)?
+        {
+            object = Object::of(mutated).ok_or_else(unrecognised)?;
+            settled = settle(described, &mut object, None).1;
         }
         metadata::set(&mut object, "managedFields", Value::Null);
         if let Some(owners) = owners {
@@ -395,11 +395,11 @@ impl Api {
         let writer = Writer::of(described, options, part);
         let admission = self.asked(described, part);
         let edit = edit(request, Operation::Update, &target.name, Some(&**old), options.dry_run);
-        if let Some(admission) = &admission {
-            if let Some(mutated) = self.judged(&**admission, described, Phase::Mutate, edit, &new, &mut warnings)? {
-                new = Object::of(mutated).ok_or_else(unrecognised)?;
-                settled = settle(described, &mut new, Some(old)).1;
-            }
+        if let Some(admission) = &admission
+            && let Some(mutated) = self.judged(&**admission, described, Phase::Mutate, edit, &new, &mut warnings)?
+        {
+            new = Object::of(mutated).ok_or_else(unrecognised)?;
+            settled = settle(described, &mut new, Some(old)).1;
         }
         if !applied {
             if self.options.managed_fields {
