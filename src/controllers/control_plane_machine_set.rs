@@ -191,7 +191,7 @@ impl<C: Cluster> Controller<C> {
             return self.outcome(&[], at);
         }
         let mut seen = observed(view);
-        self.writer.recall(&mut seen, &set);
+        self.writer.recall(&mut seen, &set, false);
         let mut current = self.assess(Arc::clone(&set), seen, view, now);
         let calm = current.plan.steps.is_empty() && rest::is_readable(view);
         let mut troubles = Vec::new();
@@ -199,7 +199,7 @@ impl<C: Cluster> Controller<C> {
         if !current.plan.steps.is_empty() {
             match read(&self.writer.cluster, view, current.decisive_nodes().as_deref()).await {
                 Ok((Some(Ok(set)), mut fresh)) => {
-                    self.writer.recall(&mut fresh, &set);
+                    self.writer.recall(&mut fresh, &set, true);
                     let expected = current.plan.disruptive().map(identity);
                     current = self.assess(set, fresh, view, now);
                     taken = self.act(&current, expected.as_ref(), stop, &mut troubles).await;

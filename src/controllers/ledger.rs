@@ -8,6 +8,7 @@
 //! machine that is seen may have come by a later request, and once it is gone the first one makes it again. What somebody
 //! else wrote down in the set counts for as long, from when it is first seen here: no clock but the own is asked.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,8 @@ pub(super) struct Ledger {
     own: BTreeMap<String, Instant>,
     /// What others did, and when it was first seen.
     others: BTreeMap<String, Instant>,
+    /// The version of the set at the last live read.
+    live: String,
 }
 
 impl Ledger {
@@ -111,29 +114,36 @@ impl Ledger {
         self.own.insert(claim, now);
     }
 
-    /// Adds to what was observed the machines that may still come, and forgets those that came and cannot come again. The
-    /// set has this status; it is `now`, which objects call `time`.
-    pub(super) fn recall(
+    /// Takes note of what stands in the set, which was read at this version: live, or from the cache. A cache that is
+    /// behind the last live read says nothing: it may not show yet what somebody wrote down, or still show what was
+    /// taken away.
+    pub(super) fn read(
         &mut self,
-        observed: &mut Observed,
         status: Option<&ControlPlaneMachineSetStatus>,
+        version: &str,
+        live: bool,
         now: Instant,
-        time: Timestamp,
     ) {
-        let left = |at: Instant| {
-            let passed = SignedDuration::try_from(now.duration_since(at)).unwrap_or(LATE);
-            Some(LATE.saturating_sub(passed)).filter(SignedDuration::is_positive)
-        };
+        if live {
+            version.clone_into(&mut self.live);
+        } else if order(version, &self.live) == Some(Ordering::Less) {
+            return;
+        }
         let stands: Vec<&str> = asking::claims(status).collect();
         // The caches may not show yet what was written just now.
         self.own
-            .retain(|claim, at| left(*at).is_some() || stands.contains(&claim.as_str()));
+            .retain(|claim, at| left(*at, now).is_some() || stands.contains(&claim.as_str()));
         self.others.retain(|claim, _| stands.contains(&claim.as_str()));
         for claim in stands.into_iter().filter(|claim| !self.own.contains_key(*claim)) {
             self.others.entry(claim.to_owned()).or_insert(now);
         }
+    }
+
+    /// Adds to what was observed the machines that may still come, and forgets those that came and cannot come again. It
+    /// is `now`, which objects call `time`.
+    pub(super) fn recall(&mut self, observed: &mut Observed, now: Instant, time: Timestamp) {
         let asked = self.others.iter().filter_map(|(claim, seen)| {
-            let until = time.checked_add(left(*seen)?).ok()?;
+            let until = time.checked_add(left(*seen, now)?).ok()?;
             let claim = claim.clone();
             Some(Asked { claim, until })
         });
@@ -142,11 +152,12 @@ impl Ledger {
             let name = sent.machine.metadata.name();
             sent.came |= observed.machines.iter().any(|machine| machine.metadata.name() == name);
         }
-        self.unanswered.retain(|sent| !sent.came || left(sent.at).is_some());
+        self.unanswered
+            .retain(|sent| !sent.came || left(sent.at, now).is_some());
         let known = self.unanswered.iter().map(|sent| Unanswered {
             index: sent.index,
             machine: Arc::clone(&sent.machine),
-            until: left(sent.at).and_then(|left| time.checked_add(left).ok()),
+            until: left(sent.at, now).and_then(|left| time.checked_add(left).ok()),
         });
         observed.unanswered = known.collect();
     }
@@ -173,13 +184,21 @@ impl Ledger {
     }
 }
 
-/// Whether a version comes before another. Versions of one kind are numbers that grow; one that is not is older until it
-/// is equal.
+/// How much longer a request may be carried out that was given up at a time; `None`: no longer.
+fn left(at: Instant, now: Instant) -> Option<SignedDuration> {
+    let passed = SignedDuration::try_from(now.duration_since(at)).unwrap_or(LATE);
+    Some(LATE.saturating_sub(passed)).filter(SignedDuration::is_positive)
+}
+
+/// Whether a version comes before another. One that is no number is older until it is equal.
 pub(super) fn is_older(version: &str, than: &str) -> bool {
-    match (version.parse::<u128>(), than.parse::<u128>()) {
-        (Ok(version), Ok(than)) => version < than,
-        _ => version != than,
-    }
+    order(version, than).map_or_else(|| version != than, Ordering::is_lt)
+}
+
+/// How versions of one kind follow each other: they are numbers that grow.
+fn order(version: &str, other: &str) -> Option<Ordering> {
+    let (version, other) = (version.parse::<u128>().ok()?, other.parse::<u128>().ok()?);
+    Some(version.cmp(&other))
 }
 
 #[cfg(test)]
@@ -248,49 +267,79 @@ mod tests {
             sent.map(|sent| (sent.machine.metadata.name().to_owned(), sent.until.is_some()))
                 .collect()
         };
-        ledger.recall(&mut there, None, Instant::now(), time);
+        ledger.recall(&mut there, Instant::now(), time);
         assert_eq!(names(&there), [("a".to_owned(), true), ("b".to_owned(), true)]);
         assert_eq!(there.unanswered[0].until, time.checked_add(LATE).ok());
         tokio::time::advance(Duration::from_secs(200)).await;
         let mut gone = Observed::default();
-        ledger.recall(&mut gone, None, Instant::now(), time);
+        ledger.recall(&mut gone, Instant::now(), time);
         assert_eq!(names(&gone), [("b".to_owned(), false)]);
+    }
+
+    /// A set in which this is written down.
+    fn status(message: &str) -> ControlPlaneMachineSetStatus {
+        serde_json::from_value(
+            serde_json::json!({"conditions": [{"type": asking::CREATING, "status": "True",
+            "reason": "R", "message": message, "lastTransitionTime": "2020-01-01T00:00:00Z"}]}),
+        )
+        .unwrap()
+    }
+
+    /// What others asked for and may still come, and for how many more seconds.
+    fn asked(ledger: &mut Ledger) -> Vec<(String, i64)> {
+        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut observed = Observed::default();
+        ledger.recall(&mut observed, Instant::now(), time);
+        let asked = observed.asked.into_iter();
+        asked
+            .map(|one| (one.claim, one.until.duration_since(time).as_secs()))
+            .collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_others_wrote_down_counts_from_its_first_sight_and_what_is_the_own_does_not() {
-        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let status = |message: &str| -> ControlPlaneMachineSetStatus {
-            serde_json::from_value(
-                serde_json::json!({"conditions": [{"type": asking::CREATING, "status": "True",
-                "reason": "R", "message": message, "lastTransitionTime": "2020-01-01T00:00:00Z"}]}),
-            )
-            .unwrap()
-        };
         let mut ledger = Ledger::default();
         ledger.wrote_down(asking::claim(0, "own-0"), Instant::now());
         let both = status("machine own-0 for index 0; machine b-1 for index 1");
-        let mut asked = |status: Option<&ControlPlaneMachineSetStatus>| {
+        let theirs = asking::claim(1, "b-1");
+        let mut after = |seconds: u64, status: Option<&ControlPlaneMachineSetStatus>| {
+            let now = Instant::now() + Duration::from_secs(seconds);
             let mut observed = Observed::default();
-            ledger.recall(&mut observed, status, Instant::now(), time);
-            observed.asked
+            ledger.read(status, "7", true, now);
+            ledger.recall(&mut observed, now, Timestamp::UNIX_EPOCH);
+            let asked = observed.asked.into_iter();
+            asked.map(|one| (one.claim, one.until.as_second())).collect::<Vec<_>>()
         };
-        let first = asked(Some(&both));
-        assert_eq!(first.len(), 1);
-        assert_eq!(first[0].claim, asking::claim(1, "b-1"));
-        assert_eq!(first[0].until, time.checked_add(LATE).unwrap());
-        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(after(0, Some(&both)), [(theirs.clone(), 180)]);
+        assert_eq!(after(60, Some(&both)), [(theirs, 120)]);
         assert_eq!(
-            asked(Some(&both))[0].until,
-            time.checked_add(SignedDuration::from_mins(2)).unwrap()
-        );
-        tokio::time::advance(Duration::from_secs(120)).await;
-        assert_eq!(
-            asked(Some(&both)),
+            after(180, Some(&both)),
             [],
             "it is over, also for as long as it stands there"
         );
-        assert_eq!(asked(None), []);
-        assert_eq!(asked(Some(&both)).len(), 2, "it was taken away, and is new");
+        assert_eq!(after(180, None), []);
+        assert_eq!(after(180, Some(&both)).len(), 2, "it was taken away, and is new");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_is_behind_a_live_read_neither_starts_their_time_anew_nor_ends_it() {
+        let (before, theirs, gone) = (status(""), status("machine b-1 for index 1"), status(""));
+        let claim = asking::claim(1, "b-1");
+        let mut ledger = Ledger::default();
+        ledger.read(Some(&theirs), "11", true, Instant::now());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        ledger.read(Some(&before), "9", false, Instant::now());
+        assert_eq!(asked(&mut ledger), [(claim.clone(), 120)]);
+        ledger.read(Some(&theirs), "11", true, Instant::now());
+        assert_eq!(asked(&mut ledger), [(claim, 120)]);
+        ledger.read(Some(&gone), "13", true, Instant::now());
+        ledger.read(Some(&theirs), "11", false, Instant::now());
+        assert_eq!(asked(&mut ledger), []);
+        ledger.read(Some(&theirs), "14", false, Instant::now());
+        assert_eq!(
+            asked(&mut ledger).len(),
+            1,
+            "the cache has caught up, and it was asked for again"
+        );
     }
 }

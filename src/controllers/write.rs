@@ -29,10 +29,12 @@ impl<C: Cluster> Writer<C> {
         }
     }
 
-    /// Adds to what was observed with a set the machines that were asked for and may still come.
-    pub(super) fn recall(&mut self, observed: &mut Observed, set: &ControlPlaneMachineSet) {
+    /// Adds to what was observed with a set, live or from the cache, the machines that were asked for and may still come.
+    pub(super) fn recall(&mut self, observed: &mut Observed, set: &ControlPlaneMachineSet, live: bool) {
         let (now, time) = (self.cluster.instant(), self.cluster.now());
-        self.ledger.recall(observed, set.status.as_ref(), now, time);
+        let version = set.metadata.resource_version.as_deref().unwrap_or_default();
+        self.ledger.read(set.status.as_ref(), version, live, now);
+        self.ledger.recall(observed, now, time);
     }
 
     /// Writes down in the set, as it was read, that a machine is about to be asked for; not if the set changed since.
