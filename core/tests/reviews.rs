@@ -263,6 +263,13 @@ golden! {
         Review::update(|set| set["spec"]["selector"]["matchLabels"]["x"] = json!("y")), machines(3);
     a_name_prefix_must_be_a_subdomain:
         Review::update(|set| set["spec"]["machineNamePrefix"] = json!("Bad_Prefix")), machines(3);
+    machines_that_come_can_be_handed_to_cluster_api_and_what_that_needs_is_said:
+        Review::update(|set| template(set)["spec"]["authoritativeAPI"] = json!("ClusterAPI")), machines(3);
+    machines_that_were_handed_to_cluster_api_before_are_not_spoken_of_again:
+        Review::update_of(
+            |set| template(set)["spec"]["authoritativeAPI"] = json!("ClusterAPI"),
+            |set| set["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": "true"}),
+        ), machines(3);
     a_good_name_prefix_is_allowed:
         Review::update(|set| set["spec"]["machineNamePrefix"] = json!("control-plane")), machines(3);
     there_is_one_set_and_its_name_is_cluster: Review::create(|set| set["metadata"]["name"] = json!("other")), machines(3);

@@ -168,7 +168,7 @@ async fn b24_a_paused_rollout_waits_and_b14_a_machine_that_loses_its_labels_is_n
         .patch(name, &PatchParams::default(), &relabel("lost"))
         .await
         .unwrap();
-    world.says("Degraded=True/UnmanagedNodes").await.unwrap();
+    world.says("Degraded=True/StrayedMachines").await.unwrap();
     machines
         .patch(name, &PatchParams::default(), &relabel("master"))
         .await

@@ -7,6 +7,7 @@
 //! Source: the ControlPlaneMachineSet enhancement; the checks of today's operator and the holes in them (defects B2, B11,
 //! B12, B17, B18).
 
+mod authority;
 mod deletion;
 mod domains;
 mod provider_spec;
@@ -429,6 +430,7 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
     }
     provider_spec::judge(old.as_ref(), &new, lookup, verdict);
     warn_of_the_unknown(old.as_ref(), &new, lookup, verdict);
+    authority::warn(old.as_ref(), &new, activated, verdict);
     if new.is_active() && activated {
         judge_replicas(&new, lookup, verdict);
     }
@@ -687,6 +689,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(parse_table());
     table.extend(domains::table());
     table.extend(provider_spec::table());
+    table.extend(authority::table());
     table.extend(rollout::table());
     table.extend(deletion::table());
     table

@@ -315,7 +315,7 @@ pub struct State {
     pub indexes: BTreeSet<u32>,
     /// The failure domain of every index; empty without failure domains.
     pub placement: Placement,
-    /// Control plane nodes that no machine of the set claims.
+    /// Control plane nodes that no machine of the set claims, nor one that strayed.
     pub unclaimed_nodes: Vec<String>,
     /// Machines that carry an owner reference of this set, are not selected any more, and are not on their way out.
     pub strayed: Vec<String>,
@@ -396,19 +396,17 @@ impl State {
         machines.sort_by(|left, right| {
             (left.index, left.created, &left.name).cmp(&(right.index, right.created, &right.name))
         });
-        let strayed = others
+        let strayed = others.into_iter().filter(|machine| {
+            let mut owners = machine.metadata.owner_references.iter();
+            !machine.metadata.is_deleting() && owners.any(|owner| is_uid(spec, &owner.uid))
+        });
+        let strayed: Vec<&Arc<Machine>> = strayed.collect();
+        // The node of a machine that lost its labels comes back with them; told apart, each would be given other advice.
+        let unclaimed_nodes = unclaimed(&observed.nodes, selected.iter().chain(&strayed).copied());
+        let strayed = strayed
             .iter()
-            .filter(|machine| !machine.metadata.is_deleting())
-            .filter(|machine| {
-                machine
-                    .metadata
-                    .owner_references
-                    .iter()
-                    .any(|owner| is_uid(spec, &owner.uid))
-            })
             .map(|machine| machine.metadata.name().to_owned())
             .collect();
-        let unclaimed_nodes = unclaimed(&observed.nodes, selected.iter().copied());
         let etcd = Etcd::of(observed.etcd.as_deref());
         unparsable.sort();
         Self {
