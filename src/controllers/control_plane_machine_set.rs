@@ -197,10 +197,14 @@ impl<C: Cluster> Controller<C> {
         let mut troubles = Vec::new();
         let mut taken = Vec::new();
         if !current.plan.steps.is_empty() {
+            let began = self.writer.cluster.instant();
             match read(&self.writer.cluster, view, current.decisive_nodes().as_deref()).await {
                 Ok((Some(Ok(set)), mut fresh)) => {
                     self.writer.recall(&mut fresh, &set, true);
-                    let expected = current.plan.disruptive().map(identity);
+                    let expected = current.plan.disruptive().map(|step| Expected {
+                        step: identity(step),
+                        read: began,
+                    });
                     current = self.assess(set, fresh, view, now);
                     taken = self.act(&current, expected.as_ref(), stop, &mut troubles).await;
                 }
@@ -259,7 +263,7 @@ impl<C: Cluster> Controller<C> {
     async fn act<'a>(
         &mut self,
         current: &'a Assessment,
-        expected: Option<&Identity>,
+        expected: Option<&Expected>,
         stop: &CancellationToken,
         troubles: &mut Vec<Trouble>,
     ) -> Vec<&'a Step> {
@@ -273,7 +277,8 @@ impl<C: Cluster> Controller<C> {
             if last && !troubles.is_empty() {
                 break;
             }
-            if step.is_disruptive() && expected != Some(&identity(step)) {
+            let expected = expected.filter(|expected| expected.step == identity(step));
+            if step.is_disruptive() && expected.is_none() {
                 tracing::debug!(
                     step = step.action.name(),
                     "the caches see it differently; looking again when they change"
@@ -284,6 +289,9 @@ impl<C: Cluster> Controller<C> {
             let taking = async {
                 // Before it is asked for, whoever comes after must be able to know.
                 self.writer.write_down(&current.set, step).await?;
+                if let Some(expected) = expected {
+                    self.writer.fresh(step, expected.read)?;
+                }
                 self.writer.take(step).await
             };
             match taking.await {
@@ -320,6 +328,12 @@ impl<C: Cluster> Controller<C> {
             failed: !troubles.is_empty(),
         }
     }
+}
+
+/// The step that makes or removes a machine as the caches have it, and when the live read began that it is held to.
+struct Expected {
+    step: Identity,
+    read: Instant,
 }
 
 /// What makes two steps the same: what is done to which machine of which index.

@@ -6,7 +6,7 @@
 //! A creation that was sent and never answered may still come, minutes later. It is remembered until its machine is
 //! seen, so that whoever fills the index meanwhile asks for the same machine; and for some minutes in any case, since a
 //! machine that is seen may have come by a later request, and once it is gone the first one makes it again. What somebody
-//! else wrote down in the set counts for as long, from when it is first seen here: no clock but the own is asked.
+//! else wrote down in the set counts for a little longer, from when it is first seen here: no clock but the own is asked.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -36,6 +36,13 @@ pub(super) struct Sight<'a> {
 /// How long after its sender gave up a request may still be carried out: an API server works on it for a minute, and a
 /// system goes on sending what was written to a connection that is closed for less than two.
 const LATE: SignedDuration = SignedDuration::from_mins(3);
+
+/// For how long machines are made and removed for what a live read said. Who stood still for longer may no longer lead,
+/// and asks again.
+pub(super) const FRESH: SignedDuration = SignedDuration::from_mins(1);
+
+/// How long after it was written down another's creation may be carried out: it is sent while the look is fresh.
+const LATE_OF_OTHERS: SignedDuration = SignedDuration::from_mins(LATE.as_mins() + FRESH.as_mins());
 
 /// A creation that was never answered.
 #[derive(Clone, Debug)]
@@ -132,7 +139,7 @@ impl Ledger {
         let stands: Vec<&str> = asking::claims(status).collect();
         // The caches may not show yet what was written just now.
         self.own
-            .retain(|claim, at| left(*at, now).is_some() || stands.contains(&claim.as_str()));
+            .retain(|claim, at| left(*at, now, LATE).is_some() || stands.contains(&claim.as_str()));
         self.others.retain(|claim, _| stands.contains(&claim.as_str()));
         for claim in stands.into_iter().filter(|claim| !self.own.contains_key(*claim)) {
             self.others.entry(claim.to_owned()).or_insert(now);
@@ -143,7 +150,7 @@ impl Ledger {
     /// is `now`, which objects call `time`.
     pub(super) fn recall(&mut self, observed: &mut Observed, now: Instant, time: Timestamp) {
         let asked = self.others.iter().filter_map(|(claim, seen)| {
-            let until = time.checked_add(left(*seen, now)?).ok()?;
+            let until = time.checked_add(left(*seen, now, LATE_OF_OTHERS)?).ok()?;
             let claim = claim.clone();
             Some(Asked { claim, until })
         });
@@ -153,11 +160,11 @@ impl Ledger {
             sent.came |= observed.machines.iter().any(|machine| machine.metadata.name() == name);
         }
         self.unanswered
-            .retain(|sent| !sent.came || left(sent.at, now).is_some());
+            .retain(|sent| !sent.came || left(sent.at, now, LATE).is_some());
         let known = self.unanswered.iter().map(|sent| Unanswered {
             index: sent.index,
             machine: Arc::clone(&sent.machine),
-            until: left(sent.at, now).and_then(|left| time.checked_add(left).ok()),
+            until: left(sent.at, now, LATE).and_then(|left| time.checked_add(left).ok()),
         });
         observed.unanswered = known.collect();
     }
@@ -184,10 +191,10 @@ impl Ledger {
     }
 }
 
-/// How much longer a request may be carried out that was given up at a time; `None`: no longer.
-fn left(at: Instant, now: Instant) -> Option<SignedDuration> {
-    let passed = SignedDuration::try_from(now.duration_since(at)).unwrap_or(LATE);
-    Some(LATE.saturating_sub(passed)).filter(SignedDuration::is_positive)
+/// What is left of a time that began then; `None`: nothing.
+fn left(began: Instant, now: Instant, time: SignedDuration) -> Option<SignedDuration> {
+    let passed = SignedDuration::try_from(now.duration_since(began)).unwrap_or(time);
+    Some(time.saturating_sub(passed)).filter(SignedDuration::is_positive)
 }
 
 /// Whether a version comes before another. One that is no number is older until it is equal.
@@ -310,15 +317,15 @@ mod tests {
             let asked = observed.asked.into_iter();
             asked.map(|one| (one.claim, one.until.as_second())).collect::<Vec<_>>()
         };
-        assert_eq!(after(0, Some(&both)), [(theirs.clone(), 180)]);
-        assert_eq!(after(60, Some(&both)), [(theirs, 120)]);
+        assert_eq!(after(0, Some(&both)), [(theirs.clone(), 240)]);
+        assert_eq!(after(60, Some(&both)), [(theirs, 180)]);
         assert_eq!(
-            after(180, Some(&both)),
+            after(240, Some(&both)),
             [],
             "it is over, also for as long as it stands there"
         );
-        assert_eq!(after(180, None), []);
-        assert_eq!(after(180, Some(&both)).len(), 2, "it was taken away, and is new");
+        assert_eq!(after(240, None), []);
+        assert_eq!(after(240, Some(&both)).len(), 2, "it was taken away, and is new");
     }
 
     #[tokio::test(start_paused = true)]
@@ -329,9 +336,9 @@ mod tests {
         ledger.read(Some(&theirs), "11", true, Instant::now());
         tokio::time::advance(Duration::from_secs(60)).await;
         ledger.read(Some(&before), "9", false, Instant::now());
-        assert_eq!(asked(&mut ledger), [(claim.clone(), 120)]);
+        assert_eq!(asked(&mut ledger), [(claim.clone(), 180)]);
         ledger.read(Some(&theirs), "11", true, Instant::now());
-        assert_eq!(asked(&mut ledger), [(claim, 120)]);
+        assert_eq!(asked(&mut ledger), [(claim, 180)]);
         ledger.read(Some(&gone), "13", true, Instant::now());
         ledger.read(Some(&theirs), "11", false, Instant::now());
         assert_eq!(asked(&mut ledger), []);

@@ -7,12 +7,13 @@ use capstan_core::cpms::asking;
 use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::Observed;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::cluster::{Cluster, Object, Written};
-use super::ledger::Ledger;
+use super::ledger::{FRESH, Ledger};
 use super::trouble::Trouble;
 
 /// Writes, and remembers what it wrote.
@@ -49,6 +50,21 @@ impl<C: Cluster> Writer<C> {
         }
         self.ledger.wrote_down(claim, self.cluster.instant());
         Ok(())
+    }
+
+    /// Whether a machine may still be made or removed for what a live read said that began then.
+    pub(super) fn fresh(&self, step: &Step, read: Instant) -> Result<(), Trouble> {
+        let passed = self.cluster.instant().duration_since(read);
+        if SignedDuration::try_from(passed).is_ok_and(|passed| passed < FRESH) {
+            return Ok(());
+        }
+        let (action, machine) = (step.action.name(), step.machine.as_deref().unwrap_or_default());
+        let text = format!(
+            "what it follows from was read {}s ago, and another may lead since",
+            passed.as_secs()
+        );
+        let error = kube::Error::Service(text.into());
+        Err(Trouble::new(format!("{action} of Machine {machine}"), error))
     }
 
     /// Takes a step. Taking it twice does what taking it once does.

@@ -96,6 +96,9 @@ pub enum Act {
     EtcdMute(i64),
 }
 
+/// After this without a sign of life of the leader another one leads.
+pub(super) const LEASE: i64 = 137 * SECOND;
+
 /// What goes wrong with a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -132,6 +135,8 @@ pub struct Mix {
     pub crash_after: u64,
     /// Reads that fail.
     pub read: u64,
+    /// The replica stands still while it waits for the answer.
+    pub stall: u64,
 }
 
 /// A whole run.
@@ -171,7 +176,7 @@ const FIRST: usize = 17;
 pub(super) const MELEE: &str = "melee";
 
 /// The scenarios, by name.
-pub const SCENARIOS: [(&str, Plan); 23] = [
+pub const SCENARIOS: [(&str, Plan); 24] = [
     ("rollout", rollout),
     ("requests", requests),
     ("stale", stale),
@@ -194,6 +199,7 @@ pub const SCENARIOS: [(&str, Plan); 23] = [
     ("outages", later::outages),
     ("upgrades", later::upgrades),
     ("by-hand", later::by_hand),
+    ("standstill", later::standstill),
     (MELEE, swarm),
 ];
 
@@ -590,6 +596,7 @@ impl Mix {
             crash_before: self.crash_before.max(other.crash_before),
             crash_after: self.crash_after.max(other.crash_after),
             read: self.read.max(other.read),
+            stall: self.stall.max(other.stall),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::exhaustive::Exhausted;
 use super::mutants::Caught;
 use super::run::{Found, Summary};
+use super::world::Fate;
 
 /// A violation, with its story.
 pub fn found(found: &Found) -> String {
@@ -33,9 +34,10 @@ pub fn exhausted(all: &[Exhausted]) -> String {
         }
         let _written = writeln!(
             text,
-            "{:12} {:4} writes x 5 faults: {:5} schedules, {} violation(s)",
+            "{:12} {:4} writes x {} faults: {:5} schedules, {} violation(s)",
             one.scenario,
             one.writes,
+            Fate::ALL.len(),
             one.schedules,
             one.violations.len()
         );

@@ -103,6 +103,7 @@ enum Due {
         answer: kube::Result<Answer>,
     },
     Restart(usize),
+    Lead([bool; 2]),
     Provider(String, String),
     Etcd,
     NodeBack(String),
@@ -125,16 +126,19 @@ pub enum Fate {
     Conflict,
     /// The caches stand still from here on for a while.
     StaleCache,
+    /// Done, and the replica stands still until long after another leads.
+    StandStill,
 }
 
 impl Fate {
     /// All that are tried on every write.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::CrashBefore,
         Self::CrashAfter,
         Self::ReplyLost,
         Self::Conflict,
         Self::StaleCache,
+        Self::StandStill,
     ];
 }
 
@@ -367,6 +371,7 @@ impl World {
             Due::StrangerGone(name) => self.stranger_gone(&name),
             Due::EtcdWell(ailment) => self.etcd_well(ailment),
             Due::WebhookBack => self.webhook_back(),
+            Due::Lead(who) => self.lead(who),
             Due::Garbage => self.collect(),
         }
     }

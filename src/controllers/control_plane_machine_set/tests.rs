@@ -37,6 +37,8 @@ struct World {
     silent: bool,
     /// What a write of a machine is answered with, if it is refused.
     refusal: Option<String>,
+    /// Whoever writes a status stands still for so long before the answer is there.
+    stall: Duration,
     /// Whether the definition of the set knows nothing of what is said of each machine.
     prunes: bool,
     /// Every write that was taken, as verb, object and content.
@@ -61,6 +63,7 @@ impl Fake {
             version: 100,
             silent: false,
             refusal: None,
+            stall: Duration::ZERO,
             prunes: false,
             writes: Vec::new(),
             told: Vec::new(),
@@ -374,7 +377,12 @@ impl Cluster for Fake {
 
     async fn patch(&self, what: &Object, status: bool, patch: Value) -> kube::Result<Written> {
         let (kind, name) = place(what);
-        self.write(if status { "status" } else { "patch" }, kind, name, &patch)
+        let written = self.write(if status { "status" } else { "patch" }, kind, name, &patch);
+        let stall = self.world(|world| world.stall);
+        if status && !stall.is_zero() {
+            tokio::time::advance(stall).await;
+        }
+        written
     }
 
     async fn apply(&self, set: Value) -> kube::Result<Written> {

@@ -1,5 +1,5 @@
 //! Scenarios that came after the first ones: a generated set, etcd members that learn, outages of what Capstan needs, versions
-//! side by side, and what people do by hand. They are drawn from a stream of their own, so that seeds which play none of
+//! side by side, what people do by hand, and leaders that stand still. They are drawn from a stream of their own, so that seeds which play none of
 //! them stay what they were.
 
 use capstan_core::model::Propagation;
@@ -203,5 +203,29 @@ pub(super) fn by_hand(random: &mut Random, schedule: &mut Schedule) {
     }
     if random.permille(200) {
         schedule.strategy = "OnDelete";
+    }
+}
+
+/// Whoever leads stands still between two requests, for longer than its lease: another goes on, and for a moment after it
+/// wakes both believe to lead. Meanwhile machines are deleted, fail and lose their nodes.
+pub(super) fn standstill(random: &mut Random, schedule: &mut Schedule) {
+    rollout(random, schedule);
+    schedule.lag = random.between(200, 3000);
+    schedule.mix = Mix {
+        stall: random.between(20, 150),
+        late: random.between(0, 30),
+        lose: random.between(0, 30),
+        ..Mix::default()
+    };
+    for _ in 0..random.between(1, 6) {
+        let at = minute(random, 60) + time(random, 0, MINUTE);
+        let act = match random.below(5) {
+            0 => Act::Delete(position(random, 5), 1),
+            1 => Act::NodeDown(position(random, 5), time(random, 5 * MINUTE, 20 * MINUTE)),
+            2 => Act::Machine(Trouble::Fails),
+            3 => Act::Machine(Trouble::Ghost),
+            _ => Act::EditTemplate,
+        };
+        schedule.acts.push((at, act));
     }
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::simulation::cache::Cache;
 use crate::simulation::objects::{Sort, Typed};
 use crate::simulation::port::Port;
-use crate::simulation::schedule::{MINUTE, SECOND};
+use crate::simulation::schedule::{LEASE, MINUTE, SECOND};
 use crate::simulation::truth::Moment;
 
 use super::generating::Generating;
@@ -382,6 +382,18 @@ impl World {
             replica.hangs_until = replica.hangs_until.max(until);
         }
         self.wake_at(at, until);
+    }
+
+    /// A replica stands still, and once its lease is over the other leads. After it wakes it believes for a while that it
+    /// still does.
+    pub(super) fn stand_still(&mut self, at: usize, time: i64) {
+        self.trace(|| format!("   capstan-{at} stands still for {}s", time / SECOND));
+        self.hang(at, time);
+        if time > LEASE {
+            let doubt = self.between(0, MINUTE);
+            self.after_ms(LEASE, Due::Lead([true, true]));
+            self.after_ms(time + doubt, Due::Lead([at != 0, at != 1]));
+        }
     }
 
     pub(super) fn jump(&mut self, at: usize, time: i64) {

@@ -71,11 +71,16 @@ impl World {
                         self.freeze(at, sort, 10 * MINUTE);
                     }
                 }
+                Fate::StandStill => self.stand_still(at, 10 * MINUTE),
             }
         }
         let mix = self.schedule.mix;
         if self.calm || mix == Mix::default() {
             return self.after_ms(latency, arrive(question, false, false));
+        }
+        if self.strikes(mix.stall) {
+            let long = self.between(MINUTE, 15 * MINUTE);
+            self.stand_still(at, long);
         }
         if !write {
             if self.strikes(mix.read) {

@@ -7,7 +7,7 @@ use super::*;
 /// Melee seed 11792: a process was killed before its creation was answered, the next one made another machine, and then the
 /// first creation arrived: one machine too many (C13).
 #[tokio::test(start_paused = true)]
-async fn what_a_process_before_asked_for_is_asked_for_again_or_given_three_minutes() {
+async fn what_a_process_before_asked_for_is_asked_for_again_or_given_four_minutes() {
     for another in [false, true] {
         let fake = Fake::new();
         let (mut before, _registry) = fake.controller();
@@ -40,8 +40,8 @@ async fn what_a_process_before_asked_for_is_asked_for_again_or_given_three_minut
         assert_eq!(made(), !another);
         let creating = "Creating=True/MachineRequested".to_owned();
         assert_eq!(fake.says(SET, NAME).contains(&creating), another);
-        fake.pass(200);
-        tokio::time::advance(Duration::from_secs(200)).await;
+        fake.pass(250);
+        tokio::time::advance(Duration::from_secs(250)).await;
         fake.settle(&mut after).await;
         assert!(made() && !fake.says(SET, NAME).contains(&creating));
     }
@@ -66,4 +66,32 @@ async fn nothing_is_asked_for_by_who_saw_another_version_of_the_set() {
     });
     let refused = controller.writer.write_down(&set, &step).await.unwrap_err();
     assert!(refused.is_conflict(), "{refused}");
+}
+
+/// Standstill seeds 737 and 2420: a leader stood still between what it wrote down and the creation, while another replaced
+/// the same machine (C13, C1).
+#[tokio::test(start_paused = true)]
+async fn who_stood_still_for_a_minute_makes_and_deletes_nothing_before_it_looked_again() {
+    let fake = Fake::new();
+    let (mut controller, _registry) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.want("n2-standard-8");
+    fake.world(|world| world.stall = Duration::from_secs(60));
+    fake.turn(&mut controller).await;
+    let made = || {
+        let writes = fake.writes().into_iter();
+        writes
+            .filter(|(verb, what, _)| *verb == "create" && what.starts_with(MACHINE))
+            .count()
+    };
+    assert!(
+        fake.says(SET, NAME)
+            .contains(&"Creating=True/MachineRequested".to_owned())
+    );
+    assert_eq!(made(), 0);
+    let told = fake.world(|world| world.told.last().and_then(|event| event.message.clone()));
+    assert!(told.is_some_and(|told| told.contains("was read 60s ago")));
+    fake.world(|world| world.stall = Duration::from_secs(59));
+    fake.turn(&mut controller).await;
+    assert_eq!(made(), 1, "what was written down stands there, and is asked for");
 }
