@@ -32,6 +32,7 @@ pub(super) fn generator(random: &mut Random, schedule: &mut Schedule) {
             late: share(),
             crash_before: share(),
             crash_after: share(),
+            stall: share(),
             ..Mix::default()
         };
     }
