@@ -115,9 +115,9 @@ impl Ledger {
         });
     }
 
-    /// A creation is written down in the set.
+    /// A creation is written down in the set. Who asked for the same before may still be answered, with a second machine
+    /// once the first is gone.
     pub(super) fn wrote_down(&mut self, claim: String, now: Instant) {
-        self.others.remove(&claim);
         self.own.insert(claim, now);
     }
 

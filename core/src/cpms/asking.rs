@@ -7,6 +7,8 @@
 //!
 //! It must never keep anybody from asking again for the same machine: the API server makes a name once.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::plan::{Action, Plan, Step};
@@ -17,7 +19,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 };
 use crate::api::meta::Condition;
 
-/// The condition: machines are asked for that do not show yet.
+/// The condition: machines are asked for that do not show yet, or that may come once more.
 pub const CREATING: &str = "Creating";
 /// Its reason, while it is true.
 pub const REASON: &str = "MachineRequested";
@@ -62,7 +64,8 @@ pub fn write_down(set: &ControlPlaneMachineSet, claim: &str, now: Timestamp) -> 
     Some(status::merge(earlier, vec![said], set.metadata.generation, now))
 }
 
-/// What of that is still open: it may still come, or it is asked for again. `None` where nothing was ever written down.
+/// What of that is still open: it may still come, also a second time after its machine came, or it is asked for again.
+/// `None` where nothing was ever written down.
 pub(super) fn open(
     previous: Option<&ControlPlaneMachineSetStatus>,
     state: &State,
@@ -71,8 +74,8 @@ pub(super) fn open(
 ) -> Option<String> {
     condition(previous)?;
     let next = plan.disruptive().and_then(claim_of);
-    let may_come: Vec<(String, Timestamp)> = coming(state, now).collect();
-    let is_open = |text: &&str| next.as_deref() == Some(*text) || may_come.iter().any(|(claim, _)| claim == text);
+    let late: Vec<Late> = late(state, now).collect();
+    let is_open = |text: &&str| next.as_deref() == Some(*text) || late.iter().any(|late| late.claim == *text);
     Some(claims(previous).filter(is_open).collect::<Vec<_>>().join(BETWEEN))
 }
 
@@ -84,22 +87,41 @@ pub(super) fn is_asked_for(state: &State, index: u32, machine: &str) -> bool {
         || observed.asked.iter().any(|asked| asked.claim == claim(index, machine))
 }
 
-/// The creations that may still be carried out and whose machine is not there, each with the time when that is over.
-pub(super) fn coming(state: &State, now: Timestamp) -> impl Iterator<Item = (String, Timestamp)> {
+/// A creation that may still be carried out.
+pub(super) struct Late {
+    claim: String,
+    /// When that is over.
+    pub(super) until: Timestamp,
+    /// Whether its machine is there, by another request or by this one.
+    there: bool,
+}
+
+/// The creations that may still be carried out.
+pub(super) fn late(state: &State, now: Timestamp) -> impl Iterator<Item = Late> {
     let observed = &state.observed;
-    let own = observed
-        .unanswered
-        .iter()
-        .filter(|sent| !observed.has_machine(sent.machine.metadata.name()))
-        .filter_map(|sent| Some((claim(sent.index, sent.machine.metadata.name()), sent.until?)));
-    let shows = |text: &str| {
-        state
-            .each_machine()
-            .any(|machine| claim(machine.index, &machine.name) == text)
-    };
-    let others = observed.asked.iter().filter(move |asked| !shows(&asked.claim));
-    let others = others.map(|asked| (asked.claim.clone(), asked.until));
-    own.chain(others).filter(move |(_, until)| *until > now)
+    let own = observed.unanswered.iter().filter_map(|sent| {
+        let name = sent.machine.metadata.name();
+        Some(Late {
+            claim: claim(sent.index, name),
+            until: sent.until?,
+            there: observed.has_machine(name),
+        })
+    });
+    let others = observed.asked.iter().map(|asked| {
+        let mut machines = state.each_machine();
+        Late {
+            claim: asked.claim.clone(),
+            until: asked.until,
+            there: machines.any(|machine| claim(machine.index, &machine.name) == asked.claim),
+        }
+    });
+    own.chain(others).filter(move |late| late.until > now)
+}
+
+/// Those of them whose machine is not there, each of which would be one more, with the time when that is over.
+pub(super) fn coming(state: &State, now: Timestamp) -> BTreeMap<String, Timestamp> {
+    let late = late(state, now).filter(|late| !late.there);
+    late.map(|late| (late.claim, late.until)).collect()
 }
 
 #[cfg(test)]

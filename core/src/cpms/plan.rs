@@ -13,6 +13,7 @@ mod rollout;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::asking;
 use super::degraded::{Degradation, degraded, nodes_are_joining};
 use super::domains::FailureDomain;
 use super::removal;
@@ -221,6 +222,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .iter()
         .filter_map(|wait| wait.until)
         .chain(deadlines)
+        .chain(asking::late(state, now).map(|late| late.until))
         .filter(|until| *until > now)
         .min();
     plan

@@ -137,6 +137,8 @@ pub struct Mix {
     pub read: u64,
     /// The replica stands still while it waits for the answer.
     pub stall: u64,
+    /// Takes up to a minute, and its sender waits.
+    pub slow: u64,
 }
 
 /// A whole run.
@@ -597,6 +599,7 @@ impl Mix {
             crash_after: self.crash_after.max(other.crash_after),
             read: self.read.max(other.read),
             stall: self.stall.max(other.stall),
+            slow: self.slow.max(other.slow),
         }
     }
 }

@@ -317,7 +317,10 @@ impl<'a> View<'a> {
     fn coming(self, step: &Step) -> Vec<(String, Timestamp)> {
         let own = asking::claim_of(step);
         let coming = asking::coming(self.state, self.now);
-        coming.filter(|(claim, _)| own.as_ref() != Some(claim)).collect()
+        coming
+            .into_iter()
+            .filter(|(claim, _)| own.as_ref() != Some(claim))
+            .collect()
     }
 
     /// A creation, unless with what may still come there would be too many.

@@ -208,12 +208,13 @@ pub(super) fn by_hand(random: &mut Random, schedule: &mut Schedule) {
 }
 
 /// Whoever leads stands still between two requests, for longer than its lease: another goes on, and for a moment after it
-/// wakes both believe to lead. Meanwhile machines are deleted, fail and lose their nodes.
+/// wakes both believe to lead. Requests take long, too. Meanwhile machines are deleted, fail and lose their nodes.
 pub(super) fn standstill(random: &mut Random, schedule: &mut Schedule) {
     rollout(random, schedule);
     schedule.lag = random.between(200, 3000);
     schedule.mix = Mix {
         stall: random.between(20, 150),
+        slow: random.between(0, 100),
         late: random.between(0, 30),
         lose: random.between(0, 30),
         ..Mix::default()

@@ -82,6 +82,11 @@ impl World {
             let long = self.between(MINUTE, 15 * MINUTE);
             self.stand_still(at, long);
         }
+        if self.strikes(mix.slow) {
+            let long = self.between(SECOND, MINUTE);
+            self.trace(|| format!("   {} of capstan-{at} takes {}s", short(&question), long / SECOND));
+            return self.after_ms(long, arrive(question, false, false));
+        }
         if !write {
             if self.strikes(mix.read) {
                 self.trace(|| format!("   a read of capstan-{at} fails"));

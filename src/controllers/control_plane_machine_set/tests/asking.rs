@@ -39,7 +39,10 @@ async fn what_a_process_before_asked_for_is_asked_for_again_or_given_four_minute
         };
         assert_eq!(made(), !another);
         let creating = "Creating=True/MachineRequested".to_owned();
-        assert_eq!(fake.says(SET, NAME).contains(&creating), another);
+        assert!(
+            fake.says(SET, NAME).contains(&creating),
+            "the first request may still make one"
+        );
         fake.pass(250);
         tokio::time::advance(Duration::from_secs(250)).await;
         fake.settle(&mut after).await;
@@ -94,4 +97,42 @@ async fn who_stood_still_for_a_minute_makes_and_deletes_nothing_before_it_looked
     fake.world(|world| world.stall = Duration::from_secs(59));
     fake.turn(&mut controller).await;
     assert_eq!(made(), 1, "what was written down stands there, and is asked for");
+}
+
+/// Melee seed 9826: a creation was not answered, and asked for again. The next leader removed the machine and made another,
+/// and then the first creation arrived: one machine too many (C13).
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_may_come_a_second_time_is_known_to_the_next_leader() {
+    let fake = Fake::new();
+    let (mut first, _registry) = fake.controller();
+    fake.settle(&mut first).await;
+    fake.world(|world| world.silent = true);
+    fake.want("n2-standard-8");
+    fake.turn(&mut first).await;
+    fake.world(|world| world.silent = false);
+    fake.settle(&mut first).await;
+    let creations = || {
+        let writes = fake.writes().into_iter();
+        writes
+            .filter(|(verb, what, _)| *verb == "create" && what.starts_with(MACHINE))
+            .count()
+    };
+    assert_eq!(creations(), 1);
+    let creating = "Creating=True/MachineRequested".to_owned();
+    assert!(
+        fake.says(SET, NAME).contains(&creating),
+        "although the machine is there"
+    );
+    let made = fake.made();
+    fake.world(|world| world.objects.remove(&(MACHINE, made)));
+    fake.edit(NODE, "c-master-1", |node| {
+        node["status"]["conditions"][0]["status"] = json!("False");
+    });
+    let (mut next, _registry) = fake.controller();
+    fake.settle(&mut next).await;
+    assert_eq!(creations(), 1, "with that machine it would be one too many");
+    fake.pass(250);
+    tokio::time::advance(Duration::from_secs(250)).await;
+    fake.settle(&mut next).await;
+    assert_eq!(creations(), 2);
 }
