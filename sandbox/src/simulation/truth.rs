@@ -538,6 +538,8 @@ impl World {
             };
             return Err((invariant, format!("machine {name} is made, and its index needs none")));
         }
+        // OnDelete leaves outdated machines beside their replacements to the user, and whatever he made himself.
+        let on_delete = before.on_delete();
         // Machines that serve, or may come to: what a user deletes is on his account, and so is what he took out of the
         // set before it was ours.
         let mut counted = 1;
@@ -545,12 +547,11 @@ impl World {
             let idle =
                 one.metadata.is_deleting() && (!before.is_ready(one) || self.truth.deleted_by_user.contains(other));
             // Nobody can know of one that somebody makes while the request is on its way.
-            let unseen = self.truth.made_by_hand.contains(other)
-                && moments.iter().any(|moment| !moment.machines.contains_key(other));
-            counted += usize::from(!idle && !unseen);
+            let unseen = || moments.iter().any(|moment| !moment.machines.contains_key(other));
+            let theirs = self.truth.made_by_hand.contains(other) && (on_delete || unseen());
+            counted += usize::from(!idle && !theirs);
         }
-        // OnDelete leaves outdated machines beside their replacements to the user.
-        let most = if before.on_delete() {
+        let most = if on_delete {
             self.truth.replicas * 2
         } else {
             self.truth.replicas + 1
