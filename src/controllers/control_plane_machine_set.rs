@@ -288,7 +288,8 @@ impl<C: Cluster> Controller<C> {
             let (action, machine) = (step.action.name(), step.machine.as_deref().unwrap_or(NAME));
             let taking = async {
                 // Before it is asked for, whoever comes after must be able to know.
-                self.writer.write_down(&current.set, step).await?;
+                let who = self.configuration.identity.as_str();
+                self.writer.write_down(who, &current.set, step).await?;
                 if let Some(expected) = expected {
                     self.writer.fresh(step, expected.read)?;
                 }

@@ -115,10 +115,25 @@ impl Ledger {
         });
     }
 
-    /// A creation is written down in the set. Who asked for the same before may still be answered, with a second machine
-    /// once the first is gone.
-    pub(super) fn wrote_down(&mut self, claim: String, now: Instant) {
-        self.own.insert(claim, now);
+    /// A request is about to be written down in the set, in the place of earlier ones of this process for the same machine.
+    pub(super) fn writes_down(&mut self, request: String, now: Instant) {
+        self.own.insert(request, now);
+    }
+
+    /// Whether this process wrote a request down.
+    pub(super) fn is_own(&self, request: &str) -> bool {
+        self.own.contains_key(request)
+    }
+
+    /// Whether a request for the same stands in the set that others count from when this process would send another now.
+    pub(super) fn is_written_down(
+        &self,
+        claim: &str,
+        status: Option<&ControlPlaneMachineSetStatus>,
+        now: Instant,
+    ) -> bool {
+        let mut same = asking::requests(status).filter(|request| asking::claim_in(request) == claim);
+        same.any(|request| self.own.get(request).is_some_and(|at| left(*at, now, FRESH).is_some()))
     }
 
     /// Takes note of what stands in the set, which was read at this version: live, or from the cache. A cache that is
@@ -136,23 +151,23 @@ impl Ledger {
         } else if order(version, &self.live) == Some(Ordering::Less) {
             return;
         }
-        let stands: Vec<&str> = asking::claims(status).collect();
+        let stands: Vec<&str> = asking::requests(status).collect();
         // The caches may not show yet what was written just now.
         self.own
-            .retain(|claim, at| left(*at, now, LATE).is_some() || stands.contains(&claim.as_str()));
-        self.others.retain(|claim, _| stands.contains(&claim.as_str()));
-        for claim in stands.into_iter().filter(|claim| !self.own.contains_key(*claim)) {
-            self.others.entry(claim.to_owned()).or_insert(now);
+            .retain(|request, at| left(*at, now, LATE).is_some() || stands.contains(&request.as_str()));
+        self.others.retain(|request, _| stands.contains(&request.as_str()));
+        for request in stands.into_iter().filter(|request| !self.own.contains_key(*request)) {
+            self.others.entry(request.to_owned()).or_insert(now);
         }
     }
 
     /// Adds to what was observed the machines that may still come, and forgets those that came and cannot come again. It
     /// is `now`, which objects call `time`.
     pub(super) fn recall(&mut self, observed: &mut Observed, now: Instant, time: Timestamp) {
-        let asked = self.others.iter().filter_map(|(claim, seen)| {
+        let asked = self.others.iter().filter_map(|(request, seen)| {
             let until = time.checked_add(left(*seen, now, LATE_OF_OTHERS)?).ok()?;
-            let claim = claim.clone();
-            Some(Asked { claim, until })
+            let request = request.clone();
+            Some(Asked { request, until })
         });
         observed.asked = asked.collect();
         for sent in &mut self.unanswered {
@@ -299,14 +314,14 @@ mod tests {
         ledger.recall(&mut observed, Instant::now(), time);
         let asked = observed.asked.into_iter();
         asked
-            .map(|one| (one.claim, one.until.duration_since(time).as_secs()))
+            .map(|one| (one.request, one.until.duration_since(time).as_secs()))
             .collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_others_wrote_down_counts_from_its_first_sight_and_what_is_the_own_does_not() {
         let mut ledger = Ledger::default();
-        ledger.wrote_down(asking::claim(0, "own-0"), Instant::now());
+        ledger.writes_down(asking::claim(0, "own-0"), Instant::now());
         let both = status("machine own-0 for index 0; machine b-1 for index 1");
         let theirs = asking::claim(1, "b-1");
         let mut after = |seconds: u64, status: Option<&ControlPlaneMachineSetStatus>| {
@@ -315,7 +330,9 @@ mod tests {
             ledger.read(status, "7", true, now);
             ledger.recall(&mut observed, now, Timestamp::UNIX_EPOCH);
             let asked = observed.asked.into_iter();
-            asked.map(|one| (one.claim, one.until.as_second())).collect::<Vec<_>>()
+            asked
+                .map(|one| (one.request, one.until.as_second()))
+                .collect::<Vec<_>>()
         };
         assert_eq!(after(0, Some(&both)), [(theirs.clone(), 240)]);
         assert_eq!(after(60, Some(&both)), [(theirs, 180)]);

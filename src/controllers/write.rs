@@ -38,17 +38,27 @@ impl<C: Cluster> Writer<C> {
         self.ledger.recall(observed, now, time);
     }
 
-    /// Writes down in the set, as it was read, that a machine is about to be asked for; not if the set changed since.
-    pub(super) async fn write_down(&mut self, set: &ControlPlaneMachineSet, step: &Step) -> Result<(), Trouble> {
+    /// Writes down in the set, as it was read, that `who` is about to ask for a machine; not if the set changed since.
+    pub(super) async fn write_down(
+        &mut self,
+        who: &str,
+        set: &ControlPlaneMachineSet,
+        step: &Step,
+    ) -> Result<(), Trouble> {
+        let (now, time) = (self.cluster.instant(), self.cluster.now());
         let Some(claim) = asking::claim_of(step) else {
             return Ok(());
         };
-        let now = self.cluster.now();
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        if let Some(conditions) = asking::write_down(set, &claim, now) {
-            self.status(set, json!({ "conditions": conditions })).await?;
+        if self.ledger.is_written_down(&claim, set.status.as_ref(), now) {
+            return Ok(());
         }
-        self.ledger.wrote_down(claim, self.cluster.instant());
+        let request = asking::request(&claim, who, time);
+        let earlier = |there: &str| self.ledger.is_own(there) && asking::claim_in(there) == claim;
+        let second = Timestamp::from_second(time.as_second()).unwrap_or(time);
+        let conditions = asking::write_down(set, &request, earlier, second);
+        // Before it is known whether that was done: if it was, it is no other's.
+        self.ledger.writes_down(request, now);
+        self.status(set, json!({ "conditions": conditions })).await?;
         Ok(())
     }
 

@@ -52,8 +52,8 @@ impl Observed {
 /// A creation that is written down in the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// How it stands there ([`claim`](super::asking::claim)).
-    pub claim: String,
+    /// How it stands there ([`request`](super::asking::request)).
+    pub request: String,
     /// Until when it may still be carried out.
     pub until: Timestamp,
 }

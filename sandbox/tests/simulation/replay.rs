@@ -33,6 +33,6 @@ fn every_single_fault_of_a_plain_rollout_ends_well() {
     // All scenarios are played by `make test`, in an optimized build.
     let outcome = simulation::exhaust("rollout", 0).unwrap();
     assert!(outcome.writes > 30, "{outcome:?}");
-    assert_eq!(outcome.schedules, 1 + 5 * outcome.writes);
+    assert_eq!(outcome.schedules, 1 + 6 * outcome.writes);
     assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
 }

@@ -1,5 +1,6 @@
 //! Creations are written down in the set before they are sent.
 
+use capstan_core::cpms::asking;
 use capstan_core::cpms::plan::{Action, Step};
 
 use super::*;
@@ -67,7 +68,7 @@ async fn nothing_is_asked_for_by_who_saw_another_version_of_the_set() {
     fake.edit(SET, NAME, |set| {
         set["metadata"]["labels"] = json!({"who": "another leader"});
     });
-    let refused = controller.writer.write_down(&set, &step).await.unwrap_err();
+    let refused = controller.writer.write_down("test", &set, &step).await.unwrap_err();
     assert!(refused.is_conflict(), "{refused}");
 }
 
@@ -135,4 +136,34 @@ async fn a_creation_that_may_come_a_second_time_is_known_to_the_next_leader() {
     tokio::time::advance(Duration::from_secs(250)).await;
     fake.settle(&mut next).await;
     assert_eq!(creations(), 2);
+}
+
+/// Standstill seed 25639: a leader found the request of another for the same machine, and wrote down none of its own. The other
+/// had never sent his, took it away and made another machine, and then there was one too many (C13).
+#[tokio::test(start_paused = true)]
+async fn what_another_wrote_down_does_not_stand_for_the_own_request() {
+    let fake = Fake::new();
+    let (mut other, _registry) = fake.controller();
+    fake.settle(&mut other).await;
+    fake.want("n2-standard-8");
+    fake.world(|world| world.stall = Duration::from_secs(60));
+    fake.turn(&mut other).await;
+    let requests = || {
+        let set = fake.seen::<ControlPlaneMachineSet>(SET, NAME).unwrap().content.unwrap();
+        asking::requests(set.status.as_ref()).count()
+    };
+    assert_eq!(requests(), 1);
+    fake.pass(60);
+    fake.world(|world| (world.stall, world.silent) = (Duration::ZERO, true));
+    let (mut own, _registry) = fake.controller();
+    fake.turn(&mut own).await;
+    assert_eq!(requests(), 2);
+    // Nobody needs it any more, and the second was sent.
+    fake.want("n2-standard-4");
+    fake.settle(&mut other).await;
+    assert_eq!(requests(), 1);
+    fake.pass(250);
+    tokio::time::advance(Duration::from_secs(250)).await;
+    fake.settle(&mut other).await;
+    assert_eq!(requests(), 0);
 }

@@ -214,7 +214,7 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
     assert_eq!(name(&world), first);
     let claim = crate::cpms::asking::claim(0, &second);
     let until = world.ago(-60);
-    world.observed.asked = vec![crate::cpms::state::Asked { claim, until }];
+    world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
     assert_eq!(name(&world), second);
 }
 
@@ -264,7 +264,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         let until = world.ago(-60);
         let first = crate::cpms::asking::claim(0, world.observed.machines[0].metadata.name());
         let claim = if there.is_empty() { claim.clone() } else { first };
-        world.observed.asked = vec![crate::cpms::state::Asked { claim, until }];
+        world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
         assert_eq!(shown(&world.plan()), expected, "{text}: {:?}", world.plan());
         world.pass(60);
         assert!(shown(&world.plan()).starts_with("create new"));
