@@ -187,7 +187,7 @@ mod tests {
         );
         assert_eq!(claim_in(&first), "machine a-0 for index 0");
         assert_eq!(claim_in("machine a-0 for index 0"), "machine a-0 for index 0");
-        assert_eq!(write(&first, ""), [first.clone()]);
+        assert_eq!(write(&first, ""), std::slice::from_ref(&first));
         assert_eq!(
             write(&second, ""),
             [first.clone(), second.clone()],
