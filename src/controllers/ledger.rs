@@ -120,20 +120,32 @@ impl Ledger {
         self.own.insert(request, now);
     }
 
-    /// Whether this process wrote a request down.
-    pub(super) fn is_own(&self, request: &str) -> bool {
-        self.own.contains_key(request)
+    /// Whether a request that stands there gives way to a new one of this process, which others count from later: it is for
+    /// the same, and by this process or by the one of the same name before it.
+    pub(super) fn gives_way(&self, request: &str, claim: &str, who: &str) -> bool {
+        let by = asking::asked_by(request).is_some_and(|(by, _)| by == who);
+        asking::claim_in(request) == claim && (by || self.own.contains_key(request))
     }
 
-    /// Whether a request for the same stands in the set that others count from when this process would send another now.
+    /// Whether a request for the same stands in the set that others would still count, if this process sent one now. One
+    /// of the process before it is as good, since nobody is left who might take it away; any other's is not.
     pub(super) fn is_written_down(
         &self,
         claim: &str,
+        who: &str,
         status: Option<&ControlPlaneMachineSetStatus>,
-        now: Instant,
+        (now, time): (Instant, Timestamp),
     ) -> bool {
+        let fresh = |began: &Instant| left(*began, now, FRESH).is_some();
         let mut same = asking::requests(status).filter(|request| asking::claim_in(request) == claim);
-        same.any(|request| self.own.get(request).is_some_and(|at| left(*at, now, FRESH).is_some()))
+        same.any(|request| match (self.own.get(request), asking::asked_by(request)) {
+            (Some(at), _) => fresh(at),
+            (None, Some((by, at))) => {
+                let lately = at <= time && time.duration_since(at) < FRESH;
+                by == who && lately && self.others.get(request).is_some_and(fresh)
+            }
+            (None, None) => false,
+        })
     }
 
     /// Takes note of what stands in the set, which was read at this version: live, or from the cache. A cache that is
@@ -365,5 +377,33 @@ mod tests {
             1,
             "the cache has caught up, and it was asked for again"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_nobody_can_take_away_any_more_stands_for_a_request() {
+        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let (claim, minute) = (asking::claim(1, "a-1"), SignedDuration::from_mins(1));
+        let before = time - SignedDuration::from_secs(30);
+        for (who, at, first_seen, stands) in [
+            ("me", before, 0, true),
+            ("me", before, 60, false),
+            ("me", time - minute, 0, false),
+            // The clock went back.
+            ("me", time + minute, 0, false),
+            ("another", before, 0, false),
+        ] {
+            let request = asking::request(&claim, who, at);
+            let status = status(&request);
+            let mut ledger = Ledger::default();
+            ledger.read(Some(&status), "7", true, Instant::now());
+            let now = Instant::now() + Duration::from_secs(first_seen);
+            let is = |ledger: &Ledger| ledger.is_written_down(&claim, "me", Some(&status), (now, time));
+            assert_eq!(is(&ledger), stands, "{who} {at} {first_seen}");
+            assert_eq!(ledger.gives_way(&request, &claim, "me"), who == "me");
+            assert!(!ledger.gives_way(&request, &asking::claim(2, "a-2"), "me"));
+            // What this process wrote itself counts by its own clock.
+            ledger.writes_down(request.clone(), now);
+            assert!(is(&ledger) && ledger.gives_way(&request, &claim, "me"));
+        }
     }
 }

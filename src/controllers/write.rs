@@ -49,11 +49,14 @@ impl<C: Cluster> Writer<C> {
         let Some(claim) = asking::claim_of(step) else {
             return Ok(());
         };
-        if self.ledger.is_written_down(&claim, set.status.as_ref(), now) {
+        if self
+            .ledger
+            .is_written_down(&claim, who, set.status.as_ref(), (now, time))
+        {
             return Ok(());
         }
         let request = asking::request(&claim, who, time);
-        let earlier = |there: &str| self.ledger.is_own(there) && asking::claim_in(there) == claim;
+        let earlier = |there: &str| self.ledger.gives_way(there, &claim, who);
         let second = Timestamp::from_second(time.as_second()).unwrap_or(time);
         let conditions = asking::write_down(set, &request, earlier, second);
         // Before it is known whether that was done: if it was, it is no other's.

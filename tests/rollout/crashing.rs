@@ -94,7 +94,8 @@ async fn kill_9_of_the_leader_between_any_two_writes_makes_no_second_machine() {
                 .args(["--listen=127.0.0.1:0", "--health-addr=127.0.0.1:0"])
                 .args(["--dev-certificate=memory", "--dns-name=localhost"])
                 .arg(format!("--lease=life-{lives}"))
-                .arg(format!("--identity=life-{lives}"))
+                // As a container that starts again, in the same pod.
+                .arg("--identity=capstan")
                 .arg(format!("--kubeconfig={}", proxy.kubeconfig().display()));
             *killer.victim.lock().unwrap() = Some(Process::spawn("capstan", command, &log).unwrap());
         }

@@ -28,6 +28,7 @@ pub const REASON: &str = "MachineRequested";
 const BETWEEN: &str = "; ";
 
 const BY: &str = ", asked for by ";
+const AT: &str = " at ";
 
 /// What is asked for.
 pub fn claim(index: u32, machine: &str) -> String {
@@ -44,12 +45,19 @@ pub fn claim_of(step: &Step) -> Option<String> {
 
 /// How it is written down that somebody asks for it at a time.
 pub fn request(claim: &str, who: &str, at: Timestamp) -> String {
-    format!("{claim}{BY}{who} at {at}")
+    format!("{claim}{BY}{who}{AT}{at}")
 }
 
 /// What a request that is written down asks for.
 pub fn claim_in(request: &str) -> &str {
     request.split_once(BY).map_or(request, |(claim, _)| claim)
+}
+
+/// Who wrote a request down, and when by his clock.
+pub fn asked_by(request: &str) -> Option<(&str, Timestamp)> {
+    let (_, by) = request.split_once(BY)?;
+    let (who, at) = by.rsplit_once(AT)?;
+    Some((who, at.parse().ok()?))
 }
 
 fn condition(status: Option<&ControlPlaneMachineSetStatus>) -> Option<&Condition> {
@@ -187,6 +195,8 @@ mod tests {
         );
         assert_eq!(claim_in(&first), "machine a-0 for index 0");
         assert_eq!(claim_in("machine a-0 for index 0"), "machine a-0 for index 0");
+        assert_eq!(asked_by(&first), Some(("one", now)));
+        assert_eq!(asked_by("machine a-0 for index 0"), None);
         assert_eq!(write(&first, ""), std::slice::from_ref(&first));
         assert_eq!(
             write(&second, ""),

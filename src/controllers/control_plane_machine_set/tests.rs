@@ -194,12 +194,16 @@ impl Fake {
     }
 
     fn controller(&self) -> (Controller<Self>, Registry) {
+        self.controller_of("test")
+    }
+
+    fn controller_of(&self, identity: &str) -> (Controller<Self>, Registry) {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let configuration = Configuration {
             options: Options::default(),
             settings: Settings::default(),
-            identity: "test".to_owned(),
+            identity: identity.to_owned(),
         };
         let (leads, leading) = watch::channel(true);
         // Leads for ever.

@@ -155,7 +155,7 @@ async fn what_another_wrote_down_does_not_stand_for_the_own_request() {
     assert_eq!(requests(), 1);
     fake.pass(60);
     fake.world(|world| (world.stall, world.silent) = (Duration::ZERO, true));
-    let (mut own, _registry) = fake.controller();
+    let (mut own, _registry) = fake.controller_of("own");
     fake.turn(&mut own).await;
     assert_eq!(requests(), 2);
     // Nobody needs it any more, and the second was sent.
