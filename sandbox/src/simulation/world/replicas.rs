@@ -22,7 +22,7 @@ use crate::simulation::schedule::{LEASE, MINUTE, SECOND};
 use crate::simulation::truth::Moment;
 
 use super::generating::Generating;
-use super::{Due, World};
+use super::{Actor, Due, World};
 
 /// One set of counters for all: nobody reads them here.
 static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Registry::default()));
@@ -33,6 +33,8 @@ type Running = Pin<Box<dyn Future<Output = (Box<Controller<Port>>, Turn)>>>;
 
 /// A replica.
 pub(super) struct Replica {
+    /// Its name, which it keeps when it starts again.
+    name: &'static str,
     pub(super) up: bool,
     pub(super) epoch: u64,
     pub(super) leads: bool,
@@ -58,9 +60,10 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    fn new() -> Self {
+    fn new(name: &'static str) -> Self {
         let (leading, _) = watch::channel(false);
         let mut replica = Self {
+            name,
             up: true,
             epoch: 0,
             leads: false,
@@ -100,7 +103,7 @@ impl Replica {
         let configuration = Configuration {
             options: AdmissionOptions::default(),
             settings: Settings::default(),
-            identity: "capstan".to_owned(),
+            identity: self.name.to_owned(),
         };
         let leading = self.leading.subscribe();
         let controller = Controller::new(self.port.clone(), configuration, leading, METRICS.clone());
@@ -119,7 +122,7 @@ impl Replica {
 impl World {
     pub(super) fn begin_replicas(&mut self) {
         for at in 0..2 {
-            let mut replica = Replica::new();
+            let mut replica = Replica::new(Actor::Replica(at).name());
             for sort in Sort::ALL {
                 replica.cache.replace(sort, self.all_of(sort));
             }
