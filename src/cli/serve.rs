@@ -107,7 +107,8 @@ pub struct Args {
     /// How long a leader that does not answer keeps the others from acting.
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     lease_duration: Duration,
-    /// Name of this process in the Lease and in events; by default the host's name and the process id.
+    /// Name of this process in the Lease, in requests and in events, which no other may have while it runs; by default the
+    /// host's name and the process id.
     #[arg(long, env = "POD_NAME", value_name = "NAME", help_heading = "Controllers")]
     identity: Option<String>,
 
