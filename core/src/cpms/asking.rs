@@ -2,9 +2,9 @@
 //!
 //! Whoever acts next, a process that has just begun or another leader, finds it there and leaves room for a machine that may
 //! still come. The write carries the version of the set that the plan was made from: of two who see the cluster differently
-//! one is refused, before it asks for a machine. So it is with the same machine, too: a request says whose it is and of when,
-//! and one that stands there makes no room for another's. A process remembers its own creations better than the set does,
-//! which knows only that somebody asked.
+//! one is refused, before it asks for a machine. A request says whose it is and of when: nobody relies on another's, who may
+//! take it away, also for the same machine. A process remembers its own creations better than the set does, which knows only
+//! that somebody asked.
 //!
 //! It must never keep anybody from asking again for the same machine: the API server makes a name once.
 
@@ -45,6 +45,7 @@ pub fn claim_of(step: &Step) -> Option<String> {
 
 /// How it is written down that somebody asks for it at a time.
 pub fn request(claim: &str, who: &str, at: Timestamp) -> String {
+    let who = who.replace(BETWEEN, " ");
     format!("{claim}{BY}{who}{AT}{at}")
 }
 
@@ -197,6 +198,10 @@ mod tests {
         assert_eq!(claim_in("machine a-0 for index 0"), "machine a-0 for index 0");
         assert_eq!(asked_by(&first), Some(("one", now)));
         assert_eq!(asked_by("machine a-0 for index 0"), None);
+        assert_eq!(
+            asked_by(&request(&claim(0, "a-0"), "o; n at e", now)),
+            Some(("o n at e", now))
+        );
         assert_eq!(write(&first, ""), std::slice::from_ref(&first));
         assert_eq!(
             write(&second, ""),

@@ -1,6 +1,6 @@
 //! Scenarios that came after the first ones: a generated set, etcd members that learn, outages of what Capstan needs, versions
-//! side by side, what people do by hand, and leaders that stand still. They are drawn from a stream of their own, so that seeds which play none of
-//! them stay what they were.
+//! side by side, what people do by hand, and leaders that stand still. They are drawn from a stream of their own, so that
+//! seeds which play none of them stay what they were.
 
 use capstan_core::model::Propagation;
 
