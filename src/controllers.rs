@@ -13,14 +13,14 @@ mod follow;
 mod generator;
 mod kind;
 mod leader;
-mod ledger;
 mod live;
 mod metrics;
 mod mirrors;
 mod object;
+mod step_error;
 mod store;
-mod trouble;
 mod write;
+mod write_tracker;
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ use tokio_util::sync::CancellationToken;
 pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, View};
 pub use cluster::{Cluster, FIELD_MANAGER, GENERATOR, Object, Written};
-pub use control_plane_machine_set::{Configuration, Controller, Turn};
+pub use control_plane_machine_set::{Configuration, Controller, ReconcileResult};
 pub use generator::{GENERATED, Generator, REFUSED};
 pub use leader::Election;
 pub use live::observed;
 pub use metrics::Metrics;
-pub use object::{Cacheable, Seen};
+pub use object::{Cacheable, WatchedObject};
 
 /// The controllers at work, in the background.
 #[derive(Debug)]

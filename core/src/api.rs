@@ -12,4 +12,4 @@ pub mod meta;
 pub mod shared;
 
 /// Fields that a wire type does not name, kept as they came.
-pub type Rest = serde_json::Map<String, serde_json::Value>;
+pub type UnknownFields = serde_json::Map<String, serde_json::Value>;

@@ -3,7 +3,6 @@
 //! Five doors, as in every feature room: `spec` parses, `rules` judges an edit, `state` reads the cluster, `plan` says
 //! what to do next, `status` says what to report. Nothing here writes to a cluster or knows the time.
 
-pub mod asking;
 pub mod changes;
 pub mod defaults;
 pub mod degraded;
@@ -11,11 +10,12 @@ pub mod domains;
 mod fields;
 pub mod generate;
 pub mod indexes;
-pub mod memory;
+pub mod pending_creates;
 pub mod placement;
 pub mod plan;
 pub mod preview;
 pub mod progress;
+pub mod reconcile_cache;
 pub mod removal;
 pub mod report;
 pub mod rules;

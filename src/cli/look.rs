@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
-use capstan_core::cpms::memory::Memory;
+use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::state::Settings;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
@@ -44,7 +44,7 @@ impl Where {
             &options,
             settings,
             now,
-            &mut Memory::default(),
+            &mut ReconcileCache::default(),
         ))
     }
 

@@ -8,8 +8,8 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
 use capstan_core::cpms::degraded::Degradation;
-use capstan_core::cpms::memory::Memory;
 use capstan_core::cpms::plan::{Plan, plan};
+use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::spec::{SetState, Spec};
 use capstan_core::cpms::state::{Observed, Settings, State};
 use capstan_core::cpms::{degraded, removal, status};
@@ -46,7 +46,7 @@ pub fn assess(
     options: &Options,
     settings: Settings,
     now: Timestamp,
-    memory: &mut Memory,
+    cache: &mut ReconcileCache,
 ) -> Assessment {
     if set.metadata.is_deleting() {
         return Assessment {
@@ -55,9 +55,9 @@ pub fn assess(
             reading: Reading::Leaving,
         };
     }
-    match memory.parse(&set, observed.infrastructure.as_ref(), options.gates(gate), true) {
+    match cache.parse(&set, observed.infrastructure.as_ref(), options.gates(gate), true) {
         Ok(spec) => {
-            let state = State::observe_again(&spec, observed, settings, memory);
+            let state = State::observe_again(&spec, observed, settings, cache);
             let plan = plan(&spec, &state, now);
             Assessment {
                 set,

@@ -15,7 +15,7 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
-use capstan_core::authority::spec::Half;
+use capstan_core::authority::spec::PairMember;
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -93,8 +93,9 @@ impl Caches {
             feature_gate: watching.start(Kind::feature_gate()),
             etcd: watching.start(Kind::cluster_operator(cluster_operator::ETCD)),
             own: watching.start(Kind::cluster_operator(cluster_operator::NAME)),
-            mirrors: cluster_api
-                .map(|cluster_api| MirrorStores::start(namespace, cluster_api, |kind| watching.start::<Half>(kind))),
+            mirrors: cluster_api.map(|cluster_api| {
+                MirrorStores::start(namespace, cluster_api, |kind| watching.start::<PairMember>(kind))
+            }),
         };
         let empty = Snapshot {
             source: Source::Cluster,
@@ -254,7 +255,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controllers::object::Seen;
+    use crate::controllers::object::WatchedObject;
 
     #[test]
     fn an_operator_of_etcd_that_cannot_be_read_is_there_and_says_nothing() {
@@ -271,8 +272,9 @@ mod tests {
     fn a_picture_shares_its_objects_with_the_store_and_with_the_picture_before() {
         let (sender, _changes) = watch::channel(0);
         let store: Store<Machine> = Store::new(sender);
-        let seen =
-            |name: &str| -> Seen<Machine> { serde_json::from_value(json!({"metadata": {"name": name}})).unwrap() };
+        let seen = |name: &str| -> WatchedObject<Machine> {
+            serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+        };
         store.replace(vec![seen("a"), seen("b")]);
         let before = all(&store.contents().unwrap());
         store.apply(seen("c"));

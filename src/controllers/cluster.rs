@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::kind::Kind;
-use super::object::Seen;
+use super::object::WatchedObject;
 
 /// The name under which Capstan's writes stand in `managedFields`.
 pub const FIELD_MANAGER: &str = "capstan";
@@ -65,22 +65,22 @@ pub trait Cluster: Send + Sync {
     fn instant(&self) -> Instant;
 
     /// The set as it is.
-    fn set(&self) -> impl Future<Output = kube::Result<Option<Seen<ControlPlaneMachineSet>>>> + Send;
+    fn set(&self) -> impl Future<Output = kube::Result<Option<WatchedObject<ControlPlaneMachineSet>>>> + Send;
 
     /// All machines of the namespace as they are.
-    fn machines(&self) -> impl Future<Output = kube::Result<Vec<Seen<Machine>>>> + Send;
+    fn machines(&self) -> impl Future<Output = kube::Result<Vec<WatchedObject<Machine>>>> + Send;
 
     /// All nodes with a label of a control plane node, as they are.
-    fn control_plane_nodes(&self) -> impl Future<Output = kube::Result<Vec<Seen<Node>>>> + Send;
+    fn control_plane_nodes(&self) -> impl Future<Output = kube::Result<Vec<WatchedObject<Node>>>> + Send;
 
     /// A node as it is.
-    fn node(&self, name: &str) -> impl Future<Output = kube::Result<Option<Seen<Node>>>> + Send;
+    fn node(&self, name: &str) -> impl Future<Output = kube::Result<Option<WatchedObject<Node>>>> + Send;
 
     /// What the etcd operator reports now.
-    fn etcd(&self) -> impl Future<Output = kube::Result<Option<Seen<ClusterOperator>>>> + Send;
+    fn etcd(&self) -> impl Future<Output = kube::Result<Option<WatchedObject<ClusterOperator>>>> + Send;
 
     /// A machine as it is, whoever made it.
-    fn machine(&self, name: &str) -> impl Future<Output = kube::Result<Seen<Machine>>> + Send;
+    fn machine(&self, name: &str) -> impl Future<Output = kube::Result<WatchedObject<Machine>>> + Send;
 
     /// Makes an object.
     fn create(&self, what: &Object, object: Value) -> impl Future<Output = kube::Result<Written>> + Send;
@@ -106,10 +106,10 @@ pub trait Cluster: Send + Sync {
 #[derive(Clone)]
 pub(super) struct Served {
     client: Client,
-    seen_machines: Api<Seen<Machine>>,
-    seen_sets: Api<Seen<ControlPlaneMachineSet>>,
-    seen_nodes: Api<Seen<Node>>,
-    seen_operators: Api<Seen<ClusterOperator>>,
+    seen_machines: Api<WatchedObject<Machine>>,
+    seen_sets: Api<WatchedObject<ControlPlaneMachineSet>>,
+    seen_nodes: Api<WatchedObject<Node>>,
+    seen_operators: Api<WatchedObject<ClusterOperator>>,
     machines: Api<DynamicObject>,
     sets: Api<DynamicObject>,
     operators: Api<DynamicObject>,
@@ -147,15 +147,15 @@ impl Cluster for Served {
         Instant::now()
     }
 
-    async fn set(&self) -> kube::Result<Option<Seen<ControlPlaneMachineSet>>> {
+    async fn set(&self) -> kube::Result<Option<WatchedObject<ControlPlaneMachineSet>>> {
         self.seen_sets.get_opt(NAME).await
     }
 
-    async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
+    async fn machines(&self) -> kube::Result<Vec<WatchedObject<Machine>>> {
         Ok(self.seen_machines.list(&ListParams::default()).await?.items)
     }
 
-    async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+    async fn control_plane_nodes(&self) -> kube::Result<Vec<WatchedObject<Node>>> {
         // A selector cannot say "or". A node with both labels is answered twice, which changes nothing.
         let with = |label: &str| ListParams::default().labels(label);
         let (new, old) = (with(CONTROL_PLANE_LABEL), with(MASTER_LABEL));
@@ -164,15 +164,15 @@ impl Cluster for Served {
         Ok(nodes.items)
     }
 
-    async fn node(&self, name: &str) -> kube::Result<Option<Seen<Node>>> {
+    async fn node(&self, name: &str) -> kube::Result<Option<WatchedObject<Node>>> {
         self.seen_nodes.get_opt(name).await
     }
 
-    async fn etcd(&self) -> kube::Result<Option<Seen<ClusterOperator>>> {
+    async fn etcd(&self) -> kube::Result<Option<WatchedObject<ClusterOperator>>> {
         self.seen_operators.get_opt(cluster_operator::ETCD).await
     }
 
-    async fn machine(&self, name: &str) -> kube::Result<Seen<Machine>> {
+    async fn machine(&self, name: &str) -> kube::Result<WatchedObject<Machine>> {
         self.seen_machines.get(name).await
     }
 

@@ -16,8 +16,8 @@ use std::time::Duration;
 use capstan_core::admission::Options;
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperatorStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
-use capstan_core::cpms::memory::Memory;
 use capstan_core::cpms::plan::{Action, Step};
+use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::state::{Observed, Settings};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
@@ -29,11 +29,11 @@ use super::caches::View;
 use super::cluster::{Cluster, Object};
 use super::events::Events;
 use super::follow::Pauses;
-use super::ledger::Sight;
 use super::live::{observed, read};
 use super::metrics::Metrics;
-use super::trouble::Trouble;
+use super::step_error::StepError;
 use super::write::Writer;
+use super::write_tracker::CachedVersion;
 use rest::Rest;
 
 /// While a node is away, what is reported of it changes with time alone.
@@ -58,7 +58,7 @@ pub struct Controller<C> {
     events: Events,
     metrics: Metrics,
     /// What the last look left for the next.
-    memory: Memory,
+    cache: ReconcileCache,
     /// What the last look came to rest on.
     rest: Option<Rest>,
     /// What our ClusterOperator says of Capstan itself.
@@ -66,14 +66,14 @@ pub struct Controller<C> {
     /// What was written there last.
     said: Option<report::Said>,
     /// Since when something fails, and what.
-    trouble: Option<(Timestamp, String)>,
+    failure: Option<(Timestamp, String)>,
     /// Whether the definition in the cluster does not keep what is said of each machine.
     drops_machines: bool,
 }
 
 /// What came of a turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Turn {
+pub struct ReconcileResult {
     /// Whether there was a look.
     pub looked: bool,
     /// When to look again although nothing changed.
@@ -97,14 +97,14 @@ impl<C: Cluster> Controller<C> {
         Self {
             writer: Writer::new(cluster),
             events: Events::new(configuration.identity.clone()),
-            memory: Memory::default(),
+            cache: ReconcileCache::default(),
             rest: None,
             parts: report::parts(&configuration.options),
             said: None,
             configuration,
             leading,
             metrics,
-            trouble: None,
+            failure: None,
             drops_machines: false,
         }
     }
@@ -146,24 +146,24 @@ impl<C: Cluster> Controller<C> {
 
     /// One turn with what the caches show: nothing while they do not show what was written, and one look otherwise. The
     /// simulation takes turns with this function.
-    pub async fn turn(&mut self, view: &View, stop: &CancellationToken) -> Turn {
+    pub async fn turn(&mut self, view: &View, stop: &CancellationToken) -> ReconcileResult {
         let began = self.writer.cluster.instant();
-        self.writer.ledger.settle(began, |object| sight(view, object));
-        let behind = self.writer.ledger.waits_until();
+        self.writer.writes.settle(began, |object| cached_version(view, object));
+        let behind = self.writer.writes.waits_until();
         if behind.is_some() {
             self.metrics.behind();
-            return Turn {
+            return ReconcileResult {
                 behind,
-                ..Turn::default()
+                ..ReconcileResult::default()
             };
         }
         let outcome = self.look(view, stop).await;
         self.metrics.looked(self.writer.cluster.instant().duration_since(began));
-        Turn {
+        ReconcileResult {
             looked: true,
             at: outcome.at,
             failed: outcome.failed,
-            behind: self.writer.ledger.waits_until(),
+            behind: self.writer.writes.waits_until(),
         }
     }
 
@@ -194,7 +194,7 @@ impl<C: Cluster> Controller<C> {
         self.writer.recall(&mut seen, &set, false);
         let mut current = self.assess(Arc::clone(&set), seen, view, now);
         let calm = current.plan.steps.is_empty() && rest::is_readable(view);
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         let mut taken = Vec::new();
         if !current.plan.steps.is_empty() {
             let began = self.writer.cluster.instant();
@@ -206,27 +206,27 @@ impl<C: Cluster> Controller<C> {
                         read: began,
                     });
                     current = self.assess(set, fresh, view, now);
-                    taken = self.act(&current, expected.as_ref(), stop, &mut troubles).await;
+                    taken = self.act(&current, expected.as_ref(), stop, &mut errors).await;
                 }
                 Ok((None | Some(Err(_)), _)) => {
                     // Gone or broken since; the caches will say so.
                     return Outcome::default();
                 }
-                Err(trouble) => troubles.push(trouble),
+                Err(failure) => errors.push(failure),
             }
         }
         if stop.is_cancelled() {
             return Outcome::default();
         }
-        if !taken.is_empty() && troubles.is_empty() {
+        if !taken.is_empty() && errors.is_empty() {
             // The caches will show what was done, and the next look reports that; now there is nothing new to say.
-            self.tell(&current, &taken, &troubles);
-            return self.outcome(&troubles, current.plan.look_again);
+            self.tell(&current, &taken, &errors);
+            return self.outcome(&errors, current.plan.look_again);
         }
-        let (status, failed) = self.report(view, &current, &taken, &troubles, now).await;
-        troubles.extend(failed);
+        let (status, failed) = self.report(view, &current, &taken, &errors, now).await;
+        errors.extend(failed);
         self.count(&current, now);
-        self.tell(&current, &taken, &troubles);
+        self.tell(&current, &taken, &errors);
         let away = current
             .state()
             .is_some_and(|state| state.each_machine().any(|machine| machine.is_restarting(now)));
@@ -235,7 +235,7 @@ impl<C: Cluster> Controller<C> {
             away.then(|| now.checked_add(AWAY).ok()).flatten(),
         ];
         let at = at.into_iter().flatten().min();
-        self.rest = (calm && troubles.is_empty()).then(|| Rest {
+        self.rest = (calm && errors.is_empty()).then(|| Rest {
             snapshot: Arc::clone(&view.snapshot),
             set,
             status,
@@ -243,7 +243,7 @@ impl<C: Cluster> Controller<C> {
             looked: now,
             at,
         });
-        self.outcome(&troubles, at)
+        self.outcome(&errors, at)
     }
 
     fn assess(
@@ -255,7 +255,7 @@ impl<C: Cluster> Controller<C> {
     ) -> Assessment {
         let gate = view.snapshot.feature_gate.as_deref();
         let Configuration { options, settings, .. } = &self.configuration;
-        assess(set, observed, gate, options, *settings, now, &mut self.memory)
+        assess(set, observed, gate, options, *settings, now, &mut self.cache)
     }
 
     /// Takes the steps of a plan that was made from a live read. A failed repair does not keep the next from being
@@ -265,7 +265,7 @@ impl<C: Cluster> Controller<C> {
         current: &'a Assessment,
         expected: Option<&Expected>,
         stop: &CancellationToken,
-        troubles: &mut Vec<Trouble>,
+        errors: &mut Vec<StepError>,
     ) -> Vec<&'a Step> {
         let mut taken = Vec::new();
         for step in &current.plan.steps {
@@ -274,7 +274,7 @@ impl<C: Cluster> Controller<C> {
             }
             // What makes the others safe: the finalizer goes only when nothing else is left to do.
             let last = step.is_disruptive() || (matches!(step.action, Action::PatchSet(_)) && step.machine.is_none());
-            if last && !troubles.is_empty() {
+            if last && !errors.is_empty() {
                 break;
             }
             let expected = expected.filter(|expected| expected.step == identity(step));
@@ -301,32 +301,32 @@ impl<C: Cluster> Controller<C> {
                     self.metrics.step(action, "done");
                     taken.push(step);
                 }
-                Err(trouble) if trouble.is_conflict() => {
-                    tracing::debug!(action, machine, %trouble, "it changed in the meantime");
+                Err(failure) if failure.is_conflict() => {
+                    tracing::debug!(action, machine, %failure, "it changed in the meantime");
                     self.metrics.step(action, "conflict");
-                    troubles.push(trouble);
+                    errors.push(failure);
                 }
-                Err(trouble) => {
-                    tracing::warn!(action, machine, %trouble, "step");
+                Err(failure) => {
+                    tracing::warn!(action, machine, %failure, "step");
                     self.metrics.step(action, "failed");
-                    troubles.push(trouble);
+                    errors.push(failure);
                 }
             }
             // A set that nothing holds must own no machine: the garbage collector would take them along.
-            if matches!(step.action, Action::PatchSet(_)) && !troubles.is_empty() {
+            if matches!(step.action, Action::PatchSet(_)) && !errors.is_empty() {
                 break;
             }
         }
         taken
     }
 
-    fn outcome(&mut self, troubles: &[Trouble], at: Option<Timestamp>) -> Outcome {
-        for trouble in troubles.iter().filter(|trouble| !trouble.is_conflict()) {
-            tracing::warn!(%trouble, "trying again");
+    fn outcome(&mut self, errors: &[StepError], at: Option<Timestamp>) -> Outcome {
+        for failure in errors.iter().filter(|failure| !failure.is_conflict()) {
+            tracing::warn!(%failure, "trying again");
         }
         Outcome {
             at,
-            failed: !troubles.is_empty(),
+            failed: !errors.is_empty(),
         }
     }
 }
@@ -355,7 +355,7 @@ fn set_of(view: &View) -> Option<Option<Arc<ControlPlaneMachineSet>>> {
 }
 
 /// How the caches show an object that was written.
-fn sight<'a>(view: &'a View, object: &Object) -> Option<Sight<'a>> {
+fn cached_version<'a>(view: &'a View, object: &Object) -> Option<CachedVersion<'a>> {
     let snapshot = &view.snapshot;
     let meta = match object {
         Object::Set(name) => {
@@ -377,7 +377,7 @@ fn sight<'a>(view: &'a View, object: &Object) -> Option<Sight<'a>> {
                 .metadata
         }
     };
-    Some(Sight {
+    Some(CachedVersion {
         uid: meta.uid(),
         version: meta.resource_version.as_deref().unwrap_or_default(),
     })

@@ -22,11 +22,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::caches::View;
 use super::cluster::{Cluster, Object};
-use super::control_plane_machine_set::Turn;
+use super::control_plane_machine_set::ReconcileResult;
 use super::events::{Events, News};
 use super::follow::Pauses;
-use super::ledger::{Ledger, Sight};
-use super::trouble::Trouble;
+use super::step_error::StepError;
+use super::write_tracker::{CachedVersion, WriteTracker};
 use refused::{Refused, basis};
 
 /// What was generated last, as a hash: an annotation of every set that the generator made.
@@ -38,7 +38,7 @@ pub const REFUSED: &str = "GenerationRefused";
 /// The generator.
 pub struct Generator<C> {
     cluster: C,
-    ledger: Ledger,
+    writes: WriteTracker,
     /// Why nothing could be generated, as it was last said.
     unsupported: String,
     /// What a rule refused.
@@ -51,7 +51,7 @@ impl<C: Cluster> Generator<C> {
     pub fn new(cluster: C, identity: String) -> Self {
         Self {
             cluster,
-            ledger: Ledger::default(),
+            writes: WriteTracker::default(),
             unsupported: String::new(),
             refused: Refused::default(),
             events: Events::new(identity),
@@ -99,39 +99,39 @@ impl<C: Cluster> Generator<C> {
 
     /// One turn with what the caches show: nothing while they do not show what was written, and one look otherwise. The
     /// simulation takes turns with this function.
-    pub async fn turn(&mut self, view: &View) -> Turn {
+    pub async fn turn(&mut self, view: &View) -> ReconcileResult {
         if !view.known {
-            return Turn::default();
+            return ReconcileResult::default();
         }
-        self.ledger.settle(self.cluster.instant(), |_| {
+        self.writes.settle(self.cluster.instant(), |_| {
             let meta = &there(view)?.metadata;
-            Some(Sight {
+            Some(CachedVersion {
                 uid: meta.uid(),
                 version: meta.resource_version.as_deref().unwrap_or_default(),
             })
         });
-        let behind = self.ledger.waits_until();
+        let behind = self.writes.waits_until();
         if behind.is_some() {
-            return Turn {
+            return ReconcileResult {
                 behind,
-                ..Turn::default()
+                ..ReconcileResult::default()
             };
         }
         let looked = self.look(view).await;
-        if let Err(trouble) = &looked
-            && !trouble.is_conflict()
+        if let Err(failure) = &looked
+            && !failure.is_conflict()
         {
-            tracing::warn!(%trouble, "generating a set");
+            tracing::warn!(%failure, "generating a set");
         }
-        Turn {
+        ReconcileResult {
             looked: true,
             failed: looked.is_err(),
-            behind: self.ledger.waits_until(),
-            ..Turn::default()
+            behind: self.writes.waits_until(),
+            ..ReconcileResult::default()
         }
     }
 
-    async fn look(&mut self, view: &View) -> Result<(), Trouble> {
+    async fn look(&mut self, view: &View) -> Result<(), StepError> {
         let there = there(view);
         let ours = there.is_none_or(|set| {
             let active = set.spec.state.as_deref() == Some("Active");
@@ -174,23 +174,23 @@ impl<C: Cluster> Generator<C> {
         if self.refused.stands(&basis, now) {
             return Ok(());
         }
-        let trouble = match self.apply(there, &wanted, &hash).await {
-            Err(trouble) if trouble.is_by_rule() => trouble,
+        let failure = match self.apply(there, &wanted, &hash).await {
+            Err(failure) if failure.is_by_rule() => failure,
             other => {
                 self.refused.forget();
                 return other;
             }
         };
         if !self.refused.again(basis, now) {
-            return Err(trouble);
+            return Err(failure);
         }
         let message =
-            format!("{trouble}; it is asked for again when the machines, the set or the Infrastructure change");
+            format!("{failure}; it is asked for again when the machines, the set or the Infrastructure change");
         tracing::warn!(message, "the generated set is refused");
         let news = News {
             warning: true,
             reason: REFUSED,
-            key: format!("{hash} {trouble}"),
+            key: format!("{hash} {failure}"),
             message: message.into(),
         };
         self.events
@@ -203,8 +203,8 @@ impl<C: Cluster> Generator<C> {
         there: Option<&ControlPlaneMachineSet>,
         wanted: &ControlPlaneMachineSet,
         hash: &str,
-    ) -> Result<(), Trouble> {
-        let trouble = |error| Trouble::new(format!("applying the generated ControlPlaneMachineSet {NAME}"), error);
+    ) -> Result<(), StepError> {
+        let failure = |error| StepError::new(format!("applying the generated ControlPlaneMachineSet {NAME}"), error);
         let mut wanted = wanted.clone();
         let meta = &mut wanted.metadata;
         meta.annotations.insert(GENERATED.to_owned(), hash.to_owned());
@@ -212,16 +212,16 @@ impl<C: Cluster> Generator<C> {
             // Not if it was activated in the meantime.
             meta.uid.clone_from(&there.metadata.uid);
             meta.resource_version.clone_from(&there.metadata.resource_version);
-        } else if self.cluster.set().await.map_err(trouble)?.is_some() {
+        } else if self.cluster.set().await.map_err(failure)?.is_some() {
             // Somebody made one that the caches do not show yet. To apply would be to write into it.
             return Ok(());
         }
-        let mut object = serde_json::to_value(wanted).map_err(|error| trouble(kube::Error::SerdeError(error)))?;
+        let mut object = serde_json::to_value(wanted).map_err(|error| failure(kube::Error::SerdeError(error)))?;
         let applied = match self.cluster.apply(object.clone()).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let theirs = conflicts(&status);
                 if theirs.is_empty() || theirs.iter().any(|path| path == ".spec.state") {
-                    return Err(trouble(kube::Error::Api(status)));
+                    return Err(failure(kube::Error::Api(status)));
                 }
                 tracing::info!(fields = theirs.join(", "), "left to whoever set them");
                 for path in &theirs {
@@ -231,10 +231,10 @@ impl<C: Cluster> Generator<C> {
             }
             other => other,
         };
-        let applied = applied.map_err(trouble)?;
+        let applied = applied.map_err(failure)?;
         tracing::info!(hash, "applied the generated ControlPlaneMachineSet");
         let (what, now) = (Object::Set(NAME.to_owned()), self.cluster.instant());
-        self.ledger.created(what, &applied.uid, &applied.version, now);
+        self.writes.created(what, &applied.uid, &applied.version, now);
         Ok(())
     }
 }
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
     use crate::controllers::cluster::Written;
-    use crate::controllers::object::Seen;
+    use crate::controllers::object::WatchedObject;
 
     /// A cluster in which every set is refused.
     #[derive(Clone, Default)]
@@ -304,27 +304,27 @@ mod tests {
             Instant::now()
         }
 
-        async fn set(&self) -> kube::Result<Option<Seen<ControlPlaneMachineSet>>> {
+        async fn set(&self) -> kube::Result<Option<WatchedObject<ControlPlaneMachineSet>>> {
             Ok(None)
         }
 
-        async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
+        async fn machines(&self) -> kube::Result<Vec<WatchedObject<Machine>>> {
             not_asked()
         }
 
-        async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+        async fn control_plane_nodes(&self) -> kube::Result<Vec<WatchedObject<Node>>> {
             not_asked()
         }
 
-        async fn node(&self, _: &str) -> kube::Result<Option<Seen<Node>>> {
+        async fn node(&self, _: &str) -> kube::Result<Option<WatchedObject<Node>>> {
             not_asked()
         }
 
-        async fn etcd(&self) -> kube::Result<Option<Seen<ClusterOperator>>> {
+        async fn etcd(&self) -> kube::Result<Option<WatchedObject<ClusterOperator>>> {
             not_asked()
         }
 
-        async fn machine(&self, _: &str) -> kube::Result<Seen<Machine>> {
+        async fn machine(&self, _: &str) -> kube::Result<WatchedObject<Machine>> {
             not_asked()
         }
 

@@ -6,7 +6,7 @@ use capstan_core::api::machine_openshift_io::{control_plane_machine_set, machine
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher;
 
-use super::object::{Cacheable, Seen};
+use super::object::{Cacheable, WatchedObject};
 
 /// A kind, and which of its objects are watched.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl Kind {
     }
 
     /// Its objects.
-    pub(super) fn api<T: Cacheable>(&self, client: kube::Client) -> Api<Seen<T>> {
+    pub(super) fn api<T: Cacheable>(&self, client: kube::Client) -> Api<WatchedObject<T>> {
         match &self.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
             None => Api::all_with(client, &self.resource),

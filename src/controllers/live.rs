@@ -11,8 +11,8 @@ use futures::future::try_join_all;
 
 use super::caches::View;
 use super::cluster::Cluster;
-use super::object::Seen;
-use super::trouble::Trouble;
+use super::object::WatchedObject;
+use super::step_error::StepError;
 
 /// The set as it is: `None` if there is none, an error text if it cannot be read.
 pub(super) type SetNow = Option<Result<Arc<ControlPlaneMachineSet>, String>>;
@@ -24,14 +24,14 @@ pub(super) async fn read(
     cluster: &impl Cluster,
     view: &View,
     decisive: Option<&[String]>,
-) -> Result<(SetNow, Observed), Trouble> {
+) -> Result<(SetNow, Observed), StepError> {
     // Before the others: what another leader makes after this changes the version that a creation is written down with, and
     // what it made before is there.
     let set = cluster.set().await;
-    let set = set.map_err(|error| Trouble::new(format!("reading ControlPlaneMachineSet {NAME}"), error))?;
+    let set = set.map_err(|error| StepError::new(format!("reading ControlPlaneMachineSet {NAME}"), error))?;
     let machines = async {
         let found = cluster.machines().await;
-        found.map_err(|error| Trouble::new("listing Machines", error))
+        found.map_err(|error| StepError::new("listing Machines", error))
     };
     let named = decisive.unwrap_or_default().iter().map(|name| node(cluster, name));
     let (machines, control_plane, named, etcd) = tokio::try_join!(
@@ -71,32 +71,35 @@ pub(super) async fn read(
 }
 
 /// A node that cannot be read is a node that nobody knows to be ready.
-fn replace(nodes: &mut Vec<Arc<Node>>, name: &str, seen: Option<Seen<Node>>) {
+fn replace(nodes: &mut Vec<Arc<Node>>, name: &str, seen: Option<WatchedObject<Node>>) {
     nodes.retain(|there| there.metadata.name() != name);
     nodes.extend(seen.and_then(|seen| seen.content.ok()));
 }
 
-async fn control_plane_nodes(cluster: &impl Cluster, wanted: bool) -> Result<Option<Vec<Seen<Node>>>, Trouble> {
+async fn control_plane_nodes(
+    cluster: &impl Cluster,
+    wanted: bool,
+) -> Result<Option<Vec<WatchedObject<Node>>>, StepError> {
     if !wanted {
         return Ok(None);
     }
     let found = cluster.control_plane_nodes().await;
     found
         .map(Some)
-        .map_err(|error| Trouble::new("listing Nodes of the control plane", error))
+        .map_err(|error| StepError::new("listing Nodes of the control plane", error))
 }
 
-async fn etcd(cluster: &impl Cluster, served: bool) -> Result<Option<Seen<ClusterOperator>>, Trouble> {
+async fn etcd(cluster: &impl Cluster, served: bool) -> Result<Option<WatchedObject<ClusterOperator>>, StepError> {
     if !served {
         return Ok(None);
     }
     let found = cluster.etcd().await;
-    found.map_err(|error| Trouble::new("reading ClusterOperator etcd", error))
+    found.map_err(|error| StepError::new("reading ClusterOperator etcd", error))
 }
 
-async fn node(cluster: &impl Cluster, name: &str) -> Result<(String, Option<Seen<Node>>), Trouble> {
+async fn node(cluster: &impl Cluster, name: &str) -> Result<(String, Option<WatchedObject<Node>>), StepError> {
     let found = cluster.node(name).await;
-    let found = found.map_err(|error| Trouble::new(format!("reading Node {name}"), error))?;
+    let found = found.map_err(|error| StepError::new(format!("reading Node {name}"), error))?;
     Ok((name.to_owned(), found))
 }
 

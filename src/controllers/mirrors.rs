@@ -8,7 +8,7 @@ use std::sync::Arc;
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::infrastructure_cluster_x_k8s_io as infrastructure;
 use capstan_core::api::machine_openshift_io::{machine, machine_health_check, machine_set};
-use capstan_core::authority::spec::{self, Api, Half};
+use capstan_core::authority::spec::{self, Api, PairMember};
 use capstan_core::authority::state::Mirrors;
 
 use super::kind::Kind;
@@ -17,14 +17,14 @@ use super::store::Store;
 /// Stores of everything that may exist twice.
 #[derive(Debug)]
 pub(super) struct MirrorStores {
-    halves: Vec<(Api, spec::Kind, &'static str, Arc<Store<Half>>)>,
+    halves: Vec<(Api, spec::Kind, &'static str, Arc<Store<PairMember>>)>,
     /// By kind.
-    infrastructure: Vec<(&'static str, Arc<Store<Half>>)>,
+    infrastructure: Vec<(&'static str, Arc<Store<PairMember>>)>,
 }
 
 impl MirrorStores {
     /// Starts to follow every kind in the namespace of its API.
-    pub(super) fn start(machine_api: &str, cluster_api: &str, start: impl Fn(Kind) -> Arc<Store<Half>>) -> Self {
+    pub(super) fn start(machine_api: &str, cluster_api: &str, start: impl Fn(Kind) -> Arc<Store<PairMember>>) -> Self {
         let kinds = [
             (spec::Kind::Machine, machine::KIND, machine::PLURAL),
             (spec::Kind::MachineSet, machine_set::KIND, machine_set::PLURAL),

@@ -15,7 +15,7 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
-use capstan_core::authority::spec::Half;
+use capstan_core::authority::spec::PairMember;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ impl Cacheable for ControlPlaneMachineSet {}
 impl Cacheable for Infrastructure {}
 impl Cacheable for FeatureGate {}
 impl Cacheable for ClusterOperator {}
-impl Cacheable for Half {}
+impl Cacheable for PairMember {}
 
 impl Cacheable for Node {
     fn slim(object: &mut Value) {
@@ -57,7 +57,7 @@ impl Cacheable for Node {
 
 /// An object out of a watch or a read.
 #[derive(Clone, Debug)]
-pub struct Seen<T> {
+pub struct WatchedObject<T> {
     /// Name and version: what the watch itself needs.
     pub meta: ObjectMeta,
     /// The object, or why it cannot be read.
@@ -66,14 +66,14 @@ pub struct Seen<T> {
     pub raw: Option<Value>,
 }
 
-impl<T> Seen<T> {
+impl<T> WatchedObject<T> {
     /// The name of the object.
     pub fn name(&self) -> &str {
         self.meta.name.as_deref().unwrap_or_default()
     }
 }
 
-impl<'de, T: Cacheable> Deserialize<'de> for Seen<T> {
+impl<'de, T: Cacheable> Deserialize<'de> for WatchedObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = Value::deserialize(deserializer)?;
         let text = |object: &Value, field: &str| {
@@ -98,7 +98,7 @@ impl<'de, T: Cacheable> Deserialize<'de> for Seen<T> {
     }
 }
 
-impl<T> kube::Resource for Seen<T> {
+impl<T> kube::Resource for WatchedObject<T> {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_is_dropped_and_a_heartbeat_changes_nothing() {
-        let node = |heartbeat: &str, version: &str| -> Seen<Node> {
+        let node = |heartbeat: &str, version: &str| -> WatchedObject<Node> {
             serde_json::from_value(json!({
                 "apiVersion": "v1", "kind": "Node",
                 "metadata": {"name": "a", "resourceVersion": version, "managedFields": [{"manager": "kubelet"}]},
@@ -149,12 +149,12 @@ mod tests {
         assert_eq!(second.meta.resource_version.as_deref(), Some("2"));
         let node = first.content.unwrap();
         assert!(node.is_ready());
-        assert!(node.status.rest.is_empty() && node.metadata.rest.is_empty());
+        assert!(node.status.unknown_fields.is_empty() && node.metadata.unknown_fields.is_empty());
     }
 
     #[test]
     fn an_object_that_cannot_be_read_keeps_its_name_and_says_why() {
-        let seen: Seen<Machine> =
+        let seen: WatchedObject<Machine> =
             serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {"taints": "none"}})).unwrap();
         assert_eq!(seen.name(), "a");
         assert!(seen.content.unwrap_err().contains("expected a sequence"));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::object::Seen;
+use super::object::WatchedObject;
 
 /// The objects of one kind by name, as the last event left them.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl<T: PartialEq> Store<T> {
     }
 
     /// Everything, as one read gave it.
-    pub(super) fn replace(&self, all: Vec<Seen<T>>) {
+    pub(super) fn replace(&self, all: Vec<WatchedObject<T>>) {
         let mut inner = self.lock();
         inner.objects = Arc::default();
         inner.unreadable.clear();
@@ -119,7 +119,7 @@ impl<T: PartialEq> Store<T> {
     }
 
     /// An object was added or changed.
-    pub(super) fn apply(&self, seen: Seen<T>) {
+    pub(super) fn apply(&self, seen: WatchedObject<T>) {
         let changed = self.lock().put(seen);
         if changed {
             self.notify();
@@ -140,7 +140,7 @@ impl<T: PartialEq> Store<T> {
 
 impl<T: PartialEq> Inner<T> {
     /// Returns whether anything is different now.
-    fn put(&mut self, seen: Seen<T>) -> bool {
+    fn put(&mut self, seen: WatchedObject<T>) -> bool {
         let name = seen.name().to_owned();
         match seen.content {
             Ok(object) => {
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn seen(object: &Value) -> Seen<Machine> {
+    fn seen(object: &Value) -> WatchedObject<Machine> {
         serde_json::from_value(object.clone()).unwrap()
     }
 

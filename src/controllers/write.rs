@@ -3,8 +3,8 @@
 use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::asking;
 use capstan_core::cpms::indexes::REPLACES;
+use capstan_core::cpms::pending_creates;
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::Observed;
 use jiff::{SignedDuration, Timestamp};
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, Object, Written};
-use super::ledger::{FRESH, Ledger};
-use super::trouble::Trouble;
+use super::step_error::StepError;
+use super::write_tracker::{FRESH, WriteTracker};
 
 /// Writes, and remembers what it wrote.
 pub(super) struct Writer<C> {
     pub(super) cluster: C,
-    pub(super) ledger: Ledger,
+    pub(super) writes: WriteTracker,
 }
 
 impl<C: Cluster> Writer<C> {
     pub(super) fn new(cluster: C) -> Self {
         Self {
             cluster,
-            ledger: Ledger::default(),
+            writes: WriteTracker::default(),
         }
     }
 
@@ -34,8 +34,8 @@ impl<C: Cluster> Writer<C> {
     pub(super) fn recall(&mut self, observed: &mut Observed, set: &ControlPlaneMachineSet, live: bool) {
         let (now, time) = (self.cluster.instant(), self.cluster.now());
         let version = set.metadata.resource_version.as_deref().unwrap_or_default();
-        self.ledger.read(set.status.as_ref(), version, live, now);
-        self.ledger.recall(observed, now, time);
+        self.writes.read(set.status.as_ref(), version, live, now);
+        self.writes.recall(observed, now, time);
     }
 
     /// Writes down in the set, as it was read, that `who` is about to ask for a machine; not if the set changed since.
@@ -44,29 +44,29 @@ impl<C: Cluster> Writer<C> {
         who: &str,
         set: &ControlPlaneMachineSet,
         step: &Step,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let (now, time) = (self.cluster.instant(), self.cluster.now());
-        let Some(claim) = asking::claim_of(step) else {
+        let Some(claim) = pending_creates::claim_of(step) else {
             return Ok(());
         };
         if self
-            .ledger
+            .writes
             .is_written_down(&claim, who, set.status.as_ref(), (now, time))
         {
             return Ok(());
         }
-        let request = asking::request(&claim, who, time);
-        let earlier = |there: &str| self.ledger.gives_way(there, &claim, who);
+        let request = pending_creates::request(&claim, who, time);
+        let earlier = |there: &str| self.writes.gives_way(there, &claim, who);
         let second = Timestamp::from_second(time.as_second()).unwrap_or(time);
-        let conditions = asking::write_down(set, &request, earlier, second);
+        let conditions = pending_creates::write_down(set, &request, earlier, second);
         // Before it is known whether that was done: if it was, it is no other's.
-        self.ledger.writes_down(request, now);
+        self.writes.writes_down(request, now);
         self.status(set, json!({ "conditions": conditions })).await?;
         Ok(())
     }
 
     /// Whether a machine may still be made or removed for what a live read said that began then.
-    pub(super) fn fresh(&self, step: &Step, read: Instant) -> Result<(), Trouble> {
+    pub(super) fn fresh(&self, step: &Step, read: Instant) -> Result<(), StepError> {
         let passed = self.cluster.instant().duration_since(read);
         if SignedDuration::try_from(passed).is_ok_and(|passed| passed < FRESH) {
             return Ok(());
@@ -77,19 +77,19 @@ impl<C: Cluster> Writer<C> {
             passed.as_secs()
         );
         let error = kube::Error::Service(text.into());
-        Err(Trouble::new(format!("{action} of Machine {machine}"), error))
+        Err(StepError::new(format!("{action} of Machine {machine}"), error))
     }
 
     /// Takes a step. Taking it twice does what taking it once does.
-    pub(super) async fn take(&mut self, step: &Step) -> Result<(), Trouble> {
+    pub(super) async fn take(&mut self, step: &Step) -> Result<(), StepError> {
         let name = step.machine.as_deref().unwrap_or(NAME);
         match &step.action {
             Action::Create(machine) => {
                 let created = self.create(machine).await;
-                if let (Err(trouble), Some(index)) = (&created, step.index)
-                    && !trouble.is_refusal()
+                if let (Err(failure), Some(index)) = (&created, step.index)
+                    && !failure.is_refusal()
                 {
-                    self.ledger.never_answered(index, machine, self.cluster.instant());
+                    self.writes.never_answered(index, machine, self.cluster.instant());
                 }
                 created
             }
@@ -97,26 +97,26 @@ impl<C: Cluster> Writer<C> {
             Action::Patch(patch) => {
                 let what = Object::Machine(name.to_owned());
                 let written = self.cluster.patch(&what, false, patch.clone()).await;
-                let written = written.map_err(|error| Trouble::new(format!("patching Machine {name}"), error))?;
+                let written = written.map_err(|error| StepError::new(format!("patching Machine {name}"), error))?;
                 self.changed(what, &written);
                 Ok(())
             }
             Action::PatchSet(patch) => {
                 let what = Object::Set(NAME.to_owned());
                 let written = self.cluster.patch(&what, false, patch.clone()).await;
-                let written =
-                    written.map_err(|error| Trouble::new(format!("patching ControlPlaneMachineSet {NAME}"), error))?;
+                let written = written
+                    .map_err(|error| StepError::new(format!("patching ControlPlaneMachineSet {NAME}"), error))?;
                 self.changed(what, &written);
                 Ok(())
             }
         }
     }
 
-    async fn create(&mut self, machine: &Machine) -> Result<(), Trouble> {
+    async fn create(&mut self, machine: &Machine) -> Result<(), StepError> {
         let name = machine.metadata.name();
         let step = format!("creating Machine {name}");
         let object = serde_json::to_value(machine);
-        let object = object.map_err(|error| Trouble::new(&step, kube::Error::SerdeError(error)))?;
+        let object = object.map_err(|error| StepError::new(&step, kube::Error::SerdeError(error)))?;
         let what = Object::Machine(name.to_owned());
         let written = match self.cluster.create(&what, object).await {
             Ok(created) => created,
@@ -124,24 +124,24 @@ impl<C: Cluster> Writer<C> {
                 // The name says which machine it is: a reply that was lost, or another leader. Unless somebody else
                 // took the name.
                 let there = self.cluster.machine(name).await;
-                let there = there.map_err(|error| Trouble::new(&step, error))?;
+                let there = there.map_err(|error| StepError::new(&step, error))?;
                 match there.content {
                     Ok(there) if is_ours(&there, machine) => Written {
                         uid: there.metadata.uid().to_owned(),
                         version: there.metadata.resource_version.clone().unwrap_or_default(),
                         lists_machines: false,
                     },
-                    _ => return Err(Trouble::new(step, kube::Error::Api(status))),
+                    _ => return Err(StepError::new(step, kube::Error::Api(status))),
                 }
             }
-            Err(error) => return Err(Trouble::new(step, error)),
+            Err(error) => return Err(StepError::new(step, error)),
         };
-        self.ledger
+        self.writes
             .created(what, &written.uid, &written.version, self.cluster.instant());
         Ok(())
     }
 
-    async fn delete(&mut self, name: &str, step: &Step) -> Result<(), Trouble> {
+    async fn delete(&mut self, name: &str, step: &Step) -> Result<(), StepError> {
         let params = DeleteParams {
             preconditions: step.precondition.as_ref().map(|precondition| Preconditions {
                 uid: Some(precondition.uid.clone()),
@@ -158,29 +158,29 @@ impl<C: Cluster> Writer<C> {
                 }
             }
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(Trouble::new(format!("deleting Machine {name}"), error)),
+            Err(error) => return Err(StepError::new(format!("deleting Machine {name}"), error)),
         }
         Ok(())
     }
 
     /// Writes the status of the set as it was read; not if it changed since. The answer is how it is stored: a
     /// definition that does not know a field drops it.
-    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: Value) -> Result<Written, Trouble> {
+    pub(super) async fn status(&mut self, set: &ControlPlaneMachineSet, status: Value) -> Result<Written, StepError> {
         let meta = &set.metadata;
         let metadata = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
         let patch = fields([("metadata", metadata), ("status", status)]);
         let what = Object::Set(NAME.to_owned());
         let written = self.cluster.patch(&what, true, patch).await;
         let written = written
-            .map_err(|error| Trouble::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
+            .map_err(|error| StepError::new(format!("writing the status of ControlPlaneMachineSet {NAME}"), error))?;
         self.changed(what, &written);
         Ok(written)
     }
 
     /// Writes the status of our ClusterOperator, which is made if it is not there. The answer is how it is stored.
-    pub(super) async fn operator(&mut self, exists: bool, status: Value) -> Result<Written, Trouble> {
+    pub(super) async fn operator(&mut self, exists: bool, status: Value) -> Result<Written, StepError> {
         let name = cluster_operator::NAME;
-        let trouble = |error| Trouble::new(format!("writing ClusterOperator {name}"), error);
+        let failure = |error| StepError::new(format!("writing ClusterOperator {name}"), error);
         if !exists {
             let object = json!({
                 "apiVersion": "config.openshift.io/v1",
@@ -191,19 +191,19 @@ impl<C: Cluster> Writer<C> {
             match self.cluster.create(&Object::ClusterOperator, object).await {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => return Err(trouble(error)),
+                Err(error) => return Err(failure(error)),
             }
         }
         let patch = fields([("status", status)]);
         let written = self.cluster.patch(&Object::ClusterOperator, true, patch).await;
-        let written = written.map_err(trouble)?;
+        let written = written.map_err(failure)?;
         let (object, now) = (Object::ClusterOperator, self.cluster.instant());
-        self.ledger.created(object, &written.uid, &written.version, now);
+        self.writes.created(object, &written.uid, &written.version, now);
         Ok(written)
     }
 
     fn changed(&mut self, object: Object, written: &Written) {
-        self.ledger
+        self.writes
             .changed(object, &written.uid, &written.version, self.cluster.instant());
     }
 }

@@ -19,7 +19,7 @@ use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet};
 use crate::api::machine_openshift_io::machine::{self, Machine};
 use crate::authority::rules::Subject;
-use crate::authority::spec::Half;
+use crate::authority::spec::PairMember;
 use crate::authority::state::Mirrors;
 use crate::cpms::rules::ParsedOnce;
 
@@ -91,7 +91,7 @@ impl Snapshot {
                     .any(|cluster| cluster.kind == kind)
             {
                 let index = snapshot.mirrors.infrastructure.entry(kind.to_owned()).or_default();
-                Arc::make_mut(index).insert(name.clone(), Arc::new(Half::keep(object)));
+                Arc::make_mut(index).insert(name.clone(), Arc::new(PairMember::keep(object)));
             }
             match kind {
                 machine::KIND if text("/apiVersion").starts_with(machine_openshift_io::GROUP) => {
@@ -129,7 +129,7 @@ fn mirror(mirrors: &mut Mirrors, subject: Subject, kind: &str, name: &str, objec
         }
         of => mirrors.of_mut(subject.api).slot(of).get_or_insert_default(),
     };
-    Arc::make_mut(index).insert(name.to_owned(), Arc::new(Half::keep(object)));
+    Arc::make_mut(index).insert(name.to_owned(), Arc::new(PairMember::keep(object)));
 }
 
 fn without_nulls(value: &Value) -> Value {

@@ -9,7 +9,7 @@ pub mod machine_set;
 
 use serde::{Deserialize, Serialize};
 
-use super::Rest;
+use super::UnknownFields;
 
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";
@@ -49,5 +49,5 @@ pub struct ContractReference {
     pub name: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Rest;
+use super::UnknownFields;
 use super::meta::ObjectMeta;
 
 /// The API group.
@@ -152,5 +152,5 @@ pub struct Infrastructure {
     pub spec: Value,
     /// Other fields, status among them.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

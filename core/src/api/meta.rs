@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Rest;
+use super::UnknownFields;
 
 /// `metadata` of an object. At the root of a kind the API server knows its schema; only inside a template does the
 /// schema of a CRD speak of it.
@@ -48,7 +48,7 @@ pub struct ObjectMeta {
     pub owner_references: Vec<OwnerReference>,
     /// Everything else, `managedFields` among it.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 impl ObjectMeta {

@@ -5,7 +5,7 @@
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources"; decisions 12 and 13.
 
-use super::spec::{Api, Decided, Half};
+use super::spec::{Api, Decided, PairMember};
 
 /// What the migration looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Facts {
 impl Facts {
     /// What the two halves say. What only the controller sees (an acknowledgement of this hand-over, finalizers) is taken
     /// as not done yet.
-    pub fn of(machine_api: &Half, cluster_api: Option<&Half>) -> Self {
+    pub fn of(machine_api: &PairMember, cluster_api: Option<&PairMember>) -> Self {
         let source = match machine_api.lead() {
             Decided::Leads(api) => api,
             Decided::Migrating => machine_api

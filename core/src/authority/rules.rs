@@ -19,7 +19,7 @@ use json_patch::Patch;
 use serde_json::json;
 
 use super::config::Config;
-use super::spec::{Api, Decided, Half, Kind, requested};
+use super::spec::{Api, Decided, Kind, PairMember, requested};
 use super::state::{Lead, Mirrors, Seen, leading_name};
 use crate::cel::rules::RuleSet;
 use crate::model::{Edit, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
@@ -53,8 +53,8 @@ struct Judged<'a> {
     edit: &'a Edit<'a>,
     lookup: &'a Lookup<'a>,
     // Most rules look at a field or two of an object, and few at all that matters in it.
-    old: OnceCell<Half>,
-    new: OnceCell<Half>,
+    old: OnceCell<PairMember>,
+    new: OnceCell<PairMember>,
 }
 
 impl<'a> Judged<'a> {
@@ -69,19 +69,19 @@ impl<'a> Judged<'a> {
     }
 
     /// The object as it is.
-    fn before(&self) -> Option<&Half> {
+    fn before(&self) -> Option<&PairMember> {
         let old = self.edit.old?;
-        Some(self.old.get_or_init(|| Half::read(old)))
+        Some(self.old.get_or_init(|| PairMember::read(old)))
     }
 
     /// The object as it would be.
-    fn after(&self) -> Option<&Half> {
+    fn after(&self) -> Option<&PairMember> {
         let object = self.edit.object?;
-        Some(self.new.get_or_init(|| Half::read(object)))
+        Some(self.new.get_or_init(|| PairMember::read(object)))
     }
 
     /// The object as it is, or as it would be created.
-    fn half(&self) -> Option<&Half> {
+    fn half(&self) -> Option<&PairMember> {
         self.before().or_else(|| self.after())
     }
 

@@ -167,7 +167,7 @@ pub struct Owner {
 
 /// One half of an object that may exist in both APIs, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Half {
+pub struct PairMember {
     /// Namespace; empty where it was not said.
     pub namespace: String,
     /// Name.
@@ -206,7 +206,7 @@ pub struct Half {
     pub convertible: Option<Box<str>>,
 }
 
-impl Half {
+impl PairMember {
     /// Reads an object that is judged.
     pub fn read(object: &dyn Stored) -> Self {
         let metadata = object.field("metadata").unwrap_or(&Value::Null);
@@ -289,7 +289,7 @@ impl Half {
     }
 }
 
-impl<'de> Deserialize<'de> for Half {
+impl<'de> Deserialize<'de> for PairMember {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::keep(&Value::deserialize(deserializer)?))
     }
@@ -369,14 +369,14 @@ mod tests {
     fn who_leads_is_said_by_the_status_then_by_the_spec_then_by_custom() {
         let lead = |spec: &str, status: &str| {
             let object = json!({"spec": {"authoritativeAPI": spec}, "status": {"authoritativeAPI": status}});
-            assert_eq!(Decided::of(&object), Half::read(&object).lead());
+            assert_eq!(Decided::of(&object), PairMember::read(&object).lead());
             Decided::of(&object)
         };
         assert_eq!(lead("ClusterAPI", "MachineAPI"), Decided::Leads(Api::MachineApi));
         assert_eq!(lead("MachineAPI", "Migrating"), Decided::Migrating);
         assert_eq!(lead("ClusterAPI", ""), Decided::Leads(Api::ClusterApi));
         assert_eq!(lead("", ""), Decided::Leads(Api::MachineApi));
-        assert_eq!(Half::read(&json!(null)).lead(), Decided::Leads(Api::MachineApi));
+        assert_eq!(PairMember::read(&json!(null)).lead(), Decided::Leads(Api::MachineApi));
     }
 
     #[test]
@@ -385,8 +385,8 @@ mod tests {
             json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "name": "a", "uid": "u"}]}})
         };
-        assert_eq!(Half::read(&owner("Cluster")).owner(), None);
-        let half = Half::read(&owner("MachineSet"));
+        assert_eq!(PairMember::read(&owner("Cluster")).owner(), None);
+        let half = PairMember::read(&owner("MachineSet"));
         assert_eq!(
             half.owner().map(|owner| (owner.group.as_str(), owner.name.as_str())),
             Some(("cluster.x-k8s.io", "a"))
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn conditions_of_both_apis_are_read() {
-        let half = Half::read(&json!({"status": {"conditions": [
+        let half = PairMember::read(&json!({"status": {"conditions": [
                 {"type": "Synchronized", "status": "False", "reason": "R", "message": "m"},
                 {"type": "Paused", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
         assert!(

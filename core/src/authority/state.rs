@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use super::TEMPLATE_SET;
 use super::config::Config;
-use super::spec::{Api, Decided, Half, Kind};
+use super::spec::{Api, Decided, Kind, PairMember};
 use crate::api::cluster_x_k8s_io;
 
-/// Halves of one kind, by name. Shared: a new picture of the cluster keeps what did not change.
-pub type Index = Arc<BTreeMap<String, Arc<Half>>>;
+/// MirroredPair of one kind, by name. Shared: a new picture of the cluster keeps what did not change.
+pub type Index = Arc<BTreeMap<String, Arc<PairMember>>>;
 
 /// The halves of one API. `None` is unknown.
 #[derive(Clone, Debug, Default)]
-pub struct Halves {
+pub struct MirroredPair {
     /// Machines.
     pub machines: Option<Index>,
     /// MachineSets.
@@ -24,7 +24,7 @@ pub struct Halves {
     pub machine_health_checks: Option<Index>,
 }
 
-impl Halves {
+impl MirroredPair {
     fn index(&self, kind: Kind) -> Option<&Index> {
         match kind.led_by() {
             Kind::Machine => self.machines.as_ref(),
@@ -47,9 +47,9 @@ impl Halves {
 #[derive(Clone, Debug, Default)]
 pub struct Mirrors {
     /// The Machine API's half.
-    pub machine_api: Halves,
+    pub machine_api: MirroredPair,
     /// Cluster API's half.
-    pub cluster_api: Halves,
+    pub cluster_api: MirroredPair,
     /// The infrastructure behind Cluster API's half, by kind. A kind that is not there is unknown.
     pub infrastructure: BTreeMap<String, Index>,
 }
@@ -62,12 +62,12 @@ pub enum Seen<'a> {
     /// There is none.
     Absent,
     /// This is it.
-    There(&'a Half),
+    There(&'a PairMember),
 }
 
 impl<'a> Seen<'a> {
     /// The half, if there is one and it is known.
-    pub fn there(self) -> Option<&'a Half> {
+    pub fn there(self) -> Option<&'a PairMember> {
         match self {
             Self::There(half) => Some(half),
             Self::Unknown | Self::Absent => None,
@@ -77,7 +77,7 @@ impl<'a> Seen<'a> {
 
 impl Mirrors {
     /// The halves of an API.
-    pub fn of_mut(&mut self, api: Api) -> &mut Halves {
+    pub fn of_mut(&mut self, api: Api) -> &mut MirroredPair {
         match api {
             Api::MachineApi => &mut self.machine_api,
             Api::ClusterApi => &mut self.cluster_api,
@@ -93,7 +93,7 @@ impl Mirrors {
         let Some(index) = halves.index(kind) else {
             return Seen::Unknown;
         };
-        let here = |half: &&Arc<Half>| half.namespace.is_empty() || half.namespace == config.namespace(api);
+        let here = |half: &&Arc<PairMember>| half.namespace.is_empty() || half.namespace == config.namespace(api);
         match index.get(name).filter(here) {
             Some(half) => Seen::There(half),
             None => Seen::Absent,
@@ -112,7 +112,7 @@ impl Mirrors {
     }
 
     /// The infrastructure that a half of Cluster API refers to.
-    pub fn infrastructure_of(&self, half: &Half) -> Seen<'_> {
+    pub fn infrastructure_of(&self, half: &PairMember) -> Seen<'_> {
         let Some((kind, name)) = &half.infrastructure else {
             return Seen::Absent;
         };
@@ -125,7 +125,7 @@ impl Mirrors {
 
 /// The name of the object whose authority an object follows: its own, or for infrastructure that of the Machine or
 /// MachineSet that it was made for.
-pub fn leading_name<'a>(kind: Kind, half: &'a Half, name: &'a str) -> &'a str {
+pub fn leading_name<'a>(kind: Kind, half: &'a PairMember, name: &'a str) -> &'a str {
     match kind {
         Kind::InfrastructureMachine => {
             let machine =
@@ -187,7 +187,7 @@ mod tests {
             Seen::Unknown
         );
         for (namespace, absent) in [("openshift-cluster-api", false), ("elsewhere", true)] {
-            let half = Half::read(&json!({"metadata": {"name": "a", "namespace": namespace}}));
+            let half = PairMember::read(&json!({"metadata": {"name": "a", "namespace": namespace}}));
             let index = BTreeMap::from([(String::from("a"), Arc::new(half))]);
             *mirrors.of_mut(Api::ClusterApi).slot(Kind::Machine) = Some(Arc::new(index));
             assert_eq!(find(&mirrors), absent, "{namespace}");
@@ -196,10 +196,10 @@ mod tests {
 
     #[test]
     fn infrastructure_follows_the_machine_or_the_set_that_it_was_made_for() {
-        let machine = Half::read(&json!({"metadata": {"ownerReferences": [
+        let machine = PairMember::read(&json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m", "uid": "u"}]}}));
         assert_eq!(leading_name(Kind::InfrastructureMachine, &machine, "x"), "m");
-        let template = Half::read(&json!({"metadata": {"labels": {TEMPLATE_SET: "s"}}}));
+        let template = PairMember::read(&json!({"metadata": {"labels": {TEMPLATE_SET: "s"}}}));
         assert_eq!(leading_name(Kind::InfrastructureTemplate, &template, "s-1a2b"), "s");
         assert_eq!(leading_name(Kind::Machine, &machine, "x"), "x");
     }

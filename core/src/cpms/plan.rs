@@ -13,9 +13,9 @@ mod rollout;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::asking;
 use super::degraded::{Degradation, degraded, nodes_are_joining};
 use super::domains::FailureDomain;
+use super::pending_creates;
 use super::removal;
 use super::spec::{SetState, Spec};
 use super::state::State;
@@ -222,7 +222,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .iter()
         .filter_map(|wait| wait.until)
         .chain(deadlines)
-        .chain(asking::late(state, now).map(|late| late.until))
+        .chain(pending_creates::late(state, now).map(|late| late.until))
         .filter(|until| *until > now)
         .min();
     plan

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::memory::Memory;
 use super::plan::{Action, Plan, Step, plan};
+use super::reconcile_cache::ReconcileCache;
 use super::spec::{Spec, Strategy};
 use super::state::{Etcd, MachineState, NodeState, Observed, State};
 use crate::api::core_v1::node::{CONTROL_PLANE_LABEL, Node, NodeCondition};
@@ -34,9 +34,9 @@ pub fn preview(spec: &Spec, state: &State, now: Timestamp) -> Preview {
     // Two steps a machine, and as many again for what an earlier rollout left behind; the bound only guards.
     let bound = 20 + 10 * (spec.replicas.count() + world.machines.len());
     let mut end = Plan::default();
-    let mut memory = Memory::default();
+    let mut cache = ReconcileCache::default();
     for _ in 0..bound {
-        let state = State::observe_again(&spec, world.clone(), state.settings, &mut memory);
+        let state = State::observe_again(&spec, world.clone(), state.settings, &mut cache);
         let next = plan(&spec, &state, now);
         now = now.checked_add(TURN).unwrap_or(now);
         if next.steps.is_empty() {

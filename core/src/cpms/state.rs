@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::changes::FieldChange;
 use super::domains::{FailureDomain, Platform};
 use super::indexes::{self, Member};
-use super::memory::{Compared, Memory, Seen};
 use super::placement::{self, Placement, Standing};
+use super::reconcile_cache::{Compared, ReconcileCache, Seen};
 use super::spec::Spec;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
@@ -52,7 +52,7 @@ impl Observed {
 /// A creation that is written down in the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// How it stands there ([`request`](super::asking::request)).
+    /// How it stands there ([`request`](super::pending_creates::request)).
     pub request: String,
     /// Until when it may still be carried out.
     pub until: Timestamp,
@@ -328,12 +328,12 @@ pub struct State {
 impl State {
     /// Reads a snapshot.
     pub fn observe(spec: &Spec, observed: Observed, settings: Settings) -> Self {
-        Self::observe_again(spec, observed, settings, &mut Memory::default())
+        Self::observe_again(spec, observed, settings, &mut ReconcileCache::default())
     }
 
     /// The same, with what was read before.
-    pub fn observe_again(spec: &Spec, observed: Observed, settings: Settings, memory: &mut Memory) -> Self {
-        let revision = memory.ask(spec, observed.infrastructure.as_ref());
+    pub fn observe_again(spec: &Spec, observed: Observed, settings: Settings, cache: &mut ReconcileCache) -> Self {
+        let revision = cache.ask(spec, observed.infrastructure.as_ref());
         let nodes: BTreeMap<&str, &Arc<Node>> =
             observed.nodes.iter().map(|node| (node.metadata.name(), node)).collect();
         let (selected, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = observed
@@ -341,7 +341,7 @@ impl State {
             .iter()
             .partition(|machine| spec.selector.matches(&machine.metadata.labels));
         let mut unparsable = observed.unparsable.clone();
-        let compared = memory.compare(&selected);
+        let compared = cache.compare(&selected);
         let domains: Vec<Option<&FailureDomain>> = compared
             .iter()
             .map(|compared| compared.domain.as_ref().map(|found| listed(spec, found)))
@@ -369,7 +369,7 @@ impl State {
                 deleting: machine.metadata.is_deleting(),
             })
             .collect();
-        let placement = memory
+        let placement = cache
             .place(spec.replicas.count(), &spec.failure_domains, &standing)
             .clone();
         let all = placement::indexes(spec.replicas.count(), indexes.iter().map(|index| index.value));
@@ -390,7 +390,7 @@ impl State {
                     index: *index,
                     belongs: placement.get(&index.value).filter(|_| places_known).cloned(),
                 };
-                memory.tell(machine, seen, |seen| read(spec, machine, *domain, compared, seen))
+                cache.tell(machine, seen, |seen| read(spec, machine, *domain, compared, seen))
             })
             .collect();
         machines.sort_by(|left, right| {
@@ -590,7 +590,7 @@ pub(super) fn unclaimed<'a>(
         .filter(|id| !id.is_empty())
         .collect();
     let id_of = |node: &Node| {
-        let id = node.rest.get("spec")?.get("providerID")?.as_str()?;
+        let id = node.unknown_fields.get("spec")?.get("providerID")?.as_str()?;
         ids.contains(id).then_some(())
     };
     let mut unclaimed: Vec<String> = nodes

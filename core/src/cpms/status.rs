@@ -6,8 +6,8 @@
 
 use jiff::Timestamp;
 
-use super::asking;
 use super::degraded::Degradation;
+use super::pending_creates;
 use super::plan::{self, Plan, WaitReason};
 use super::spec::{SetState, Spec};
 use super::state::{MachineState, State};
@@ -27,7 +27,7 @@ pub mod condition {
     pub const DEGRADED: &str = "Degraded";
     /// The controller itself cannot work.
     pub const ERROR: &str = "Error";
-    pub use crate::cpms::asking::CREATING;
+    pub use crate::cpms::pending_creates::CREATING;
     /// ClusterOperator only: the cluster may be upgraded.
     pub const UPGRADEABLE: &str = "Upgradeable";
 }
@@ -84,7 +84,7 @@ pub fn status(
         progressing(spec, state, plan, now),
         error_condition(error),
     ];
-    conditions.extend(asking::open(previous, state, plan, now).map(creating));
+    conditions.extend(pending_creates::open(previous, state, plan, now).map(creating));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
     let earlier = previous.map_or(&[][..], |previous| &previous.conditions);
     ControlPlaneMachineSetStatus {
@@ -96,7 +96,9 @@ pub fn status(
         unavailable_replicas: number(counts.unavailable),
         selector: Some(spec.selector.to_string()),
         machines: machines(state, plan),
-        rest: previous.map(|previous| previous.rest.clone()).unwrap_or_default(),
+        unknown_fields: previous
+            .map(|previous| previous.unknown_fields.clone())
+            .unwrap_or_default(),
     }
 }
 
@@ -260,8 +262,8 @@ fn error_condition(error: Option<&str>) -> Said {
 /// Which creations are written down and still open; empty for none.
 pub(super) fn creating(open: String) -> Said {
     match open.as_str() {
-        "" => said(asking::CREATING, false, "AsExpected", ""),
-        _ => said(asking::CREATING, true, asking::REASON, open),
+        "" => said(pending_creates::CREATING, false, "AsExpected", ""),
+        _ => said(pending_creates::CREATING, true, pending_creates::REASON, open),
     }
 }
 

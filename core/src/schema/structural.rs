@@ -107,7 +107,7 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
-    use crate::api::Rest;
+    use crate::api::UnknownFields;
 
     /// A thing
     /// with two lines.
@@ -123,7 +123,7 @@ mod tests {
         part: Option<Part>,
         value: Option<Value>,
         #[serde(flatten)]
-        rest: Rest,
+        unknown_fields: UnknownFields,
     }
 
     #[derive(Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Result;
-use capstan::controllers::Seen;
+use capstan::controllers::WatchedObject;
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::core_v1::node::{Node, NodeStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
@@ -127,10 +127,10 @@ impl Typed {
 
     fn whole(sort: Sort, object: &Object) -> Option<Self> {
         match sort {
-            Sort::Machine => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Machine),
-            Sort::Set => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Set),
-            Sort::Node => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Node),
-            Sort::Operator => object.read::<Seen<_>>().ok()?.content.ok().map(Self::Operator),
+            Sort::Machine => object.read::<WatchedObject<_>>().ok()?.content.ok().map(Self::Machine),
+            Sort::Set => object.read::<WatchedObject<_>>().ok()?.content.ok().map(Self::Set),
+            Sort::Node => object.read::<WatchedObject<_>>().ok()?.content.ok().map(Self::Node),
+            Sort::Operator => object.read::<WatchedObject<_>>().ok()?.content.ok().map(Self::Operator),
         }
     }
 }
@@ -173,25 +173,25 @@ impl New<'_> {
                 let kept = kept.filter_map(|field| Some((field, status.get(field)?)));
                 let mut status = NodeStatus::deserialize(MapDeserializer::<_, serde_json::Error>::new(kept)).ok()?;
                 for condition in &mut status.conditions {
-                    condition.rest.remove("lastHeartbeatTime");
+                    condition.unknown_fields.remove("lastHeartbeatTime");
                 }
                 status
             }
             (_, None) => NodeStatus::default(),
         };
-        let rest = match (old, self.object.get("spec")) {
-            (Some(old), _) if shares("spec") => old.rest.clone(),
+        let unknown_fields = match (old, self.object.get("spec")) {
+            (Some(old), _) if shares("spec") => old.unknown_fields.clone(),
             (_, spec) => spec.map(|spec| ("spec".to_owned(), spec.clone())).into_iter().collect(),
         };
         let mut metadata = self.metadata(old.map(|old| &old.metadata))?;
         metadata.resource_version = None;
-        metadata.rest.remove("managedFields");
+        metadata.unknown_fields.remove("managedFields");
         Some(Node {
             api_version: self.text("apiVersion"),
             kind: self.text("kind"),
             metadata,
             status,
-            rest,
+            unknown_fields,
         })
     }
 
@@ -215,7 +215,7 @@ impl New<'_> {
         }
         // As the caches of the shell do: nobody reads who set which field.
         let mut metadata: ObjectMeta = self.field("metadata", None)?;
-        metadata.rest.remove("managedFields");
+        metadata.unknown_fields.remove("managedFields");
         Some(metadata)
     }
 }

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use capstan::controllers::{Cluster, Object, Seen, Written};
+use capstan::controllers::{Cluster, Object, WatchedObject, Written};
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
@@ -124,8 +124,8 @@ impl Port {
     }
 }
 
-fn seen<T>(meta: &capstan_core::api::meta::ObjectMeta, content: Arc<T>) -> Seen<T> {
-    Seen {
+fn seen<T>(meta: &capstan_core::api::meta::ObjectMeta, content: Arc<T>) -> WatchedObject<T> {
+    WatchedObject {
         meta: ObjectMeta {
             name: meta.name.clone(),
             ..ObjectMeta::default()
@@ -167,14 +167,14 @@ impl Cluster for Port {
         self.lock().instant
     }
 
-    async fn set(&self) -> kube::Result<Option<Seen<ControlPlaneMachineSet>>> {
+    async fn set(&self) -> kube::Result<Option<WatchedObject<ControlPlaneMachineSet>>> {
         match self.ask(Question::Set).await? {
             Answer::Set(set) => Ok(set.map(|set| seen(&set.metadata, Arc::clone(&set)))),
             _ => Err(unexpected()),
         }
     }
 
-    async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
+    async fn machines(&self) -> kube::Result<Vec<WatchedObject<Machine>>> {
         match self.ask(Question::Machines).await? {
             Answer::Machines(all) => Ok(all
                 .into_iter()
@@ -184,7 +184,7 @@ impl Cluster for Port {
         }
     }
 
-    async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+    async fn control_plane_nodes(&self) -> kube::Result<Vec<WatchedObject<Node>>> {
         match self.ask(Question::Nodes).await? {
             Answer::Nodes(all) => Ok(all
                 .into_iter()
@@ -194,21 +194,21 @@ impl Cluster for Port {
         }
     }
 
-    async fn node(&self, name: &str) -> kube::Result<Option<Seen<Node>>> {
+    async fn node(&self, name: &str) -> kube::Result<Option<WatchedObject<Node>>> {
         match self.ask(Question::Node(name.to_owned())).await? {
             Answer::Node(node) => Ok(node.map(|node| seen(&node.metadata, Arc::clone(&node)))),
             _ => Err(unexpected()),
         }
     }
 
-    async fn etcd(&self) -> kube::Result<Option<Seen<ClusterOperator>>> {
+    async fn etcd(&self) -> kube::Result<Option<WatchedObject<ClusterOperator>>> {
         match self.ask(Question::Etcd).await? {
             Answer::Operator(operator) => Ok(operator.map(|one| seen(&one.metadata, Arc::clone(&one)))),
             _ => Err(unexpected()),
         }
     }
 
-    async fn machine(&self, name: &str) -> kube::Result<Seen<Machine>> {
+    async fn machine(&self, name: &str) -> kube::Result<WatchedObject<Machine>> {
         match self.ask(Question::Machine(name.to_owned())).await? {
             Answer::Object(object) => object.read().map_err(kube::Error::SerdeError),
             _ => Err(unexpected()),

@@ -336,7 +336,7 @@ impl Moment {
             .filter_map(|machine| machine.spec.provider_id.as_deref())
             .collect();
         let id = |node: &Node| {
-            node.rest
+            node.unknown_fields
                 .get("spec")
                 .and_then(|spec| spec.get("providerID")?.as_str().map(str::to_owned))
         };

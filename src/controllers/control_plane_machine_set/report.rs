@@ -18,8 +18,8 @@ use crate::controllers::assess::{Assessment, Reading};
 use crate::controllers::caches::View;
 use crate::controllers::cluster::{Cluster, Written};
 use crate::controllers::events::News;
-use crate::controllers::ledger::is_older;
-use crate::controllers::trouble::Trouble;
+use crate::controllers::step_error::StepError;
+use crate::controllers::write_tracker::is_older;
 
 /// What our ClusterOperator says of Capstan itself, whatever the set is.
 pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
@@ -91,12 +91,12 @@ impl<C: Cluster> Controller<C> {
         view: &View,
         current: &Assessment,
         taken: &[&Step],
-        troubles: &[Trouble],
+        errors: &[StepError],
         now: Timestamp,
-    ) -> (ControlPlaneMachineSetStatus, Vec<Trouble>) {
+    ) -> (ControlPlaneMachineSetStatus, Vec<StepError>) {
         let mut failed = Vec::new();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        self.remember(troubles, now);
+        self.remember(errors, now);
         let previous = current.set.status.as_ref();
         let error = self.error(previous, now);
         let mut status = current.status(error.as_deref(), now);
@@ -119,11 +119,11 @@ impl<C: Cluster> Controller<C> {
                     self.drops_machines |= !status.machines.is_empty() && !stored.lists_machines;
                     self.measure(previous, &status, now);
                 }
-                Err(trouble) => failed.push(trouble),
+                Err(failure) => failed.push(failure),
             }
         }
-        if let Err(trouble) = self.operator(view, Some(&status), current.is_active(), now).await {
-            failed.push(trouble);
+        if let Err(failure) = self.operator(view, Some(&status), current.is_active(), now).await {
+            failed.push(failure);
         }
         (status, failed)
     }
@@ -135,7 +135,7 @@ impl<C: Cluster> Controller<C> {
         set: Option<&ControlPlaneMachineSetStatus>,
         active: bool,
         now: Timestamp,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let Some(unsaid) = self.unsaid(view, set, active, now) else {
             return Ok(());
         };
@@ -185,7 +185,7 @@ impl<C: Cluster> Controller<C> {
             conditions,
             versions: self.parts.versions.clone(),
             related_objects: self.parts.related_objects.clone(),
-            rest: before.rest.clone(),
+            unknown_fields: before.unknown_fields.clone(),
         };
         Some(Unsaid {
             exists: there.is_some(),
@@ -194,16 +194,16 @@ impl<C: Cluster> Controller<C> {
         })
     }
 
-    fn remember(&mut self, troubles: &[Trouble], now: Timestamp) {
-        let lasting: Vec<String> = troubles
+    fn remember(&mut self, errors: &[StepError], now: Timestamp) {
+        let lasting: Vec<String> = errors
             .iter()
-            .filter(|trouble| !trouble.is_conflict())
+            .filter(|failure| !failure.is_conflict())
             .map(ToString::to_string)
             .collect();
-        self.trouble = if lasting.is_empty() {
+        self.failure = if lasting.is_empty() {
             None
         } else {
-            let since = self.trouble.as_ref().map_or(now, |(since, _)| *since);
+            let since = self.failure.as_ref().map_or(now, |(since, _)| *since);
             Some((since, lasting.join("; ")))
         };
     }
@@ -211,7 +211,7 @@ impl<C: Cluster> Controller<C> {
     /// What keeps the controller from working, if something has for long enough. A process that is new to it believes the
     /// one before: what was said lasts until something works again.
     fn error(&self, previous: Option<&ControlPlaneMachineSetStatus>, now: Timestamp) -> Option<String> {
-        let (since, text) = self.trouble.as_ref()?;
+        let (since, text) = self.failure.as_ref()?;
         let mut said = previous.iter().flat_map(|status| &status.conditions);
         let known = said.any(|there| there.type_ == condition::ERROR && there.status == "True");
         (known || now.duration_since(*since) >= TROUBLED).then(|| text.clone())
@@ -263,7 +263,7 @@ impl<C: Cluster> Controller<C> {
     }
 
     /// Events: what was done, what is waited for, what stops.
-    pub(super) fn tell(&mut self, current: &Assessment, taken: &[&Step], troubles: &[Trouble]) {
+    pub(super) fn tell(&mut self, current: &Assessment, taken: &[&Step], errors: &[StepError]) {
         let once = taken.iter().map(|step| {
             let machine = step.machine.as_deref().unwrap_or(NAME);
             let (reason, verb) = match &step.action {
@@ -296,14 +296,14 @@ impl<C: Cluster> Controller<C> {
             message: reason.message.as_str().into(),
             key: format!("{:?}", current.set.metadata.generation),
         });
-        let failures = troubles
+        let failures = errors
             .iter()
-            .filter(|trouble| !trouble.is_conflict())
-            .map(|trouble| News {
+            .filter(|failure| !failure.is_conflict())
+            .map(|failure| News {
                 warning: true,
                 reason: "Failed",
-                message: trouble.to_string().into(),
-                key: trouble.to_string(),
+                message: failure.to_string().into(),
+                key: failure.to_string(),
             });
         let lasting = waits.chain(stops).chain(failures).collect();
         self.events

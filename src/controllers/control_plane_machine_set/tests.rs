@@ -1,6 +1,6 @@
 //! What the controller says and writes, turn by turn, in a cluster of plain objects whose clock stands still.
 
-mod asking;
+mod pending_creates;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ use super::{Configuration, Controller};
 use crate::controllers::caches::View;
 use crate::controllers::cluster::{Cluster, Object, Written};
 use crate::controllers::metrics::Metrics;
-use crate::controllers::object::{Cacheable, Seen};
+use crate::controllers::object::{Cacheable, WatchedObject};
 
 /// Objects by kind and name, and what happened to them.
 struct World {
@@ -144,12 +144,12 @@ impl Fake {
         self.world(|world| world.objects.get(&(kind, name.to_owned())).cloned())
     }
 
-    fn seen<T: Cacheable>(&self, kind: &'static str, name: &str) -> Option<Seen<T>> {
+    fn seen<T: Cacheable>(&self, kind: &'static str, name: &str) -> Option<WatchedObject<T>> {
         self.object(kind, name)
             .map(|object| serde_json::from_value(object).unwrap())
     }
 
-    fn all<T: Cacheable>(&self, kind: &'static str) -> Vec<Seen<T>> {
+    fn all<T: Cacheable>(&self, kind: &'static str) -> Vec<WatchedObject<T>> {
         let objects = self.world(|world| world.objects.clone());
         let of = objects.into_iter().filter(|((there, _), _)| *there == kind);
         of.map(|(_, object)| serde_json::from_value(object).unwrap()).collect()
@@ -171,7 +171,7 @@ impl Fake {
                 }
             }
         }
-        let read = |seen: Seen<Machine>| seen.content.ok();
+        let read = |seen: WatchedObject<Machine>| seen.content.ok();
         let nodes = self.all::<Node>(NODE).into_iter();
         let operators = self.all::<ClusterOperator>(OPERATOR).into_iter();
         view.snapshot = Arc::new(Snapshot {
@@ -350,27 +350,27 @@ impl Cluster for Fake {
         Instant::now()
     }
 
-    async fn set(&self) -> kube::Result<Option<Seen<ControlPlaneMachineSet>>> {
+    async fn set(&self) -> kube::Result<Option<WatchedObject<ControlPlaneMachineSet>>> {
         Ok(self.seen(SET, NAME))
     }
 
-    async fn machines(&self) -> kube::Result<Vec<Seen<Machine>>> {
+    async fn machines(&self) -> kube::Result<Vec<WatchedObject<Machine>>> {
         Ok(self.all(MACHINE))
     }
 
-    async fn node(&self, name: &str) -> kube::Result<Option<Seen<Node>>> {
+    async fn node(&self, name: &str) -> kube::Result<Option<WatchedObject<Node>>> {
         Ok(self.seen(NODE, name))
     }
 
-    async fn etcd(&self) -> kube::Result<Option<Seen<ClusterOperator>>> {
+    async fn etcd(&self) -> kube::Result<Option<WatchedObject<ClusterOperator>>> {
         Ok(self.seen(OPERATOR, cluster_operator::ETCD))
     }
 
-    async fn control_plane_nodes(&self) -> kube::Result<Vec<Seen<Node>>> {
+    async fn control_plane_nodes(&self) -> kube::Result<Vec<WatchedObject<Node>>> {
         Ok(self.all(NODE))
     }
 
-    async fn machine(&self, name: &str) -> kube::Result<Seen<Machine>> {
+    async fn machine(&self, name: &str) -> kube::Result<WatchedObject<Machine>> {
         self.seen(MACHINE, name).ok_or_else(|| refused(404, "NotFound", name))
     }
 

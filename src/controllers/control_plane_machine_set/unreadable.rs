@@ -21,7 +21,7 @@ use crate::controllers::assess::stopped;
 use crate::controllers::caches::View;
 use crate::controllers::cluster::Cluster;
 use crate::controllers::live::read;
-use crate::controllers::trouble::Trouble;
+use crate::controllers::step_error::StepError;
 
 impl<C: Cluster> Controller<C> {
     /// What is done about a set that cannot be read, for this reason.
@@ -39,8 +39,8 @@ impl<C: Cluster> Controller<C> {
         let raw = match self.writer.cluster.set().await {
             Ok(seen) => seen.and_then(|seen| seen.raw),
             Err(error) => {
-                let trouble = Trouble::new(format!("reading {KIND} {NAME}"), error);
-                return self.outcome(&[trouble], None);
+                let failure = StepError::new(format!("reading {KIND} {NAME}"), error);
+                return self.outcome(&[failure], None);
             }
         };
         // Gone or corrected since; the caches will say so.
@@ -48,20 +48,20 @@ impl<C: Cluster> Controller<C> {
             return Outcome::default();
         };
         let set = Arc::new(what_can_be_read(&raw));
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         if set.metadata.is_deleting() {
             let (current, taken) = match read(&self.writer.cluster, view, None).await {
                 Ok((_, fresh)) => {
                     let current = self.assess(set, fresh, view, now);
-                    let taken = self.act(&current, None, stop, &mut troubles).await;
+                    let taken = self.act(&current, None, stop, &mut errors).await;
                     let taken: Vec<_> = taken.into_iter().cloned().collect();
                     (current, taken)
                 }
-                Err(trouble) => return self.outcome(&[trouble], None),
+                Err(failure) => return self.outcome(&[failure], None),
             };
             let taken: Vec<_> = taken.iter().collect();
-            self.tell(&current, &taken, &troubles);
-            return self.outcome(&troubles, None);
+            self.tell(&current, &taken, &errors);
+            return self.outcome(&errors, None);
         }
         let unread = Unparsable {
             kind: KIND.to_owned(),
@@ -74,13 +74,13 @@ impl<C: Cluster> Controller<C> {
         let said = json!(status.conditions);
         if Cow::Borrowed(&said) != conditions_of(&raw) {
             let written = self.writer.status(&current.set, json!({ "conditions": said })).await;
-            troubles.extend(written.err());
+            errors.extend(written.err());
         }
         let told = self.operator(view, Some(&status), current.is_active(), now).await;
-        troubles.extend(told.err());
+        errors.extend(told.err());
         self.count(&current, now);
-        self.tell(&current, &[], &troubles);
-        self.outcome(&troubles, None)
+        self.tell(&current, &[], &errors);
+        self.outcome(&errors, None)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ContractReference;
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::ObjectMeta;
 
 /// Kind.
@@ -29,7 +29,7 @@ pub struct Cluster {
     pub spec: ClusterSpec,
     /// Other fields, status among them.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What is wanted of a Cluster.
@@ -44,5 +44,5 @@ pub struct ClusterSpec {
     pub infrastructure_ref: Option<ContractReference>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

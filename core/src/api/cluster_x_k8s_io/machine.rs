@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ContractReference;
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::{Condition, ObjectMeta};
 
 /// Kind.
@@ -32,7 +32,7 @@ pub struct Machine {
     pub status: Option<MachineStatus>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What a machine should be.
@@ -56,7 +56,7 @@ pub struct MachineSpec {
     pub provider_id: Option<String>,
     /// Other fields; those that the Machine API has no word for among them.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Where the data stands that a machine boots with.
@@ -71,7 +71,7 @@ pub struct Bootstrap {
     pub config_ref: Option<ContractReference>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What a machine is.
@@ -89,7 +89,7 @@ pub struct MachineStatus {
     pub conditions: Vec<Condition>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What happened once and for all.
@@ -101,5 +101,5 @@ pub struct Initialization {
     pub infrastructure_provisioned: Option<bool>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 
 /// Kind.
@@ -29,7 +29,7 @@ pub struct MachineHealthCheck {
     pub spec: MachineHealthCheckSpec,
     /// Other fields, status among them.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What is checked.
@@ -50,5 +50,5 @@ pub struct MachineHealthCheckSpec {
     pub remediation: Option<Value>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::machine::MachineSpec;
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 
 /// Kind.
@@ -29,7 +29,7 @@ pub struct MachineSet {
     pub spec: MachineSetSpec,
     /// Other fields, status among them.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What is wanted.
@@ -50,7 +50,7 @@ pub struct MachineSetSpec {
     pub template: MachineTemplate,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What a machine of the set looks like.
@@ -64,5 +64,5 @@ pub struct MachineTemplate {
     pub spec: MachineSpec,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::ObjectMeta;
 
 /// Kind.
@@ -30,13 +30,13 @@ pub struct ClusterOperator {
     pub metadata: ObjectMeta,
     /// Empty.
     #[serde(default)]
-    pub spec: Rest,
+    pub spec: UnknownFields,
     /// How the operator is.
     #[serde(default)]
     pub status: ClusterOperatorStatus,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// How the operator is.
@@ -54,7 +54,7 @@ pub struct ClusterOperatorStatus {
     pub related_objects: Vec<ObjectReference>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A condition of an operator. Not `metav1.Condition`: reason and message are optional here.

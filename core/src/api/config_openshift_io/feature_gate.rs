@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::ObjectMeta;
 
 /// Kind.
@@ -30,7 +30,7 @@ pub struct FeatureGate {
     pub status: FeatureGateStatus,
     /// Other fields, spec among them.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The gates as they are.
@@ -42,7 +42,7 @@ pub struct FeatureGateStatus {
     pub feature_gates: Vec<FeatureGateDetails>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The gates of one version.

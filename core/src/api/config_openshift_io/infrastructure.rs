@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::ObjectMeta;
 
 /// Kind.
@@ -34,7 +34,7 @@ pub struct Infrastructure {
     pub status: InfrastructureStatus,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What was configured.
@@ -46,7 +46,7 @@ pub struct InfrastructureSpec {
     pub platform_spec: Option<PlatformSpec>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Configuration of the platform: a union on `type`.
@@ -63,7 +63,7 @@ pub struct PlatformSpec {
     pub nutanix: Option<NutanixPlatformSpec>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// vSphere.
@@ -75,7 +75,7 @@ pub struct VSpherePlatformSpec {
     pub failure_domains: Vec<VSphereFailureDomainSpec>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain of vSphere.
@@ -102,7 +102,7 @@ pub struct VSphereFailureDomainSpec {
     pub zone_affinity: Option<Value>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Where in a vCenter.
@@ -132,7 +132,7 @@ pub struct VSphereTopology {
     pub template: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Nutanix.
@@ -144,7 +144,7 @@ pub struct NutanixPlatformSpec {
     pub failure_domains: Vec<NutanixFailureDomainSpec>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain of Nutanix.
@@ -161,7 +161,7 @@ pub struct NutanixFailureDomainSpec {
     pub subnets: Vec<Value>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What the cluster found.
@@ -176,7 +176,7 @@ pub struct InfrastructureStatus {
     pub platform_status: Option<PlatformStatus>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The platform.
@@ -187,7 +187,7 @@ pub struct PlatformStatus {
     pub type_: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 impl Infrastructure {

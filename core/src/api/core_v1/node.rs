@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::ObjectMeta;
 
 /// Kind.
@@ -31,7 +31,7 @@ pub struct Node {
     pub status: NodeStatus,
     /// Other fields, spec among them.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What the kubelet reports.
@@ -42,7 +42,7 @@ pub struct NodeStatus {
     pub conditions: Vec<NodeCondition>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A condition of a node.
@@ -60,7 +60,7 @@ pub struct NodeCondition {
     pub last_transition_time: Option<Timestamp>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 impl Node {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Rest;
+use crate::api::UnknownFields;
 
 /// The word for the Machine API in `authoritativeAPI`.
 pub const MACHINE_API: &str = "MachineAPI";
@@ -64,5 +64,5 @@ pub struct MachineCondition {
     pub message: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

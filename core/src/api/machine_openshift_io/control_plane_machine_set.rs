@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::machine::MachineSpec;
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::{Condition, LabelSelector, ObjectMeta};
 use crate::api::shared::Shared;
 
@@ -56,7 +56,7 @@ pub struct ControlPlaneMachineSet {
     pub status: Option<ControlPlaneMachineSetStatus>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The control plane as it should be.
@@ -96,7 +96,7 @@ pub struct ControlPlaneMachineSetSpec {
     pub template: Template,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// How a change of the template reaches the machines.
@@ -110,7 +110,7 @@ pub struct Strategy {
     pub type_: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A union on `machineType`.
@@ -131,7 +131,7 @@ pub struct Template {
     pub machine: Option<MachineTemplate>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The template of a Machine API machine.
@@ -153,7 +153,7 @@ pub struct MachineTemplate {
     pub spec: MachineSpec,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Labels and annotations of the machines.
@@ -170,7 +170,7 @@ pub struct TemplateMeta {
     pub annotations: BTreeMap<String, String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Where the machines may stand: a union on `platform`.
@@ -211,7 +211,7 @@ pub struct FailureDomains {
     pub nutanix: Option<Vec<NutanixFailureDomain>>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain on AWS: at least one of the two.
@@ -227,7 +227,7 @@ pub struct AwsFailureDomain {
     pub placement: Option<AwsPlacement>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The zone of an AWS instance.
@@ -240,7 +240,7 @@ pub struct AwsPlacement {
     pub availability_zone: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A reference to an AWS resource: a union on `type`.
@@ -263,7 +263,7 @@ pub struct AwsResourceReference {
     pub filters: Option<Vec<AwsResourceFilter>>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A filter on AWS resources.
@@ -279,7 +279,7 @@ pub struct AwsResourceFilter {
     pub values: Option<Vec<String>>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain on Azure.
@@ -296,7 +296,7 @@ pub struct AzureFailureDomain {
     pub subnet: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain on Google Cloud.
@@ -308,7 +308,7 @@ pub struct GcpFailureDomain {
     pub zone: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain on OpenStack: at least one of the two.
@@ -325,7 +325,7 @@ pub struct OpenStackFailureDomain {
     pub root_volume: Option<OpenStackRootVolume>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The root volume of an OpenStack machine.
@@ -344,7 +344,7 @@ pub struct OpenStackRootVolume {
     pub volume_type: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain on vSphere.
@@ -356,7 +356,7 @@ pub struct VSphereFailureDomain {
     pub name: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A failure domain on Nutanix.
@@ -371,7 +371,7 @@ pub struct NutanixFailureDomain {
     pub name: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// The control plane as it was last observed.
@@ -408,7 +408,7 @@ pub struct ControlPlaneMachineSetStatus {
     pub machines: Vec<MachineProgress>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// How far a machine of the set is.
@@ -440,7 +440,7 @@ pub struct MachineProgress {
     pub message: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 impl MachineTemplate {

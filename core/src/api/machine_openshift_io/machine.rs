@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::authority::{AuthorityStatus, MachineCondition};
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::api::shared::Shared;
 
@@ -40,7 +40,7 @@ pub struct Machine {
     pub status: Option<MachineStatus>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What a machine should be.
@@ -70,7 +70,7 @@ pub struct MachineSpec {
     pub authoritative_api: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Metadata that a machine hands to its node.
@@ -98,7 +98,7 @@ pub struct NodeMeta {
     pub owner_references: Vec<OwnerReference>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What the platform needs to know.
@@ -111,7 +111,7 @@ pub struct ProviderSpec {
     pub value: Option<Value>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Hooks that hold back the steps of a deletion.
@@ -128,7 +128,7 @@ pub struct LifecycleHooks {
     pub pre_terminate: Vec<LifecycleHook>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A hook: who holds a deletion back, and why.
@@ -195,7 +195,7 @@ pub struct MachineStatus {
     pub conditions: Vec<MachineCondition>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A reference to a node.
@@ -206,7 +206,7 @@ pub struct NodeRef {
     pub name: String,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 impl Machine {

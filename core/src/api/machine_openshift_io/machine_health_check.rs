@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::authority::{AuthorityStatus, MachineCondition};
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 
 /// Kind.
@@ -36,7 +36,7 @@ pub struct MachineHealthCheck {
     pub status: Option<MachineHealthCheckStatus>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What is checked.
@@ -64,7 +64,7 @@ pub struct MachineHealthCheckSpec {
     pub authoritative_api: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// A node condition that makes a machine unhealthy.
@@ -102,5 +102,5 @@ pub struct MachineHealthCheckStatus {
     pub conditions: Vec<MachineCondition>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::authority::{AuthorityStatus, MachineCondition};
 use super::machine::MachineSpec;
-use crate::api::Rest;
+use crate::api::UnknownFields;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 
 /// Kind.
@@ -36,7 +36,7 @@ pub struct MachineSet {
     pub status: Option<MachineSetStatus>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What is wanted.
@@ -59,7 +59,7 @@ pub struct MachineSetSpec {
     pub authoritative_api: Option<String>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What a machine of the set looks like.
@@ -73,7 +73,7 @@ pub struct MachineSetTemplate {
     pub spec: MachineSpec,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }
 
 /// What a set has.
@@ -104,5 +104,5 @@ pub struct MachineSetStatus {
     pub conditions: Vec<MachineCondition>,
     /// Other fields.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub unknown_fields: UnknownFields,
 }

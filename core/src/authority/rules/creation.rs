@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Judged;
 use crate::api::cluster_x_k8s_io::annotation;
-use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
+use crate::authority::spec::{Api, Decided, Kind, Observed, PairMember};
 use crate::authority::state::{Lead, Seen};
 use crate::conversion;
 use crate::model::{FieldPath, Operation, Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
@@ -84,7 +84,7 @@ pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
     }
 }
 
-fn beside_cluster_api(judged: &Judged<'_>, new: &Half, verdict: &mut Verdict) {
+fn beside_cluster_api(judged: &Judged<'_>, new: &PairMember, verdict: &mut Verdict) {
     const PATH: &str = "spec.authoritativeAPI";
     if new.requested == Some(Api::ClusterApi) {
         return;
@@ -113,7 +113,7 @@ fn beside_cluster_api(judged: &Judged<'_>, new: &Half, verdict: &mut Verdict) {
     }
 }
 
-fn beside_machine_api(judged: &Judged<'_>, new: &Half, verdict: &mut Verdict) {
+fn beside_machine_api(judged: &Judged<'_>, new: &PairMember, verdict: &mut Verdict) {
     if judged.syncs() || new.is_paused() {
         return;
     }

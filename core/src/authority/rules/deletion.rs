@@ -5,7 +5,7 @@
 
 use super::Judged;
 use crate::authority::config::COLLECTORS;
-use crate::authority::spec::{Api, Decided, Half, Kind};
+use crate::authority::spec::{Api, Decided, Kind, PairMember};
 use crate::authority::state::{Lead, Seen};
 use crate::model::{FieldPath, Propagation, Verdict, Violation, ViolationKind, Warning};
 
@@ -37,7 +37,7 @@ pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
     }
 }
 
-fn outlook(judged: &Judged<'_>, old: &Half, counterpart: &Half, verdict: &mut Verdict) {
+fn outlook(judged: &Judged<'_>, old: &PairMember, counterpart: &PairMember, verdict: &mut Verdict) {
     let here = judged.subject.api;
     let other = judged.title(here.other());
     let name = judged.edit.name;
@@ -104,7 +104,7 @@ fn outlook(judged: &Judged<'_>, old: &Half, counterpart: &Half, verdict: &mut Ve
 
 /// A set that was deleted while the other API led it takes no machine with it: neither the copies, whose deletion would
 /// carry over, nor the machines that its own API leads.
-fn hold_back_the_collector(judged: &Judged<'_>, old: &Half, verdict: &mut Verdict) {
+fn hold_back_the_collector(judged: &Judged<'_>, old: &PairMember, verdict: &mut Verdict) {
     if judged.subject.kind != Kind::Machine {
         return;
     }

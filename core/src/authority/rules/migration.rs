@@ -4,7 +4,7 @@
 
 use super::Judged;
 use crate::authority::plan::{self, Facts, Step};
-use crate::authority::spec::{Api, Decided, Half, Kind, Observed};
+use crate::authority::spec::{Api, Decided, Kind, Observed, PairMember};
 use crate::authority::state::Seen;
 use crate::conversion::{self, ConversionIssue, Severity};
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
         return;
     }
     // What was decided stands in the status, which an edit of the object leaves alone.
-    let asked = Half {
+    let asked = PairMember {
         requested: new.requested,
         generation: new.generation.or(old.generation),
         ..old.clone()
@@ -55,7 +55,7 @@ pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
 
 /// Until the status says who leads, the spec does; so with it the lead would change hands at once, and nobody would have
 /// stopped.
-fn judge_undecided(judged: &Judged<'_>, old: &Half, counterpart: Seen<'_>, verdict: &mut Verdict) {
+fn judge_undecided(judged: &Judged<'_>, old: &PairMember, counterpart: Seen<'_>, verdict: &mut Verdict) {
     if old.decided.is_some() {
         return;
     }
@@ -77,7 +77,7 @@ fn judge_undecided(judged: &Judged<'_>, old: &Half, counterpart: Seen<'_>, verdi
     }
 }
 
-fn judge_counterpart(judged: &Judged<'_>, old: &Half, counterpart: Seen<'_>, verdict: &mut Verdict) {
+fn judge_counterpart(judged: &Judged<'_>, old: &PairMember, counterpart: Seen<'_>, verdict: &mut Verdict) {
     let Seen::There(half) = counterpart else { return };
     let title = judged.title(Api::ClusterApi);
     let leads = old.lead() == Decided::Leads(Api::ClusterApi);
@@ -95,7 +95,7 @@ fn judge_counterpart(judged: &Judged<'_>, old: &Half, counterpart: Seen<'_>, ver
 }
 
 /// What stands in the way, most important first.
-fn outlook(judged: &Judged<'_>, asked: &Half, counterpart: Seen<'_>) -> Vec<String> {
+fn outlook(judged: &Judged<'_>, asked: &PairMember, counterpart: Seen<'_>) -> Vec<String> {
     let target = asked.wanted();
     let step = plan::next(&Facts::of(asked, counterpart.there()));
     if let Step::Cancel { back_to } | Step::PauseTarget { back_to } = step {
@@ -218,7 +218,7 @@ fn disagreements(
 /// Whether both halves are alike, and what is waited for.
 fn synchronization(
     judged: &Judged<'_>,
-    asked: &Half,
+    asked: &PairMember,
     counterpart: Seen<'_>,
     step: Step,
     blocking: bool,

@@ -8,9 +8,9 @@ use super::{Action, Precondition, Step, in_place};
 use crate::api::machine_openshift_io::control_plane_machine_set::{API_VERSION as SET_VERSION, KIND as SET_KIND};
 use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
 use crate::api::meta::{ObjectMeta, OwnerReference};
-use crate::cpms::asking;
 use crate::cpms::domains::{self, DomainError};
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
+use crate::cpms::pending_creates;
 use crate::cpms::spec::Spec;
 use crate::cpms::state::{MachineState, Owner, State};
 use crate::model::derived_suffix;
@@ -108,7 +108,9 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         .map(derived)
         .filter(|name| !taken.contains(name.as_str()));
     // An earlier attempt may be gone since another was asked for, which may still come (seed 34815).
-    let asked_for = free.clone().find(|name| asking::is_asked_for(state, index, name));
+    let asked_for = free
+        .clone()
+        .find(|name| pending_creates::is_asked_for(state, index, name));
     asked_for
         .or_else(|| free.next())
         .unwrap_or_else(|| derived(taken.len() + 1))

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{Action, Plan, Precondition, Step, Wait, WaitReason, made_machine};
-use crate::cpms::asking;
 use crate::cpms::degraded::Degradation;
+use crate::cpms::pending_creates;
 use crate::cpms::spec::{Spec, Strategy};
 use crate::cpms::state::{Etcd, MachineState, NodeState, State};
 
@@ -315,8 +315,8 @@ impl<'a> View<'a> {
     /// Machines beside that of a step whose creation was sent, was never answered, and may still be carried out: each would
     /// be one more (seed 70292: it had come by a second request, was deleted, and then the first request arrived).
     fn coming(self, step: &Step) -> Vec<(String, Timestamp)> {
-        let own = asking::claim_of(step);
-        let coming = asking::coming(self.state, self.now);
+        let own = pending_creates::claim_of(step);
+        let coming = pending_creates::coming(self.state, self.now);
         coming
             .into_iter()
             .filter(|(claim, _)| own.as_ref() != Some(claim))

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use capstan::controllers::{Generator, Turn};
+use capstan::controllers::{Generator, ReconcileResult};
 
 use crate::simulation::port::Port;
 use crate::simulation::schedule::SECOND;
@@ -14,7 +14,7 @@ use crate::simulation::truth::Moment;
 use super::replicas::BASE;
 use super::{Due, World};
 
-type Running = Pin<Box<dyn Future<Output = (Generator<Port>, Turn)>>>;
+type Running = Pin<Box<dyn Future<Output = (Generator<Port>, ReconcileResult)>>>;
 
 /// The generator of a replica.
 #[derive(Default)]
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// A turn has ended, and the next is planned.
-    fn generated(&mut self, at: usize, turn: Turn) {
+    fn generated(&mut self, at: usize, turn: ReconcileResult) {
         let now = self.now;
         let Some(Generating { again, tries, .. }) = self.replicas.get_mut(at).map(|replica| &mut replica.generating)
         else {

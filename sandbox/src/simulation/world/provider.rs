@@ -97,7 +97,7 @@ impl World {
 
     fn with_id(&self, id: &str) -> Option<&Arc<Node>> {
         let is_of = |node: &&Arc<Node>| {
-            let spec = node.rest.get("spec");
+            let spec = node.unknown_fields.get("spec");
             spec.and_then(|spec| spec.get("providerID")?.as_str()) == Some(id)
         };
         self.nodes.values().find(is_of)

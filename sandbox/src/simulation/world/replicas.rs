@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use capstan::controllers::{Configuration, Controller, Metrics, REFUSED, Turn};
+use capstan::controllers::{Configuration, Controller, Metrics, REFUSED, ReconcileResult};
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::cpms::state::Settings;
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Regi
 /// Any instant; only differences matter.
 pub(super) static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-type Running = Pin<Box<dyn Future<Output = (Box<Controller<Port>>, Turn)>>>;
+type Running = Pin<Box<dyn Future<Output = (Box<Controller<Port>>, ReconcileResult)>>>;
 
 /// A replica.
 pub(super) struct Replica {
@@ -284,7 +284,7 @@ impl World {
     }
 
     /// A turn has ended: what it did was told, and the next is planned.
-    fn turned(&mut self, at: usize, mut turn: Turn, time: Timestamp) {
+    fn turned(&mut self, at: usize, mut turn: ReconcileResult, time: Timestamp) {
         let now = self.now;
         let mutant = self.orders.mutant;
         let Some(replica) = self.replicas.get_mut(at) else {

@@ -212,7 +212,7 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
         .machines
         .retain(|machine| machine.metadata.name() != first);
     assert_eq!(name(&world), first);
-    let claim = crate::cpms::asking::claim(0, &second);
+    let claim = crate::cpms::pending_creates::claim(0, &second);
     let until = world.ago(-60);
     world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
     assert_eq!(name(&world), second);
@@ -254,7 +254,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         }
     }
     // What somebody else wrote down counts as much, unless it is the same machine or it shows.
-    let claim = crate::cpms::asking::claim(asked.index, asked.machine.metadata.name());
+    let claim = crate::cpms::pending_creates::claim(asked.index, asked.machine.metadata.name());
     for (text, there, expected) in [
         ("0[R] 1[Ro] 2[R]", "", "create new 1"),
         ("0[Ro] 1[Ro] 2[R]", "", ""),
@@ -262,7 +262,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
     ] {
         let mut world = world(text);
         let until = world.ago(-60);
-        let first = crate::cpms::asking::claim(0, world.observed.machines[0].metadata.name());
+        let first = crate::cpms::pending_creates::claim(0, world.observed.machines[0].metadata.name());
         let claim = if there.is_empty() { claim.clone() } else { first };
         world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
         assert_eq!(shown(&world.plan()), expected, "{text}: {:?}", world.plan());

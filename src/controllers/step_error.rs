@@ -4,13 +4,13 @@ use std::fmt;
 
 /// A step that failed.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct StepError {
     /// What was being done, such as `deleting Machine master-0`.
     step: String,
     source: kube::Error,
 }
 
-impl Trouble {
+impl StepError {
     pub(super) fn new(step: impl Into<String>, source: kube::Error) -> Self {
         Self {
             step: step.into(),
@@ -60,7 +60,7 @@ fn is_denial(message: &str) -> bool {
         .any(|says| message.contains(says))
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match &self.source {
             kube::Error::Api(status) => status.message.clone(),
@@ -70,7 +70,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl std::error::Error for Trouble {
+impl std::error::Error for StepError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
     }

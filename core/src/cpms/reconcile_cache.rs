@@ -25,7 +25,7 @@ use crate::model::Violation;
 
 /// What was read before.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct ReconcileCache {
     set: Option<Parsed>,
     template: Option<Asked>,
     infrastructure: Option<Arc<Infrastructure>>,
@@ -116,7 +116,7 @@ fn same<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
     }
 }
 
-impl Memory {
+impl ReconcileCache {
     /// The set, or everything that is wrong with it: what [`parse`] says.
     ///
     /// # Errors
@@ -306,13 +306,13 @@ mod tests {
     #[test]
     fn with_and_without_memory_a_look_sees_the_same() {
         let mut world = World::new("a b c", OLD);
-        let mut memory = Memory::default();
+        let mut cache = ReconcileCache::default();
         let mut looks = 0;
         let mut look = |world: &World| {
             let set: Arc<ControlPlaneMachineSet> = Arc::new(serde_json::from_value(world.set.clone()).unwrap());
-            let spec = memory.parse(&set, None, world.gates, true).unwrap();
+            let spec = cache.parse(&set, None, world.gates, true).unwrap();
             assert_eq!(spec, world.spec());
-            let state = State::observe_again(&spec, world.observed.clone(), Settings::default(), &mut memory);
+            let state = State::observe_again(&spec, world.observed.clone(), Settings::default(), &mut cache);
             assert_eq!(format!("{state:?}"), format!("{:?}", world.state()));
             looks += 1;
         };

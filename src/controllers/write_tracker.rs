@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::asking;
+use capstan_core::cpms::pending_creates;
 use capstan_core::cpms::state::{Asked, Observed, Unanswered};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How an object looks in the caches.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sight<'a> {
+pub(super) struct CachedVersion<'a> {
     pub(super) uid: &'a str,
     pub(super) version: &'a str,
 }
@@ -64,7 +64,7 @@ struct Entry {
 
 /// Writes that the caches do not show yet.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct WriteTracker {
     entries: BTreeMap<Object, Entry>,
     /// Creations that were never answered, the last one last.
     unanswered: Vec<Sent>,
@@ -76,7 +76,7 @@ pub(super) struct Ledger {
     live: String,
 }
 
-impl Ledger {
+impl WriteTracker {
     /// An object was created, and answered with this.
     pub(super) fn created(&mut self, object: Object, uid: &str, version: &str, now: Instant) {
         self.note(object, uid, version, true, now);
@@ -123,8 +123,8 @@ impl Ledger {
     /// Whether a request that stands there gives way to a new one of this process, which others count from later: it is for
     /// the same, and by this process or by the one of the same name before it.
     pub(super) fn gives_way(&self, request: &str, claim: &str, who: &str) -> bool {
-        let by = asking::asked_by(request).is_some_and(|(by, _)| by == who);
-        asking::claim_in(request) == claim && (by || self.own.contains_key(request))
+        let by = pending_creates::asked_by(request).is_some_and(|(by, _)| by == who);
+        pending_creates::claim_in(request) == claim && (by || self.own.contains_key(request))
     }
 
     /// Whether a request for the same stands in the set that others would still count, if this process sent one now. One
@@ -137,15 +137,17 @@ impl Ledger {
         (now, time): (Instant, Timestamp),
     ) -> bool {
         let fresh = |began: &Instant| left(*began, now, FRESH).is_some();
-        let mut same = asking::requests(status).filter(|request| asking::claim_in(request) == claim);
-        same.any(|request| match (self.own.get(request), asking::asked_by(request)) {
-            (Some(at), _) => fresh(at),
-            (None, Some((by, at))) => {
-                let lately = at <= time && time.duration_since(at) < FRESH;
-                by == who && lately && self.others.get(request).is_some_and(fresh)
-            }
-            (None, None) => false,
-        })
+        let mut same = pending_creates::requests(status).filter(|request| pending_creates::claim_in(request) == claim);
+        same.any(
+            |request| match (self.own.get(request), pending_creates::asked_by(request)) {
+                (Some(at), _) => fresh(at),
+                (None, Some((by, at))) => {
+                    let lately = at <= time && time.duration_since(at) < FRESH;
+                    by == who && lately && self.others.get(request).is_some_and(fresh)
+                }
+                (None, None) => false,
+            },
+        )
     }
 
     /// Takes note of what stands in the set, which was read at this version: live, or from the cache. A cache that is
@@ -163,7 +165,7 @@ impl Ledger {
         } else if order(version, &self.live) == Some(Ordering::Less) {
             return;
         }
-        let stands: Vec<&str> = asking::requests(status).collect();
+        let stands: Vec<&str> = pending_creates::requests(status).collect();
         // The caches may not show yet what was written just now.
         self.own
             .retain(|request, at| left(*at, now, LATE).is_some() || stands.contains(&request.as_str()));
@@ -197,7 +199,7 @@ impl Ledger {
     }
 
     /// Forgets what the caches show, and what took too long.
-    pub(super) fn settle<'a>(&mut self, now: Instant, look: impl Fn(&Object) -> Option<Sight<'a>>) {
+    pub(super) fn settle<'a>(&mut self, now: Instant, look: impl Fn(&Object) -> Option<CachedVersion<'a>>) {
         self.entries.retain(|object, entry| {
             if now.duration_since(entry.at) >= PATIENCE {
                 tracing::warn!(?object, "a write does not show in the caches; going on without it");
@@ -205,8 +207,8 @@ impl Ledger {
             }
             match look(object) {
                 // Another object of the same name came after ours.
-                Some(sight) if sight.uid != entry.uid => false,
-                Some(sight) => is_older(sight.version, &entry.version),
+                Some(cached_version) if cached_version.uid != entry.uid => false,
+                Some(cached_version) => is_older(cached_version.version, &entry.version),
                 None => entry.created,
             }
         });
@@ -243,44 +245,44 @@ mod tests {
         Object::Machine("a".into())
     }
 
-    fn sees(version: &'static str) -> impl Fn(&Object) -> Option<Sight<'static>> {
-        move |_| Some(Sight { uid: "u", version })
+    fn sees(version: &'static str) -> impl Fn(&Object) -> Option<CachedVersion<'static>> {
+        move |_| Some(CachedVersion { uid: "u", version })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_write_is_waited_for_until_it_shows() {
-        let mut ledger = Ledger::default();
-        ledger.changed(machine(), "u", "12", Instant::now());
-        ledger.settle(Instant::now(), sees("9"));
-        assert!(ledger.waits_until().is_some());
-        ledger.settle(Instant::now(), sees("12"));
-        assert!(ledger.waits_until().is_none());
+        let mut tracker = WriteTracker::default();
+        tracker.changed(machine(), "u", "12", Instant::now());
+        tracker.settle(Instant::now(), sees("9"));
+        assert!(tracker.waits_until().is_some());
+        tracker.settle(Instant::now(), sees("12"));
+        assert!(tracker.waits_until().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_creation_that_is_not_seen_is_waited_for_and_a_deletion_is_not() {
-        let mut ledger = Ledger::default();
-        ledger.created(machine(), "u", "12", Instant::now());
+        let mut tracker = WriteTracker::default();
+        tracker.created(machine(), "u", "12", Instant::now());
         // A change of the new object does not make it an old one.
-        ledger.changed(machine(), "u", "13", Instant::now());
-        ledger.settle(Instant::now(), |_| None);
-        assert!(ledger.waits_until().is_some());
-        ledger.settle(Instant::now(), sees("13"));
-        ledger.changed(machine(), "u", "14", Instant::now());
-        ledger.settle(Instant::now(), |_| None);
-        assert!(ledger.waits_until().is_none());
+        tracker.changed(machine(), "u", "13", Instant::now());
+        tracker.settle(Instant::now(), |_| None);
+        assert!(tracker.waits_until().is_some());
+        tracker.settle(Instant::now(), sees("13"));
+        tracker.changed(machine(), "u", "14", Instant::now());
+        tracker.settle(Instant::now(), |_| None);
+        assert!(tracker.waits_until().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_namesake_and_a_long_wait_end_the_waiting() {
-        let mut ledger = Ledger::default();
-        ledger.created(machine(), "other", "12", Instant::now());
-        ledger.settle(Instant::now(), sees("1"));
-        assert!(ledger.waits_until().is_none());
-        ledger.created(machine(), "u", "12", Instant::now());
+        let mut tracker = WriteTracker::default();
+        tracker.created(machine(), "other", "12", Instant::now());
+        tracker.settle(Instant::now(), sees("1"));
+        assert!(tracker.waits_until().is_none());
+        tracker.created(machine(), "u", "12", Instant::now());
         tokio::time::advance(PATIENCE).await;
-        ledger.settle(Instant::now(), |_| None);
-        assert!(ledger.waits_until().is_none());
+        tracker.settle(Instant::now(), |_| None);
+        assert!(tracker.waits_until().is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -289,9 +291,9 @@ mod tests {
             serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap()
         };
         let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let mut ledger = Ledger::default();
-        ledger.never_answered(1, &named("a"), Instant::now());
-        ledger.never_answered(2, &named("b"), Instant::now());
+        let mut tracker = WriteTracker::default();
+        tracker.never_answered(1, &named("a"), Instant::now());
+        tracker.never_answered(2, &named("b"), Instant::now());
         let mut there = Observed {
             machines: vec![Arc::new(named("a"))],
             ..Observed::default()
@@ -301,29 +303,29 @@ mod tests {
             sent.map(|sent| (sent.machine.metadata.name().to_owned(), sent.until.is_some()))
                 .collect()
         };
-        ledger.recall(&mut there, Instant::now(), time);
+        tracker.recall(&mut there, Instant::now(), time);
         assert_eq!(names(&there), [("a".to_owned(), true), ("b".to_owned(), true)]);
         assert_eq!(there.unanswered[0].until, time.checked_add(LATE).ok());
         tokio::time::advance(Duration::from_secs(200)).await;
         let mut gone = Observed::default();
-        ledger.recall(&mut gone, Instant::now(), time);
+        tracker.recall(&mut gone, Instant::now(), time);
         assert_eq!(names(&gone), [("b".to_owned(), false)]);
     }
 
     /// A set in which this is written down.
     fn status(message: &str) -> ControlPlaneMachineSetStatus {
         serde_json::from_value(
-            serde_json::json!({"conditions": [{"type": asking::CREATING, "status": "True",
+            serde_json::json!({"conditions": [{"type": pending_creates::CREATING, "status": "True",
             "reason": "R", "message": message, "lastTransitionTime": "2020-01-01T00:00:00Z"}]}),
         )
         .unwrap()
     }
 
     /// What others asked for and may still come, and for how many more seconds.
-    fn asked(ledger: &mut Ledger) -> Vec<(String, i64)> {
+    fn asked(tracker: &mut WriteTracker) -> Vec<(String, i64)> {
         let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let mut observed = Observed::default();
-        ledger.recall(&mut observed, Instant::now(), time);
+        tracker.recall(&mut observed, Instant::now(), time);
         let asked = observed.asked.into_iter();
         asked
             .map(|one| (one.request, one.until.duration_since(time).as_secs()))
@@ -332,15 +334,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_others_wrote_down_counts_from_its_first_sight_and_what_is_the_own_does_not() {
-        let mut ledger = Ledger::default();
-        ledger.writes_down(asking::claim(0, "own-0"), Instant::now());
+        let mut tracker = WriteTracker::default();
+        tracker.writes_down(pending_creates::claim(0, "own-0"), Instant::now());
         let both = status("machine own-0 for index 0; machine b-1 for index 1");
-        let theirs = asking::claim(1, "b-1");
+        let theirs = pending_creates::claim(1, "b-1");
         let mut after = |seconds: u64, status: Option<&ControlPlaneMachineSetStatus>| {
             let now = Instant::now() + Duration::from_secs(seconds);
             let mut observed = Observed::default();
-            ledger.read(status, "7", true, now);
-            ledger.recall(&mut observed, now, Timestamp::UNIX_EPOCH);
+            tracker.read(status, "7", true, now);
+            tracker.recall(&mut observed, now, Timestamp::UNIX_EPOCH);
             let asked = observed.asked.into_iter();
             asked
                 .map(|one| (one.request, one.until.as_second()))
@@ -360,20 +362,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cache_that_is_behind_a_live_read_neither_starts_their_time_anew_nor_ends_it() {
         let (before, theirs, gone) = (status(""), status("machine b-1 for index 1"), status(""));
-        let claim = asking::claim(1, "b-1");
-        let mut ledger = Ledger::default();
-        ledger.read(Some(&theirs), "11", true, Instant::now());
+        let claim = pending_creates::claim(1, "b-1");
+        let mut tracker = WriteTracker::default();
+        tracker.read(Some(&theirs), "11", true, Instant::now());
         tokio::time::advance(Duration::from_secs(60)).await;
-        ledger.read(Some(&before), "9", false, Instant::now());
-        assert_eq!(asked(&mut ledger), [(claim.clone(), 180)]);
-        ledger.read(Some(&theirs), "11", true, Instant::now());
-        assert_eq!(asked(&mut ledger), [(claim, 180)]);
-        ledger.read(Some(&gone), "13", true, Instant::now());
-        ledger.read(Some(&theirs), "11", false, Instant::now());
-        assert_eq!(asked(&mut ledger), []);
-        ledger.read(Some(&theirs), "14", false, Instant::now());
+        tracker.read(Some(&before), "9", false, Instant::now());
+        assert_eq!(asked(&mut tracker), [(claim.clone(), 180)]);
+        tracker.read(Some(&theirs), "11", true, Instant::now());
+        assert_eq!(asked(&mut tracker), [(claim, 180)]);
+        tracker.read(Some(&gone), "13", true, Instant::now());
+        tracker.read(Some(&theirs), "11", false, Instant::now());
+        assert_eq!(asked(&mut tracker), []);
+        tracker.read(Some(&theirs), "14", false, Instant::now());
         assert_eq!(
-            asked(&mut ledger).len(),
+            asked(&mut tracker).len(),
             1,
             "the cache has caught up, and it was asked for again"
         );
@@ -382,7 +384,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_what_nobody_can_take_away_any_more_stands_for_a_request() {
         let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let (claim, minute) = (asking::claim(1, "a-1"), SignedDuration::from_mins(1));
+        let (claim, minute) = (pending_creates::claim(1, "a-1"), SignedDuration::from_mins(1));
         let before = time - SignedDuration::from_secs(30);
         for (who, at, first_seen, stands) in [
             ("me", before, 0, true),
@@ -392,18 +394,18 @@ mod tests {
             ("me", time + minute, 0, false),
             ("another", before, 0, false),
         ] {
-            let request = asking::request(&claim, who, at);
+            let request = pending_creates::request(&claim, who, at);
             let status = status(&request);
-            let mut ledger = Ledger::default();
-            ledger.read(Some(&status), "7", true, Instant::now());
+            let mut tracker = WriteTracker::default();
+            tracker.read(Some(&status), "7", true, Instant::now());
             let now = Instant::now() + Duration::from_secs(first_seen);
-            let is = |ledger: &Ledger| ledger.is_written_down(&claim, "me", Some(&status), (now, time));
-            assert_eq!(is(&ledger), stands, "{who} {at} {first_seen}");
-            assert_eq!(ledger.gives_way(&request, &claim, "me"), who == "me");
-            assert!(!ledger.gives_way(&request, &asking::claim(2, "a-2"), "me"));
+            let is = |tracker: &WriteTracker| tracker.is_written_down(&claim, "me", Some(&status), (now, time));
+            assert_eq!(is(&tracker), stands, "{who} {at} {first_seen}");
+            assert_eq!(tracker.gives_way(&request, &claim, "me"), who == "me");
+            assert!(!tracker.gives_way(&request, &pending_creates::claim(2, "a-2"), "me"));
             // What this process wrote itself counts by its own clock.
-            ledger.writes_down(request.clone(), now);
-            assert!(is(&ledger) && ledger.gives_way(&request, &claim, "me"));
+            tracker.writes_down(request.clone(), now);
+            assert!(is(&tracker) && tracker.gives_way(&request, &claim, "me"));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Creations are written down in the set before they are sent.
 
-use capstan_core::cpms::asking;
+use capstan_core::cpms::pending_creates;
 use capstan_core::cpms::plan::{Action, Step};
 
 use super::*;
@@ -150,7 +150,7 @@ async fn what_another_wrote_down_does_not_stand_for_the_own_request() {
     fake.turn(&mut other).await;
     let requests = || {
         let set = fake.seen::<ControlPlaneMachineSet>(SET, NAME).unwrap().content.unwrap();
-        asking::requests(set.status.as_ref()).count()
+        pending_creates::requests(set.status.as_ref()).count()
     };
     assert_eq!(requests(), 1);
     fake.pass(60);
