@@ -5,10 +5,11 @@
 //! decision 17). How fast each step goes, and which machines fail, is chosen by whoever starts it. It never touches a
 //! ControlPlaneMachineSet, and knows nothing of Capstan.
 
-mod etcd;
+pub(crate) mod etcd;
 mod lifecycle;
 mod provider;
 
+pub(crate) use etcd::{HOOK, OWNER};
 pub(crate) use lifecycle::{FINALIZER, Next, next};
 pub use lifecycle::{Fault, Speeds};
 pub use provider::{Options, Provider};

@@ -206,7 +206,7 @@ fn kube() -> Result<()> {
 }
 
 fn scenario(name: &str) -> Result<String, String> {
-    let known: Vec<&str> = simulation::SCENARIOS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = simulation::scenarios().collect();
     if known.contains(&name) {
         return Ok(name.to_owned());
     }

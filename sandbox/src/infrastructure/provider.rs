@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::etcd::{self, Act};
+use super::etcd::{self, Ailments, Host, Members, Observed, Step};
 use super::lifecycle::{FINALIZER, Fault, Next, Speeds, next};
 
 /// How the world behaves.
@@ -87,6 +87,7 @@ impl Provider {
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             drained: BTreeSet::new(),
+            members: Members::default(),
             changed: BTreeMap::new(),
         };
         Self {
@@ -109,6 +110,8 @@ struct World {
     nodes: BTreeMap<String, Node>,
     /// Uids of machines whose node is drained.
     drained: BTreeSet<String>,
+    /// The members of etcd.
+    members: Members,
     /// What was due to a machine when it was last looked at, and since when.
     changed: BTreeMap<String, (Next, Instant)>,
 }
@@ -163,11 +166,15 @@ impl World {
                 due.push(now);
             }
         }
-        if let Some(act) = etcd::act(&self.machines, &self.nodes, self.options.etcd_members)
-            && self.options.etcd_members > 0
-            && self.etcd(&act).await.is_err()
-        {
-            due.push(now + std::time::Duration::from_millis(50));
+        if let Some(step) = self.next_etcd_step() {
+            match self.etcd(&step).await {
+                Ok(()) => {
+                    self.members.take(&step);
+                    // A step that writes nothing causes no event.
+                    due.push(now);
+                }
+                Err(_) => due.push(now + std::time::Duration::from_millis(50)),
+            }
         }
         due.into_iter().min()
     }
@@ -282,10 +289,37 @@ impl World {
         )
     }
 
-    async fn etcd(&self, act: &Act) -> Result<()> {
-        let (name, hooked) = match act {
-            Act::Hook(name) => (name, true),
-            Act::Unhook(name) => (name, false),
+    /// The next step of the etcd operator.
+    fn next_etcd_step(&mut self) -> Option<Step> {
+        if self.options.etcd_members == 0 {
+            return None;
+        }
+        let is_ready = |machine: &Machine| {
+            let node = machine.node_name().and_then(|name| self.nodes.get(name));
+            node.is_some_and(Node::is_ready)
+        };
+        let control_plane = self.machines.values().filter(|machine| {
+            let role = machine.metadata.labels.get(label::ROLE);
+            role.is_some_and(|role| role == "master")
+        });
+        let observed = Observed {
+            hosts: control_plane
+                .map(|machine| Host::of(machine, is_ready(machine)))
+                .collect(),
+            reported: None,
+            size: self.options.etcd_members,
+            ailments: Ailments::default(),
+        };
+        self.members.adopt(&observed.hosts);
+        self.members.next(&observed)
+    }
+
+    /// Writes the hook that a step asks for.
+    async fn etcd(&self, step: &Step) -> Result<()> {
+        let (name, hooked) = match step {
+            Step::Join(name) => (name, true),
+            Step::Leave(name) => (name, false),
+            Step::Report(_) | Step::Promote(_) | Step::Forget(_) => return Ok(()),
         };
         let Some(machine) = self.machines.get(name) else {
             return Ok(());
