@@ -29,7 +29,7 @@ pub mod show;
 pub use engine::exhaustive::Exhausted;
 pub use engine::faults;
 pub use engine::faults::FaultRates;
-pub use engine::kinds::{KindId, ObjectKey};
+pub use engine::kinds::{KindId, KindNames, ObjectKey};
 pub use engine::options::{Outcome, RunOptions, Violation, WriteFault};
 pub use engine::run::{Finding, Summary};
 pub use engine::schedule::{Disruption, Incident, Schedule};

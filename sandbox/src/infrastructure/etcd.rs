@@ -65,7 +65,7 @@ impl<'a> Host<'a> {
 /// Everything that the operator decides on.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<'a> {
-    /// The control plane machines, by name.
+    /// The control plane machines, sorted by name.
     pub(crate) hosts: Vec<Host<'a>>,
     /// The report that is stored; `None` without an object to write it to.
     pub(crate) reported: Option<Report>,
@@ -90,7 +90,9 @@ pub(crate) struct Ailments {
 
 impl Observed<'_> {
     fn is_ready(&self, name: &str) -> bool {
-        self.hosts.iter().any(|host| host.name == name && host.ready)
+        // The hosts are sorted by name.
+        let found = self.hosts.binary_search_by(|host| host.name.cmp(name)).ok();
+        found.and_then(|at| self.hosts.get(at)).is_some_and(|host| host.ready)
     }
 }
 

@@ -1,238 +1,243 @@
-//! What the simulation found in Capstan: each a story of its own, so that it stays when seeds become other schedules.
+//! Defects that the simulation found in Capstan. Each has a test of its own, which stays when seeds become other schedules.
 
 use capstan_core::model::Propagation;
-use capstan_sandbox::simulation::{Act, Mix, Orders, Outcome, Schedule, Sort, World};
+use capstan_sandbox::simulation::{
+    Act, ClusterFault, ClusterSchedule, Disruption, FaultRates, Incident, NODE, OPERATOR, Outcome, RunOptions, SET,
+    Setup, UserAction, run,
+};
 
 const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// Plays a story: what happens, and after how many seconds.
-fn play(acts: &[(i64, Act)]) -> Outcome {
-    run(story(acts))
-}
-
-fn story(acts: &[(i64, Act)]) -> Schedule {
-    Schedule {
+/// A schedule of incidents, each at a second, and without random faults.
+fn schedule(incidents: Vec<(i64, Incident<Act>)>) -> ClusterSchedule {
+    ClusterSchedule {
         seed: 1,
-        scenario: "story",
-        replicas: 3,
-        strategy: "RollingUpdate",
-        state: "Active",
-        generates: false,
-        keeps_machines: true,
-        mix: Mix::default(),
+        scenario: "test",
+        setup: Setup::default(),
+        rates: FaultRates::default(),
         lag: 400,
-        acts: acts.iter().map(|(at, act)| (at * SECOND, act.clone())).collect(),
+        incidents: incidents
+            .into_iter()
+            .map(|(at, incident)| (at * SECOND, incident))
+            .collect(),
         calm: 4 * 60 * MINUTE,
     }
 }
 
-fn run(schedule: Schedule) -> Outcome {
-    let orders = Orders {
+fn traced(schedule: ClusterSchedule) -> Outcome {
+    let options = RunOptions {
         trace: true,
-        ..Orders::default()
+        ..RunOptions::default()
     };
-    World::new(schedule, orders).unwrap().run()
+    run(schedule, options).unwrap()
 }
 
-/// Plays a story that ends well, in which admission refuses nothing.
-fn never_asks_in_vain(schedule: Schedule) {
-    let outcome = run(schedule);
-    ended_well(&outcome);
-    assert!(!tells(&outcome, "refused, 422"), "{}", outcome.trace.join("\n"));
-}
-
-fn ended_well(outcome: &Outcome) {
+fn assert_no_violation(outcome: &Outcome) {
     assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
 }
 
-/// Whether the story has this in it.
-fn tells(outcome: &Outcome, what: &str) -> bool {
-    outcome.trace.iter().any(|line| line.contains(what))
+/// Runs a schedule that violates nothing, and in which admission refuses nothing.
+fn assert_nothing_is_refused(schedule: ClusterSchedule) {
+    let outcome = traced(schedule);
+    assert_no_violation(&outcome);
+    assert!(!has_line(&outcome, "refused, 422"), "{}", outcome.trace.join("\n"));
 }
 
-/// While the finalizer of the set was refused, machines were adopted all the same, and went with the set when it was deleted
-/// (C6). Seeds 1385 and 1511 of the scenario `outages`.
+/// Runs a schedule that violates nothing, and in which one rollout ends.
+fn assert_one_rollout_ends(incidents: Vec<(i64, Incident<Act>)>) {
+    let outcome = traced(schedule(incidents));
+    assert_no_violation(&outcome);
+    assert_eq!(outcome.rollouts, 1, "{}", outcome.trace.join("\n"));
+}
+
+/// Whether a line of the trace contains a text.
+fn has_line(outcome: &Outcome, text: &str) -> bool {
+    outcome.trace.iter().any(|line| line.contains(text))
+}
+
+fn assert_line(outcome: &Outcome, text: &str) {
+    assert!(has_line(outcome, text), "no {text:?} in\n{}", outcome.trace.join("\n"));
+}
+
+/// While the finalizer of the set was refused, machines were adopted nevertheless, and the garbage collector deleted them with
+/// the set (C6). Seeds 1385 and 1511 of the scenario `outages`.
 #[test]
-fn a_set_that_nothing_holds_owns_no_machine() {
-    let outcome = play(&[
-        (0, Act::Denied(Sort::Set, 30 * MINUTE)),
-        (600, Act::DeleteSet(Propagation::Background)),
-    ]);
-    ended_well(&outcome);
-    assert!(
-        tells(&outcome, "deletes set cluster: it is gone"),
-        "{}",
-        outcome.trace.join("\n")
-    );
+fn a_set_without_a_finalizer_owns_no_machine() {
+    let outcome = traced(schedule(vec![
+        (0, Disruption::Denied(SET, 30 * MINUTE).into()),
+        (600, UserAction::DeleteSet(Propagation::Background).into()),
+    ]));
+    assert_no_violation(&outcome);
+    assert_line(&outcome, "deletes set cluster: it is gone");
 }
 
-/// While a machine was being deleted, the generator asked again and again for a set with a failure domain less, which admission
+/// While a machine was being deleted, the generator repeatedly applied a set with one failure domain less, which admission
 /// refuses (ESR). Seed 200242.
 #[test]
-fn a_machine_that_is_missing_takes_no_failure_domain_out_of_a_generated_set() {
-    let mut schedule = story(&[
-        (600, Act::EditMachine(2)),
-        (1200, Act::Delete(1, 1)),
-        (4000, Act::Activate),
+fn a_missing_machine_removes_no_failure_domain_from_a_generated_set() {
+    let mut schedule = schedule(vec![
+        (600, UserAction::EditMachine(2).into()),
+        (1200, UserAction::Delete(1, 1).into()),
+        (4000, UserAction::Activate.into()),
     ]);
-    (schedule.state, schedule.generates) = ("None", true);
-    never_asks_in_vain(schedule);
+    (schedule.setup.state, schedule.setup.generates) = (None, true);
+    assert_nothing_is_refused(schedule);
 }
 
-/// The generator described a machine that no set selects, and asked again and again for what admission refuses (ESR). Seed 200776.
+/// The generator described a machine that no set selects, and repeatedly applied what admission refuses (ESR). Seed 200776.
 #[test]
-fn a_machine_without_its_labels_is_not_described() {
-    let mut schedule = story(&[
-        (100, Act::AddMachine(1)),
-        (101, Act::Deselect(0)),
-        (900, Act::DeleteSet(Propagation::Background)),
+fn the_generator_ignores_a_machine_without_labels() {
+    let mut schedule = schedule(vec![
+        (100, UserAction::AddMachine(1).into()),
+        (101, UserAction::Deselect(0).into()),
+        (900, UserAction::DeleteSet(Propagation::Background).into()),
     ]);
-    (schedule.state, schedule.generates) = ("Inactive", true);
-    never_asks_in_vain(schedule);
+    (schedule.setup.state, schedule.setup.generates) = (Some("Inactive"), true);
+    assert_nothing_is_refused(schedule);
 }
 
-/// Two machines of one index stood for the machine that another index lacked, so a failure domain was taken out of a generated
-/// set, and admission refused it for ever (ESR). Seeds 9531, 14481, 47266, 60121, 68988, 79625, 82453, 88119 and 93134.
+/// The second machine of an index counted as the machine that another index lacked. So a failure domain was removed from a
+/// generated set, and admission refused that for ever (ESR). Seeds 9531, 14481, 47266, 60121, 68988, 79625, 82453, 88119 and
+/// 93134.
 #[test]
-fn two_machines_of_one_index_do_not_stand_for_one_that_is_missing() {
-    let mut schedule = story(&[(100, Act::AddMachine(1)), (900, Act::Delete(0, 1))]);
-    (schedule.state, schedule.generates) = ("None", true);
-    never_asks_in_vain(schedule);
-}
-
-/// Three of five machines were left, in two failure domains, and the generator asked for ever to take the third one out of a set
-/// of three (ESR). Seed 79305.
-#[test]
-fn a_generated_set_keeps_the_failure_domains_that_its_machines_are_spread_over() {
-    let mut schedule = story(&[
-        (1200, Act::Delete(1, 2)),
-        (1210, Act::DeleteSet(Propagation::Background)),
-        (1800, Act::EditMachine(3)),
+fn a_second_machine_of_an_index_does_not_count_for_an_empty_index() {
+    let mut schedule = schedule(vec![
+        (100, UserAction::AddMachine(1).into()),
+        (900, UserAction::Delete(0, 1).into()),
     ]);
-    (schedule.state, schedule.generates, schedule.replicas) = ("None", true, 5);
-    never_asks_in_vain(schedule);
+    (schedule.setup.state, schedule.setup.generates) = (None, true);
+    assert_nothing_is_refused(schedule);
 }
 
-/// Two of five machines had lost their labels when a set was generated. It was one of three machines, for ever, and activated
+/// Three of five machines were left, in two failure domains, and the generator tried for ever to remove the third failure domain
+/// from a set of three (ESR). Seed 79305.
+#[test]
+fn a_generated_set_keeps_the_failure_domains_of_its_machines() {
+    let mut schedule = schedule(vec![
+        (1200, UserAction::Delete(1, 2).into()),
+        (1210, UserAction::DeleteSet(Propagation::Background).into()),
+        (1800, UserAction::EditMachine(3).into()),
+    ]);
+    schedule.setup.replicas = 5;
+    (schedule.setup.state, schedule.setup.generates) = (None, true);
+    assert_nothing_is_refused(schedule);
+}
+
+/// Two of five machines had lost their labels when a set was generated. The set had three replicas for ever, and was activated
 /// (ESR). Seed 78060.
 #[test]
-fn no_set_is_generated_of_a_part_of_the_control_plane() {
-    let mut schedule = story(&[
-        (10, Act::Deselect(2)),
-        (780, Act::Deselect(0)),
-        (840, Act::DeleteSet(Propagation::Orphan)),
-        (860, Act::Activate),
+fn no_set_is_generated_for_a_part_of_the_control_plane() {
+    let mut schedule = schedule(vec![
+        (10, UserAction::Deselect(2).into()),
+        (780, UserAction::Deselect(0).into()),
+        (840, UserAction::DeleteSet(Propagation::Orphan).into()),
+        (860, UserAction::Activate.into()),
     ]);
-    (schedule.state, schedule.generates, schedule.replicas) = ("Inactive", true, 5);
-    let outcome = run(schedule);
-    ended_well(&outcome);
-    // Once the labels are back, it is generated.
-    assert!(tells(&outcome, "generator-0 writes"), "{}", outcome.trace.join("\n"));
+    schedule.setup.replicas = 5;
+    (schedule.setup.state, schedule.setup.generates) = (Some("Inactive"), true);
+    let outcome = traced(schedule);
+    assert_no_violation(&outcome);
+    // A set is generated once the labels are restored.
+    assert_line(&outcome, "generator-0 writes");
 }
 
-/// Under OnDelete an index had three machines, all outdated since the template had changed again. They counted as one too many,
+/// Under OnDelete an index had three machines, all outdated because the template had changed again. They counted as one too many,
 /// and the index whose machine the user deleted stayed empty (ESR). Seed 34984.
 #[test]
-fn machines_that_are_left_to_the_user_leave_room_for_one_that_he_deletes() {
-    let mut schedule = story(&[
-        (60, Act::AddMachine(0)),
-        (600, Act::EditTemplate),
-        (620, Act::AddMachine(0)),
-        (1200, Act::EditTemplate),
-        (1260, Act::Delete(1, 1)),
+fn outdated_machines_under_on_delete_do_not_block_a_replacement() {
+    let mut schedule = schedule(vec![
+        (60, UserAction::AddMachine(0).into()),
+        (600, UserAction::EditTemplate.into()),
+        (620, UserAction::AddMachine(0).into()),
+        (1200, UserAction::EditTemplate.into()),
+        (1260, UserAction::Delete(1, 1).into()),
     ]);
-    schedule.strategy = "OnDelete";
-    let outcome = run(schedule);
-    ended_well(&outcome);
-    assert!(
-        tells(&outcome, "capstan-0 makes machine"),
-        "{}",
-        outcome.trace.join("\n")
-    );
+    schedule.setup.strategy = "OnDelete";
+    let outcome = traced(schedule);
+    assert_no_violation(&outcome);
+    assert_line(&outcome, "capstan-0 makes machine");
 }
 
-/// A creation arrived after the machine that it asked for had come by a second request and was deleted again. By then another
-/// index had the machine more than replicas (C13). Seed 70292.
+/// A creation arrived after its machine had been created by a second request and deleted again. By then another index had the
+/// machine beyond the number of replicas (C13). Seed 70292.
 #[test]
-fn a_creation_that_arrives_when_its_machine_is_gone_makes_none_too_many() {
+fn a_late_creation_does_not_exceed_the_number_of_machines() {
     for seed in [13, 33, 43, 49, 66, 96, 101] {
-        let mut schedule = story(&[(60, Act::EditTemplate), (430, Act::EditTemplate)]);
+        let mut schedule = schedule(vec![
+            (60, UserAction::EditTemplate.into()),
+            (430, UserAction::EditTemplate.into()),
+        ]);
         schedule.seed = seed;
-        schedule.mix.late = 150;
-        let outcome = run(schedule);
+        schedule.rates.late = 150;
+        let outcome = traced(schedule);
         assert_eq!(outcome.violation, None, "{seed}: {}", outcome.trace.join("\n"));
     }
 }
 
-/// The generator made a set its own that somebody had made while its caches did not show it (C11). Seeds 150 and 269 of the
-/// scenario `generator`.
+/// The generator took over a set that a user had created while its caches did not show it (C11). Seeds 150 and 269 of the scenario
+/// `generator`.
 #[test]
-fn a_set_that_the_caches_do_not_show_yet_is_not_written_into() {
-    let mut schedule = story(&[
-        (49, Act::Lead(false, false)),
-        (50, Act::DeleteSet(Propagation::Background)),
-        (60, Act::CreateSet),
-        (65, Act::Relist(0, Sort::Set, 10 * SECOND)),
-        (65, Act::Lead(true, false)),
+fn the_generator_does_not_write_to_a_set_that_its_caches_do_not_show() {
+    let mut with_set = schedule(vec![
+        (49, Disruption::Lead(false, false).into()),
+        (50, UserAction::DeleteSet(Propagation::Background).into()),
+        (60, UserAction::CreateSet.into()),
+        (65, Disruption::Relist(0, SET, 10 * SECOND).into()),
+        (65, Disruption::Lead(true, false).into()),
     ]);
-    (schedule.state, schedule.generates) = ("Inactive", true);
-    let outcome = run(schedule);
-    ended_well(&outcome);
-    assert!(!tells(&outcome, "generator-0 writes"), "{}", outcome.trace.join("\n"));
-    // Without the set, one is generated.
-    let mut schedule = story(&[(50, Act::DeleteSet(Propagation::Background))]);
-    (schedule.state, schedule.generates) = ("Inactive", true);
-    let outcome = run(schedule);
-    assert!(tells(&outcome, "generator-0 writes"), "{}", outcome.trace.join("\n"));
-}
-
-/// Plays a story of one rollout.
-fn ends_well(acts: &[(i64, Act)]) {
-    let outcome = play(acts);
-    ended_well(&outcome);
-    assert_eq!(outcome.rollouts, 1, "{}", outcome.trace.join("\n"));
+    (with_set.setup.state, with_set.setup.generates) = (Some("Inactive"), true);
+    let outcome = traced(with_set);
+    assert_no_violation(&outcome);
+    assert!(
+        !has_line(&outcome, "generator-0 writes"),
+        "{}",
+        outcome.trace.join("\n")
+    );
+    let mut without_set = schedule(vec![(50, UserAction::DeleteSet(Propagation::Background).into())]);
+    (without_set.setup.state, without_set.setup.generates) = (Some("Inactive"), true);
+    assert_line(&traced(without_set), "generator-0 writes");
 }
 
 #[test]
-fn a_rollout_without_trouble_ends_well() {
-    ends_well(&[(60, Act::EditTemplate)]);
+fn a_rollout_without_faults_ends() {
+    assert_one_rollout_ends(vec![(60, UserAction::EditTemplate.into())]);
 }
 
-/// Seeds 128, 669, 987, 1693: a second machine was made for an index while the first, which a user had taken the labels
-/// off, was on its way (G1, C1, C7).
+/// Seeds 128, 669, 987, 1693: a second machine was created for an index while the first one, from which a user had removed the
+/// labels, was still starting (G1, C1, C7).
 #[test]
-fn a_machine_on_its_way_that_loses_its_labels_is_not_made_twice() {
-    ends_well(&[(60, Act::EditTemplate), (90, Act::Deselect(3))]);
-}
-
-/// Seeds 315, 453, 724, 804, 1314, 1400: a machine was made or deleted while a node belonged to nobody, since the caches
-/// did not show that node yet (C3).
-#[test]
-fn a_node_that_nobody_knows_stops_everything_before_the_caches_show_it() {
-    ends_well(&[
-        (30, Act::Freeze(0, Sort::Node, 10 * MINUTE)),
-        (50, Act::Stranger(30 * MINUTE)),
-        (60, Act::EditTemplate),
+fn a_starting_machine_that_loses_its_labels_is_not_created_twice() {
+    assert_one_rollout_ends(vec![
+        (60, UserAction::EditTemplate.into()),
+        (90, UserAction::Deselect(3).into()),
     ]);
 }
 
-/// Seed 5182: what our ClusterOperator says was written again every five seconds while the caches did not show it.
+/// Seeds 315, 453, 724, 804, 1314, 1400: a machine was created or deleted while there was a node without a machine, because the
+/// caches did not show that node yet (C3).
 #[test]
-fn what_a_cache_that_stands_still_does_not_show_is_not_said_again() {
-    let mut acts = Vec::new();
+fn an_unmanaged_node_stops_the_rollout_before_the_caches_show_it() {
+    assert_one_rollout_ends(vec![
+        (30, Disruption::Freeze(0, NODE, 10 * MINUTE).into()),
+        (50, ClusterFault::Stranger(30 * MINUTE).into()),
+        (60, UserAction::EditTemplate.into()),
+    ]);
+}
+
+/// Seed 5182: the status of our ClusterOperator was written again every five seconds while the caches did not show it.
+#[test]
+fn a_status_is_not_written_again_while_the_caches_do_not_show_it() {
+    let mut incidents: Vec<(i64, Incident<Act>)> = Vec::new();
     for minute in 0..6 {
-        acts.push((60 + minute * 600, Act::Freeze(0, Sort::Operator, 9 * MINUTE)));
-        acts.push((61 + minute * 600, Act::EditTemplate));
+        incidents.push((60 + minute * 600, Disruption::Freeze(0, OPERATOR, 9 * MINUTE).into()));
+        incidents.push((61 + minute * 600, UserAction::EditTemplate.into()));
     }
-    let outcome = play(&acts);
-    ended_well(&outcome);
-    let said: Vec<&String> = outcome
-        .trace
-        .iter()
-        .filter(|line| line.contains("writes status of operator control-plane-machine-set"))
-        .collect();
-    assert!(said.len() > 6, "{said:#?}");
-    let again: Vec<_> = said.iter().filter(|line| line.ends_with("nothing changes")).collect();
-    assert!(again.is_empty(), "{said:#?}");
+    let outcome = traced(schedule(incidents));
+    assert_no_violation(&outcome);
+    let write = "writes status of operator control-plane-machine-set";
+    let writes: Vec<&String> = outcome.trace.iter().filter(|line| line.contains(write)).collect();
+    assert!(writes.len() > 6, "{writes:#?}");
+    let repeated: Vec<_> = writes.iter().filter(|line| line.ends_with("nothing changes")).collect();
+    assert!(repeated.is_empty(), "{writes:#?}");
 }

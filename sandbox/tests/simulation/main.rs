@@ -1,4 +1,4 @@
-//! The simulation: what it found in Capstan, and what must hold of the simulation itself.
+//! The simulation: defects that it found, and properties of the simulation itself.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,9 +1,9 @@
-//! The page names every invariant, every scenario's acts, and nothing else.
+//! `docs/simulation.md` names every invariant, and every act and disruption of a schedule.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use capstan_sandbox::simulation::INVARIANTS;
+use capstan_sandbox::simulation::invariants;
 
 const PAGE: &str = include_str!("../../../docs/simulation.md");
 
@@ -18,20 +18,21 @@ fn sources(folder: &Path, found: &mut String) {
     }
 }
 
-/// Quoted names of invariants in the sources of the simulation.
+/// The ids of invariants in the sources of the simulation.
 fn named() -> BTreeSet<String> {
     let mut text = String::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/simulation"), &mut text);
     let quoted = text.split('"').skip(1);
-    let is_name = |word: &&str| {
-        let rest = word.strip_prefix(['C', 'G', 'P']);
-        *word == "ESR" || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    let is_id = |word: &&str| {
+        let number = word.strip_prefix(['C', 'G', 'P']);
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        *word == "ESR" || number.is_some_and(is_number)
     };
-    quoted.filter(is_name).map(str::to_owned).collect()
+    quoted.filter(is_id).map(str::to_owned).collect()
 }
 
 #[test]
-fn every_invariant_that_is_checked_is_in_the_page_with_what_it_says() {
+fn the_page_contains_every_invariant() {
     let rows: BTreeSet<(&str, &str)> = PAGE
         .lines()
         .filter_map(|line| {
@@ -39,20 +40,28 @@ fn every_invariant_that_is_checked_is_in_the_page_with_what_it_says() {
             Some((cells.next()?, cells.next()?))
         })
         .collect();
-    for (name, says) in INVARIANTS {
-        assert!(rows.contains(&(name, says)), "{name}: {says}");
+    for invariant in invariants() {
+        assert!(rows.contains(&(invariant.id, invariant.text)), "{invariant:?}");
     }
-    let listed: BTreeSet<String> = INVARIANTS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let listed: BTreeSet<String> = invariants().map(|invariant| invariant.id.to_owned()).collect();
     assert_eq!(named(), listed);
 }
 
+/// The names of the variants of an enum.
+fn variants(source: &'static str, name: &str) -> Vec<&'static str> {
+    let (_, body) = source.split_once(&format!("pub enum {name} {{")).unwrap();
+    let (body, _) = body.split_once("\n}").unwrap();
+    let lines = body.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("///"));
+    lines.map(|line| line.split(['(', ',']).next().unwrap()).collect()
+}
+
 #[test]
-fn every_act_is_in_the_page() {
-    let schedule = include_str!("../../src/simulation/schedule.rs");
-    let (_, acts) = schedule.split_once("pub enum Act {").unwrap();
-    let (acts, _) = acts.split_once("\n}").unwrap();
-    // What only users do is told by the scenarios that do it.
-    let told = [
+fn the_page_contains_every_act_and_disruption() {
+    let acts = include_str!("../../src/simulation/machine_api/act.rs");
+    let disruptions = include_str!("../../src/simulation/engine/schedule.rs");
+    // The page describes these by the scenarios that contain them.
+    let described = [
         "EditTemplate",
         "Domains",
         "Pause",
@@ -63,12 +72,17 @@ fn every_act_is_in_the_page() {
         "Activate",
         "Forbidden",
     ];
-    for line in acts
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with("///"))
-    {
-        let name = line.split(['(', ',']).next().unwrap();
-        assert!(told.contains(&name) || PAGE.contains(&format!("`{name}")), "{name}");
+    let all = [
+        variants(acts, "UserAction"),
+        variants(acts, "ClusterFault"),
+        variants(disruptions, "Disruption"),
+    ]
+    .concat();
+    assert!(all.len() > 30, "{all:?}");
+    for name in all {
+        assert!(
+            described.contains(&name) || PAGE.contains(&format!("`{name}")),
+            "{name}"
+        );
     }
 }

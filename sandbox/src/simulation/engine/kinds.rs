@@ -4,40 +4,87 @@
 //! keyed by [`KindId`], so a new kind is one entry in that list. This module must not know any particular kind.
 
 use std::any::Any;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::api::{Object, Part, Target};
 
+/// The names of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct KindNames {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The kind, such as `Machine`.
+    pub kind: &'static str,
+    /// The plural that URLs contain, such as `machines`.
+    pub plural: &'static str,
+}
+
 /// A kind of objects, as the API server serves it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 pub struct KindId {
-    kind: &'static str,
-    group: &'static str,
-    plural: &'static str,
+    /// A hash of group and plural. Keys are compared all the time, and the hash decides alone.
+    hash: u64,
+    names: &'static KindNames,
 }
 
 impl KindId {
-    /// A kind of an API group, which is empty for the core group, with the plural that URLs contain.
-    pub const fn new(group: &'static str, kind: &'static str, plural: &'static str) -> Self {
-        Self { kind, group, plural }
+    /// The kind of these names.
+    pub const fn new(names: &'static KindNames) -> Self {
+        let hash = fnv(0xcbf2_9ce4_8422_2325, names.group.as_bytes());
+        let hash = fnv(hash, names.plural.as_bytes());
+        Self { hash, names }
     }
 
     /// The API group; empty for the core group.
     pub(crate) fn group(self) -> &'static str {
-        self.group
+        self.names.group
     }
 
     /// The plural that URLs contain.
     pub(crate) fn plural(self) -> &'static str {
-        self.plural
+        self.names.plural
+    }
+}
+
+/// FNV-1a, from a start value on.
+const fn fnv(mut hash: u64, bytes: &[u8]) -> u64 {
+    let mut rest = bytes;
+    while let Some((first, others)) = rest.split_first() {
+        hash = (hash ^ *first as u64).wrapping_mul(0x0100_0000_01b3);
+        rest = others;
+    }
+    hash
+}
+
+impl PartialEq for KindId {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+}
+
+impl Eq for KindId {}
+
+impl Ord for KindId {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.hash.cmp(&other.hash)
+    }
+}
+
+impl PartialOrd for KindId {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
 impl fmt::Debug for KindId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind)
+        f.write_str(self.names.kind)
     }
 }
 
@@ -65,8 +112,8 @@ impl ObjectKey {
     /// The target of a request to the API server for this object.
     pub(crate) fn target(&self, part: Part) -> Target {
         Target {
-            group: self.kind.group.to_owned(),
-            plural: self.kind.plural.to_owned(),
+            group: self.kind.group().to_owned(),
+            plural: self.kind.plural().to_owned(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             part,

@@ -2,14 +2,18 @@
 //!
 //! What happens to a call is drawn here. A call that has been sent reaches the API server whatever becomes of its sender.
 
+use std::sync::Arc;
+
 use capstan_core::model::Propagation;
 
-use crate::api::{DeleteOptions, Failure, Key, Part, PatchKind, Reply, Verb, WriteOptions};
+use crate::api::{DeleteOptions, Failure, Key, Object, Part, PatchKind, Reply, Verb, WriteOptions};
 
 use super::faults::FaultRates;
 use super::faults::{CLIENT_TIMEOUT, Dice, RequestFault, reason};
+use super::kinds::{KindId, ObjectKey, Typed};
 use super::options::WriteFault;
 use super::port::{Answer, Call};
+use super::replica::Replica;
 use super::schedule::{MINUTE, SECOND};
 use super::world::{Actor, Due, Environment, Sent, World};
 
@@ -44,13 +48,13 @@ impl<E: Environment> World<E> {
         let is_write = call.is_write();
         self.outcome.writes += u64::from(is_write);
         let altered = !E::alter_call(self, &mut call);
-        let sent = Sent {
+        let sent = Box::new(Sent {
             replica,
             task,
             epoch,
             id,
             call,
-        };
+        });
         if altered {
             // The seeded bug takes the write for executed.
             let answer = self.pretend(&sent.call);
@@ -80,7 +84,7 @@ impl<E: Environment> World<E> {
     }
 
     /// Lets a call meet the faults of the schedule.
-    fn strike(&mut self, sent: Sent, latency: i64) {
+    fn strike(&mut self, sent: Box<Sent>, latency: i64) {
         let rates = self.schedule.rates;
         if self.calm || rates == FaultRates::default() {
             return self.arrive_after(latency, sent);
@@ -139,7 +143,7 @@ impl<E: Environment> World<E> {
     }
 
     /// Lets a write meet one given fault.
-    fn strike_write(&mut self, sent: Sent, latency: i64, fault: WriteFault) {
+    fn strike_write(&mut self, sent: Box<Sent>, latency: i64, fault: WriteFault) {
         match fault {
             WriteFault::CrashBefore => return self.kill(sent.replica),
             WriteFault::CrashAfter => {
@@ -169,7 +173,7 @@ impl<E: Environment> World<E> {
         self.strike(sent, latency);
     }
 
-    fn arrive_after(&mut self, delay: i64, sent: Sent) {
+    fn arrive_after(&mut self, delay: i64, sent: Box<Sent>) {
         let (lost, crash) = (false, false);
         self.after(delay, Due::Arrive { sent, lost, crash });
     }
@@ -237,13 +241,7 @@ impl<E: Environment> World<E> {
         }
         let (key, part, verb) = match call {
             Call::Get(key) => return Ok(Answer::Object(self.objects.get(key).cloned())),
-            Call::List(kind, labels) => {
-                let all = self
-                    .objects
-                    .of_kind(*kind)
-                    .filter(|(key, _)| self.has_label(key, labels));
-                return Ok(Answer::List(all.map(|(_, typed)| typed.clone()).collect()));
-            }
+            Call::List(kind, labels) => return Ok(Answer::List(self.list(*kind, labels))),
             Call::Create(key, object) => {
                 let verb = Verb::Create(object.take(), WriteOptions::default());
                 (&*key, Part::Main, verb)
@@ -287,16 +285,20 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// Whether a stored object has one of these labels. Without labels every object does.
-    fn has_label(&self, key: &super::kinds::ObjectKey, labels: &[&str]) -> bool {
-        let stored = |label: &&str| {
-            let object = self.stored(key)?;
-            object.get("metadata")?.get("labels")?.get(*label)
-        };
-        labels.is_empty() || labels.iter().any(|label| stored(label).is_some())
+    /// The objects of a kind that have at least one of these labels; all of them without labels.
+    fn list(&self, kind: KindId, labels: &[&str]) -> Vec<Typed> {
+        let all = self.objects.of_kind(kind);
+        if labels.is_empty() {
+            return all.map(|(_, typed)| typed.clone()).collect();
+        }
+        let selected = all.filter(|(key, _)| {
+            let stored = self.stored(key).and_then(|object| object.pointer("/metadata/labels"));
+            stored.is_some_and(|there| labels.iter().any(|label| there.get(*label).is_some()))
+        });
+        selected.map(|(_, typed)| typed.clone()).collect()
     }
 
-    fn stored(&self, key: &super::kinds::ObjectKey) -> Option<&std::sync::Arc<crate::api::Object>> {
+    fn stored(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
         let kind = self.position(key.kind).ok()?;
         self.api.object(&Key {
             kind,
@@ -319,7 +321,7 @@ impl<E: Environment> World<E> {
     /// An answer reaches its process, if that still runs. A process that is stopped receives it later.
     pub(super) fn receive(&mut self, at: usize, task: usize, epoch: u64, id: u64, answer: kube::Result<Answer>) {
         let now = self.now;
-        let running = |replica: &&mut super::replica::Replica<_, _>| replica.epoch == epoch && replica.up;
+        let running = |replica: &&mut Replica<_, _>| replica.epoch == epoch && replica.up;
         let Some(replica) = self.replicas.get_mut(at).filter(running) else {
             return;
         };

@@ -120,14 +120,11 @@ impl<E: Environment> World<E> {
     /// Begins a reconcile, if the replica runs and leads.
     fn reconcile(&mut self, at: usize, task: usize) {
         let now = self.now;
-        let moment = E::moment(self);
-        let Some(replica) = self.replicas.get_mut(at) else {
+        let leads = |replica: &&mut Replica<_, _>| replica.up && replica.leads;
+        let Some(replica) = self.replicas.get_mut(at).filter(leads) else {
             return;
         };
-        let (hangs_until, stop) = (replica.hangs_until, replica.stop.clone());
-        if !replica.up || !replica.leads {
-            return;
-        }
+        let hangs_until = replica.hangs_until;
         let Some(slot) = replica.tasks.get_mut(task) else {
             return;
         };
@@ -142,11 +139,13 @@ impl<E: Environment> World<E> {
         let Some(controller) = slot.idle.take() else {
             return;
         };
-        slot.moments = vec![moment];
-        slot.written.clear();
+        let stop = replica.stop.clone();
         let Some(view) = self.view_of(at) else { return };
         let view = self.environment.altered_view(task, &view).unwrap_or(view);
+        let moment = E::moment(self);
         if let Some(slot) = self.task(at, task) {
+            slot.moments = vec![moment];
+            slot.written.clear();
             slot.running = Some(controller.reconcile(view, stop));
         }
         self.poll(at, task);

@@ -77,9 +77,9 @@ pub(super) enum Due<M, E> {
     /// A controller reconciles, unless a later wake-up replaced this one.
     Wake { replica: usize, task: usize, ticket: u64 },
     /// A call reaches the API server. Its answer may be lost, or its process may be killed after it.
-    Arrive { sent: Sent, lost: bool, crash: bool },
+    Arrive { sent: Box<Sent>, lost: bool, crash: bool },
     /// A call reaches the API server long after its client gave up, with what was true when it was sent.
-    ArriveLate { sent: Sent, moments: Vec<M> },
+    ArriveLate { sent: Box<Sent>, moments: Vec<M> },
     /// An answer reaches its process.
     Answer {
         replica: usize,
@@ -387,8 +387,8 @@ impl<E: Environment> World<E> {
             }
             Due::Deliver(replica, kind) => self.deliver(replica, kind),
             Due::Wake { replica, task, ticket } => self.wake(replica, task, ticket),
-            Due::Arrive { sent, lost, crash } => self.arrive(sent, lost, crash),
-            Due::ArriveLate { sent, moments } => self.arrive_late(sent, moments),
+            Due::Arrive { sent, lost, crash } => self.arrive(*sent, lost, crash),
+            Due::ArriveLate { sent, moments } => self.arrive_late(*sent, moments),
             Due::Answer {
                 replica,
                 task,

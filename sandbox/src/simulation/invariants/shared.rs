@@ -35,14 +35,15 @@ pub(crate) fn generation_observed_early(object: &Object) -> Option<String> {
 
 /// G6: the transition time of a condition changes, and its status does not.
 pub(crate) fn transition_time_moved(old: &Object, new: &Object) -> Option<String> {
-    let conditions = |object| conditions(object).filter_map(Value::as_object);
-    let moved = |now: &serde_json::Map<String, Value>| {
-        conditions(old).any(|before| {
-            let same = |field: &str| before.get(field) == now.get(field);
-            same("type") && same("status") && !same("lastTransitionTime")
-        })
+    if old.has_same(new, "status") {
+        return None;
+    }
+    let moved = |now: &&Value| {
+        let same = |before: &Value, field: &str| before.get(field) == now.get(field);
+        let before = conditions(old).find(|before| same(before, "type"));
+        before.is_some_and(|before| same(before, "status") && !same(before, "lastTransitionTime"))
     };
-    let condition = conditions(new).find(|now| moved(now))?;
+    let condition = conditions(new).find(moved)?;
     let name = condition.get("type").and_then(Value::as_str).unwrap_or_default();
     Some(format!("the time of condition {name} moves, and its status does not"))
 }

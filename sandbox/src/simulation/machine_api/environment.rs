@@ -170,8 +170,8 @@ impl Environment for ControlPlane {
 
     fn judge(world: &mut World<Self>, observation: Observation<'_>, moments: &[Moment]) {
         let violation = match observation.key.kind {
-            MACHINE => judge_machine(world, observation, moments),
-            SET => judge_set(world, observation, moments),
+            kind if kind == MACHINE => judge_machine(world, observation, moments),
+            kind if kind == SET => judge_set(world, observation, moments),
             _ => None,
         };
         if let Some((invariant, text)) = violation {
@@ -185,16 +185,16 @@ impl Environment for ControlPlane {
     }
 
     fn react(world: &mut World<Self>, key: &ObjectKey) {
-        match key.kind {
-            MACHINE => world.plan_machine(&key.name),
-            NODE => {
-                let mut machines = world.environment.machines.iter();
-                let machine = machines.find(|(_, machine)| machine.node_name() == Some(&key.name));
-                if let Some(name) = machine.map(|(name, _)| name.clone()) {
-                    world.plan_machine(&name);
-                }
+        if key.kind == MACHINE {
+            world.plan_machine(&key.name);
+        } else if key.kind == NODE {
+            let mut machines = world.environment.machines.iter();
+            let machine = machines.find(|(_, machine)| machine.node_name() == Some(&key.name));
+            if let Some(name) = machine.map(|(name, _)| name.clone()) {
+                world.plan_machine(&name);
             }
-            _ => return,
+        } else {
+            return;
         }
         world.plan_etcd();
     }
@@ -265,9 +265,9 @@ impl ControlPlane {
         let Observation { key, typed, .. } = observation;
         let (name, gone) = (key.name.clone(), observation.is_gone());
         match key.kind {
-            MACHINE => put(Arc::make_mut(&mut self.machines), name, typed, gone),
-            NODE => put(Arc::make_mut(&mut self.nodes), name, typed, gone),
-            OPERATOR => put(&mut self.operators, name, typed, gone),
+            kind if kind == MACHINE => put(Arc::make_mut(&mut self.machines), name, typed, gone),
+            kind if kind == NODE => put(Arc::make_mut(&mut self.nodes), name, typed, gone),
+            kind if kind == OPERATOR => put(&mut self.operators, name, typed, gone),
             _ => self.set = typed.shared().filter(|_| !gone),
         }
     }

@@ -2,18 +2,34 @@
 
 use capstan_core::api::config_openshift_io::cluster_operator;
 
-use crate::simulation::engine::kinds::{CachedKind, KindId, ObjectKey};
+use crate::simulation::engine::kinds::{CachedKind, KindId, KindNames, ObjectKey};
 
 use super::reading;
 
 /// Machines.
-pub const MACHINE: KindId = KindId::new("machine.openshift.io", "Machine", "machines");
+pub const MACHINE: KindId = KindId::new(&KindNames {
+    group: "machine.openshift.io",
+    kind: "Machine",
+    plural: "machines",
+});
 /// ControlPlaneMachineSets.
-pub const SET: KindId = KindId::new("machine.openshift.io", "Set", "controlplanemachinesets");
+pub const SET: KindId = KindId::new(&KindNames {
+    group: "machine.openshift.io",
+    kind: "Set",
+    plural: "controlplanemachinesets",
+});
 /// Nodes.
-pub const NODE: KindId = KindId::new("", "Node", "nodes");
+pub const NODE: KindId = KindId::new(&KindNames {
+    group: "",
+    kind: "Node",
+    plural: "nodes",
+});
 /// ClusterOperators.
-pub const OPERATOR: KindId = KindId::new("config.openshift.io", "Operator", cluster_operator::PLURAL);
+pub const OPERATOR: KindId = KindId::new(&KindNames {
+    group: "config.openshift.io",
+    kind: "Operator",
+    plural: cluster_operator::PLURAL,
+});
 
 /// The namespace of the Machine API.
 pub(crate) const NAMESPACE: &str = "openshift-machine-api";

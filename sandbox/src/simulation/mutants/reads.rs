@@ -104,9 +104,9 @@ impl Mutant {
 
     fn object(self, typed: &mut Typed, call: &Call, cached: &Snapshot) {
         match call.kind() {
-            SET => altered(typed, |set| self.set(set, lost(cached))),
-            NODE => altered(typed, |node| self.node(node)),
-            OPERATOR => altered(typed, |operator| self.operator(operator)),
+            kind if kind == SET => altered(typed, |set| self.set(set, lost(cached))),
+            kind if kind == NODE => altered(typed, |node| self.node(node)),
+            kind if kind == OPERATOR => altered(typed, |operator| self.operator(operator)),
             _ => {}
         }
     }
