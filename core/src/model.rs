@@ -1,6 +1,7 @@
 //! The words that all rooms share. Nothing here knows a kind, a rule or an API server.
 
 mod edit;
+mod object_ref;
 mod path;
 mod revision;
 mod stored;
@@ -8,6 +9,7 @@ mod verdict;
 mod violation;
 
 pub use edit::{Edit, Operation, Propagation, User};
+pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use stored::{Stored, is_same};
