@@ -3,5 +3,6 @@
 pub mod cli;
 pub mod controllers;
 pub mod manifests;
+pub mod runtime;
 pub mod server;
 pub mod tls;

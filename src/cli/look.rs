@@ -11,7 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
 use super::cluster::{Cluster, Scope};
-use crate::controllers::{Assessment, Caches, View, assess, observed};
+use crate::controllers::{Assessment, Caches, assess, control_plane_machine_sets, observed, snapshot};
+use crate::runtime::View;
 
 /// How long the first read of a cluster may take.
 const FIRST: Duration = Duration::from_secs(60);
@@ -32,10 +33,11 @@ impl Where {
     /// What the controller would make of this picture now.
     pub(super) fn assess(&self, view: &View, now: Timestamp) -> anyhow::Result<Assessment> {
         let set = set_of(view)?;
+        let snapshot = snapshot(&view.objects);
         let settings = Settings {
             min_ready: self.min_ready,
         };
-        let gate = view.snapshot.feature_gate.as_deref();
+        let gate = snapshot.feature_gate.as_deref();
         let options = self.scope.options();
         Ok(assess(
             Arc::new(set),
@@ -52,7 +54,7 @@ impl Where {
     pub(super) async fn watch(&self) -> anyhow::Result<(Arc<Caches>, watch::Receiver<Arc<View>>)> {
         let caches = Caches::start(&self.cluster.client().await?, &self.scope.namespace);
         let mut views = caches.views();
-        let first = tokio::time::timeout(FIRST, views.wait_for(|view| view.known))
+        let first = tokio::time::timeout(FIRST, views.wait_for(|view| view.synced))
             .await
             .is_ok();
         if !first {
@@ -71,11 +73,11 @@ impl Where {
 }
 
 fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {
-    if let Some(reason) = view.unreadable_sets.get(NAME) {
-        bail!("the ControlPlaneMachineSet {NAME} cannot be read: {reason}");
+    let (sets, undecodable) = control_plane_machine_sets(view);
+    if let Some(reason) = undecodable {
+        bail!("the ControlPlaneMachineSet {NAME} cannot be decoded: {reason}");
     }
-    let sets = view.snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
-    match sets {
+    match sets.as_slice() {
         [only] => Ok((**only).clone()),
         [] => bail!("there is no ControlPlaneMachineSet; `capstan generate` makes one from machines"),
         many => {

@@ -15,7 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
 use super::cluster::{Cluster, Scope};
-use crate::controllers::{Caches, Configuration, Controllers, Election, Metrics};
+use crate::controllers::{Caches, Configuration, Controllers, Metrics};
+use crate::runtime::Election;
 use crate::server::{Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, Surroundings, logs};
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;

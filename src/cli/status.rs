@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::check::pretty;
 use super::look::{Where, runtime};
-use crate::controllers::{Assessment, Reading, View};
+use crate::controllers::{Assessment, Reading};
+use crate::runtime::View;
 
 /// Show the control plane: indexes, machines, nodes, hooks, the progress of a rollout, and why each machine waits.
 #[derive(Debug, clap::Args)]

@@ -11,6 +11,8 @@ use serde_json::Value;
 use crate::api::cluster_x_k8s_io::annotation;
 use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::authority::{CLUSTER_API, MACHINE_API, MIGRATING, PAUSED, SYNCHRONIZED};
+use crate::api::meta::ObjectMeta;
+use crate::api::objects::CachedObject;
 use crate::model::Stored;
 
 /// One of the two APIs.
@@ -286,6 +288,13 @@ impl PairMember {
     /// The object that a conversion may be asked of.
     pub fn to_convert(&self) -> Option<Value> {
         serde_json::from_str(self.convertible.as_deref()?).ok()
+    }
+}
+
+impl CachedObject for PairMember {
+    /// A member keeps the few fields that the guards read, and Capstan writes none of them.
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        None
     }
 }
 

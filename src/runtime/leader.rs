@@ -1,4 +1,5 @@
-//! Leader election by Lease: who works. It saves work and keeps logs readable; no safety rests on it (decisions 15, 18).
+//! Leader election by Lease: which replica works. It saves work and keeps logs readable. No safety
+//! rests on it (decisions 15, 18).
 
 use std::time::Duration;
 
@@ -11,51 +12,51 @@ use kube_lease_manager::{LeaseManagerBuilder, Result};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::follow::Pauses;
+use super::backoff::Backoff;
 
-/// How leadership is found.
+/// How the leader is elected.
 #[derive(Clone, Debug)]
 pub struct Election {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Who stands: unique among all that run.
+    /// The name of this process, unique among all replicas.
     pub identity: String,
-    /// How long a leader that does not answer keeps the others from working.
+    /// How long the other replicas wait for a leader that no longer renews the Lease.
     pub duration: Duration,
 }
 
-/// Stands for election until `stop`, and then gives the Lease back. The receiver says whether this process leads.
-pub(super) fn stand(
+/// Takes part in the election until `stop`, and then releases the Lease. The receiver says whether
+/// this process is the leader.
+pub fn stand(
     client: Client,
     election: Election,
     stop: CancellationToken,
 ) -> (watch::Receiver<bool>, tokio::task::JoinHandle<()>) {
     let (sender, receiver) = watch::channel(false);
     let task = tokio::spawn(async move {
-        let mut pauses = Pauses::new();
+        let mut backoff = Backoff::default();
         while !stop.is_cancelled() {
             match term(&client, &election, &sender, &stop).await {
-                Ok(()) => pauses.reset(),
-                Err(error) => tracing::warn!(%error, lease = election.name, "leader election; trying again"),
+                Ok(()) => backoff.reset(),
+                Err(error) => tracing::warn!(%error, lease = election.name, "leader election failed; retrying"),
             }
             sender.send_replace(false);
-            let pause = pauses.next().unwrap_or(Duration::from_secs(30));
-            stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+            stop.run_until_cancelled(tokio::time::sleep(backoff.next_delay())).await;
         }
     });
     (receiver, task)
 }
 
-/// One try, until it fails or the end.
+/// One attempt, until it fails or the process stops.
 async fn term(
     client: &Client,
     election: &Election,
     leading: &watch::Sender<bool>,
     stop: &CancellationToken,
 ) -> Result<()> {
-    // A third of the time for renewals that fail; whole seconds are all that a Lease knows.
+    // A third of the duration is left for renewals that fail. A Lease counts whole seconds.
     let duration = election.duration.as_secs().max(2);
     let manager = LeaseManagerBuilder::new(client.clone(), &election.name)
         .with_namespace(&election.namespace)
@@ -70,24 +71,24 @@ async fn term(
     let mut lease = Box::pin(watcher(leases, selection).default_backoff());
     let mut held_by_another = false;
     loop {
-        let leads = *state.borrow_and_update();
-        if *leading.borrow() != leads {
-            tracing::info!(leads, identity = election.identity, "leadership");
-            leading.send_replace(leads);
+        let is_leader = *state.borrow_and_update();
+        if *leading.borrow() != is_leader {
+            tracing::info!(is_leader, identity = election.identity, "leadership");
+            leading.send_replace(is_leader);
         }
         tokio::select! {
             changed = state.changed() => if changed.is_err() { break },
-            // The manager would look again when the last leader's time is over; one that gave the Lease back is followed
-            // at once. Without permission to watch, that is how long it takes.
+            // The manager checks again when the Lease of the last leader expires. The watch notices
+            // a released Lease at once; without the permission to watch, the expiry is the limit.
             Some(event) = lease.next() => match holder(&event) {
                 Some(Some(holder)) => held_by_another = holder != election.identity,
-                Some(None) if held_by_another && !leads => break,
+                Some(None) if held_by_another && !is_leader => break,
                 _ => {}
             },
             () = stop.cancelled() => break,
         }
     }
-    // Nobody listens any more: the manager gives the Lease back and ends.
+    // Without a receiver the manager releases the Lease and ends.
     leading.send_replace(false);
     drop(state);
     match tokio::time::timeout(Duration::from_secs(5), task).await {
@@ -96,7 +97,7 @@ async fn term(
     }
 }
 
-/// Who holds the Lease; `None` for an event that does not say.
+/// The holder of the Lease; `None` for an event without that information.
 fn holder(event: &watcher::Result<Event<Lease>>) -> Option<Option<&str>> {
     let (Ok(Event::Apply(lease)) | Ok(Event::InitApply(lease))) = event else {
         return None;

@@ -1,0 +1,56 @@
+//! Which wire types are kept in caches, and what of them no reader needs.
+
+use serde_json::Value;
+
+use super::config_openshift_io::cluster_operator::ClusterOperator;
+use super::config_openshift_io::feature_gate::FeatureGate;
+use super::config_openshift_io::infrastructure::Infrastructure;
+use super::core_v1::node::Node;
+use super::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use super::machine_openshift_io::machine::Machine;
+use super::machine_openshift_io::machine_set::MachineSet;
+use super::meta::ObjectMeta;
+use super::objects::CachedObject;
+
+macro_rules! cached {
+    ($($type:ty),*) => {$(
+        impl CachedObject for $type {
+            fn metadata(&self) -> Option<&ObjectMeta> {
+                Some(&self.metadata)
+            }
+        }
+    )*};
+}
+
+cached!(
+    Machine,
+    MachineSet,
+    ControlPlaneMachineSet,
+    Infrastructure,
+    FeatureGate,
+    ClusterOperator
+);
+
+impl CachedObject for Node {
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        Some(&self.metadata)
+    }
+
+    /// Drops what changes with every heartbeat of the kubelet. Capstan never writes a Node, so it
+    /// needs no version of it.
+    fn slim(object: &mut Value) {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else {
+            return;
+        };
+        status.retain(|field, _| field == "conditions" || field == "addresses");
+        let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            if let Some(condition) = condition.as_object_mut() {
+                condition.remove("lastHeartbeatTime");
+            }
+        }
+    }
+}
