@@ -26,7 +26,7 @@ mod write;
 mod write_tracker;
 
 pub use backoff::Backoff;
-pub use caches::{Caches, Changes, Subscription, View};
+pub use caches::{Caches, Changes, Publisher, Subscription, View};
 pub use client::Client;
 pub use cluster::{Cluster, FIELD_MANAGER, Written};
 pub use events::{EventSpec, Events};

@@ -220,14 +220,13 @@ impl Reconcile for Generator {
         if observed.existing.is_some() {
             return Ok(None);
         }
-        let kind = &kinds::CONTROL_PLANE_MACHINE_SETS;
-        let read = cluster.get::<ControlPlaneMachineSet>(kind, &self.namespace, NAME).await;
-        let read = read.map_err(|error| StepError::new(format!("reading {} {NAME}", kind.kind), error))?;
-        let Some(read) = read else { return Ok(None) };
-        // A set exists that the caches do not show yet. An apply would change that set.
-        let mut live = view.clone();
-        live.put(kind, &NamespacedName::new(self.namespace.as_str(), NAME), Some(read));
-        Ok(Some(live))
+        let (kind, key) = (
+            &kinds::CONTROL_PLANE_MACHINE_SETS,
+            NamespacedName::new(self.namespace.as_str(), NAME),
+        );
+        view.refreshed::<ControlPlaneMachineSet>(cluster, kind, &key)
+            .await
+            .map(Some)
     }
 
     fn plan(&self, observed: &Observed, state: &mut State, moment: Moment) -> Vec<Step> {

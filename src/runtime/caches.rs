@@ -12,7 +12,9 @@ use capstan_core::model::{NamespacedName, ObjectRef};
 use tokio::sync::{Notify as Wake, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::cluster::Cluster;
 use super::object::WatchedObject;
+use super::step_error::StepError;
 use super::store::Notify;
 use super::watch::{AnyStore, Watch};
 
@@ -42,6 +44,23 @@ impl View {
             None => {}
         }
         self.objects.insert(kind, known);
+    }
+
+    /// The view with one object as a live read shows it.
+    ///
+    /// # Errors
+    /// When the API server cannot be read.
+    pub async fn refreshed<T: CachedObject>(
+        &self,
+        cluster: &impl Cluster,
+        kind: &KindInfo,
+        key: &NamespacedName,
+    ) -> Result<Self, StepError> {
+        let read = cluster.get::<T>(kind, &key.namespace, &key.name).await;
+        let read = read.map_err(|error| StepError::new(format!("reading {} {key}", kind.kind), error))?;
+        let mut live = self.clone();
+        live.put(kind, key, read);
+        Ok(live)
     }
 
     /// Keeps only the objects of a kind that fit.
@@ -86,11 +105,64 @@ impl Subscription {
     }
 }
 
+/// Gives views to their readers, and tells each subscriber every object that changed.
+#[derive(Debug, Default)]
+pub struct Publisher {
+    view: watch::Sender<Arc<View>>,
+    subscribers: Mutex<Vec<Weak<Pending>>>,
+}
+
+impl Publisher {
+    /// The newest view, and every later one.
+    pub fn views(&self) -> watch::Receiver<Arc<View>> {
+        self.view.subscribe()
+    }
+
+    /// Hears of every changed object from now on.
+    pub fn subscribe(&self) -> Subscription {
+        let pending = Arc::new(Pending::default());
+        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(mut changes) = pending.changes.lock() {
+            changes.0.view = Arc::clone(&self.view.borrow());
+        }
+        pending.wake.notify_one();
+        subscribers.push(Arc::downgrade(&pending));
+        Subscription(pending)
+    }
+
+    /// Publishes a view in which these objects differ from the view before.
+    pub fn publish(&self, view: View, changed: &BTreeSet<ObjectRef>) {
+        let view = Arc::new(view);
+        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.view.send_replace(Arc::clone(&view));
+        subscribers.retain(|subscriber| {
+            let Some(pending) = subscriber.upgrade() else {
+                return false;
+            };
+            let mut changes = pending.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            changes.0.view = Arc::clone(&view);
+            changes.0.objects.extend(changed.iter().cloned());
+            drop(changes);
+            pending.wake.notify_one();
+            true
+        });
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        for pending in subscribers.iter().filter_map(Weak::upgrade) {
+            pending.changes.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+            pending.wake.notify_one();
+        }
+    }
+}
+
 /// Watches the cluster in the background until it is dropped.
 pub struct Caches {
     stores: Vec<Arc<dyn AnyStore>>,
-    view: watch::Sender<Arc<View>>,
-    subscribers: Mutex<Vec<Weak<Pending>>>,
+    publisher: Publisher,
     stop: CancellationToken,
 }
 
@@ -107,8 +179,7 @@ impl Caches {
         }
         let caches = Arc::new(Self {
             stores,
-            view: watch::Sender::default(),
-            subscribers: Mutex::default(),
+            publisher: Publisher::default(),
             stop: stop.clone(),
         });
         let publishing = Arc::downgrade(&caches);
@@ -117,7 +188,7 @@ impl Caches {
                 // What changes while the view is made is in the next one.
                 let changed = notify.take();
                 let Some(caches) = publishing.upgrade() else { return };
-                caches.publish(&changed);
+                caches.publisher.publish(caches.view(), &changed);
                 drop(caches);
                 notify.wait().await;
             }
@@ -127,19 +198,12 @@ impl Caches {
 
     /// The newest view, and every later one.
     pub fn views(&self) -> watch::Receiver<Arc<View>> {
-        self.view.subscribe()
+        self.publisher.views()
     }
 
     /// Hears of every changed object from now on.
     pub fn subscribe(&self) -> Subscription {
-        let pending = Arc::new(Pending::default());
-        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(mut changes) = pending.changes.lock() {
-            changes.0.view = Arc::clone(&self.view.borrow());
-        }
-        pending.wake.notify_one();
-        subscribers.push(Arc::downgrade(&pending));
-        Subscription(pending)
+        self.publisher.subscribe()
     }
 
     /// Whether every kind was read once, or is known not to be served.
@@ -162,7 +226,7 @@ impl Caches {
         }
     }
 
-    fn publish(&self, changed: &BTreeSet<ObjectRef>) {
+    fn view(&self) -> View {
         let mut view = View {
             synced: self.synced().is_ok(),
             ..View::default()
@@ -170,31 +234,13 @@ impl Caches {
         for store in &self.stores {
             store.fill(&mut view.objects);
         }
-        let view = Arc::new(view);
-        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.view.send_replace(Arc::clone(&view));
-        subscribers.retain(|subscriber| {
-            let Some(pending) = subscriber.upgrade() else {
-                return false;
-            };
-            let mut changes = pending.changes.lock().unwrap_or_else(PoisonError::into_inner);
-            changes.0.view = Arc::clone(&view);
-            changes.0.objects.extend(changed.iter().cloned());
-            drop(changes);
-            pending.wake.notify_one();
-            true
-        });
+        view
     }
 }
 
 impl Drop for Caches {
     fn drop(&mut self) {
         self.stop.cancel();
-        let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        for pending in subscribers.iter().filter_map(Weak::upgrade) {
-            pending.changes.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
-            pending.wake.notify_one();
-        }
     }
 }
 

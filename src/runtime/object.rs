@@ -94,3 +94,31 @@ impl<T> kube::Resource for WatchedObject<T> {
         &mut self.meta
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    struct Thing {
+        spec: Vec<u8>,
+    }
+
+    impl CachedObject for Thing {
+        fn metadata(&self) -> Option<&capstan_core::api::meta::ObjectMeta> {
+            None
+        }
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_keeps_its_name_and_the_reason() {
+        let object = json!({"metadata": {"name": "a", "managedFields": []}, "spec": "none"});
+        let watched: WatchedObject<Thing> = serde_json::from_value(object).unwrap();
+        assert_eq!(watched.name(), "a");
+        let undecodable = watched.content.unwrap_err();
+        assert!(undecodable.reason.contains("expected a sequence"));
+        assert_eq!(*undecodable.raw, json!({"metadata": {"name": "a"}, "spec": "none"}));
+    }
+}

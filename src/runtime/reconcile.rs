@@ -67,6 +67,20 @@ pub struct Step {
     pub gates_others: bool,
 }
 
+impl Step {
+    /// A step that creates or deletes an object.
+    pub fn disruptive(write: Write, action: &'static str, because: impl Into<String>) -> Self {
+        Self {
+            write,
+            action,
+            because: because.into(),
+            disruptive: true,
+            needs_success: true,
+            gates_others: false,
+        }
+    }
+}
+
 /// What a reconcile did, before it reports.
 #[derive(Debug)]
 pub struct Reconciled<'a, T> {
@@ -119,8 +133,10 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
     /// What is watched.
     fn watches(&self) -> Vec<Watch>;
 
-    /// The objects to reconcile after a process starts to lead.
-    fn all(&self, view: &View) -> Vec<ObjectRef>;
+    /// The objects to reconcile after a process begins to lead. By default all objects of the kind.
+    fn all(&self, view: &View) -> Vec<ObjectRef> {
+        view.objects.keys(self.kind())
+    }
 
     /// The objects to reconcile after an object changed. By default the object itself.
     fn affected(&self, changed: &ObjectRef, _view: &View) -> Vec<ObjectRef> {
@@ -128,7 +144,7 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
     }
 
     /// Whether nothing is left to do about an object, so that its state is forgotten. By default when
-    /// no view shows it.
+    /// the view does not show it.
     fn is_gone(&self, object: &ObjectRef, view: &View) -> bool {
         view.objects.metadata(object).is_none()
     }
@@ -201,6 +217,8 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
     /// A write of [`status`](Self::status) was stored.
     fn stored(&self, _observed: &Self::Observed, _write: &Write, _written: &Written, _state: &mut Self::State) {}
 
-    /// Events, metrics, and when to reconcile again.
-    fn report<'a>(&self, reconciled: &Reconciled<'a, Self::Observed>, state: &mut Self::State) -> Report<'a>;
+    /// Events, metrics, and when to reconcile again. By default none.
+    fn report<'a>(&self, _reconciled: &Reconciled<'a, Self::Observed>, _state: &mut Self::State) -> Report<'a> {
+        Report::default()
+    }
 }

@@ -64,6 +64,17 @@ impl Write {
         }
     }
 
+    /// The creation of an object under a derived name.
+    pub fn create(kind: &KindInfo, namespace: &str, name: &str, body: Value) -> Self {
+        Self::new(kind, namespace, name, Verb::Create { body, purpose: &[] })
+    }
+
+    /// A merge patch of the status of an object.
+    pub fn status(kind: &KindInfo, namespace: &str, name: &str, status: &Value) -> Self {
+        let patch = serde_json::json!({ "status": status });
+        Self::new(kind, namespace, name, Verb::PatchStatus(patch))
+    }
+
     /// What is being done, for an error: `deleting Thing home/a`.
     pub fn title(&self) -> String {
         let (kind, name) = (&self.object.kind, &self.object.name);

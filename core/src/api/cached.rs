@@ -54,3 +54,28 @@ impl CachedObject for Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_changes_nothing_that_is_kept_of_a_node() {
+        let node = |heartbeat: &str, version: &str| -> Node {
+            let mut node = json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": {"name": "a", "resourceVersion": version},
+                "status": {"images": [{"names": ["x"]}], "conditions": [
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}]},
+            });
+            Node::slim(&mut node);
+            serde_json::from_value(node).unwrap()
+        };
+        let (first, second) = (node("2026-01-01T00:00:00Z", "1"), node("2026-01-01T00:00:10Z", "2"));
+        assert_eq!(first, second);
+        assert!(first.is_ready());
+        assert!(first.status.unknown_fields.is_empty());
+    }
+}

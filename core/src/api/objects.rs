@@ -82,11 +82,18 @@ impl<T> FromIterator<(NamespacedName, Arc<T>)> for KindObjects<T> {
 /// [`KindObjects`] without its type.
 trait AnyKind: Any + Debug + Send + Sync {
     fn metadata(&self, key: &NamespacedName) -> Option<&ObjectMeta>;
+
+    /// The objects, whether or not they can be decoded.
+    fn keys(&self) -> Vec<&NamespacedName>;
 }
 
 impl<T: CachedObject> AnyKind for KindObjects<T> {
     fn metadata(&self, key: &NamespacedName) -> Option<&ObjectMeta> {
         self.objects.get(key)?.metadata()
+    }
+
+    fn keys(&self) -> Vec<&NamespacedName> {
+        self.objects.keys().chain(self.undecodable.keys()).collect()
     }
 }
 
@@ -122,6 +129,15 @@ impl Objects {
     /// An object. `None` also while nothing is known of the kind.
     pub fn get<T: CachedObject>(&self, kind: &KindInfo, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.of::<T>(kind)?.objects.get(&NamespacedName::new(namespace, name))
+    }
+
+    /// All objects of a kind, whatever type they are kept in, and whether or not they can be decoded.
+    pub fn keys(&self, kind: &KindInfo) -> Vec<ObjectRef> {
+        let kinds = self.kinds.iter();
+        let mut of_kind = kinds.filter(|((group, name, _), _)| *group == kind.group && *name == kind.kind);
+        let keys = of_kind.next().map(|(_, known)| known.keys()).unwrap_or_default();
+        let keys = keys.into_iter();
+        keys.map(|key| kind.object(&key.namespace, &key.name)).collect()
     }
 
     /// The metadata of an object, whatever type it is kept in.
