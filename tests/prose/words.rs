@@ -1,6 +1,7 @@
 //! Prose as a sequence of words, so that a phrase is found across the ends of lines.
 
-/// A word in lower case, without `'s`. Punctuation is an empty word, which no phrase contains.
+/// A word in lower case, without `'s`. The end of a sentence is the word `.`, and other punctuation is
+/// the word `,`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     /// The line of the word; the first line of a file is 1.
@@ -35,10 +36,16 @@ pub(crate) fn of(text: &str, first_line: usize) -> Vec<Word> {
         }
         // An unmatched backtick ends with its paragraph.
         in_code &= !(letter == '\n' && blank);
-        if !letter.is_whitespace() || (letter == '\n' && blank) {
+        let text = match letter {
+            '.' | ';' | ':' | '!' | '?' | '|' | '#' => ".",
+            '\n' if blank => ".",
+            _ if letter.is_whitespace() => "",
+            _ => ",",
+        };
+        if !text.is_empty() {
             found.push(Word {
                 line,
-                text: String::new(),
+                text: text.to_owned(),
             });
         }
         blank = letter == '\n' || (blank && letter.is_whitespace());
@@ -53,7 +60,8 @@ fn normal(word: &str) -> String {
     word.strip_suffix("'s").unwrap_or(&word).to_owned()
 }
 
-/// The lines on which a phrase begins. The phrase is in lower case, with single spaces.
+/// The lines on which a phrase begins. The phrase is in lower case, with single spaces. A phrase
+/// that begins with `.` is found at the beginning of a sentence only.
 pub(crate) fn find(words: &[Word], phrase: &str) -> Vec<usize> {
     let phrase: Vec<&str> = phrase.split(' ').collect();
     let fits = |window: &&[Word]| window.iter().zip(&phrase).all(|(word, wanted)| word.text == *wanted);
@@ -99,6 +107,13 @@ mod tests {
         assert!(lines("as it is. None of them", "is none").is_empty());
         assert!(lines("as it is\n\nnone", "is none").is_empty());
         assert!(lines("who (may) not", "who may not").is_empty());
+    }
+
+    #[test]
+    fn a_phrase_can_be_limited_to_the_beginning_of_a_sentence() {
+        assert_eq!(lines("A user who asks. Who asks again?", ". who"), [1]);
+        assert_eq!(lines("A user, who asks\n\nwho asks", ". who"), [2]);
+        assert_eq!(lines("# Who asks", ". who"), [1]);
     }
 
     #[test]
