@@ -162,7 +162,7 @@ async fn what_a_server_exposes_has_the_names_and_types_that_the_sources_give_it(
     stream.write_all(request).await.unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).await.unwrap();
-    lifecycle.leave();
+    lifecycle.shut_down();
     running.await.unwrap();
 
     let registered = registered();

@@ -1,8 +1,9 @@
 //! Logs to standard output, as text or JSON, one line an event.
 //!
-//! A line is handed to a thread that writes many at once: a system call per review would cost as much as the review, and
-//! a terminal or pipe that stalls must not stall admission. When more than [`ROOM`] bytes wait, lines are dropped, counted, and
-//! the number is reported on the next line that fits.
+//! A line is handed to a thread that writes many at once: a system call per review would cost as
+//! much as the review, and a terminal or pipe that stalls must not stall admission. When more than
+//! [`ROOM`] bytes wait, lines are dropped, counted, and the number is reported on the next line
+//! that fits.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
