@@ -192,7 +192,7 @@ async fn a_server_exposes_metrics_with_the_names_and_types_of_the_sources() {
     stream.write_all(request).await.unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).await.unwrap();
-    lifecycle.leave();
+    lifecycle.shut_down();
     running.await.unwrap();
 
     let registered = registered();

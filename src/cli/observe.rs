@@ -1,4 +1,5 @@
-//! What `status` and `wait` look at: a cluster that is watched, and the set in it as the controller would see it.
+//! Observes a cluster for `status` and `wait`: watches its objects, and assesses the set as the
+//! controller does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,23 +15,23 @@ use super::cluster::{Cluster, Scope};
 use crate::controllers::{Assessment, Caches, assess, control_plane_machine_sets, observed, snapshot};
 use crate::runtime::View;
 
-/// How long the first read of a cluster may take.
-const FIRST: Duration = Duration::from_secs(60);
+/// The timeout of the first read of a cluster.
+const FIRST_READ: Duration = Duration::from_secs(60);
 
-/// Where to look, and what decides what is seen.
+/// The cluster to observe, and the settings of the controller that runs there.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Where {
+pub(super) struct ObservedCluster {
     #[command(flatten)]
     cluster: Cluster,
     #[command(flatten)]
     scope: Scope,
-    /// What `capstan serve` was given as --min-ready.
+    /// The --min-ready of `capstan serve` in the cluster.
     #[arg(long, default_value = "10s", value_name = "TIME", help_heading = "Cluster")]
     min_ready: SignedDuration,
 }
 
-impl Where {
-    /// What the controller would make of this picture now.
+impl ObservedCluster {
+    /// The controller's assessment of the set in this snapshot.
     pub(super) fn assess(&self, view: &View, now: Timestamp) -> anyhow::Result<Assessment> {
         let set = set_of(view)?;
         let snapshot = snapshot(&view.objects);
@@ -50,21 +51,22 @@ impl Where {
         ))
     }
 
-    /// Pictures of the cluster, from the first complete one on, for as long as the caches are kept.
+    /// Returns the views of the cluster from the first complete one. They change as long as the
+    /// caches exist.
     pub(super) async fn watch(&self) -> anyhow::Result<(Arc<Caches>, watch::Receiver<Arc<View>>)> {
         let caches = Caches::start(&self.cluster.client().await?, &self.scope.namespace);
         let mut views = caches.views();
-        let first = tokio::time::timeout(FIRST, views.wait_for(|view| view.synced))
+        let first = tokio::time::timeout(FIRST_READ, views.wait_for(|view| view.synced))
             .await
             .is_ok();
         if !first {
             let missing = caches.synced().err().unwrap_or_default();
-            bail!("reading the cluster took longer than {FIRST:?}: {missing}");
+            bail!("the caches of the cluster must be filled within {FIRST_READ:?}: {missing}");
         }
         Ok((caches, views))
     }
 
-    /// One picture of the cluster.
+    /// Returns one complete view of the cluster.
     pub(super) async fn view(&self) -> anyhow::Result<Arc<View>> {
         let (_caches, views) = self.watch().await?;
         let view = Arc::clone(&views.borrow());
@@ -79,17 +81,17 @@ fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {
     }
     match sets.as_slice() {
         [only] => Ok((**only).clone()),
-        [] => bail!("there is no ControlPlaneMachineSet; `capstan generate` makes one from machines"),
+        [] => bail!("there must be a ControlPlaneMachineSet; `capstan generate` prints one for the existing machines"),
         many => {
             let named = many.iter().find(|set| set.metadata.name() == NAME);
             named
                 .map(|set| (**set).clone())
-                .with_context(|| format!("{} ControlPlaneMachineSets, and none is named {NAME}", many.len()))
+                .with_context(|| format!("one of the {} ControlPlaneMachineSets must be named {NAME}", many.len()))
         }
     }
 }
 
-/// A runtime for commands that watch a cluster.
+/// A runtime for the commands that watch a cluster.
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! Certificates in files change, and replicas restart, under load: no call fails.
+//! No call fails while certificate files change or replicas restart under load.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use capstan::tls::files::{Files, Follower};
 use capstan::tls::issue::{Authority, DAY};
 use tokio::task::JoinSet;
 
-use crate::caller::{Caller, config, connect, review};
-use crate::running::{Running, eventually, names, now, settings, start_bare};
+use crate::client::{Client, config, connect, review};
+use crate::harness::{Running, eventually, names, now, settings, start_bare};
 
-/// Calls until told to stop, with a new connection every so often, as API servers do that come and go. A call that fails
-/// panics. Returns the certificates seen.
+/// Calls the server until `stop` is set, with a new connection after 25 calls. A failed call
+/// panics. Returns the certificates that the server presented.
 pub async fn call(
     address: impl Fn() -> SocketAddr,
     trust: impl Fn() -> String,
@@ -27,11 +27,11 @@ pub async fn call(
     let mut seen = BTreeSet::new();
     while !stop.load(Ordering::Relaxed) {
         let config = config(&trust(), "http/1.1", rustls::ALL_VERSIONS);
-        let stream = connect(address(), config).await.expect("a handshake failed");
+        let stream = connect(address(), config).await.expect("a TLS handshake failed");
         seen.insert(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec());
-        let mut caller = Caller::new(stream).await.unwrap();
+        let mut client = Client::new(stream).await.unwrap();
         for _ in 0..25 {
-            let response = caller.post("/review", review("load")).await.expect("a call failed");
+            let response = client.post("/review", review("load")).await.expect("a call failed");
             assert_eq!(response.status(), 200);
             calls.fetch_add(1, Ordering::Relaxed);
             if response.headers().contains_key("connection") {
@@ -48,13 +48,13 @@ fn place(folder: &Path, authority: &Authority) {
         std::fs::write(folder.join("next"), text).unwrap();
         std::fs::rename(folder.join("next"), folder.join(name)).unwrap();
     };
-    // One after the other: in between, the two don't fit.
+    // Between the two writes, the certificate does not match the key.
     write("tls.crt", &leaf.certificate);
     write("tls.key", &leaf.key);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_change_fail_no_call_out_of_ten_thousand() {
+async fn no_call_fails_while_the_certificate_files_change() {
     let running = start_bare(settings(), Ok(())).await;
     let authorities = [(); 2].map(|()| Authority::issue("test", now(), 10 * DAY).unwrap());
     let folder = tempfile::tempdir().unwrap();
@@ -64,32 +64,36 @@ async fn files_that_change_fail_no_call_out_of_ten_thousand() {
         key: folder.path().join("tls.key"),
     };
     let mut follower = Follower::new(files, running.certificates.clone());
-    assert!(follower.look().await.unwrap());
+    assert!(follower.reload().await.unwrap());
     tokio::spawn(follower.follow(Duration::from_millis(3)));
 
     let (calls, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let trust = format!("{}{}", authorities[0].certificate, authorities[1].certificate);
-    let mut callers = JoinSet::new();
+    let mut clients = JoinSet::new();
     for _ in 0..4 {
         let (calls, stop, trust, address) = (Arc::clone(&calls), Arc::clone(&stop), trust.clone(), running.address);
-        callers.spawn(async move { call(|| address, || trust.clone(), &calls, &stop).await });
+        clients.spawn(async move { call(|| address, || trust.clone(), &calls, &stop).await });
     }
     let mut turn = 0;
-    eventually("ten thousand calls", async || {
+    eventually("ten thousand calls were made", async || {
         place(folder.path(), &authorities[turn % 2]);
         turn += 1;
-        assert!(callers.try_join_next().is_none(), "a caller failed");
+        assert!(clients.try_join_next().is_none(), "a client failed");
         calls.load(Ordering::Relaxed) >= 10_000
     })
     .await;
     stop.store(true, Ordering::Relaxed);
-    let seen: BTreeSet<_> = callers.join_all().await.into_iter().flatten().collect();
-    assert!(seen.len() >= 5, "{} certificates seen in {turn} changes", seen.len());
+    let seen: BTreeSet<_> = clients.join_all().await.into_iter().flatten().collect();
+    assert!(
+        seen.len() >= 5,
+        "the clients saw {} certificates in {turn} changes",
+        seen.len()
+    );
 }
 
-/// One after the other, as a rolling restart does: the new replica is ready before the old one is told to leave.
+/// As in a rolling update, a new replica is ready before an old one shuts down.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rolling_restart_of_two_replicas_fails_no_call_out_of_ten_thousand() {
+async fn no_call_fails_during_rolling_restarts_of_two_replicas() {
     let authority = Authority::issue("test", now(), 10 * DAY).unwrap();
     let leaf = authority.leaf(&names(), now(), DAY).unwrap();
     let replica = async || -> Running {
@@ -105,13 +109,13 @@ async fn a_rolling_restart_of_two_replicas_fails_no_call_out_of_ten_thousand() {
         running
     };
     let mut replicas = [replica().await, replica().await];
-    // The one address: as a Service does, it picks a replica for each connection, and learns late who has left.
+    // Like a Service, this picks a replica for each connection, and is updated late.
     let endpoints = Arc::new(ArcSwap::from_pointee(
         replicas.iter().map(|one| one.address).collect::<Vec<_>>(),
     ));
     let (calls, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let turn = Arc::new(AtomicUsize::new(0));
-    let mut callers = JoinSet::new();
+    let mut clients = JoinSet::new();
     for _ in 0..4 {
         let (calls, stop, endpoints, turn) = (
             Arc::clone(&calls),
@@ -120,7 +124,7 @@ async fn a_rolling_restart_of_two_replicas_fails_no_call_out_of_ten_thousand() {
             Arc::clone(&turn),
         );
         let trust = authority.certificate.clone();
-        callers.spawn(async move {
+        clients.spawn(async move {
             let pick = || {
                 let all = endpoints.load();
                 all[turn.fetch_add(1, Ordering::Relaxed) % all.len()]
@@ -132,14 +136,18 @@ async fn a_rolling_restart_of_two_replicas_fails_no_call_out_of_ten_thousand() {
     while calls.load(Ordering::Relaxed) < 10_000 || restarts < 4 {
         let fresh = replica().await;
         let old = std::mem::replace(&mut replicas[restarts % 2], fresh);
-        old.lifecycle.leave();
-        // Endpoints lag behind readiness, within the shutdown delay.
+        old.lifecycle.shut_down();
+        // The endpoints change after the readiness, but within the shutdown delay.
         tokio::time::sleep(Duration::from_millis(100)).await;
         endpoints.store(Arc::new(replicas.iter().map(|one| one.address).collect()));
-        assert_eq!(old.ended.await.unwrap(), 0, "connections were cut");
+        assert_eq!(
+            old.ended.await.unwrap(),
+            0,
+            "no connection is closed by the drain timeout"
+        );
         restarts += 1;
-        assert!(callers.try_join_next().is_none(), "a caller failed");
+        assert!(clients.try_join_next().is_none(), "a client failed");
     }
     stop.store(true, Ordering::Relaxed);
-    callers.join_all().await;
+    clients.join_all().await;
 }

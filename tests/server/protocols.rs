@@ -1,15 +1,15 @@
-//! Protocols and versions, and what is answered to a caller that means well.
+//! Protocols and TLS versions, and the responses to well-behaved clients.
 
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
 use rustls::version::{TLS12, TLS13};
 
-use crate::caller::{Caller, config, connect, open, review};
-use crate::running::{get, settings, start, start_bare};
+use crate::client::{Client, config, connect, open, review};
+use crate::harness::{get, settings, start, start_bare};
 use capstan::tls::MinVersion;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_protocols_and_both_versions_of_tls_get_the_verdict() {
+async fn both_protocols_and_both_tls_versions_get_a_verdict() {
     let running = start(settings()).await;
     for alpn in ["h2", "http/1.1"] {
         for version in [&TLS12, &TLS13] {
@@ -17,9 +17,9 @@ async fn both_protocols_and_both_versions_of_tls_get_the_verdict() {
                 .await
                 .unwrap();
             assert_eq!(stream.get_ref().1.alpn_protocol(), Some(alpn.as_bytes()));
-            let mut caller = Caller::new(stream).await.unwrap();
+            let mut client = Client::new(stream).await.unwrap();
             for uid in ["one", "two"] {
-                let response = caller.post("/review", review(uid)).await.unwrap();
+                let response = client.post("/review", review(uid)).await.unwrap();
                 assert_eq!(response.status(), StatusCode::OK);
                 assert_eq!(response.headers()["content-type"], "application/json");
                 let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
@@ -31,7 +31,7 @@ async fn both_protocols_and_both_versions_of_tls_get_the_verdict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_version_of_tls_is_refused_when_the_minimum_says_so() {
+async fn a_tls_version_below_the_minimum_is_refused() {
     let running = start(capstan::server::Settings {
         min_version: MinVersion::Tls13,
         ..settings()
@@ -50,7 +50,7 @@ async fn an_old_version_of_tls_is_refused_when_the_minimum_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_key_exchange_is_post_quantum_where_the_client_can() {
+async fn the_key_exchange_is_post_quantum_if_the_client_supports_it() {
     let running = start(settings()).await;
     let stream = open(&running).await;
     let group = stream.get_ref().1.negotiated_key_exchange_group().unwrap();
@@ -58,13 +58,13 @@ async fn the_key_exchange_is_post_quantum_where_the_client_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_review_is_refused_with_the_right_code_and_a_status() {
+async fn requests_that_are_not_reviews_get_an_http_code_and_a_status() {
     let running = start(settings()).await;
     for alpn in ["h2", "http/1.1"] {
         let stream = connect(running.address, config(&running.trust, alpn, &[&TLS13]))
             .await
             .unwrap();
-        let mut caller = Caller::new(stream).await.unwrap();
+        let mut client = Client::new(stream).await.unwrap();
         let mut ask = async |method: &str, path: &str, kind: Option<&str>, body: &'static str| {
             let mut request = Request::builder()
                 .method(method)
@@ -73,7 +73,7 @@ async fn what_is_no_review_is_refused_with_the_right_code_and_a_status() {
             if let Some(kind) = kind {
                 request = request.header("content-type", kind);
             }
-            let response = caller
+            let response = client
                 .send(request.body(Full::new(body.into())).unwrap())
                 .await
                 .unwrap();
@@ -106,29 +106,29 @@ async fn what_is_no_review_is_refused_with_the_right_code_and_a_status() {
         );
         let parameters = Some("application/json; charset=utf-8");
         assert_eq!(ask("POST", "/review", parameters, "{").await.0, 400);
-        // The connection has survived all of it.
+        // The connection still works.
         assert_eq!(
-            caller.post("/review", review("a")).await.unwrap().status(),
+            client.post("/review", review("a")).await.unwrap().status(),
             StatusCode::OK
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readiness_names_what_is_missing_and_metrics_count() {
+async fn readyz_names_what_is_missing_and_metrics_count_requests() {
     let bare = start_bare(settings(), Err("3 machines not read yet".to_owned())).await;
     let (code, text) = get(bare.health, "/readyz").await;
     assert_eq!(code, 503);
-    assert!(text.contains("[-]certificate not there yet"), "{text}");
+    assert!(text.contains("[-]certificate none yet"), "{text}");
     assert!(text.contains("[-]caches 3 machines not read yet"), "{text}");
     assert!(text.contains("[+]shutdown ok"), "{text}");
     assert_eq!(get(bare.health, "/livez").await, (200, "ok\n".to_owned()));
 
     let running = start(settings()).await;
     assert_eq!(get(running.health, "/readyz").await.0, 200);
-    let mut caller = Caller::new(open(&running).await).await.unwrap();
-    caller.post("/review", review("a")).await.unwrap();
-    caller.post("/review", "{}".into()).await.unwrap();
+    let mut client = Client::new(open(&running).await).await.unwrap();
+    client.post("/review", review("a")).await.unwrap();
+    client.post("/review", "{}".into()).await.unwrap();
     let (code, text) = get(running.health, "/metrics").await;
     assert_eq!(code, 200);
     for line in [

@@ -1,4 +1,4 @@
-//! A server under test.
+//! Starts the server under test.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// Judges like the null reviewer, and panics on one path.
+/// Works like the null reviewer, and panics on one path.
 struct Stub {
     null: NullReviewer,
     ready: Result<(), String>,
@@ -25,7 +25,7 @@ impl Reviewer for Stub {
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
-        assert_ne!(route, "/panic", "a defect");
+        assert_ne!(route, "/panic", "the stub panics on this path");
         self.null.review(route, body)
     }
 
@@ -39,7 +39,7 @@ pub struct Running {
     pub health: SocketAddr,
     pub certificates: Certificates,
     pub lifecycle: Lifecycle,
-    /// PEM of who signed what is served.
+    /// The CA of the serving certificate, PEM.
     pub trust: String,
     pub ended: JoinHandle<usize>,
 }
@@ -64,10 +64,10 @@ pub fn names() -> Names {
     Names::new(["localhost".to_owned()]).unwrap()
 }
 
-/// A server without a certificate yet.
+/// Starts a server without a certificate.
 pub async fn start_bare(settings: Settings, ready: Result<(), String>) -> Running {
-    // Whoever comes first; all install the same.
-    let _other = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    // Another test may have installed the same provider already.
+    let _ignored = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let (certificates, lifecycle) = (Certificates::new(), Lifecycle::new());
     let reviewer = Arc::new(Stub {
         null: NullReviewer::new(Vec::new()),
@@ -106,7 +106,7 @@ pub async fn start(settings: Settings) -> Running {
     running
 }
 
-/// Code and text of a path on the health port.
+/// Returns the code and the text of a path on the health port.
 pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
@@ -119,11 +119,14 @@ pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Waits until `check` holds; panics when it does not for a very long time.
+/// Waits until `check` holds. Panics after a long time.
 pub async fn eventually<F: AsyncFnMut() -> bool>(what: &str, mut check: F) {
     let give_up = tokio::time::Instant::now() + Duration::from_secs(60);
     while !check().await {
-        assert!(tokio::time::Instant::now() < give_up, "never: {what}");
+        assert!(
+            tokio::time::Instant::now() < give_up,
+            "timeout while waiting until {what}"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The other side: an API server's client, and one that sends bytes as it pleases.
+//! Clients: one that works like an API server's, and helpers that send arbitrary bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::running::Running;
+use crate::harness::Running;
 
 pub type Stream = TlsStream<TcpStream>;
 
-/// A review that the stub allows.
+/// A review that the stub reviewer allows.
 pub fn review(uid: &str) -> Bytes {
     let object = "x".repeat(3000);
     format!(r#"{{"kind":"AdmissionReview","request":{{"uid":"{uid}","object":{{"a":"{object}"}}}}}}"#).into()
@@ -38,7 +38,7 @@ pub fn config(trust: &str, alpn: &str, versions: &[&'static SupportedProtocolVer
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
-    // Every connection shakes hands in full: a resumed session would not look at the certificate.
+    // Without resumption, every connection checks the certificate.
     config.resumption = rustls::client::Resumption::disabled();
     config
 }
@@ -60,12 +60,12 @@ pub async fn open(running: &Running) -> Stream {
 }
 
 /// A client of either protocol.
-pub enum Caller {
+pub enum Client {
     One(http1::SendRequest<Full<Bytes>>),
     Two(http2::SendRequest<Full<Bytes>>),
 }
 
-impl Caller {
+impl Client {
     pub async fn new(stream: Stream) -> hyper::Result<Self> {
         let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let io = TokioIo::new(stream);
@@ -110,8 +110,9 @@ pub fn head(path: &str, length: usize) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// Sends all but the last byte of a review, which then occupies the server until the byte comes.
-pub async fn half(stream: &mut Stream, uid: &str, path: &str) -> u8 {
+/// Sends all but the last byte of a review, and returns that byte. The review is in flight until
+/// the byte arrives.
+pub async fn send_all_but_last_byte(stream: &mut Stream, uid: &str, path: &str) -> u8 {
     let body = review(uid);
     let (last, first) = body.split_last().unwrap();
     stream.write_all(head(path, body.len()).as_bytes()).await.unwrap();
@@ -125,8 +126,8 @@ pub async fn send(stream: &mut Stream, bytes: &[u8]) {
     stream.flush().await.unwrap();
 }
 
-/// One answer with its head, read by its Content-Length.
-pub async fn answer(stream: &mut Stream) -> String {
+/// Reads one response with its head, using the Content-Length.
+pub async fn read_response(stream: &mut Stream) -> String {
     let mut text = Vec::new();
     loop {
         let all = String::from_utf8_lossy(&text).into_owned();
@@ -141,17 +142,17 @@ pub async fn answer(stream: &mut Stream) -> String {
         }
         let mut more = [0; 4096];
         let read = stream.read(&mut more).await.unwrap();
-        assert!(read > 0, "closed after {all:?}");
+        assert!(read > 0, "the connection closed after {all:?}");
         text.extend_from_slice(&more[..read]);
     }
 }
 
-/// The other side ends the connection, with or without a goodbye.
-pub async fn closed(stream: &mut (impl tokio::io::AsyncRead + Unpin)) {
-    let mut rest = Vec::new();
-    let end = stream.read_to_end(&mut rest);
-    // A reset and a missing close_notify are ends too.
+/// Waits until the server closes the connection, gracefully or not.
+pub async fn wait_closed(stream: &mut (impl tokio::io::AsyncRead + Unpin)) {
+    let mut discarded = Vec::new();
+    let end = stream.read_to_end(&mut discarded);
+    // A reset and a missing close_notify also end the connection.
     let _reset = tokio::time::timeout(std::time::Duration::from_secs(60), end)
         .await
-        .expect("never closed");
+        .expect("the server did not close the connection");
 }
