@@ -15,26 +15,7 @@ use super::failure::Failure;
 use super::kinds::Kind;
 use super::object::Object;
 use super::request::Part;
-use super::store::{Api, Key};
-
-/// Judges writes, as admission webhooks do.
-pub trait Admit: Send + Sync {
-    /// Whether writes of a kind through a part of it are judged at all.
-    fn asks(&self, kind: &Kind, part: Part) -> bool;
-
-    /// What a pass says of a write. The mutating one may answer with another object; `None` leaves it as it is.
-    ///
-    /// # Errors
-    /// A refusal.
-    fn judge(
-        &self,
-        api: &Api,
-        kind: &Kind,
-        phase: Phase,
-        edit: &Edit<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<Value>, Failure>;
-}
+use super::store::{Admit, Api, Key};
 
 /// Capstan's admission, with everything in the API as what it looks up.
 #[derive(Debug)]

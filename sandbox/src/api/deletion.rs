@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::metadata::{self, finalizers, is_deleting, put};
-use super::object::Object;
+use super::metadata::{self, finalizers, is_deleting};
+use super::object::{Object, put};
+use super::reply::Reply;
 use super::request::{DeleteOptions, ListOptions, Part, Request, Target};
-use super::store::{Api, Key, Reply};
+use super::store::{Api, Key};
 use super::writes::edit;
 
 const ORPHAN: &str = "orphan";
@@ -27,11 +28,7 @@ impl Api {
     ) -> Result<Reply, Failure> {
         let target = &request.target;
         if target.part != Part::Main {
-            return Err(Failure::new(
-                405,
-                "MethodNotAllowed",
-                "the server does not allow this method on the requested resource",
-            ));
+            return Err(Failure::method_not_allowed());
         }
         let old = self.existing(kind, target)?;
         let described = self.kind(kind)?;
@@ -49,7 +46,7 @@ impl Api {
             return Err(Failure::conflict(described, &target.name, &why));
         }
         let mut warnings = Vec::new();
-        if let Some(admission) = self.asked(described, Part::Main) {
+        if let Some(admission) = self.admission_of(described, Part::Main) {
             let edit = Edit {
                 subresource: "",
                 propagation: options.propagation,
@@ -150,7 +147,7 @@ impl Api {
 }
 
 fn begin_deletion(object: &mut Object, now: Timestamp) {
-    metadata::set(object, "deletionTimestamp", super::writes::seconds(now));
+    metadata::set(object, "deletionTimestamp", metadata::seconds(now));
     metadata::set(object, "deletionGracePeriodSeconds", json!(0));
     if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
         metadata::set(object, "generation", json!(generation + 1));

@@ -9,8 +9,7 @@ use capstan_core::cel::rules::RuleFile;
 use capstan_core::schema::{Definition, Schema};
 use serde_json::{Value, json};
 
-use super::metadata::put;
-use super::object::Object;
+use super::object::{Object, put};
 
 /// Where objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
-use super::metadata;
+use super::metadata::{self, seconds};
 use super::object::{Fields as _, Object};
 use super::request::{Part, WriteOptions};
-use super::writes::seconds;
 use compare::{Comparison, compare};
 use fields::{Fields, of_value};
 

@@ -56,6 +56,13 @@ impl Stored for Object {
     }
 }
 
+/// Sets a field of a JSON object. A value of another type stays as it is.
+pub(super) fn put(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.to_owned(), value);
+    }
+}
+
 impl<T: Fields + Clone> Fields for Arc<T> {
     fn field(&self, name: &str) -> Option<&Value> {
         (**self).field(name)

@@ -4,57 +4,15 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::failure::Failure;
-use super::metadata::{self, put};
-use super::object::Object;
+use super::metadata;
+use super::object::{Object, put};
+use super::reply::{List, Reply};
 use super::request::{ListOptions, Part, Target};
 use super::selector::Selector;
-use super::store::{Api, Change, ChangeKind, Key, Reply};
-
-/// A page of objects.
-#[derive(Clone, Debug, PartialEq)]
-pub struct List {
-    /// `apiVersion` of the list.
-    pub api_version: String,
-    /// `kind` of the list.
-    pub kind: String,
-    /// The version that it shows.
-    pub resource_version: u64,
-    /// The objects, by namespace and name.
-    pub items: Vec<Arc<Object>>,
-    /// Where the next page begins; empty on the last.
-    pub continue_: String,
-    /// Whether the items say their kind themselves; those of built-in kinds do not.
-    pub typed: bool,
-    /// How many are on the next pages; not known with a selector.
-    pub remaining: Option<usize>,
-}
-
-impl List {
-    /// As it goes over the wire.
-    pub fn to_value(&self) -> Value {
-        let mut meta = json!({"resourceVersion": self.resource_version.to_string()});
-        if !self.continue_.is_empty() {
-            put(&mut meta, "continue", self.continue_.clone().into());
-            if let Some(remaining) = self.remaining {
-                put(&mut meta, "remainingItemCount", remaining.into());
-            }
-        }
-        if self.typed && self.continue_.is_empty() {
-            put(&mut meta, "continue", "".into());
-        }
-        let mut items: Vec<Value> = self.items.iter().map(|item| item.to_value()).collect();
-        if !self.typed {
-            for item in items.iter_mut().filter_map(Value::as_object_mut) {
-                item.remove("apiVersion");
-                item.remove("kind");
-            }
-        }
-        json!({"kind": self.kind, "apiVersion": self.api_version, "metadata": meta, "items": items})
-    }
-}
+use super::store::{Api, Change, ChangeKind, Key};
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

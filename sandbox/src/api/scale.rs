@@ -12,7 +12,7 @@ use super::store::Api;
 impl Api {
     fn scale_paths(&self, kind: usize) -> Result<&ScalePaths, Failure> {
         let scale = self.kind(kind)?.scale.as_ref();
-        scale.ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+        scale.ok_or_else(|| Failure::unknown_resource())
     }
 
     /// An object, as its scale.

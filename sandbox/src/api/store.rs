@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use capstan_core::admission::Phase;
+use capstan_core::model::Edit;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::admission::Admit;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::object::Object;
-use super::reads::List;
-use super::request::{Request, Verb};
+use super::reply::Reply;
+use super::request::{Part, Request, Verb};
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,22 +82,23 @@ impl Default for Options {
     }
 }
 
-/// What an accepted request is answered with.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
-    /// An object.
-    Object {
-        /// HTTP status code.
-        code: u16,
-        /// The object.
-        object: Arc<Object>,
-        /// What the writer should know.
-        warnings: Vec<String>,
-    },
-    /// Objects.
-    List(List),
-    /// A `Status`: the object is gone.
-    Done(Value),
+/// Judges writes, as admission webhooks do.
+pub trait Admit: Send + Sync {
+    /// Whether writes to a part of a kind are judged.
+    fn asks(&self, kind: &Kind, part: Part) -> bool;
+
+    /// Judges one write in one pass. The mutating pass may return another object; `None` leaves the object as it is.
+    ///
+    /// # Errors
+    /// The write is refused.
+    fn judge(
+        &self,
+        api: &Api,
+        kind: &Kind,
+        phase: Phase,
+        edit: &Edit<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure>;
 }
 
 /// The API server.
@@ -207,7 +209,7 @@ impl Api {
         let target = &request.target;
         let kind = self
             .kind_of(&target.group, &target.plural)
-            .ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))?;
+            .ok_or_else(|| Failure::unknown_resource())?;
         match &request.verb {
             Verb::Get => self.get(kind, target),
             Verb::List(options) => self.list(kind, target, options),
@@ -232,9 +234,7 @@ impl Api {
     }
 
     pub(super) fn kind(&self, kind: usize) -> Result<&Kind, Failure> {
-        self.kinds
-            .get(kind)
-            .ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+        self.kinds.get(kind).ok_or_else(|| Failure::unknown_resource())
     }
 
     /// The version of the last change.
