@@ -1,6 +1,7 @@
 //! Writes: create, update and patch, in the order of the API server.
 //!
-//! A write is decoded, defaulted and pruned, mutated by admission, validated, judged by admission again, and stored.
+//! A write is decoded, defaulted and pruned, mutated by admission, validated, judged by admission
+//! again, and stored.
 
 mod create;
 mod replace;
@@ -257,7 +258,8 @@ pub(super) fn edit<'a>(
     }
 }
 
-/// The failure of an apply patch that would take fields from other managers; `conflicts` are managers and paths.
+/// The failure of an apply patch that would take fields from other managers; `conflicts` are
+/// managers and paths.
 fn conflict(kind: &Kind, name: &str, conflicts: &[(String, String)]) -> Failure {
     let text: Vec<String> = conflicts
         .iter()
@@ -278,8 +280,8 @@ fn conflict(kind: &Kind, name: &str, conflicts: &[(String, String)]) -> Failure 
     failure
 }
 
-/// Checks that the object is of the kind of the request, and decodes its metadata. Metadata that is shared with the old
-/// object was decoded before.
+/// Checks that the object is of the kind of the request, and decodes its metadata. Metadata that is
+/// shared with the old object was decoded before.
 fn decode(kind: &Kind, object: &mut Object, old: Option<&Object>) -> Result<(), Failure> {
     for (field, wanted) in [("apiVersion", kind.api_version.as_str()), ("kind", kind.kind.as_str())] {
         match object.get(field) {

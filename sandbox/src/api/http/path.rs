@@ -69,7 +69,8 @@ fn target(group: &str, segments: &[&str]) -> Option<Target> {
     })
 }
 
-/// Whether a kind has the scope and the subresource that a target needs. A list may span all namespaces.
+/// Whether a kind has the scope and the subresource that a target needs. A list may span all
+/// namespaces.
 fn serves(kind: &Kind, target: &Target) -> bool {
     let is_whole_cluster = target.namespace.is_empty();
     let has_scope = match kind.scope {

@@ -35,7 +35,8 @@ impl Query {
         Selector::parse(self.get("labelSelector"), self.get("fieldSelector"))
     }
 
-    /// The options of a write. Without `fieldManager`, the manager is the product in the user agent.
+    /// The options of a write. Without `fieldManager`, the manager is the product in the user
+    /// agent.
     pub(super) fn write(&self, user_agent: &str) -> Result<WriteOptions, Failure> {
         let dry_run = match self.get("dryRun") {
             "" => false,

@@ -17,7 +17,8 @@ const TOO_LONG: &str = "FieldValueTooLong";
 /// The largest total size of annotations in bytes, keys and values together.
 const ANNOTATION_BYTES: usize = 256 * 1024;
 
-/// The causes for which the metadata of an object is refused. `old` is the stored object that it replaces.
+/// The causes for which the metadata of an object is refused. `old` is the stored object that it
+/// replaces.
 pub(crate) fn check(kind: &Kind, object: &Object, old: Option<&Object>) -> Vec<Cause> {
     let mut causes = Causes(Vec::new());
     if old.is_some_and(|old| object.has_same(old, "metadata")) {

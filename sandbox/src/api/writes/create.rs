@@ -57,7 +57,8 @@ impl Api {
         self.create_object(kind, request, new, options, managed_fields, now)
     }
 
-    /// Creates an object. `managed_fields` are those that an apply has computed; other writes compute them here.
+    /// Creates an object. `managed_fields` are those that an apply has computed; other writes
+    /// compute them here.
     pub(super) fn create_object(
         &mut self,
         kind: usize,
@@ -111,7 +112,8 @@ impl Api {
         })
     }
 
-    /// Makes the namespace of an object equal to that of the request, and checks that the namespace exists.
+    /// Makes the namespace of an object equal to that of the request, and checks that the namespace
+    /// exists.
     fn place(&self, kind: &Kind, target: &Target, object: &mut Object) -> Result<(), Failure> {
         if kind.scope == Scope::Cluster {
             metadata::set(object, "namespace", Value::Null);

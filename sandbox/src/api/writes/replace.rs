@@ -29,12 +29,14 @@ pub(super) struct Replacement<'a> {
     pub(super) old: &'a Arc<Object>,
     pub(super) options: &'a WriteOptions,
     pub(super) now: Timestamp,
-    /// Whether the new state comes from an apply patch, which has computed `managedFields` and reported unknown fields.
+    /// Whether the new state comes from an apply patch, which has computed `managedFields` and
+    /// reported unknown fields.
     pub(super) is_apply: bool,
 }
 
 impl Api {
-    /// Replaces the stored object by `new`, in the order of the API server: defaults, admission, validation, storage.
+    /// Replaces the stored object by `new`, in the order of the API server: defaults, admission,
+    /// validation, storage.
     pub(super) fn replace(&mut self, replacement: Replacement<'_>, mut new: Object) -> Result<Reply, Failure> {
         let Replacement {
             request, old, options, ..
@@ -129,7 +131,8 @@ impl Api {
         Ok(new)
     }
 
-    /// Stores the new state. A write that removes the last finalizer of an object that is being deleted removes the object.
+    /// Stores the new state. A write that removes the last finalizer of an object that is being
+    /// deleted removes the object.
     fn store_replaced(&mut self, replacement: Replacement<'_>, new: Object) -> Result<Arc<Object>, Failure> {
         let Replacement {
             kind,
@@ -167,7 +170,8 @@ fn unprocessable(failure: Failure) -> Failure {
     }
 }
 
-/// Checks the preconditions of a replacement: the uid and the resource version of the new state are those of the old.
+/// Checks the preconditions of a replacement: the uid and the resource version of the new state are
+/// those of the old.
 fn check_preconditions(kind: &Kind, request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
     let name = &request.target.name;
     let (given_uid, given_version) = (metadata::text(new, "uid"), metadata::text(new, "resourceVersion"));
@@ -230,8 +234,8 @@ fn keep_all_but_status(old: &Object, new: &mut Object) {
     metadata::set(new, "managedFields", managed.unwrap_or_default());
 }
 
-/// Whether a changed field counts towards the generation: any but metadata, and but the status of a kind whose status is a
-/// subresource.
+/// Whether a changed field counts towards the generation: any but metadata, and but the status of a
+/// kind whose status is a subresource.
 fn changes_spec(kind: &Kind, touched: &[Arc<str>]) -> bool {
     let mut touched = touched.iter().map(|field| &**field);
     touched.any(|field| field != "metadata" && !(kind.status && field == "status"))

@@ -1,6 +1,7 @@
 //! Defaults, pruning and validation of what is written, by the schema of the kind.
 //!
-//! Only the fields that differ from the stored object are processed: the others went through the same steps before.
+//! Only the fields that differ from the stored object are processed: the others went through the
+//! same steps before.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub(super) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
 
 /// Sets defaults and removes unknown fields in the fields that differ from the stored object.
 ///
-/// Returns the paths of the removed fields, and whether the differing fields satisfy the types of the schema, so that only
-/// its rules can refuse them.
+/// Returns the paths of the removed fields, and whether the differing fields satisfy the types of
+/// the schema, so that only its rules can refuse them.
 pub(super) fn settle(kind: &Kind, object: &mut Object, old: Option<&Object>) -> (Vec<String>, bool) {
     let empty = Object::default();
     let old = old.unwrap_or(&empty);
@@ -80,8 +81,8 @@ pub(super) fn strict(
     }
 }
 
-/// Validates an object. `old` is the stored object and the names of the fields that differ from it; `settled` is the second
-/// result of [`settle`].
+/// Validates an object. `old` is the stored object and the names of the fields that differ from it;
+/// `settled` is the second result of [`settle`].
 pub(super) fn validate(
     kind: &Kind,
     object: &Object,
