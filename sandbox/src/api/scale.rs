@@ -12,7 +12,7 @@ use super::store::Api;
 impl Api {
     fn scale_paths(&self, kind: usize) -> Result<&ScalePaths, Failure> {
         let scale = self.kind(kind)?.scale.as_ref();
-        scale.ok_or_else(|| Failure::unknown_resource())
+        scale.ok_or_else(Failure::unknown_resource)
     }
 
     /// The scale of an object.

@@ -214,7 +214,7 @@ impl Api {
         let target = &request.target;
         let kind = self
             .kind_of(&target.group, &target.plural)
-            .ok_or_else(|| Failure::unknown_resource())?;
+            .ok_or_else(Failure::unknown_resource)?;
         match &request.verb {
             Verb::Get => self.get(kind, target),
             Verb::List(options) => self.list(kind, target, options),
@@ -239,7 +239,7 @@ impl Api {
     }
 
     pub(super) fn kind(&self, kind: usize) -> Result<&Kind, Failure> {
-        self.kinds.get(kind).ok_or_else(|| Failure::unknown_resource())
+        self.kinds.get(kind).ok_or_else(Failure::unknown_resource)
     }
 
     /// The version of the last change.
