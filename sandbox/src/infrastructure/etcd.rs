@@ -1,5 +1,6 @@
-//! The etcd operator, as far as machines see it: it hooks the deletion of every machine with a member, and lets one go
-//! when enough healthy members are left without it.
+//! Simulates the part of the etcd operator that acts on Machines. It sets a deletion hook on every
+//! Machine with a member, and removes the hook when enough healthy members remain without that
+//! member.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +8,21 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::label;
 use capstan_core::api::machine_openshift_io::machine::{LifecycleHook, Machine};
 
-/// Name of the hook.
+/// The name of the hook.
 pub(super) const HOOK: &str = "EtcdQuorumOperator";
-/// Who sets it.
+/// The owner of the hook.
 pub(super) const OWNER: &str = "clusteroperator/etcd";
 
-/// What the operator does to the hooks of one machine.
+/// A change of the hooks of one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// A member was added on this machine.
+    /// Sets the hook: a member was added on this machine.
     Hook(String),
-    /// The member of this machine was removed.
+    /// Removes the hook: the member of this machine was removed.
     Unhook(String),
 }
 
-/// The next act, if there is one. `members` is how many members etcd is to have.
+/// The next change, if any. `members` is the number of members that etcd must have.
 pub(super) fn act(machines: &BTreeMap<String, Machine>, nodes: &BTreeMap<String, Node>, members: usize) -> Option<Act> {
     let ready = |machine: &Machine| {
         let node = machine.node_name().and_then(|name| nodes.get(name));
@@ -42,12 +43,12 @@ pub(super) fn act(machines: &BTreeMap<String, Machine>, nodes: &BTreeMap<String,
         .clone()
         .filter(|machine| is_hooked(machine) && ready(machine))
         .count();
-    // A member goes when as many healthy ones as there should be are left without it.
-    let going = all.find(|machine| {
-        let left = healthy.saturating_sub(usize::from(ready(machine)));
-        machine.metadata.is_deleting() && is_hooked(machine) && left >= members
+    // A member is removed only if the required number of healthy members remains.
+    let leaving = all.find(|machine| {
+        let remaining = healthy.saturating_sub(usize::from(ready(machine)));
+        machine.metadata.is_deleting() && is_hooked(machine) && remaining >= members
     })?;
-    Some(Act::Unhook(going.metadata.name().to_owned()))
+    Some(Act::Unhook(leaving.metadata.name().to_owned()))
 }
 
 fn hooks(machine: &Machine) -> &[LifecycleHook] {
@@ -55,12 +56,12 @@ fn hooks(machine: &Machine) -> &[LifecycleHook] {
     hooks.map_or(&[], |hooks| hooks.pre_drain.as_slice())
 }
 
-/// Whether the machine carries the operator's hook.
+/// Whether the machine has the hook of the operator.
 pub(super) fn is_hooked(machine: &Machine) -> bool {
     hooks(machine).iter().any(|hook| hook.name == HOOK)
 }
 
-/// The hooks of the machine, with or without the operator's.
+/// The hooks of the machine, with or without the hook of the operator.
 pub(super) fn with_hook(machine: &Machine, hooked: bool) -> Vec<LifecycleHook> {
     let others = hooks(machine).iter().filter(|hook| hook.name != HOOK).cloned();
     let own = LifecycleHook {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_joins_where_the_node_is_ready_and_the_machine_stays() {
+    fn a_member_joins_on_a_ready_node_of_a_machine_that_is_not_being_deleted() {
         let (machines, nodes) = world(&[
             ("a", false, false, false),
             ("b", false, true, true),
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_leaves_only_when_enough_stay() {
+    fn a_member_leaves_only_when_enough_members_remain() {
         let mut all = vec![
             ("a", true, true, true),
             ("b", true, false, true),
@@ -121,7 +122,8 @@ mod tests {
         all.push(("d", true, false, true));
         let (machines, nodes) = world(&all);
         assert_eq!(act(&machines, &nodes, 3), Some(Act::Unhook("a".into())));
-        // All are going, and one replacement has joined: one may leave, and only one.
+        // All three machines are being deleted, and one replacement has joined: exactly one member
+        // leaves.
         let all = [
             ("a", true, true, true),
             ("b", true, true, true),
@@ -137,7 +139,7 @@ mod tests {
         ];
         let (machines, nodes) = world(&all);
         assert_eq!(act(&machines, &nodes, 3), None);
-        // A member whose node is gone is not missed.
+        // A member whose node is not ready does not count as healthy.
         let all = [
             ("a", true, true, false),
             ("b", true, false, true),
