@@ -392,7 +392,7 @@ fn the_reference_names_every_reason_wait_and_annotation() {
     }
     for (path, before) in [
         ("core/src/cpms/degraded.rs", "reason: \""),
-        ("core/src/cpms/plan.rs", "=> \""),
+        ("core/src/cpms/action.rs", "=> \""),
     ] {
         let code = source(path);
         let found = code

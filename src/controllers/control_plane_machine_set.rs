@@ -221,7 +221,7 @@ impl<C: Cluster> Controller<C> {
         if !taken.is_empty() && errors.is_empty() {
             // The caches will show what was done, and the next look reports that; now there is nothing new to say.
             self.tell(&current, &taken, &errors);
-            return self.outcome(&errors, current.plan.look_again);
+            return self.outcome(&errors, current.plan.reconcile_at);
         }
         let (status, failed) = self.report(view, &current, &taken, &errors, now).await;
         errors.extend(failed);
@@ -231,7 +231,7 @@ impl<C: Cluster> Controller<C> {
             .state()
             .is_some_and(|state| state.each_machine().any(|machine| machine.is_restarting(now)));
         let at = [
-            current.plan.look_again,
+            current.plan.reconcile_at,
             away.then(|| now.checked_add(AWAY).ok()).flatten(),
         ];
         let at = at.into_iter().flatten().min();
@@ -273,19 +273,19 @@ impl<C: Cluster> Controller<C> {
                 break;
             }
             // What makes the others safe: the finalizer goes only when nothing else is left to do.
-            let last = step.is_disruptive() || (matches!(step.action, Action::PatchSet(_)) && step.machine.is_none());
+            let last = step.is_disruptive() || (matches!(step.action, Action::PatchSet(_)) && step.machine().is_none());
             if last && !errors.is_empty() {
                 break;
             }
             let expected = expected.filter(|expected| expected.step == identity(step));
             if step.is_disruptive() && expected.is_none() {
                 tracing::debug!(
-                    step = step.action.name(),
+                    step = step.verb(),
                     "the caches see it differently; looking again when they change"
                 );
                 break;
             }
-            let (action, machine) = (step.action.name(), step.machine.as_deref().unwrap_or(NAME));
+            let (action, machine) = (step.verb(), step.machine().unwrap_or(NAME));
             let taking = async {
                 // Before it is asked for, whoever comes after must be able to know.
                 let who = self.configuration.identity.as_str();
@@ -341,7 +341,7 @@ struct Expected {
 type Identity = (&'static str, Option<String>, Option<u32>);
 
 fn identity(step: &Step) -> Identity {
-    (step.action.name(), step.machine.clone(), step.index)
+    (step.verb(), step.machine().map(str::to_owned), step.index)
 }
 
 /// The set; `None` while it is not known whether there is one, or what it depends on.

@@ -71,7 +71,7 @@ impl<C: Cluster> Writer<C> {
         if SignedDuration::try_from(passed).is_ok_and(|passed| passed < FRESH) {
             return Ok(());
         }
-        let (action, machine) = (step.action.name(), step.machine.as_deref().unwrap_or_default());
+        let (action, machine) = (step.verb(), step.machine().unwrap_or_default());
         let text = format!(
             "what it follows from was read {}s ago, and another may lead since",
             passed.as_secs()
@@ -82,9 +82,9 @@ impl<C: Cluster> Writer<C> {
 
     /// Takes a step. Taking it twice does what taking it once does.
     pub(super) async fn take(&mut self, step: &Step) -> Result<(), StepError> {
-        let name = step.machine.as_deref().unwrap_or(NAME);
+        let name = step.machine().unwrap_or(NAME);
         match &step.action {
-            Action::Create(machine) => {
+            Action::Create { machine, .. } => {
                 let created = self.create(machine).await;
                 if let (Err(failure), Some(index)) = (&created, step.index)
                     && !failure.is_refusal()
@@ -93,8 +93,8 @@ impl<C: Cluster> Writer<C> {
                 }
                 created
             }
-            Action::Delete => self.delete(name, step).await,
-            Action::Patch(patch) => {
+            Action::Delete { .. } => self.delete(name, step).await,
+            Action::Patch { patch, .. } => {
                 let what = Object::Machine(name.to_owned());
                 let written = self.cluster.patch(&what, false, patch.clone()).await;
                 let written = written.map_err(|error| StepError::new(format!("patching Machine {name}"), error))?;

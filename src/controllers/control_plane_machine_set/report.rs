@@ -265,11 +265,11 @@ impl<C: Cluster> Controller<C> {
     /// Events: what was done, what is waited for, what stops.
     pub(super) fn tell(&mut self, current: &Assessment, taken: &[&Step], errors: &[StepError]) {
         let once = taken.iter().map(|step| {
-            let machine = step.machine.as_deref().unwrap_or(NAME);
+            let machine = step.machine().unwrap_or(NAME);
             let (reason, verb) = match &step.action {
-                Action::Create(_) => ("Created", "created machine"),
-                Action::Delete => ("Deleted", "deleted machine"),
-                Action::Patch(_) => ("Updated", "updated machine"),
+                Action::Create { .. } => ("Created", "created machine"),
+                Action::Delete { .. } => ("Deleted", "deleted machine"),
+                Action::Patch { .. } => ("Updated", "updated machine"),
                 Action::PatchSet(_) => ("Updated", "updated set"),
             };
             let version = step
@@ -288,7 +288,7 @@ impl<C: Cluster> Controller<C> {
             warning: false,
             reason: wait.reason.name(),
             message: wait.message.as_str().into(),
-            key: format!("{:?} {}", wait.index, wait.machine.as_deref().unwrap_or_default()),
+            key: format!("{:?} {}", wait.index, wait.machine().unwrap_or_default()),
         });
         let stops = current.plan.degraded.iter().map(|reason| News {
             warning: true,

@@ -1,5 +1,6 @@
 //! Creations are written down in the set before they are sent.
 
+use capstan_core::api::kinds::MACHINES;
 use capstan_core::cpms::pending_creates;
 use capstan_core::cpms::plan::{Action, Step};
 
@@ -58,10 +59,12 @@ async fn nothing_is_asked_for_by_who_saw_another_version_of_the_set() {
     fake.settle(&mut controller).await;
     let set = fake.seen::<ControlPlaneMachineSet>(SET, NAME).unwrap().content.unwrap();
     let step = Step {
-        action: Action::Create(Box::default()),
+        action: Action::Create {
+            machine: Box::default(),
+            failure_domain: None,
+        },
+        subject: MACHINES.object("openshift-machine-api", "c-master-new-0"),
         index: Some(0),
-        machine: Some("c-master-new-0".to_owned()),
-        failure_domain: None,
         because: String::new(),
         precondition: None,
     };
