@@ -112,10 +112,7 @@ fn node(machine: &MachineState) -> String {
 
 /// The reasons why this machine, or a step for it, waits.
 fn waits<'a>(plan: &'a Plan, machine: &'a MachineState) -> impl Iterator<Item = &'a str> {
-    let about = plan
-        .waits
-        .iter()
-        .filter(|wait| wait.machine.as_deref() == Some(&machine.name));
+    let about = plan.waits.iter().filter(|wait| wait.machine() == Some(&machine.name));
     about.map(|wait| wait.message.as_str())
 }
 
@@ -181,15 +178,15 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
     for reason in &plan.degraded {
         let _ = writeln!(text, "Degraded ({}): {}", reason.reason, reason.message);
     }
-    for wait in plan.waits.iter().filter(|wait| wait.machine.is_none()) {
+    for wait in plan.waits.iter().filter(|wait| wait.machine().is_none()) {
         let _ = writeln!(text, "Waits: {}", wait.message);
     }
     for note in &plan.notes {
         let _ = writeln!(text, "Note: {note}");
     }
     if let Some(step) = plan.disruptive() {
-        let machine = step.machine.as_deref().unwrap_or_default();
-        let _ = writeln!(text, "Next: {} {machine}: {}", step.action.name(), step.because);
+        let machine = step.machine().unwrap_or_default();
+        let _ = writeln!(text, "Next: {} {machine}: {}", step.verb(), step.because);
     }
     text
 }
@@ -204,7 +201,7 @@ fn as_json(assessment: &Assessment, now: Timestamp) -> Value {
         "active": assessment.is_active(),
         "conditions": conditions,
         "waits": plan.waits.iter().map(|wait| json!({
-            "index": wait.index, "machine": wait.machine, "for": wait.reason.name(), "message": wait.message,
+            "index": wait.index, "machine": wait.machine(), "for": wait.reason.name(), "message": wait.message,
         })).collect::<Vec<Value>>(),
         "notes": plan.notes,
     });
@@ -247,7 +244,7 @@ fn of_index(spec: &Spec, state: &State, plan: &Plan, index: u32) -> Value {
     let waits = plan
         .waits
         .iter()
-        .filter(|wait| wait.index == Some(index) && wait.machine.is_none());
+        .filter(|wait| wait.index == Some(index) && wait.machine().is_none());
     json!({
         "index": index,
         "failureDomain": listed_domain(spec, state, index),

@@ -7,13 +7,12 @@ use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
-use capstan_core::cpms::degraded::Degradation;
 use capstan_core::cpms::plan::{Plan, plan};
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::spec::{SetState, Spec};
 use capstan_core::cpms::state::{Observed, Settings, State};
 use capstan_core::cpms::{degraded, removal, status};
-use capstan_core::model::Violation;
+use capstan_core::model::{Degradation, Violation};
 use jiff::Timestamp;
 
 /// A set, and what is to be done about it.

@@ -157,37 +157,37 @@ impl ControlPlaneMachineSets {
     /// A step of core's plan, as a write.
     fn step(&self, step: &plan::Step) -> Option<Step> {
         let machine = |verb| {
-            let name = step.machine.as_deref().unwrap_or_default();
+            let name = step.machine().unwrap_or_default();
             Write::new(&kinds::MACHINES, self.namespace(), name, verb)
         };
         let write = match &step.action {
-            Action::Create(wanted) => match serde_json::to_value(wanted) {
+            Action::Create { machine: wanted, .. } => match serde_json::to_value(wanted) {
                 Ok(body) => machine(Verb::Create {
                     body,
                     purpose: &[REPLACES],
                 }),
                 Err(error) => {
-                    tracing::error!(%error, machine = step.machine, "the new machine cannot be encoded");
+                    tracing::error!(%error, machine = step.machine(), "the new machine cannot be encoded");
                     return None;
                 }
             },
-            Action::Delete => machine(Verb::Delete {
+            Action::Delete { .. } => machine(Verb::Delete {
                 precondition: step
                     .precondition
                     .as_ref()
                     .map(|there| (there.uid.clone(), there.resource_version.clone())),
             }),
-            Action::Patch(patch) => machine(Verb::Patch(patch.clone())),
+            Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
             Action::PatchSet(patch) => self.write_set(Verb::Patch(patch.clone())),
         };
         let patches_set = matches!(step.action, Action::PatchSet(_));
         Some(Step {
             write,
-            action: step.action.name(),
+            action: step.verb(),
             because: step.because.clone(),
             disruptive: step.is_disruptive(),
             // The finalizer of the set is removed only when nothing else is left to do.
-            needs_success: step.is_disruptive() || (patches_set && step.machine.is_none()),
+            needs_success: step.is_disruptive() || (patches_set && step.machine().is_none()),
             // Machines get the set as their owner only after the finalizer of the set is stored.
             // Otherwise the garbage collector would delete them together with the set.
             gates_others: patches_set,
@@ -307,7 +307,7 @@ impl Reconcile for ControlPlaneMachineSets {
         moment: Moment,
     ) -> Option<Write> {
         let step = core_step(observed, step)?;
-        if let (Action::Create(machine), Some(index)) = (&step.action, step.index)
+        if let (Action::Create { machine, .. }, Some(index)) = (&step.action, step.index)
             && !error.is_refusal()
         {
             state.pending.never_answered(index, machine, moment.instant);

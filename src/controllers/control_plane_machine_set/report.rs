@@ -235,7 +235,7 @@ impl ControlPlaneMachineSets {
             return Report::default();
         };
         let now = reconciled.moment.time;
-        let mut requeue_at = current.plan.look_again;
+        let mut requeue_at = current.plan.reconcile_at;
         let undecodable = reconciled.observed.undecodable.is_some();
         if reconciled.reported && !(undecodable && current.set.metadata.is_deleting()) {
             self.count(current, now);
@@ -346,11 +346,11 @@ fn step_events<'a>(reconciled: &Reconciled<'a, Observed>) -> Vec<EventSpec<'a>> 
 }
 
 fn step_event(step: &Step) -> EventSpec<'static> {
-    let machine = step.machine.as_deref().unwrap_or(NAME);
+    let machine = step.machine().unwrap_or(NAME);
     let (reason, verb) = match &step.action {
-        Action::Create(_) => ("Created", "created machine"),
-        Action::Delete => ("Deleted", "deleted machine"),
-        Action::Patch(_) => ("Updated", "updated machine"),
+        Action::Create { .. } => ("Created", "created machine"),
+        Action::Delete { .. } => ("Deleted", "deleted machine"),
+        Action::Patch { .. } => ("Updated", "updated machine"),
         Action::PatchSet(_) => ("Updated", "updated set"),
     };
     let version = step
@@ -372,7 +372,7 @@ fn lasting_events<'a>(current: &'a Assessment, reconciled: &Reconciled<'a, Obser
         warning: false,
         reason: wait.reason.name(),
         message: wait.message.as_str().into(),
-        key: format!("{:?} {}", wait.index, wait.machine.as_deref().unwrap_or_default()),
+        key: format!("{:?} {}", wait.index, wait.machine().unwrap_or_default()),
     });
     let stops = current.plan.degraded.iter().map(|reason| EventSpec {
         warning: true,
