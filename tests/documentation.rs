@@ -433,7 +433,7 @@ fn the_reference_names_every_reason_and_wait() {
     for other in ["Deleting", "False"] {
         reasons.remove(other);
     }
-    for (name, before) in [("cpms/degraded", "reason: \""), ("cpms/plan", "=> \"")] {
+    for (name, before) in [("cpms/degraded", "reason: \""), ("cpms/action", "=> \"")] {
         let code = module(name);
         let found = code
             .split(before)
