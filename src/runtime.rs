@@ -4,7 +4,7 @@
 //! functions that decide ([`Reconcile`]). The runtime owns the order of reads and writes: what comes
 //! from a cache and what is read live, which precondition a write carries, and what is remembered of
 //! a write until the caches show it. Safety never rests on being the only process that runs
-//! (decision 15, `docs/decisions/0015-safety-does-not-rest-on-leader-election.md`).
+//! (decision 15, `docs/decisions/0015-safety-without-leader-election.md`).
 
 mod backoff;
 mod caches;
