@@ -18,6 +18,7 @@ mod object;
 mod queue;
 mod reconcile;
 mod reconciler;
+mod selection;
 mod step_error;
 mod store;
 mod watch;

@@ -15,8 +15,8 @@ use kube::{Api, Client};
 use super::backoff::Backoff;
 use super::client;
 use super::object::WatchedObject;
+use super::selection::Selection;
 use super::store::Store;
-use super::watch::Selection;
 
 /// Between checks while Capstan may not watch CustomResourceDefinitions.
 const CHECK: Duration = Duration::from_secs(30);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::objects::{CachedObject, Objects};
 use futures::future::BoxFuture;
-use kube::runtime::watcher;
 
 use super::follow::follow;
+use super::selection::Selection;
 use super::store::{Notify, Store};
 
 /// A kind to watch, which of its objects, and as which Rust type they are kept.
@@ -17,19 +17,6 @@ use super::store::{Notify, Store};
 pub struct Watch {
     pub(super) selection: Selection,
     start: fn(&Selection, Notify) -> Arc<dyn AnyStore>,
-}
-
-/// A kind, and which of its objects are watched.
-#[derive(Clone, Debug)]
-pub(super) struct Selection {
-    /// The kind.
-    pub(super) kind: KindInfo,
-    /// The namespace; `None` for all namespaces, and for a cluster-scoped kind.
-    pub(super) namespace: Option<String>,
-    /// The only objects that are watched; empty for all.
-    pub(super) names: Vec<Cow<'static, str>>,
-    /// A label selector.
-    pub(super) labels: Option<String>,
 }
 
 impl Watch {
@@ -74,34 +61,6 @@ impl Watch {
 
     pub(super) fn start(&self, notify: Notify) -> Arc<dyn AnyStore> {
         (self.start)(&self.selection, notify)
-    }
-}
-
-impl Selection {
-    /// The streams of changes that the selection needs: one for each name, or one for all objects.
-    pub(super) fn streams(&self) -> usize {
-        self.names.len().max(1)
-    }
-
-    /// What a stream of the selection asks for.
-    pub(super) fn config(&self, stream: usize) -> watcher::Config {
-        let mut config = watcher::Config::default();
-        if let Some(name) = self.names.get(stream) {
-            config = config.fields(&format!("metadata.name={name}"));
-        }
-        if let Some(labels) = &self.labels {
-            config = config.labels(labels);
-        }
-        config
-    }
-
-    /// How a message names a stream: `things.example.org`, `things.example.org one`.
-    pub(super) fn title(&self, stream: usize) -> String {
-        let title = self.kind.title();
-        match self.names.get(stream) {
-            Some(name) => format!("{title} {name}"),
-            None => title,
-        }
     }
 }
 
