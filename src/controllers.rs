@@ -71,8 +71,8 @@ impl Controllers {
         }
     }
 
-    /// Begins no new write, finishes the writes that have begun, and then releases the Lease, so that
-    /// another replica continues at once.
+    /// Begins no new write, finishes the writes that have begun, and then releases the Lease, so
+    /// that another replica continues at once.
     pub async fn stop(self) {
         self.stop.cancel();
         for task in self.tasks {

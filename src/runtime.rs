@@ -1,10 +1,10 @@
 //! The runtime of all controllers: reads, caches, writes, and the worker that runs them.
 //!
 //! No kind's name appears here. A controller declares as data what it watches, and gives pure
-//! functions that decide ([`Reconcile`]). The runtime owns the order of reads and writes: what comes
-//! from a cache and what is read live, which precondition a write carries, and what is remembered of
-//! a write until the caches show it. Safety never rests on being the only process that runs
-//! (decision 15, `docs/decisions/0015-safety-without-leader-election.md`).
+//! functions that decide ([`Reconcile`]). The runtime owns the order of reads and writes: what
+//! comes from a cache and what is read live, which precondition a write carries, and what is
+//! remembered of a write until the caches show it. Safety never rests on being the only process
+//! that runs (decision 15, `docs/decisions/0015-safety-without-leader-election.md`).
 
 mod backoff;
 mod caches;

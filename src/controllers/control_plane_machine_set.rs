@@ -1,8 +1,8 @@
 //! The controller of ControlPlaneMachineSets.
 //!
-//! It observes the set with its machines, nodes and operators, hands them to core, and turns the plan
-//! of core into writes. Only a step on which the caches and a live read agree creates or deletes a
-//! machine. It writes nothing itself, and it decides nothing that core could decide.
+//! It observes the set with its machines, nodes and operators, hands them to core, and turns the
+//! plan of core into writes. Only a step on which the caches and a live read agree creates or
+//! deletes a machine. It writes nothing itself, and it decides nothing that core could decide.
 
 mod idle;
 mod live;
@@ -276,8 +276,8 @@ impl Reconcile for ControlPlaneMachineSets {
         steps.map_while(|step| self.step(step)).collect()
     }
 
-    /// Records in the set, as it was read, that this process is about to create a machine. The record
-    /// fails if the set changed since.
+    /// Records in the set, as it was read, that this process is about to create a machine. The
+    /// record fails if the set changed since.
     fn before(&self, observed: &Observed, step: usize, state: &mut State, moment: Moment) -> Option<Write> {
         let (identity, set) = (&self.configuration.identity, &observed.assessment.as_ref()?.set);
         let claim = pending_creates::claim_of(core_step(observed, step)?)?;

@@ -1,12 +1,12 @@
-//! The generator: an Inactive set for a cluster that has none, kept up to date until a user activates
-//! it.
+//! The generator: an Inactive set for a cluster that has none, kept up to date until a user
+//! activates it.
 //!
-//! It applies on the server's side, under a field manager of its own and without force: a field that
-//! a user has edited stays the user's. It writes only when what it would generate has changed, which
-//! an annotation of the set records. It never touches a set without that annotation, an Active set,
-//! or a set that is being deleted. Before it creates a set it asks the API server whether there is
-//! one, because an apply cannot require that the object is new. A set that a rule refuses is reported
-//! in an event, and is not applied again until something changes.
+//! It applies on the server's side, under a field manager of its own and without force: a field
+//! that a user has edited stays the user's. It writes only when what it would generate has changed,
+//! which an annotation of the set records. It never touches a set without that annotation, an
+//! Active set, or a set that is being deleted. Before it creates a set it asks the API server
+//! whether there is one, because an apply cannot require that the object is new. A set that a rule
+//! refuses is reported in an event, and is not applied again until something changes.
 
 mod refused;
 #[cfg(test)]
@@ -172,7 +172,7 @@ impl Reconcile for Generator {
         vec![self.object()]
     }
 
-    /// A set is generated where there is none.
+    /// A missing set is generated.
     fn is_gone(&self, _object: &ObjectRef, _view: &View) -> bool {
         false
     }

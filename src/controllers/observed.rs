@@ -19,7 +19,7 @@ use crate::runtime::View;
 /// The set of a namespace as a view shows it.
 #[derive(Clone, Debug)]
 pub(super) enum SetInView<'a> {
-    /// There is none.
+    /// No set exists.
     Absent,
     /// This one.
     Found(&'a Arc<ControlPlaneMachineSet>),

@@ -2,10 +2,10 @@
 //!
 //! A creation that was sent and never answered may still be carried out minutes later. It is
 //! remembered until its machine is observed, so that the next plan asks for the same machine; and
-//! for some minutes in any case, because the machine that was observed may come from a later request,
-//! and after that machine is gone the first request may make it again. A creation that another
-//! process recorded in the set counts a little longer, from when this process first reads it: no
-//! clock but its own is compared.
+//! for some minutes in any case, because the machine that was observed may come from a later
+//! request, and after that machine is gone the first request may make it again. A creation that
+//! another process recorded in the set counts a little longer, from when this process first reads
+//! it: no clock but its own is compared.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -71,16 +71,17 @@ impl PendingCreates {
         self.own.insert(request, now);
     }
 
-    /// Whether a recorded creation is superseded by a new one of this process: both are for the same
-    /// machine, and this process or the one of the same name before it recorded the first.
+    /// Whether a recorded creation is superseded by a new one of this process: both are for the
+    /// same machine, and this process or the one of the same name before it recorded the first.
     pub(super) fn superseded_by(&self, request: &str, claim: &str, identity: &str) -> bool {
         let by = pending_creates::asked_by(request).is_some_and(|(by, _)| by == identity);
         pending_creates::claim_in(request) == claim && (by || self.own.contains_key(request))
     }
 
-    /// Whether the set records the same creation so that other processes would still count it if this
-    /// process sent it now. A record of the process of the same name before this one is enough,
-    /// because no process is left that could remove it. A record of any other process is not.
+    /// Whether the set records the same creation so that other processes would still count it if
+    /// this process sent it now. A record of the process of the same name before this one is
+    /// enough, because no process is left that could remove it. A record of any other process is
+    /// not.
     pub(super) fn is_recorded(
         &self,
         claim: &str,
@@ -102,8 +103,9 @@ impl PendingCreates {
         )
     }
 
-    /// Takes note of what the set records at this version, read live or from the cache. A cache that
-    /// is behind the last live read is ignored: it may lack a new record, or still show a removed one.
+    /// Takes note of what the set records at this version, read live or from the cache. A cache
+    /// that is behind the last live read is ignored: it may lack a new record, or still show a
+    /// removed one.
     pub(super) fn read(
         &mut self,
         status: Option<&ControlPlaneMachineSetStatus>,

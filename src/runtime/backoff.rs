@@ -1,5 +1,5 @@
 //! Delays between attempts: they grow up to a limit, and differ between processes so that replicas
-//! do not try in step.
+//! do not retry at the same time.
 
 use std::time::Duration;
 

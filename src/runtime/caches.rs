@@ -89,7 +89,7 @@ struct Pending {
 /// Whether the caches are gone.
 type Closed = bool;
 
-/// Hears of every changed object, however slowly it asks.
+/// Receives every changed object, however slowly it asks.
 #[derive(Debug)]
 pub struct Subscription(Arc<Pending>);
 
@@ -118,7 +118,7 @@ impl Publisher {
         self.view.subscribe()
     }
 
-    /// Hears of every changed object from now on.
+    /// Receives every changed object from now on.
     pub fn subscribe(&self) -> Subscription {
         let pending = Arc::new(Pending::default());
         let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,7 +201,7 @@ impl Caches {
         self.publisher.views()
     }
 
-    /// Hears of every changed object from now on.
+    /// Receives every changed object from now on.
     pub fn subscribe(&self) -> Subscription {
         self.publisher.subscribe()
     }

@@ -95,7 +95,8 @@ impl Cluster for Client {
         if selectors.is_empty() {
             return Ok(api.list(&ListParams::default()).await?.items);
         }
-        // A label selector cannot say "or". An object that fits two selectors is in the answer twice.
+        // A label selector cannot say "or". An object that fits two selectors is in the answer
+        // twice.
         let params: Vec<ListParams> = selectors.iter().map(|one| ListParams::default().labels(one)).collect();
         let lists = futures::future::try_join_all(params.iter().map(|one| api.list(one))).await?;
         Ok(lists.into_iter().flat_map(|list| list.items).collect())

@@ -26,7 +26,8 @@ pub struct Written {
     pub uid: String,
     /// The resource version that the write produced.
     pub version: String,
-    /// The status as it is stored: a CRD that does not know a field drops it. Null without a status.
+    /// The status as it is stored: a CRD that does not know a field drops it. Null without a
+    /// status.
     pub status: Value,
 }
 
@@ -38,7 +39,7 @@ pub trait Cluster: Clone + Send + Sync + 'static {
     /// The time of a clock that never goes back.
     fn instant(&self) -> Instant;
 
-    /// An object; `None` where there is none of this name.
+    /// An object; `None` if no object has this name.
     fn get<T: CachedObject>(
         &self,
         kind: &KindInfo,

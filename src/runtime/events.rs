@@ -50,8 +50,8 @@ impl Events {
         }
     }
 
-    /// Publishes all of `once`, and what of `lasting` was not published before. What no longer lasts
-    /// may be published again later.
+    /// Publishes all of `once`, and what of `lasting` was not published before. What no longer
+    /// lasts may be published again later.
     pub fn record(
         &mut self,
         cluster: &impl Cluster,

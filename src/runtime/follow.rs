@@ -1,7 +1,7 @@
 //! Follows one kind for ever: discovery, list and watch, and what to do when the cluster does not
 //! serve the kind.
 //!
-//! A kind that is not served holds up no other kind: its store says so, and its
+//! A kind that is not served holds up no other kind: its store records it, and its
 //! CustomResourceDefinition is watched until the kind is served.
 
 use std::time::Duration;

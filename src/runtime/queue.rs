@@ -1,9 +1,9 @@
 //! The queue of one controller: which object is reconciled next, and when.
 //!
-//! A pure value without a clock, so that the simulation runs the same queue as production. An object
-//! is reconciled by one task at a time. An object that changes while it is reconciled goes to the end
-//! of the queue once, so no object keeps the others from their turn. The delay after an error belongs
-//! to one object.
+//! A pure value without a clock, so that the simulation runs the same queue as production. An
+//! object is reconciled by one task at a time. An object that changes while it is reconciled goes
+//! to the end of the queue once, so no object keeps the others from their turn. The delay after an
+//! error belongs to one object.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -65,7 +65,8 @@ impl Queue {
         }
     }
 
-    /// The next object to reconcile. The caller says with [`finished`](Self::finished) what came of it.
+    /// The next object to reconcile. The caller says with [`finished`](Self::finished) what came of
+    /// it.
     pub fn begin(&mut self, now: Instant) -> Option<ObjectRef> {
         while let Some((due, object)) = self.due.first().cloned()
             && due <= now
@@ -117,7 +118,7 @@ impl Queue {
         }
     }
 
-    /// Forgets what waits. Reconciles that run go on.
+    /// Forgets what waits. Running reconciles continue.
     pub fn clear(&mut self) {
         self.ready.clear();
         self.is_ready.clear();

@@ -1,8 +1,8 @@
 //! What a controller is: data, and pure functions over what was read.
 //!
-//! A controller never writes. It says what it watches, observes one object in a view, plans steps as
-//! data, and reports. The [`Reconciler`](super::Reconciler) reads live before it acts, carries out
-//! the steps with their preconditions, and calls back with what came of them.
+//! A controller never writes. It says what it watches, observes one object in a view, plans steps
+//! as data, and reports. The [`Reconciler`](super::Reconciler) reads live before it acts, carries
+//! out the steps with their preconditions, and calls back with what came of them.
 
 use std::future::Future;
 
@@ -143,8 +143,8 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
         Vec::from_iter(self.kind().is_kind_of(changed).then(|| changed.clone()))
     }
 
-    /// Whether nothing is left to do about an object, so that its state is forgotten. By default when
-    /// the view does not show it.
+    /// Whether nothing is left to do about an object, so that its state is forgotten. By default
+    /// when the view does not show it.
     fn is_gone(&self, object: &ObjectRef, view: &View) -> bool {
         view.objects.metadata(object).is_none()
     }

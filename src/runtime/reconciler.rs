@@ -1,8 +1,8 @@
 //! The sequence of one reconcile: observe, plan, check against a live read, write, report.
 //!
-//! Every write follows from one live snapshot, and only a step on which the caches and the live read
-//! agree creates or deletes an object. The failure of one step is reported with its object, and
-//! stops only what depends on it. The simulation steps this code.
+//! Every write follows from one live snapshot, and only a step on which the caches and the live
+//! read agree creates or deletes an object. The failure of one step is reported with its object,
+//! and stops only what depends on it. The simulation steps this code.
 
 use std::sync::Arc;
 
@@ -87,7 +87,8 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         }
     }
 
-    /// One reconcile with what the caches show. Nothing happens while they do not show the last write.
+    /// One reconcile with what the caches show. Nothing happens while they do not show the last
+    /// write.
     pub async fn reconcile(&mut self, view: &View, stop: &CancellationToken) -> ReconcileResult {
         let began = self.writer.cluster.instant();
         self.writer.tracker.settle(began, |object| cached_version(view, object));

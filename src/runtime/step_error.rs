@@ -38,7 +38,8 @@ impl StepError {
         status.code == 422 || (status.code == 403 && is_denial(&status.message))
     }
 
-    /// The fields that other field managers own with another value, if an apply conflicts with them.
+    /// The fields that other field managers own with another value, if an apply conflicts with
+    /// them.
     pub fn field_conflicts(&self) -> Vec<String> {
         let kube::Error::Api(status) = &self.source else {
             return Vec::new();

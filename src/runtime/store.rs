@@ -79,7 +79,8 @@ impl<T: CachedObject> Store<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
-        // Every change below is a single assignment or a map operation, so a panic leaves the store whole.
+        // Every change below is a single assignment or a map operation, so a panic leaves the store
+        // whole.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,5 +1,5 @@
-//! Every write that a controller makes: its preconditions, what an answer means, and what is tracked
-//! of it.
+//! Every write that a controller makes: its preconditions, what an answer means, and what is
+//! tracked of it.
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::meta::ObjectMeta;
@@ -41,7 +41,7 @@ pub enum Verb {
         /// The uid and the resource version that the object must still have.
         precondition: Option<(String, String)>,
     },
-    /// A JSON merge patch. A precondition stands in the metadata of the patch.
+    /// A JSON merge patch. The metadata of the patch carries a precondition.
     Patch(Value),
     /// A JSON merge patch of the status subresource.
     PatchStatus(Value),
@@ -157,8 +157,9 @@ impl<C: Cluster> Writer<C> {
         match self.cluster.create(kind, object, body.clone()).await {
             Ok(created) => Ok(created),
             Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
-                // The name is derived from what the object is for. So this is the object of a request
-                // whose answer was lost, or of another leader, unless a third party took the name.
+                // The name is derived from what the object is for. So this is the object of a
+                // request whose answer was lost, or of another leader, unless a third party took
+                // the name.
                 let existing = self.cluster.get::<Existing>(kind, &object.namespace, &object.name);
                 let existing = existing
                     .await

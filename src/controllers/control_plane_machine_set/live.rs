@@ -24,8 +24,8 @@ pub(super) async fn read(
     view: &View,
     decisive: Option<&[String]>,
 ) -> Result<View, StepError> {
-    // The set is read first. What another leader creates after this changes the version with which a
-    // creation is recorded, and what it created before is in the answers below.
+    // The set is read first. What another leader creates after this changes the version with which
+    // a creation is recorded, and what it created before is in the answers below.
     let set = cluster.get::<ControlPlaneMachineSet>(&kinds::CONTROL_PLANE_MACHINE_SETS, namespace, NAME);
     let kind = control_plane_machine_set::KIND;
     let set = set

@@ -62,8 +62,8 @@ pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
     }
 }
 
-/// What was last written to our ClusterOperator, and the stored version. A cache that is behind shows
-/// an older version, and must not cause the same write again.
+/// What was last written to our ClusterOperator, and the stored version. A cache that is behind
+/// shows an older version, and must not cause the same write again.
 #[derive(Debug)]
 pub(super) struct LastWrite {
     uid: String,

@@ -1,4 +1,5 @@
-//! A set that cannot be decoded. Nothing is done with it, and its conditions say so.
+//! A set that cannot be decoded. Nothing is done with it, and its conditions report the
+//! reason.
 //!
 //! Only its conditions are written, so that every other field of its status stays. Once it is being
 //! deleted, its machines are released as those of any other set.

@@ -1,7 +1,7 @@
 //! Applies that a rule refused: when the set is applied again.
 //!
-//! A rule refuses the same content again, so repeating it is of no use, and a steady state must write
-//! nothing. But the rules read caches of their own, which may be behind for a moment, and an
+//! A rule refuses the same content again, so a repetition changes nothing, and a steady state must
+//! write nothing. But the rules read caches of their own, which may be behind for a moment, and an
 //! administrator may replace the rules. So a refusal counts once it was repeated for a minute. Then
 //! it stands until something changes that the content follows from, and for an hour at most.
 
@@ -56,8 +56,8 @@ impl Refused {
     }
 }
 
-/// What the apply of a set follows from, besides the set itself, which has this hash. Nodes are left
-/// out: they decide whether a set is applied, and nothing of its content.
+/// What the apply of a set follows from, besides the set itself, which has this hash. Nodes are
+/// left out: they decide whether a set is applied, and nothing of its content.
 pub(super) fn basis(objects: &Objects, hash: &str) -> Basis {
     let sets = objects.all::<ControlPlaneMachineSet>(&kinds::CONTROL_PLANE_MACHINE_SETS);
     let machines = objects.all::<Machine>(&kinds::MACHINES);

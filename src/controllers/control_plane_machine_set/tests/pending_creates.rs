@@ -6,8 +6,8 @@ use crate::controllers::control_plane_machine_set::State;
 use crate::runtime::{Cluster as _, Moment, Observation, Reconcile as _, Source, Writer};
 use capstan_core::cpms::pending_creates;
 
-/// Melee seed 11792: a process was killed before its creation was answered. The next process created
-/// another machine, and then the first creation arrived: one machine too many (C13).
+/// Melee seed 11792: a process was killed before its creation was answered. The next process
+/// created another machine, and then the first creation arrived: one machine too many (C13).
 #[tokio::test(start_paused = true)]
 async fn a_creation_of_the_process_before_is_repeated_or_waited_for() {
     for another in [false, true] {
@@ -144,9 +144,9 @@ async fn a_creation_that_may_happen_twice_is_known_to_the_next_leader() {
     assert_eq!(creations(), 2);
 }
 
-/// Standstill seed 25639: a leader found the record of another leader for the same machine, and made
-/// none of its own. The other had never sent its creation, removed the record and created another
-/// machine, and then there was one too many (C13).
+/// Standstill seed 25639: a leader found the record of another leader for the same machine, and
+/// made none of its own. The other had never sent its creation, removed the record and created
+/// another machine, and then there was one too many (C13).
 #[tokio::test(start_paused = true)]
 async fn a_record_of_another_process_does_not_replace_the_own_record() {
     let fake = Fake::new();
