@@ -3,6 +3,7 @@
 //! Five doors, as in every feature room: `spec` parses, `rules` judges an edit, `state` reads the cluster, `plan` says
 //! what to do next, `status` says what to report. Nothing here writes to a cluster or knows the time.
 
+pub mod action;
 pub mod changes;
 pub mod defaults;
 pub mod degraded;

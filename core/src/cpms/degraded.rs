@@ -7,16 +7,7 @@
 use super::domains;
 use super::spec::{Spec, Strategy};
 use super::state::{MachineState, NodeState, Owner, State, Unparsable};
-use crate::model::Violation;
-
-/// One reason to stop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Degradation {
-    /// Stable, CamelCase: the reason of the condition.
-    pub reason: &'static str,
-    /// What is wrong, with names, and what to do.
-    pub message: String,
-}
+use crate::model::{Degradation, Violation};
 
 /// Everything that stops, in the order of importance. The first gives the condition its reason.
 pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {

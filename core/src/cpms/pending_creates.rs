@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::plan::{Action, Plan, Step};
+use super::action::{Action, Plan, Step};
 use super::state::State;
 use super::status;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
 use crate::api::meta::Condition;
+use crate::model::merge_conditions;
 
 /// The condition: machines are asked for that do not show yet, or that may come once more.
 pub const CREATING: &str = "Creating";
@@ -37,8 +38,8 @@ pub fn claim(index: u32, machine: &str) -> String {
 
 /// What a step asks for; `None` for one that makes no machine.
 pub fn claim_of(step: &Step) -> Option<String> {
-    match (&step.action, step.index, &step.machine) {
-        (Action::Create(_), Some(index), Some(machine)) => Some(claim(index, machine)),
+    match (&step.action, step.index, step.machine()) {
+        (Action::Create { .. }, Some(index), Some(machine)) => Some(claim(index, machine)),
         _ => None,
     }
 }
@@ -85,7 +86,7 @@ pub fn write_down(
     let all: Vec<&str> = others.chain([request]).collect();
     let earlier = status.map_or(&[][..], |status| &status.conditions);
     let said = status::creating(all.join(BETWEEN));
-    status::merge(earlier, vec![said], set.metadata.generation, now)
+    merge_conditions(earlier, vec![said], set.metadata.generation, now)
 }
 
 /// What of that is still open: it may still come, also a second time after its machine came, or it is asked for again.

@@ -11,20 +11,22 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::action::{Action, Plan, Step, machine_ref, set_ref};
 use super::degraded;
 use super::indexes::RELEASED;
-use super::plan::{Action, Plan, Precondition, Step};
 use super::selector::Selector;
 use super::spec::{SetState, Spec};
 use super::state::Observed;
 use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use crate::api::machine_openshift_io::machine::{self, Machine};
+use crate::model::{ObjectRef, Precondition};
 
 /// The plan for a set that is being deleted.
 pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
     let set = Set {
+        subject: set_ref(&spec.namespace, &spec.name),
         uid: &spec.uid,
         resource_version: &spec.resource_version,
         finalizers: &spec.finalizers,
@@ -39,7 +41,7 @@ pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
     let mut plan = steps(set, &observed.machines);
     let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
     if let Some(reason) = degraded::unparsable(&machines.cloned().collect::<Vec<_>>()) {
-        plan.steps.retain(|step| step.machine.is_some());
+        plan.steps.retain(|step| step.machine().is_some());
         plan.notes
             .push("the finalizer stays while machines cannot be read".to_owned());
         plan.degraded.push(reason);
@@ -50,7 +52,7 @@ pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
 /// Everything that is still to be done until the set can go, in order. Empty for one that is not being deleted.
 pub fn whole(set: &ControlPlaneMachineSet, observed: &Observed) -> Vec<Step> {
     let mut plan = leave(set, observed);
-    if plan.degraded.is_empty() && plan.steps.iter().any(|step| step.machine.is_some()) {
+    if plan.degraded.is_empty() && plan.steps.iter().any(|step| step.machine().is_some()) {
         plan.steps.extend(steps(set, &[]).steps);
     }
     plan.steps
@@ -65,6 +67,7 @@ pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     let active = set.spec.state.as_deref() == Some("Active");
     let selector = Selector::parse(&set.spec.selector).ok().filter(|_| active);
     let set = Set {
+        subject: subject(set),
         uid: set.metadata.uid(),
         resource_version: set.metadata.resource_version.as_deref().unwrap_or_default(),
         finalizers: &set.metadata.finalizers,
@@ -73,7 +76,15 @@ pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     orphan(&set, machines)
 }
 
+fn subject(set: &ControlPlaneMachineSet) -> ObjectRef {
+    set_ref(
+        set.metadata.namespace.as_deref().unwrap_or_default(),
+        set.metadata.name(),
+    )
+}
+
 struct Set<'a> {
+    subject: ObjectRef,
     uid: &'a str,
     resource_version: &'a str,
     finalizers: &'a [String],
@@ -95,6 +106,7 @@ fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
             .filter(|finalizer| *finalizer != FINALIZER)
             .collect();
         steps.push(finalizers(
+            set.subject.clone(),
             set.uid,
             set.resource_version,
             &json!(rest),
@@ -144,18 +156,18 @@ fn patch(machine: &Machine, uid: &str, owners: Option<Value>, because: String) -
         uid: meta.uid().to_owned(),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
     };
-    let mut metadata = Map::new();
-    metadata.insert("uid".to_owned(), json!(precondition.uid));
-    metadata.insert("resourceVersion".to_owned(), json!(precondition.resource_version));
+    let mut metadata = precondition.metadata();
     metadata.insert("annotations".to_owned(), json!({ RELEASED: uid }));
     if let Some(owners) = owners {
         metadata.insert("ownerReferences".to_owned(), owners);
     }
     Step {
-        action: Action::Patch(json!({ "metadata": metadata })),
+        action: Action::Patch {
+            patch: json!({ "metadata": metadata }),
+            failure_domain: None,
+        },
+        subject: machine_ref(meta.namespace.as_deref().unwrap_or_default(), meta.name()),
         index: super::indexes::of_name(meta.name()),
-        machine: Some(meta.name().to_owned()),
-        failure_domain: None,
         because,
         precondition: Some(precondition),
     }
@@ -163,26 +175,18 @@ fn patch(machine: &Machine, uid: &str, owners: Option<Value>, because: String) -
 
 /// Writes the finalizers of the set.
 pub(super) fn patch_finalizers(spec: &Spec, list: &[String], because: &str) -> Step {
-    finalizers(&spec.uid, &spec.resource_version, &json!(list), because)
+    let set = set_ref(&spec.namespace, &spec.name);
+    finalizers(set, &spec.uid, &spec.resource_version, &json!(list), because)
 }
 
-fn finalizers(uid: &str, resource_version: &str, list: &Value, because: &str) -> Step {
+fn finalizers(set: ObjectRef, uid: &str, resource_version: &str, list: &Value, because: &str) -> Step {
     let precondition = Precondition {
         uid: uid.to_owned(),
         resource_version: resource_version.to_owned(),
     };
-    let mut meta = Map::new();
-    meta.insert("uid".to_owned(), json!(uid));
-    meta.insert("resourceVersion".to_owned(), json!(resource_version));
+    let mut meta = precondition.metadata();
     meta.insert("finalizers".to_owned(), list.clone());
-    Step {
-        action: Action::PatchSet(json!({ "metadata": meta })),
-        index: None,
-        machine: None,
-        failure_domain: None,
-        because: because.to_owned(),
-        precondition: Some(precondition),
-    }
+    Step::patch_set(set, json!({ "metadata": meta }), because.to_owned(), precondition)
 }
 
 #[cfg(test)]
@@ -208,7 +212,7 @@ mod tests {
         let mut world = deleted();
         world.machine("ocp-x7k2p-master-1").metadata.labels.clear();
         let plan = steps_of(&world);
-        let machines: Vec<&str> = plan.steps.iter().map(|step| step.machine.as_deref().unwrap()).collect();
+        let machines: Vec<&str> = plan.steps.iter().map(|step| step.machine().unwrap()).collect();
         assert_eq!(
             machines,
             ["ocp-x7k2p-master-0", "ocp-x7k2p-master-1", "ocp-x7k2p-master-2"]
@@ -248,7 +252,7 @@ mod tests {
         // Whoever still takes the set for alive sees the mark.
         let deleted = std::mem::replace(&mut world.set, seen_before);
         let late = world.plan();
-        let adopts = |step: &&Step| step.machine.as_deref() == Some("ocp-x7k2p-master-1");
+        let adopts = |step: &&Step| step.machine() == Some("ocp-x7k2p-master-1");
         assert_eq!(late.steps.iter().find(adopts), None);
         world.set = deleted;
         let last = steps_of(&world).steps;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::action::{Action, Plan, Step};
 use super::domains::{FailureDomain, Platform, inject};
-use super::plan::{Action, Plan, Step, plan};
+use super::plan::plan;
 use super::samples::{json_set, labels, provider_spec, short};
 use super::spec::{Gates, ParseContext, Spec, parse};
 use super::state::{Observed, Settings, State};
@@ -292,7 +293,7 @@ impl World {
 
     /// Takes a step, as the API server would: refused when its precondition does not hold, or the name is taken.
     pub(crate) fn try_apply(&mut self, step: &Step) -> bool {
-        if let Some(name) = &step.machine {
+        if let Some(name) = step.machine() {
             let there = self
                 .observed
                 .machines
@@ -311,10 +312,10 @@ impl World {
             }
         }
         match &step.action {
-            Action::Create(machine) => self.create(machine),
-            Action::Delete => self.delete(step.machine.as_deref().unwrap()),
-            Action::Patch(patch) => {
-                let name = step.machine.as_deref().unwrap();
+            Action::Create { machine, .. } => self.create(machine),
+            Action::Delete { .. } => self.delete(step.machine().unwrap()),
+            Action::Patch { patch, .. } => {
+                let name = step.machine().unwrap();
                 let machine = self.machine(name);
                 let version = machine.metadata.resource_version.clone();
                 let mut value = serde_json::to_value(&*machine).unwrap();

@@ -91,7 +91,7 @@ fn rollout(set: &Value, specs: &[Value], infrastructure: &Infrastructure) -> Opt
     let plan = plan(&spec, &state, "2026-02-01T00:00:00Z".parse().unwrap());
     assert!(plan.degraded.is_empty(), "{plan:?}");
     plan.disruptive()
-        .map(|step| format!("{} {}", step.action.name(), step.because))
+        .map(|step| format!("{} {}", step.verb(), step.because))
 }
 
 /// A provider spec of each platform; the numbers choose where it stands.

@@ -278,7 +278,7 @@ fn removable_labels_of(mut labels: BTreeSet<String>) -> BTreeSet<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::cpms::plan::{Action, Step};
+    use crate::cpms::action::{Action, Step};
     use crate::cpms::simulation::{OLD, World};
 
     const M0: &str = "ocp-x7k2p-master-0";
@@ -307,7 +307,7 @@ mod tests {
         let steps = settle(&mut world);
         assert_eq!(steps.len(), 3);
         assert!(
-            steps.iter().all(|step| matches!(step.action, Action::Patch(_))),
+            steps.iter().all(|step| matches!(step.action, Action::Patch { .. })),
             "{steps:?}"
         );
         assert!(
@@ -404,7 +404,7 @@ mod tests {
         world.delete(M0);
         world.template()["metadata"]["labels"]["team"] = json!("infra");
         let plan = world.plan();
-        let Action::Create(machine) = &plan.disruptive().unwrap().action else {
+        let Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
             panic!("{plan:?}");
         };
         assert_eq!(

@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{Action, Plan, Precondition, Step, Wait, WaitReason, made_machine};
-use crate::cpms::degraded::Degradation;
+use super::made_machine;
+use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::{Spec, Strategy};
 use crate::cpms::state::{Etcd, MachineState, NodeState, State};
+use crate::model::{Degradation, Precondition};
 
 /// The disruptive step; waits are added to the plan.
 pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) -> Option<Step> {
@@ -156,7 +157,7 @@ impl<'a> View<'a> {
                     } else {
                         WaitReason::MinReady
                     };
-                    plan.waits.push(wait(index, machine, reason, message, until));
+                    plan.waits.push(self.wait(index, machine, reason, message, until));
                 } else if machine.is_deleting() {
                     let hooks = if machine.hooks.is_empty() {
                         String::new()
@@ -165,14 +166,14 @@ impl<'a> View<'a> {
                     };
                     let message = format!("waiting for machine {name} to be removed{hooks}");
                     plan.waits
-                        .push(wait(index, machine, WaitReason::MachineRemoved, message, None));
+                        .push(self.wait(index, machine, WaitReason::MachineRemoved, message, None));
                 } else if let Some(because) = because.filter(|_| machine.is_current()) {
                     let message = format!(
                         "machine {name} is not ready: it {because}; a rollout does not go past it. If it does not come \
                          back, delete the machine to have it replaced"
                     );
                     plan.waits
-                        .push(wait(index, machine, WaitReason::NodeReady, message, None));
+                        .push(self.wait(index, machine, WaitReason::NodeReady, message, None));
                 }
             }
         }
@@ -190,7 +191,7 @@ impl<'a> View<'a> {
                 continue;
             };
             if let Some((reason, message)) = self.blocks_deletion(target) {
-                plan.waits.push(wait(index, target, reason, message, None));
+                plan.waits.push(self.wait(index, target, reason, message, None));
             } else if chosen.is_none() {
                 chosen = Some(self.delete(target, because));
             }
@@ -294,7 +295,7 @@ impl<'a> View<'a> {
         if total > most {
             plan.waits.push(Wait {
                 index: Some(*first),
-                machine: replaced.map(|machine| machine.name.clone()),
+                subject: replaced.map(|machine| machine_ref(&self.spec.namespace, &machine.name)),
                 reason: WaitReason::SurgeFree,
                 message: format!(
                     "index {first} waits for its machine: there are {total} machines, one more than {most}"
@@ -336,7 +337,7 @@ impl<'a> View<'a> {
         };
         plan.waits.push(Wait {
             index: step.index,
-            machine: step.machine,
+            subject: Some(step.subject),
             reason: WaitReason::SurgeFree,
             message: format!(
                 "index {} waits for its machine: {claim} was asked for, nobody answered, and it may still come",
@@ -390,10 +391,11 @@ impl<'a> View<'a> {
                     format!("{}; index {} goes first", self.outdated_message(machine), next.index),
                 ),
             };
-            plan.waits.push(wait(machine.index, machine, reason, message, None));
+            plan.waits
+                .push(self.wait(machine.index, machine, reason, message, None));
         }
         if let Some((reason, message)) = blocked {
-            plan.waits.push(wait(next.index, next, reason, message, None));
+            plan.waits.push(self.wait(next.index, next, reason, message, None));
             return None;
         }
         let changes: Vec<String> = next.changes.iter().map(ToString::to_string).collect();
@@ -478,7 +480,7 @@ impl<'a> View<'a> {
                 self.outdated_message(machine)
             );
             plan.waits
-                .push(wait(machine.index, machine, WaitReason::UserDelete, message, None));
+                .push(self.wait(machine.index, machine, WaitReason::UserDelete, message, None));
         }
     }
 
@@ -494,10 +496,30 @@ impl<'a> View<'a> {
         )
     }
 
+    fn wait(
+        self,
+        index: u32,
+        machine: &MachineState,
+        reason: WaitReason,
+        message: String,
+        until: Option<Timestamp>,
+    ) -> Wait {
+        Wait {
+            index: Some(index),
+            subject: Some(machine_ref(&self.spec.namespace, &machine.name)),
+            reason,
+            message,
+            until: until.filter(|until| *until != Timestamp::MIN),
+        }
+    }
+
     fn wait_for_index(self, index: u32, reason: WaitReason, first: u32) -> Wait {
         Wait {
             index: Some(index),
-            machine: self.all(index).last().map(|machine| machine.name.clone()),
+            subject: self
+                .all(index)
+                .last()
+                .map(|machine| machine_ref(&self.spec.namespace, &machine.name)),
             reason,
             message: format!("index {index} needs a machine; index {first} gets one first"),
             until: None,
@@ -507,12 +529,14 @@ impl<'a> View<'a> {
     fn create(self, index: u32, replaced: Option<&MachineState>, because: String, plan: &mut Plan) -> Option<Step> {
         match made_machine(self.spec, self.state, index, replaced) {
             Ok(machine) => Some(Step {
+                subject: machine_ref(&self.spec.namespace, machine.metadata.name()),
                 index: Some(index),
-                machine: machine.metadata.name.clone(),
-                failure_domain: self.state.placement.get(&index).cloned(),
                 because,
                 precondition: None,
-                action: Action::Create(Box::new(machine)),
+                action: Action::Create {
+                    machine: Box::new(machine),
+                    failure_domain: self.state.placement.get(&index).cloned(),
+                },
             }),
             // `degraded` looks at every listed domain before; this is the last line.
             Err(error) => {
@@ -527,26 +551,17 @@ impl<'a> View<'a> {
 
     fn delete(self, target: &MachineState, because: String) -> Step {
         Step {
-            action: Action::Delete,
+            action: Action::Delete {
+                failure_domain: target.domain.clone(),
+            },
+            subject: machine_ref(&self.spec.namespace, &target.name),
             index: Some(target.index),
-            machine: Some(target.name.clone()),
-            failure_domain: target.domain.clone(),
             because,
             precondition: Some(Precondition {
                 uid: target.uid.clone(),
                 resource_version: target.resource_version.clone(),
             }),
         }
-    }
-}
-
-fn wait(index: u32, machine: &MachineState, reason: WaitReason, message: String, until: Option<Timestamp>) -> Wait {
-    Wait {
-        index: Some(index),
-        machine: Some(machine.name.clone()),
-        reason,
-        message,
-        until: until.filter(|until| *until != Timestamp::MIN),
     }
 }
 

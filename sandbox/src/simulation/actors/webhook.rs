@@ -8,7 +8,8 @@ use capstan_core::admission::{Admission, Options, Phase};
 use capstan_core::model::{Edit, Stored};
 use serde_json::Value;
 
-use crate::api::admission::{Admit, Capstan};
+use crate::api::Admit;
+use crate::api::admission::Capstan;
 use crate::api::{Api, Failure, Kind, Part};
 use crate::simulation::engine::world::World;
 use crate::simulation::machine_api::state::{ControlPlane, Event};

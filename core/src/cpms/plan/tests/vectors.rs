@@ -47,12 +47,12 @@ fn shown(plan: &Plan) -> String {
         .steps
         .iter()
         .map(|step| {
-            let name = step.machine.as_deref().unwrap_or_default();
+            let name = step.machine().unwrap_or_default();
             let age = ["old", "young", "third"]
                 .into_iter()
                 .find(|age| name.contains(age))
                 .unwrap_or("new");
-            format!("{} {} {}", step.action.name(), age, step.index.unwrap())
+            format!("{} {} {}", step.verb(), age, step.index.unwrap())
         })
         .collect();
     match plan.degraded.first() {
@@ -189,7 +189,7 @@ fn b23_a_deletion_carries_uid_and_version() {
 #[test]
 fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next() {
     let mut world = world("0[Ro] 1[R] 2[R]");
-    let name = |world: &World| world.plan().steps.pop().unwrap().machine.unwrap();
+    let name = |world: &World| world.plan().steps.pop().unwrap().machine().unwrap().to_owned();
     let first = name(&world);
     world.pass(3600);
     world.set["metadata"]["generation"] = serde_json::json!(9);
@@ -224,7 +224,7 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
 fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_control_plane() {
     let sent = |world: &World| {
         let plan = world.plan();
-        let crate::cpms::plan::Action::Create(machine) = &plan.disruptive().unwrap().action else {
+        let crate::cpms::plan::Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
             panic!("{plan:?}");
         };
         Unanswered {
@@ -248,7 +248,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         let plan = world.plan();
         assert_eq!(shown(&plan), expected, "{text}: {plan:?}");
         if expected.is_empty() {
-            assert_eq!(plan.look_again, asked.until);
+            assert_eq!(plan.reconcile_at, asked.until);
             world.pass(60);
             assert_eq!(shown(&world.plan()), "create new 0");
         }
@@ -282,7 +282,7 @@ fn a_made_machine_is_complete() {
     world.template()["metadata"]["annotations"] = serde_json::json!({"team": "infra"});
     world.template()["spec"]["taints"] = serde_json::json!([{"key": "k", "effect": "NoSchedule"}]);
     let plan = world.plan();
-    let crate::cpms::plan::Action::Create(machine) = &plan.disruptive().unwrap().action else {
+    let crate::cpms::plan::Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
         panic!("{plan:?}");
     };
     insta::assert_json_snapshot!(machine);
@@ -317,7 +317,7 @@ fn of_two_outdated_machines_of_an_index_the_plan_says_which_one_goes_and_why() {
         let plan = world(machines).plan();
         let step = plan.disruptive().unwrap();
         assert_eq!(
-            (step.machine.as_deref(), step.because.as_str()),
+            (step.machine(), step.because.as_str()),
             (Some("ocp-x7k2p-master-young-0"), why)
         );
     }
