@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use capstan::controllers::{Caches, Configuration, Controllers, Election, Metrics};
+use capstan::controllers::{Caches, Configuration, Controllers, Metrics};
+use capstan::runtime::Election;
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
