@@ -287,9 +287,9 @@ impl<C: Cluster> Controller<C> {
             }
             let (action, machine) = (step.verb(), step.machine().unwrap_or(NAME));
             let taking = async {
-                // Before it is asked for, whoever comes after must be able to know.
-                let who = self.configuration.identity.as_str();
-                self.writer.write_down(who, &current.set, step).await?;
+                // The next process or leader must know of a creation before it is sent.
+                let identity = self.configuration.identity.as_str();
+                self.writer.record(identity, &current.set, step).await?;
                 if let Some(expected) = expected {
                     self.writer.fresh(step, expected.read)?;
                 }

@@ -7,7 +7,8 @@ use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::pending_creates;
 use capstan_core::cpms::plan::{Action, Step};
 use capstan_core::cpms::state::Observed;
-use jiff::{SignedDuration, Timestamp};
+use capstan_core::model::{PendingCreation, UnreadablePendingCreations};
+use jiff::SignedDuration;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -34,34 +35,37 @@ impl<C: Cluster> Writer<C> {
     pub(super) fn recall(&mut self, observed: &mut Observed, set: &ControlPlaneMachineSet, live: bool) {
         let (now, time) = (self.cluster.instant(), self.cluster.now());
         let version = set.metadata.resource_version.as_deref().unwrap_or_default();
-        self.writes.read(set.status.as_ref(), version, live, now);
+        self.writes.read(pending_creates::recorded(set), version, live, now);
         self.writes.recall(observed, now, time);
     }
 
-    /// Writes down in the set, as it was read, that `who` is about to ask for a machine; not if the set changed since.
-    pub(super) async fn write_down(
+    /// Records in the set, as it was read, that this process, `identity`, is about to create a machine. The API server
+    /// refuses the record if the set changed since it was read.
+    pub(super) async fn record(
         &mut self,
-        who: &str,
+        identity: &str,
         set: &ControlPlaneMachineSet,
         step: &Step,
     ) -> Result<(), StepError> {
         let (now, time) = (self.cluster.instant(), self.cluster.now());
-        let Some(claim) = pending_creates::claim_of(step) else {
+        let Some(new) = pending_creates::creation(step, identity, time) else {
             return Ok(());
         };
-        if self
-            .writes
-            .is_written_down(&claim, who, set.status.as_ref(), (now, time))
-        {
+        let what = || format!("recording the creation of Machine {}", new.machine);
+        // While the record cannot be read the plan is degraded and creates nothing: this is the last line.
+        let unreadable = |error: UnreadablePendingCreations| StepError::new(what(), kube::Error::Service(error.into()));
+        let recorded = pending_creates::recorded(set).map_err(unreadable)?;
+        if self.writes.is_recorded(&new, &recorded, now) {
             return Ok(());
         }
-        let request = pending_creates::request(&claim, who, time);
-        let earlier = |there: &str| self.writes.gives_way(there, &claim, who);
-        let second = Timestamp::from_second(time.as_second()).unwrap_or(time);
-        let conditions = pending_creates::write_down(set, &request, earlier, second);
-        // Before it is known whether that was done: if it was, it is no other's.
-        self.writes.writes_down(request, now);
-        self.status(set, json!({ "conditions": conditions })).await?;
+        let superseded = |there: &PendingCreation| self.writes.is_superseded_by(there, &new);
+        let patch = pending_creates::record(set, &new, superseded).map_err(unreadable)?;
+        // Before the answer: if the record is stored, it is one of this process.
+        self.writes.records(new.clone(), now);
+        let object = Object::Set(NAME.to_owned());
+        let written = self.cluster.patch(&object, false, patch).await;
+        let written = written.map_err(|error| StepError::new(what(), error))?;
+        self.changed(object, &written);
         Ok(())
     }
 
@@ -101,7 +105,7 @@ impl<C: Cluster> Writer<C> {
                 self.changed(what, &written);
                 Ok(())
             }
-            Action::PatchSet(patch) => {
+            Action::PatchSet(patch) | Action::RemoveRecords(patch) => {
                 let what = Object::Set(NAME.to_owned());
                 let written = self.cluster.patch(&what, false, patch.clone()).await;
                 let written = written

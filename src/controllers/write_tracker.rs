@@ -13,10 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::pending_creates;
-use capstan_core::cpms::state::{Asked, Observed, Unanswered};
+use capstan_core::cpms::state::{Observed, PendingCreate, Unanswered};
+use capstan_core::model::{PendingCreation, UnreadablePendingCreations};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -68,10 +67,10 @@ pub(super) struct WriteTracker {
     entries: BTreeMap<Object, Entry>,
     /// Creations that were never answered, the last one last.
     unanswered: Vec<Sent>,
-    /// What this process wrote down in the set, and when.
-    own: BTreeMap<String, Instant>,
-    /// What others did, and when it was first seen.
-    others: BTreeMap<String, Instant>,
+    /// What this process recorded in the set, and when.
+    own: BTreeMap<PendingCreation, Instant>,
+    /// What others recorded, and when it was first seen.
+    others: BTreeMap<PendingCreation, Instant>,
     /// The version of the set at the last live read.
     live: String,
 }
@@ -115,47 +114,41 @@ impl WriteTracker {
         });
     }
 
-    /// A request is about to be written down in the set, in the place of earlier ones of this process for the same machine.
-    pub(super) fn writes_down(&mut self, request: String, now: Instant) {
-        self.own.insert(request, now);
+    /// A creation is about to be recorded in the set, in the place of earlier records of this process for the same machine.
+    pub(super) fn records(&mut self, creation: PendingCreation, now: Instant) {
+        self.own.insert(creation, now);
     }
 
-    /// Whether a request that stands there gives way to a new one of this process, which others count from later: it is for
-    /// the same, and by this process or by the one of the same name before it.
-    pub(super) fn gives_way(&self, request: &str, claim: &str, who: &str) -> bool {
-        let by = pending_creates::asked_by(request).is_some_and(|(by, _)| by == who);
-        pending_creates::claim_in(request) == claim && (by || self.own.contains_key(request))
+    /// Whether a record in the set is replaced by a new one of this process: both are for the same machine, and the record
+    /// is by this process or by an earlier process of the same name. Other processes count from the new record.
+    pub(super) fn is_superseded_by(&self, record: &PendingCreation, new: &PendingCreation) -> bool {
+        let own = record.requested_by == new.requested_by || self.own.contains_key(record);
+        own && record.is_for_machine_of(new)
     }
 
-    /// Whether a request for the same stands in the set that others would still count, if this process sent one now. One
-    /// of the process before it is as good, since nobody is left who might take it away; any other's is not.
-    pub(super) fn is_written_down(
-        &self,
-        claim: &str,
-        who: &str,
-        status: Option<&ControlPlaneMachineSetStatus>,
-        (now, time): (Instant, Timestamp),
-    ) -> bool {
+    /// Whether `new` needs no record of its own, because a record for the same machine is in the set that other processes
+    /// would still count if this process sent the creation now. A record of an earlier process of the same name will do,
+    /// since no process is left that may remove it. The record of another process will not.
+    pub(super) fn is_recorded(&self, new: &PendingCreation, recorded: &[PendingCreation], now: Instant) -> bool {
         let fresh = |began: &Instant| left(*began, now, FRESH).is_some();
-        let mut same = pending_creates::requests(status).filter(|request| pending_creates::claim_in(request) == claim);
-        same.any(
-            |request| match (self.own.get(request), pending_creates::asked_by(request)) {
-                (Some(at), _) => fresh(at),
-                (None, Some((by, at))) => {
-                    let lately = at <= time && time.duration_since(at) < FRESH;
-                    by == who && lately && self.others.get(request).is_some_and(fresh)
-                }
-                (None, None) => false,
-            },
-        )
+        let time = new.requested_at;
+        let mut same = recorded.iter().filter(|record| record.is_for_machine_of(new));
+        same.any(|record| {
+            if let Some(at) = self.own.get(record) {
+                return fresh(at);
+            }
+            let at = record.requested_at;
+            let lately = at <= time && time.duration_since(at) < FRESH;
+            record.requested_by == new.requested_by && lately && self.others.get(record).is_some_and(fresh)
+        })
     }
 
-    /// Takes note of what stands in the set, which was read at this version: live, or from the cache. A cache that is
-    /// behind the last live read says nothing: it may not show yet what somebody wrote down, or still show what was
-    /// taken away.
+    /// Takes note of what is recorded in the set, which was read at this version: live, or from the cache. A cache that is
+    /// behind the last live read is ignored: it may not show a record yet, or still show one that was removed. So is a
+    /// record that cannot be read.
     pub(super) fn read(
         &mut self,
-        status: Option<&ControlPlaneMachineSetStatus>,
+        recorded: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
         version: &str,
         live: bool,
         now: Instant,
@@ -165,25 +158,27 @@ impl WriteTracker {
         } else if order(version, &self.live) == Some(Ordering::Less) {
             return;
         }
-        let stands: Vec<&str> = pending_creates::requests(status).collect();
-        // The caches may not show yet what was written just now.
+        let Ok(recorded) = recorded else { return };
+        // The caches may not show yet what was recorded just now.
         self.own
-            .retain(|request, at| left(*at, now, LATE).is_some() || stands.contains(&request.as_str()));
-        self.others.retain(|request, _| stands.contains(&request.as_str()));
-        for request in stands.into_iter().filter(|request| !self.own.contains_key(*request)) {
-            self.others.entry(request.to_owned()).or_insert(now);
+            .retain(|creation, at| left(*at, now, LATE).is_some() || recorded.contains(creation));
+        self.others.retain(|creation, _| recorded.contains(creation));
+        for creation in recorded {
+            if !self.own.contains_key(&creation) {
+                self.others.entry(creation).or_insert(now);
+            }
         }
     }
 
     /// Adds to what was observed the machines that may still come, and forgets those that came and cannot come again. It
     /// is `now`, which objects call `time`.
     pub(super) fn recall(&mut self, observed: &mut Observed, now: Instant, time: Timestamp) {
-        let asked = self.others.iter().filter_map(|(request, seen)| {
+        let pending = self.others.iter().filter_map(|(creation, seen)| {
             let until = time.checked_add(left(*seen, now, LATE_OF_OTHERS)?).ok()?;
-            let request = request.clone();
-            Some(Asked { request, until })
+            let creation = creation.clone();
+            Some(PendingCreate { creation, until })
         });
-        observed.asked = asked.collect();
+        observed.pending = pending.collect();
         for sent in &mut self.unanswered {
             let name = sent.machine.metadata.name();
             sent.came |= observed.machines.iter().any(|machine| machine.metadata.name() == name);
@@ -312,81 +307,85 @@ mod tests {
         assert_eq!(names(&gone), [("b".to_owned(), false)]);
     }
 
-    /// A set in which this is written down.
-    fn status(message: &str) -> ControlPlaneMachineSetStatus {
-        serde_json::from_value(
-            serde_json::json!({"conditions": [{"type": pending_creates::CREATING, "status": "True",
-            "reason": "R", "message": message, "lastTransitionTime": "2020-01-01T00:00:00Z"}]}),
-        )
-        .unwrap()
+    /// A record of a creation.
+    fn record(index: u32, machine: &str, by: &str, at: Timestamp) -> PendingCreation {
+        PendingCreation {
+            index,
+            machine: machine.to_owned(),
+            requested_by: by.to_owned(),
+            requested_at: at,
+        }
     }
 
-    /// What others asked for and may still come, and for how many more seconds.
-    fn asked(tracker: &mut WriteTracker) -> Vec<(String, i64)> {
-        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    const NOON: Timestamp = Timestamp::UNIX_EPOCH;
+
+    /// What others recorded and may still take effect, and for how many more seconds.
+    fn pending(tracker: &mut WriteTracker, now: Instant) -> Vec<(PendingCreation, i64)> {
         let mut observed = Observed::default();
-        tracker.recall(&mut observed, Instant::now(), time);
-        let asked = observed.asked.into_iter();
-        asked
-            .map(|one| (one.request, one.until.duration_since(time).as_secs()))
-            .collect()
+        tracker.recall(&mut observed, now, NOON);
+        let pending = observed.pending.into_iter();
+        pending.map(|one| (one.creation, one.until.as_second())).collect()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_others_wrote_down_counts_from_its_first_sight_and_what_is_the_own_does_not() {
+    async fn the_record_of_another_process_counts_from_when_it_is_first_seen_and_the_own_does_not() {
         let mut tracker = WriteTracker::default();
-        tracker.writes_down(pending_creates::claim(0, "own-0"), Instant::now());
-        let both = status("machine own-0 for index 0; machine b-1 for index 1");
-        let theirs = pending_creates::claim(1, "b-1");
-        let mut after = |seconds: u64, status: Option<&ControlPlaneMachineSetStatus>| {
+        let (own, theirs) = (record(0, "own-0", "me", NOON), record(1, "b-1", "another", NOON));
+        tracker.records(own.clone(), Instant::now());
+        let both = vec![own, theirs.clone()];
+        let mut after = |seconds: u64, recorded: &[PendingCreation]| {
             let now = Instant::now() + Duration::from_secs(seconds);
-            let mut observed = Observed::default();
-            tracker.read(status, "7", true, now);
-            tracker.recall(&mut observed, now, Timestamp::UNIX_EPOCH);
-            let asked = observed.asked.into_iter();
-            asked
-                .map(|one| (one.request, one.until.as_second()))
-                .collect::<Vec<_>>()
+            tracker.read(Ok(recorded.to_vec()), "7", true, now);
+            pending(&mut tracker, now)
         };
-        assert_eq!(after(0, Some(&both)), [(theirs.clone(), 240)]);
-        assert_eq!(after(60, Some(&both)), [(theirs, 180)]);
-        assert_eq!(
-            after(240, Some(&both)),
-            [],
-            "it is over, also for as long as it stands there"
-        );
-        assert_eq!(after(240, None), []);
-        assert_eq!(after(240, Some(&both)).len(), 2, "it was taken away, and is new");
+        assert_eq!(after(0, &both), [(theirs.clone(), 240)]);
+        assert_eq!(after(60, &both), [(theirs, 180)]);
+        assert_eq!(after(240, &both), [], "it is over, also while the record is there");
+        assert_eq!(after(240, &[]), []);
+        assert_eq!(after(240, &both).len(), 2, "the records were removed, and are new");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cache_that_is_behind_a_live_read_neither_starts_their_time_anew_nor_ends_it() {
-        let (before, theirs, gone) = (status(""), status("machine b-1 for index 1"), status(""));
-        let claim = pending_creates::claim(1, "b-1");
+    async fn a_record_that_cannot_be_read_changes_nothing() {
         let mut tracker = WriteTracker::default();
-        tracker.read(Some(&theirs), "11", true, Instant::now());
+        let theirs = record(1, "b-1", "another", NOON);
+        tracker.read(Ok(vec![theirs.clone()]), "7", true, Instant::now());
+        let garbage = [("capstan.dev/pending-creations".to_owned(), "?".to_owned())].into();
+        let unreadable = capstan_core::model::pending_creations(&garbage);
+        assert!(unreadable.is_err());
+        tracker.read(unreadable, "8", true, Instant::now());
+        assert_eq!(pending(&mut tracker, Instant::now()), [(theirs, 240)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_is_behind_a_live_read_neither_restarts_nor_ends_the_time_of_a_record() {
+        let theirs = record(1, "b-1", "another", NOON);
+        let (none, one) = (|| Ok(Vec::new()), || Ok(vec![theirs.clone()]));
+        let mut tracker = WriteTracker::default();
+        tracker.read(one(), "11", true, Instant::now());
         tokio::time::advance(Duration::from_secs(60)).await;
-        tracker.read(Some(&before), "9", false, Instant::now());
-        assert_eq!(asked(&mut tracker), [(claim.clone(), 180)]);
-        tracker.read(Some(&theirs), "11", true, Instant::now());
-        assert_eq!(asked(&mut tracker), [(claim, 180)]);
-        tracker.read(Some(&gone), "13", true, Instant::now());
-        tracker.read(Some(&theirs), "11", false, Instant::now());
-        assert_eq!(asked(&mut tracker), []);
-        tracker.read(Some(&theirs), "14", false, Instant::now());
+        tracker.read(none(), "9", false, Instant::now());
+        assert_eq!(pending(&mut tracker, Instant::now()), [(theirs.clone(), 180)]);
+        tracker.read(one(), "11", true, Instant::now());
+        assert_eq!(pending(&mut tracker, Instant::now()), [(theirs.clone(), 180)]);
+        tracker.read(none(), "13", true, Instant::now());
+        tracker.read(one(), "11", false, Instant::now());
+        assert_eq!(pending(&mut tracker, Instant::now()), []);
+        tracker.read(one(), "14", false, Instant::now());
         assert_eq!(
-            asked(&mut tracker).len(),
+            pending(&mut tracker, Instant::now()).len(),
             1,
-            "the cache has caught up, and it was asked for again"
+            "the cache has caught up, and the machine was requested again"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_nobody_can_take_away_any_more_stands_for_a_request() {
+    async fn only_a_record_that_no_process_can_remove_stands_for_the_own() {
         let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let (claim, minute) = (pending_creates::claim(1, "a-1"), SignedDuration::from_mins(1));
+        let minute = SignedDuration::from_mins(1);
         let before = time - SignedDuration::from_secs(30);
-        for (who, at, first_seen, stands) in [
+        let (new, other) = (record(1, "a-1", "me", time), record(2, "a-2", "me", time));
+        for (by, at, first_seen, stands) in [
             ("me", before, 0, true),
             ("me", before, 60, false),
             ("me", time - minute, 0, false),
@@ -394,18 +393,18 @@ mod tests {
             ("me", time + minute, 0, false),
             ("another", before, 0, false),
         ] {
-            let request = pending_creates::request(&claim, who, at);
-            let status = status(&request);
+            let there = record(1, "a-1", by, at);
+            let recorded = vec![there.clone()];
             let mut tracker = WriteTracker::default();
-            tracker.read(Some(&status), "7", true, Instant::now());
+            tracker.read(Ok(recorded.clone()), "7", true, Instant::now());
             let now = Instant::now() + Duration::from_secs(first_seen);
-            let is = |tracker: &WriteTracker| tracker.is_written_down(&claim, "me", Some(&status), (now, time));
-            assert_eq!(is(&tracker), stands, "{who} {at} {first_seen}");
-            assert_eq!(tracker.gives_way(&request, &claim, "me"), who == "me");
-            assert!(!tracker.gives_way(&request, &pending_creates::claim(2, "a-2"), "me"));
-            // What this process wrote itself counts by its own clock.
-            tracker.writes_down(request.clone(), now);
-            assert!(is(&tracker) && tracker.gives_way(&request, &claim, "me"));
+            let is = |tracker: &WriteTracker| tracker.is_recorded(&new, &recorded, now);
+            assert_eq!(is(&tracker), stands, "{by} {at} {first_seen}");
+            assert_eq!(tracker.is_superseded_by(&there, &new), by == "me");
+            assert!(!tracker.is_superseded_by(&there, &other));
+            // What this process recorded itself counts by its own clock.
+            tracker.records(there.clone(), now);
+            assert!(is(&tracker) && tracker.is_superseded_by(&there, &new));
         }
     }
 }

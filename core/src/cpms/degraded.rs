@@ -13,6 +13,7 @@ use crate::model::{Degradation, Violation};
 pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
     [
         unparsable(&state.unparsable),
+        unreadable_pending_creations(spec),
         infrastructure(spec, state),
         no_ready_machine(state),
         unmanaged_nodes(state),
@@ -63,6 +64,19 @@ pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
             "{} object(s) cannot be read: {}; correct or remove them",
             texts.len(),
             texts.join(", ")
+        ),
+    })
+}
+
+/// A machine that was requested may still be created. Without the record nothing tells which one, and another machine in
+/// its place would be one too many.
+fn unreadable_pending_creations(spec: &Spec) -> Option<Degradation> {
+    let error = spec.pending_creations.as_ref().err()?;
+    Some(Degradation {
+        reason: "UnreadablePendingCreations",
+        message: format!(
+            "In the set, {error}: machines that were requested may still be created. Wait five minutes, then remove the \
+             annotation"
         ),
     })
 }

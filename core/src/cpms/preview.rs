@@ -92,6 +92,8 @@ fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
                 .unwrap_or_else(|| json!([]));
             spec.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
         }
+        // Nothing stays pending in a preview.
+        Action::RemoveRecords(_) => spec.pending_creations = Ok(Vec::new()),
     }
 }
 

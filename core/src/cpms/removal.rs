@@ -186,7 +186,8 @@ fn finalizers(set: ObjectRef, uid: &str, resource_version: &str, list: &Value, b
     };
     let mut meta = precondition.metadata();
     meta.insert("finalizers".to_owned(), list.clone());
-    Step::patch_set(set, json!({ "metadata": meta }), because.to_owned(), precondition)
+    let patch = Action::PatchSet(json!({ "metadata": meta }));
+    Step::of_set(set, patch, because.to_owned(), precondition)
 }
 
 #[cfg(test)]

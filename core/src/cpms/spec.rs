@@ -24,7 +24,10 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::MachineSpec;
 use crate::api::meta::ObjectMeta;
-use crate::model::{FieldPath, Violation, ViolationKind, sort_violations};
+use crate::model::{
+    FieldPath, PendingCreation, UnreadablePendingCreations, Violation, ViolationKind, pending_creations,
+    sort_violations,
+};
 
 /// Stops a rollout, but neither status nor repair; anything but `false`.
 pub const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
@@ -72,6 +75,8 @@ pub struct Spec {
     pub rollout: Rollout,
     /// Annotations of the set.
     pub annotations: BTreeMap<String, String>,
+    /// The creations that are recorded in the set, or why the record cannot be read.
+    pub pending_creations: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
 }
 
 /// Whether the set acts on machines or only describes them.
@@ -368,6 +373,7 @@ pub(super) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
                 }),
                 failure_domains,
                 rollout,
+                pending_creations: pending_creations(&meta.annotations),
                 annotations: meta.annotations,
             })
         }

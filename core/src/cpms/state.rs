@@ -22,6 +22,7 @@ use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::GROUP;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::api::machine_openshift_io::machine::Machine;
+use crate::model::PendingCreation;
 
 /// One snapshot of what a set depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,8 +39,9 @@ pub struct Observed {
     pub unparsable: Vec<Unparsable>,
     /// Creations that were sent and never answered, the last one last. Only who sent them knows.
     pub unanswered: Vec<Unanswered>,
-    /// Creations that somebody else wrote down in the set: nobody here knows what became of them.
-    pub asked: Vec<Asked>,
+    /// Creations that other processes recorded in the set. Only they know whether they were
+    /// answered.
+    pub pending: Vec<PendingCreate>,
 }
 
 impl Observed {
@@ -49,12 +51,12 @@ impl Observed {
     }
 }
 
-/// A creation that is written down in the set.
+/// A creation that another process recorded in the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// How it stands there ([`request`](super::pending_creates::request)).
-    pub request: String,
-    /// Until when it may still be carried out.
+pub struct PendingCreate {
+    /// The record.
+    pub creation: PendingCreation,
+    /// Until when it may still take effect, by the clock of this process.
     pub until: Timestamp,
 }
 

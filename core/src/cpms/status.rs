@@ -84,7 +84,7 @@ pub fn status(
         progressing(spec, state, plan, now),
         error_condition(error),
     ];
-    conditions.extend(pending_creates::open(previous, state, plan, now).map(creating));
+    conditions.extend(pending_creates::condition(spec, previous, state, plan, now));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
     let earlier = previous.map_or(&[][..], |previous| &previous.conditions);
     ControlPlaneMachineSetStatus {
@@ -213,14 +213,6 @@ fn error_condition(error: Option<&str>) -> NewCondition {
     match error {
         Some(message) => NewCondition::new(condition::ERROR, true, "ContinuousErrors", message),
         None => NewCondition::new(condition::ERROR, false, "AsExpected", ""),
-    }
-}
-
-/// Which creations are written down and still open; empty for none.
-pub(super) fn creating(open: String) -> NewCondition {
-    match open.as_str() {
-        "" => NewCondition::new(pending_creates::CREATING, false, "AsExpected", ""),
-        _ => NewCondition::new(pending_creates::CREATING, true, pending_creates::REASON, open),
     }
 }
 

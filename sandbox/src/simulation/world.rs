@@ -232,7 +232,10 @@ impl World {
             history: 4000,
         };
         let webhook_down = Arc::new(AtomicBool::new(false));
-        let api = Api::new(kinds, options).with_admission(webhook::admission(Arc::clone(&webhook_down))?);
+        let api = Api::new(kinds, options).with_admission(webhook::admission(
+            Arc::clone(&webhook_down),
+            orders.mutant != Some(Mutant::WebhookFinal),
+        )?);
         let sorts = Sort::ALL.map(|sort| {
             let (group, plural, _) = sort.place();
             api.kind_of(group, plural).unwrap_or(usize::MAX)

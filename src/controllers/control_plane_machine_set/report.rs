@@ -104,7 +104,9 @@ impl<C: Cluster> Controller<C> {
             status.machines.clear();
         }
         // A set that was patched in this look has another version by now; its own event brings us back.
-        let patched = taken.iter().any(|step| matches!(step.action, Action::PatchSet(_)));
+        let patched = taken
+            .iter()
+            .any(|step| matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_)));
         if previous != Some(&status) && !patched {
             let mut content = json!(status);
             if status.machines.is_empty()
@@ -264,25 +266,26 @@ impl<C: Cluster> Controller<C> {
 
     /// Events: what was done, what is waited for, what stops.
     pub(super) fn tell(&mut self, current: &Assessment, taken: &[&Step], errors: &[StepError]) {
-        let once = taken.iter().map(|step| {
+        let once = taken.iter().filter_map(|step| {
             let machine = step.machine().unwrap_or(NAME);
             let (reason, verb) = match &step.action {
                 Action::Create { .. } => ("Created", "created machine"),
                 Action::Delete { .. } => ("Deleted", "deleted machine"),
                 Action::Patch { .. } => ("Updated", "updated machine"),
                 Action::PatchSet(_) => ("Updated", "updated set"),
+                Action::RemoveRecords(_) => return None,
             };
             let version = step
                 .precondition
                 .as_ref()
                 .map_or("", |precondition| &precondition.resource_version);
             let because = step.because.strip_prefix(&format!("machine {machine}: "));
-            News {
+            Some(News {
                 warning: false,
                 reason,
                 message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)).into(),
                 key: format!("{machine} {version}"),
-            }
+            })
         });
         let waits = current.plan.waits.iter().map(|wait| News {
             warning: false,

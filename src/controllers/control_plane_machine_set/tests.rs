@@ -37,7 +37,7 @@ struct World {
     silent: bool,
     /// What a write of a machine is answered with, if it is refused.
     refusal: Option<String>,
-    /// Whoever writes a status stands still for so long before the answer is there.
+    /// How long the answer to a patch of an object (not of its status) takes.
     stall: Duration,
     /// Whether the definition of the set knows nothing of what is said of each machine.
     prunes: bool,
@@ -383,7 +383,7 @@ impl Cluster for Fake {
         let (kind, name) = place(what);
         let written = self.write(if status { "status" } else { "patch" }, kind, name, &patch);
         let stall = self.world(|world| world.stall);
-        if status && !stall.is_zero() {
+        if !status && !stall.is_zero() {
             tokio::time::advance(stall).await;
         }
         written

@@ -111,7 +111,7 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
     // An earlier attempt may be gone since another was asked for, which may still come (seed 34815).
     let asked_for = free
         .clone()
-        .find(|name| pending_creates::is_asked_for(state, index, name));
+        .find(|name| pending_creates::is_requested(state, index, name));
     asked_for
         .or_else(|| free.next())
         .unwrap_or_else(|| derived(taken.len() + 1))

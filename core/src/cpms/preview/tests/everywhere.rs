@@ -208,7 +208,7 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
                     );
                 }
             }
-            Action::Patch { .. } | Action::PatchSet(_) => {}
+            Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
         }
         deeds.extend(deed(step));
     }
