@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
-use capstan_core::cpms::state::{Observed, Unparsable};
+use capstan_core::cpms::observed::{Observed, Unparsable};
 use futures::future::try_join_all;
 
 use super::caches::View;

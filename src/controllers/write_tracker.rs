@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::state::{Observed, PendingCreate, Unanswered};
+use capstan_core::cpms::observed::{Observed, PendingCreate, UnansweredCreate};
 use capstan_core::model::{PendingCreation, UnreadablePendingCreations};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -185,7 +185,7 @@ impl WriteTracker {
         }
         self.unanswered
             .retain(|sent| !sent.came || left(sent.at, now, LATE).is_some());
-        let known = self.unanswered.iter().map(|sent| Unanswered {
+        let known = self.unanswered.iter().map(|sent| UnansweredCreate {
             index: sent.index,
             machine: Arc::clone(&sent.machine),
             until: left(sent.at, now, LATE).and_then(|left| time.checked_add(left).ok()),

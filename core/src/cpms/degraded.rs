@@ -5,8 +5,10 @@
 //! "Failure Modes"; reasons as today's operator has them, plus those that it does not report (defects B1, B6).
 
 use super::domains;
+use super::machine_state::{MachineState, NodeState, Owner};
+use super::observed::Unparsable;
 use super::spec::{Spec, Strategy};
-use super::state::{MachineState, NodeState, Owner, State, Unparsable};
+use super::state::State;
 use crate::model::{Degradation, Violation};
 
 /// Everything that stops, in the order of importance. The first gives the condition its reason.

@@ -18,8 +18,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::action::{Action, Plan, Step, set_ref};
+use super::observed::PendingCreate;
 use super::spec::Spec;
-use super::state::{PendingCreate, State};
+use super::state::State;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };

@@ -15,6 +15,7 @@ use super::changes::{Comparison, ROLL_ON_IMAGE_CHANGE};
 use super::defaults::provider_spec_defaults;
 use super::domains::{self, FailureDomain, Platform};
 use super::fields;
+use super::names::is_subdomain;
 use super::selector::Selector;
 use crate::api::config_openshift_io::feature_gate::FeatureGate;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
@@ -505,13 +506,6 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, wrong: 
         wrong.add(Violation::new("cpms-name-prefix", path, kind, allowed).got(&json!(text)));
     }
     prefix
-}
-
-/// Whether the text is a lowercase RFC 1123 subdomain, whatever its length.
-pub(super) fn is_subdomain(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.split('.')
-        .all(|label| label.starts_with(inner) && label.ends_with(inner) && label.chars().all(|c| inner(c) || c == '-'))
 }
 
 fn rollout(annotations: &BTreeMap<String, String>, wrong: &mut Wrong) -> Rollout {

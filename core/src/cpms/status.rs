@@ -7,10 +7,11 @@
 use jiff::Timestamp;
 
 use super::action::{Plan, WaitReason};
+use super::machine_state::MachineState;
 use super::pending_creates;
 use super::plan;
 use super::spec::{SetState, Spec};
-use super::state::{MachineState, State};
+use super::state::State;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperatorCondition;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus, MachineProgress,

@@ -11,7 +11,7 @@ use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOper
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::state::Settings;
+use capstan_core::cpms::observed::Settings;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, DynamicObject};

@@ -9,7 +9,7 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
 };
 use capstan_core::api::meta::{Condition, ObjectMeta};
 use capstan_core::cpms::degraded;
-use capstan_core::cpms::state::Unparsable;
+use capstan_core::cpms::observed::Unparsable;
 use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;

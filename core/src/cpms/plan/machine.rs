@@ -11,9 +11,10 @@ use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::cpms::action::{Action, Step, machine_ref};
 use crate::cpms::domains::{self, DomainError};
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
+use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::Spec;
-use crate::cpms::state::{MachineState, Owner, State};
+use crate::cpms::state::State;
 use crate::model::{Precondition, derived_suffix};
 
 /// The reference by which the set owns its machines.

@@ -11,9 +11,11 @@ use jiff::Timestamp;
 
 use super::made_machine;
 use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
+use crate::cpms::etcd::Etcd;
+use crate::cpms::machine_state::{MachineState, NodeState};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::{Spec, Strategy};
-use crate::cpms::state::{Etcd, MachineState, NodeState, State};
+use crate::cpms::state::State;
 use crate::model::{Degradation, Precondition};
 
 /// The disruptive step; waits are added to the plan.
@@ -117,7 +119,7 @@ impl<'a> View<'a> {
     fn is_in_flight(self, machine: &MachineState) -> bool {
         let fresh = match &machine.node {
             NodeState::None | NodeState::Ready { .. } => true,
-            NodeState::NotReady { lived, .. } => !lived,
+            NodeState::NotReady { was_ready, .. } => !was_ready,
             NodeState::Missing { .. } => false,
         };
         fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine)

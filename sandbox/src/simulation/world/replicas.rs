@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capstan::controllers::{Configuration, Controller, Metrics, REFUSED, ReconcileResult};
 use capstan_core::admission::Options as AdmissionOptions;
-use capstan_core::cpms::state::Settings;
+use capstan_core::cpms::observed::Settings;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::cpms::observed::{PendingCreate, UnansweredCreate};
 use crate::cpms::plan::Plan;
 use crate::cpms::simulation::{NEW, OLD, World};
-use crate::cpms::state::{PendingCreate, Unanswered};
 use crate::model::PendingCreation;
 
 fn world(text: &str) -> World {
@@ -239,7 +239,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         let crate::cpms::plan::Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
             panic!("{plan:?}");
         };
-        Unanswered {
+        UnansweredCreate {
             index: plan.disruptive().unwrap().index.unwrap(),
             machine: Arc::new((**machine).clone()),
             until: Some(world.ago(-60)),
@@ -284,7 +284,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
     }
     // What came, and what cannot come any more, stands in nobody's way.
     let mut world = world("0[Ro] 1[Ro] 2[R]");
-    world.observed.unanswered = vec![Unanswered { until: None, ..asked }];
+    world.observed.unanswered = vec![UnansweredCreate { until: None, ..asked }];
     assert_eq!(shown(&world.plan()), "create new 0");
 }
 
