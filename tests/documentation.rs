@@ -454,7 +454,7 @@ fn the_reference_names_every_annotation() {
     let page = text(REFERENCE);
     let page: BTreeSet<&str> = quoted(&page).into_iter().collect();
     let mut annotations = BTreeSet::new();
-    let sources = ["core/src/cpms", "src"].map(|folder| files(&root().join(folder), "rs"));
+    let sources = ["core/src/cpms", "core/src/model", "src"].map(|folder| files(&root().join(folder), "rs"));
     for path in sources.concat() {
         let code = std::fs::read_to_string(path).unwrap();
         let code = code.split("#[cfg(test)]").next().unwrap();

@@ -171,7 +171,7 @@ fn only_the_removal_of_finalizers_from_what_is_being_deleted_is_exempt() {
         if is_mirrored(&webhook) {
             assert_eq!(names, ["not-by-the-controllers-of-the-api", exempt]);
         } else {
-            assert_eq!(names, [exempt]);
+            assert_eq!(names, ["not-metadata-written-by-capstan", exempt]);
         }
         let finalizers = conditions.last().unwrap();
         let program = Program::compile(finalizers["expression"].as_str().unwrap()).unwrap();
@@ -264,6 +264,60 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
             assert!(asked(user), "{name}: {user}");
         }
     }
+}
+
+#[test]
+fn capstans_controllers_alone_write_metadata_of_a_set_without_asking() {
+    let own = Options::default().authority.sync_identities;
+    let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
+    let set = |annotation: &str, replicas: u8| {
+        json!({"metadata": {"name": "cluster", "annotations": {"capstan.dev/pending-creations": annotation}},
+            "spec": {"replicas": replicas}})
+    };
+    let bare = |annotation: &str| json!({"metadata": {"name": "cluster", "annotations": {"a": annotation}}});
+    // Operation, object, old object, and whether the webhook is asked about Capstan's controllers.
+    let cases = [
+        ("UPDATE", set("[]", 3), set("", 3), false),
+        ("UPDATE", bare("b"), bare("c"), false),
+        ("UPDATE", set("", 5), set("", 3), true),
+        ("UPDATE", bare("b"), set("", 3), true),
+        ("UPDATE", set("", 3), bare("b"), true),
+        ("CREATE", set("", 3), Value::Null, true),
+        ("DELETE", Value::Null, set("", 3), true),
+    ];
+    let mut judged = 0;
+    for (_, webhook) in webhooks().iter().filter(|(_, webhook)| !is_mirrored(webhook)) {
+        let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
+        let program = Program::compile(expression).unwrap();
+        for (operation, object, old, asked) in &cases {
+            let some = |value| Some(value).filter(|value: &&Value| !value.is_null());
+            let asked_with = |user: Value| {
+                let request = json!({"operation": operation, "userInfo": user});
+                program.evaluate_request(&request, some(object), some(old)).unwrap()
+            };
+            for user in &own {
+                assert_eq!(
+                    asked_with(json!({"username": user, "extra": token})),
+                    *asked,
+                    "{operation} {object} {old}"
+                );
+                // A user who impersonates the service account has no token of it.
+                assert!(asked_with(json!({"username": user})), "{operation} {object}");
+                assert!(asked_with(json!({"username": user, "extra": {"scopes": ["a"]}})));
+            }
+            for user in [
+                "kube:admin",
+                "system:serviceaccount:openshift-machine-api:capstan-webhook",
+            ] {
+                assert!(
+                    asked_with(json!({"username": user, "extra": token})),
+                    "{user}: {operation} {object}"
+                );
+            }
+            judged += 1;
+        }
+    }
+    assert_eq!(judged, 2 * cases.len(), "both phases");
 }
 
 /// Holds what is generated against what stands in a folder of the repository.

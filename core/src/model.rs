@@ -4,6 +4,7 @@ mod conditions;
 mod edit;
 mod object_ref;
 mod path;
+mod pending;
 mod plan;
 mod revision;
 mod stored;
@@ -14,6 +15,9 @@ pub use conditions::{NewCondition, StoredCondition, merge_conditions};
 pub use edit::{Edit, Operation, Propagation, User};
 pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;
+pub use pending::{
+    PENDING_CREATIONS, PendingCreation, UnreadablePendingCreations, pending_creations, pending_creations_patch,
+};
 pub use plan::{Act, Degradation, Plan, Precondition, Step, Wait};
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use stored::{Stored, is_same};

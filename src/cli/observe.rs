@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::cpms::observed::Settings;
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
-use capstan_core::cpms::state::Settings;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 

@@ -10,11 +10,12 @@ use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, NAME};
 use capstan_core::api::machine_openshift_io::machine::{self, Machine};
+use capstan_core::cpms::observed::{Observed, Settings, Unparsable};
 use capstan_core::cpms::plan::plan;
 use capstan_core::cpms::preview::preview;
 use capstan_core::cpms::report::{inactive_report, invalid_report, leaving_report, report, unreadable_report};
 use capstan_core::cpms::spec::{ParseContext, SetState, parse};
-use capstan_core::cpms::state::{Observed, Settings, State, Unparsable};
+use capstan_core::cpms::state::State;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 

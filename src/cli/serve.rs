@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capstan_core::admission::{Admission, Snapshot, Source};
-use capstan_core::cpms::state::Settings as PlanSettings;
+use capstan_core::cpms::observed::Settings as PlanSettings;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};

@@ -6,10 +6,11 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use capstan_core::cpms::machine_state::{MachineState, NodeState};
 use capstan_core::cpms::plan::Plan;
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::{SetState, Spec};
-use capstan_core::cpms::state::{MachineState, NodeState, State};
+use capstan_core::cpms::state::State;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -7,10 +7,11 @@ use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
+use capstan_core::cpms::observed::{Observed, Settings};
 use capstan_core::cpms::plan::{Plan, plan};
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::spec::{SetState, Spec};
-use capstan_core::cpms::state::{Observed, Settings, State};
+use capstan_core::cpms::state::State;
 use capstan_core::cpms::{degraded, removal, status};
 use capstan_core::model::{Degradation, Violation};
 use jiff::Timestamp;
@@ -57,7 +58,7 @@ pub fn assess(
     }
     match cache.parse(&set, observed.infrastructure.as_ref(), options.gates(gate), true) {
         Ok(spec) => {
-            let state = State::observe_again(&spec, observed, settings, cache);
+            let state = State::observe_with(&spec, observed, settings, cache);
             let plan = plan(&spec, &state, now);
             Assessment {
                 set,

@@ -21,11 +21,11 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus, NAME,
 };
 use capstan_core::cpms::indexes::REPLACES;
+use capstan_core::cpms::observed::{Observed as Cluster, Settings};
 use capstan_core::cpms::pending_creates;
 use capstan_core::cpms::plan::{self, Action};
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
-use capstan_core::cpms::state::{Observed as Cluster, Settings};
-use capstan_core::model::ObjectRef;
+use capstan_core::model::{ObjectRef, PendingCreation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -140,7 +140,8 @@ impl ControlPlaneMachineSets {
         let mut cluster = observed(view);
         let version = set.metadata.resource_version.as_deref().unwrap_or_default();
         let live = source == Source::Live;
-        state.pending.read(set.status.as_ref(), version, live, moment.instant);
+        let recorded = pending_creates::recorded(set);
+        state.pending.read(recorded, version, live, moment.instant);
         state.pending.add_to(&mut cluster, moment.instant, moment.time);
         let assessment = self.assess(Arc::clone(set), cluster, view, moment.time, state);
         Observation::Found(Observed {
@@ -178,9 +179,9 @@ impl ControlPlaneMachineSets {
                     .map(|there| (there.uid.clone(), there.resource_version.clone())),
             }),
             Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
-            Action::PatchSet(patch) => self.write_set(Verb::Patch(patch.clone())),
+            Action::PatchSet(patch) | Action::RemoveRecords(patch) => self.write_set(Verb::Patch(patch.clone())),
         };
-        let patches_set = matches!(step.action, Action::PatchSet(_));
+        let patches_set = matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_));
         Some(Step {
             write,
             action: step.verb(),
@@ -280,22 +281,18 @@ impl Reconcile for ControlPlaneMachineSets {
     /// record fails if the set changed since.
     fn before(&self, observed: &Observed, step: usize, state: &mut State, moment: Moment) -> Option<Write> {
         let (identity, set) = (&self.configuration.identity, &observed.assessment.as_ref()?.set);
-        let claim = pending_creates::claim_of(core_step(observed, step)?)?;
-        let now = (moment.instant, moment.time);
+        let new = pending_creates::creation(core_step(observed, step)?, identity, moment.time)?;
+        // While the record cannot be read, the plan is degraded and creates nothing.
+        let recorded = pending_creates::recorded(set).ok()?;
         let pending = &mut state.pending;
-        if pending.is_recorded(&claim, identity, set.status.as_ref(), now) {
+        if pending.is_recorded(&new, &recorded, moment.instant) {
             return None;
         }
-        let request = pending_creates::request(&claim, identity, moment.time);
-        let superseded = |earlier: &str| pending.superseded_by(earlier, &claim, identity);
-        let second = Timestamp::from_second(moment.time.as_second()).unwrap_or(moment.time);
-        let conditions = pending_creates::write_down(set, &request, superseded, second);
+        let superseded = |earlier: &PendingCreation| pending.is_superseded_by(earlier, &new);
+        let patch = pending_creates::record(set, &new, superseded).ok()?;
         // Before the outcome is known: if the record is stored, it is not another process's.
-        pending.record(request, moment.instant);
-        Some(self.write_set(Verb::PatchStatus(status_patch(
-            set,
-            json!({ "conditions": conditions }),
-        ))))
+        pending.record(new, moment.instant);
+        Some(self.write_set(Verb::Patch(patch)))
     }
 
     fn failed(

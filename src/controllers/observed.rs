@@ -11,7 +11,7 @@ use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::{self, Machine};
 use capstan_core::api::objects::{Objects, Undecodable};
-use capstan_core::cpms::state::{Observed, Unparsable};
+use capstan_core::cpms::observed::{Observed, Unparsable};
 use capstan_core::model::NamespacedName;
 
 use crate::runtime::View;

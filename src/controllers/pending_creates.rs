@@ -11,10 +11,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::cpms::pending_creates;
-use capstan_core::cpms::state::{Asked, Observed, Unanswered};
+use capstan_core::cpms::observed::{Observed, PendingCreate, UnansweredCreate};
+use capstan_core::model::{PendingCreation, UnreadablePendingCreations};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -45,9 +44,9 @@ pub(super) struct PendingCreates {
     /// Creations that were never answered, the last one last.
     unanswered: Vec<Sent>,
     /// What this process recorded in the set, and when.
-    own: BTreeMap<String, Instant>,
+    own: BTreeMap<PendingCreation, Instant>,
     /// What other processes recorded, and when it was first read.
-    others: BTreeMap<String, Instant>,
+    others: BTreeMap<PendingCreation, Instant>,
     /// The version of the set at the last live read.
     live: String,
 }
@@ -65,50 +64,43 @@ impl PendingCreates {
         });
     }
 
-    /// A creation is about to be recorded in the set, in the place of earlier ones of this process
+    /// A creation is about to be recorded in the set, in the place of earlier records of this process
     /// for the same machine.
-    pub(super) fn record(&mut self, request: String, now: Instant) {
-        self.own.insert(request, now);
+    pub(super) fn record(&mut self, creation: PendingCreation, now: Instant) {
+        self.own.insert(creation, now);
     }
 
-    /// Whether a recorded creation is superseded by a new one of this process: both are for the
-    /// same machine, and this process or the one of the same name before it recorded the first.
-    pub(super) fn superseded_by(&self, request: &str, claim: &str, identity: &str) -> bool {
-        let by = pending_creates::asked_by(request).is_some_and(|(by, _)| by == identity);
-        pending_creates::claim_in(request) == claim && (by || self.own.contains_key(request))
+    /// Whether a record in the set is superseded by a new one of this process: both are for the same
+    /// machine, and this process or the one of the same name before it made the first.
+    pub(super) fn is_superseded_by(&self, record: &PendingCreation, new: &PendingCreation) -> bool {
+        let own = record.requested_by == new.requested_by || self.own.contains_key(record);
+        own && record.is_for_machine_of(new)
     }
 
-    /// Whether the set records the same creation so that other processes would still count it if
-    /// this process sent it now. A record of the process of the same name before this one is
-    /// enough, because no process is left that could remove it. A record of any other process is
-    /// not.
-    pub(super) fn is_recorded(
-        &self,
-        claim: &str,
-        identity: &str,
-        status: Option<&ControlPlaneMachineSetStatus>,
-        (now, time): (Instant, Timestamp),
-    ) -> bool {
+    /// Whether `new` needs no record of its own: the set records the same creation so that other
+    /// processes would still count it if this process sent it now. A record of the process of the same
+    /// name before this one is enough, because no process is left that could remove it. A record of
+    /// any other process is not.
+    pub(super) fn is_recorded(&self, new: &PendingCreation, recorded: &[PendingCreation], now: Instant) -> bool {
         let fresh = |began: &Instant| left(*began, now, FRESH).is_some();
-        let mut same = pending_creates::requests(status).filter(|request| pending_creates::claim_in(request) == claim);
-        same.any(
-            |request| match (self.own.get(request), pending_creates::asked_by(request)) {
-                (Some(at), _) => fresh(at),
-                (None, Some((by, at))) => {
-                    let lately = at <= time && time.duration_since(at) < FRESH;
-                    by == identity && lately && self.others.get(request).is_some_and(fresh)
-                }
-                (None, None) => false,
-            },
-        )
+        let time = new.requested_at;
+        let mut same = recorded.iter().filter(|record| record.is_for_machine_of(new));
+        same.any(|record| {
+            if let Some(at) = self.own.get(record) {
+                return fresh(at);
+            }
+            let at = record.requested_at;
+            let lately = at <= time && time.duration_since(at) < FRESH;
+            record.requested_by == new.requested_by && lately && self.others.get(record).is_some_and(fresh)
+        })
     }
 
-    /// Takes note of what the set records at this version, read live or from the cache. A cache
-    /// that is behind the last live read is ignored: it may lack a new record, or still show a
-    /// removed one.
+    /// Takes note of what the set records at this version, read live or from the cache. A cache that
+    /// is behind the last live read is ignored: it may lack a new record, or still show a removed one.
+    /// Records that cannot be decoded change nothing.
     pub(super) fn read(
         &mut self,
-        status: Option<&ControlPlaneMachineSetStatus>,
+        recorded: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
         version: &str,
         live: bool,
         now: Instant,
@@ -118,32 +110,34 @@ impl PendingCreates {
         } else if order(version, &self.live) == Some(Ordering::Less) {
             return;
         }
-        let recorded: Vec<&str> = pending_creates::requests(status).collect();
+        let Ok(recorded) = recorded else { return };
         // The caches may not show a record yet that was written just now.
         self.own
-            .retain(|request, at| left(*at, now, LATE).is_some() || recorded.contains(&request.as_str()));
-        self.others.retain(|request, _| recorded.contains(&request.as_str()));
-        for request in recorded.into_iter().filter(|request| !self.own.contains_key(*request)) {
-            self.others.entry(request.to_owned()).or_insert(now);
+            .retain(|creation, at| left(*at, now, LATE).is_some() || recorded.contains(creation));
+        self.others.retain(|creation, _| recorded.contains(creation));
+        for creation in recorded {
+            if !self.own.contains_key(&creation) {
+                self.others.entry(creation).or_insert(now);
+            }
         }
     }
 
     /// Adds the creations that may still take effect to what was observed, and forgets those that
     /// cannot any more. `now` and `time` are the same moment by the two clocks.
     pub(super) fn add_to(&mut self, observed: &mut Observed, now: Instant, time: Timestamp) {
-        let asked = self.others.iter().filter_map(|(request, first_read)| {
+        let pending = self.others.iter().filter_map(|(creation, first_read)| {
             let until = time.checked_add(left(*first_read, now, LATE_OF_OTHERS)?).ok()?;
-            let request = request.clone();
-            Some(Asked { request, until })
+            let creation = creation.clone();
+            Some(PendingCreate { creation, until })
         });
-        observed.asked = asked.collect();
+        observed.pending = pending.collect();
         for sent in &mut self.unanswered {
             let name = sent.machine.metadata.name();
             sent.observed |= observed.machines.iter().any(|machine| machine.metadata.name() == name);
         }
         self.unanswered
             .retain(|sent| !sent.observed || left(sent.at, now, LATE).is_some());
-        let known = self.unanswered.iter().map(|sent| Unanswered {
+        let known = self.unanswered.iter().map(|sent| UnansweredCreate {
             index: sent.index,
             machine: Arc::clone(&sent.machine),
             until: left(sent.at, now, LATE).and_then(|left| time.checked_add(left).ok()),
@@ -170,9 +164,9 @@ mod tests {
             serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap()
         };
         let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let mut pending = PendingCreates::default();
-        pending.never_answered(1, &named("a"), Instant::now());
-        pending.never_answered(2, &named("b"), Instant::now());
+        let mut creates = PendingCreates::default();
+        creates.never_answered(1, &named("a"), Instant::now());
+        creates.never_answered(2, &named("b"), Instant::now());
         let mut there = Observed {
             machines: vec![Arc::new(named("a"))],
             ..Observed::default()
@@ -182,86 +176,94 @@ mod tests {
             sent.map(|sent| (sent.machine.metadata.name().to_owned(), sent.until.is_some()))
                 .collect()
         };
-        pending.add_to(&mut there, Instant::now(), time);
+        creates.add_to(&mut there, Instant::now(), time);
         assert_eq!(names(&there), [("a".to_owned(), true), ("b".to_owned(), true)]);
         assert_eq!(there.unanswered[0].until, time.checked_add(LATE).ok());
         tokio::time::advance(Duration::from_secs(200)).await;
         let mut gone = Observed::default();
-        pending.add_to(&mut gone, Instant::now(), time);
+        creates.add_to(&mut gone, Instant::now(), time);
         assert_eq!(names(&gone), [("b".to_owned(), false)]);
     }
 
-    /// The status of a set that records this.
-    fn status(message: &str) -> ControlPlaneMachineSetStatus {
-        serde_json::from_value(
-            serde_json::json!({"conditions": [{"type": pending_creates::CREATING, "status": "True",
-            "reason": "R", "message": message, "lastTransitionTime": "2020-01-01T00:00:00Z"}]}),
-        )
-        .unwrap()
+    /// A record of a creation.
+    fn record(index: u32, machine: &str, by: &str, at: Timestamp) -> PendingCreation {
+        PendingCreation {
+            index,
+            machine: machine.to_owned(),
+            requested_by: by.to_owned(),
+            requested_at: at,
+        }
     }
 
-    /// The creations that other processes recorded, with the seconds that they still count.
-    fn asked(pending: &mut PendingCreates) -> Vec<(String, i64)> {
-        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    const NOON: Timestamp = Timestamp::UNIX_EPOCH;
+
+    /// What others recorded and may still take effect, and for how many more seconds.
+    fn pending(creates: &mut PendingCreates, now: Instant) -> Vec<(PendingCreation, i64)> {
         let mut observed = Observed::default();
-        pending.add_to(&mut observed, Instant::now(), time);
-        let asked = observed.asked.into_iter();
-        asked
-            .map(|one| (one.request, one.until.duration_since(time).as_secs()))
-            .collect()
+        creates.add_to(&mut observed, now, NOON);
+        let pending = observed.pending.into_iter();
+        pending.map(|one| (one.creation, one.until.as_second())).collect()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_creation_recorded_by_another_process_counts_from_when_it_is_first_read() {
-        let mut pending = PendingCreates::default();
-        pending.record(pending_creates::claim(0, "own-0"), Instant::now());
-        let both = status("machine own-0 for index 0; machine b-1 for index 1");
-        let theirs = pending_creates::claim(1, "b-1");
-        let mut after = |seconds: u64, status: Option<&ControlPlaneMachineSetStatus>| {
+    async fn the_record_of_another_process_counts_from_when_it_is_first_seen_and_the_own_does_not() {
+        let mut creates = PendingCreates::default();
+        let (own, theirs) = (record(0, "own-0", "me", NOON), record(1, "b-1", "another", NOON));
+        creates.record(own.clone(), Instant::now());
+        let both = vec![own, theirs.clone()];
+        let mut after = |seconds: u64, recorded: &[PendingCreation]| {
             let now = Instant::now() + Duration::from_secs(seconds);
-            let mut observed = Observed::default();
-            pending.read(status, "7", true, now);
-            pending.add_to(&mut observed, now, Timestamp::UNIX_EPOCH);
-            let asked = observed.asked.into_iter();
-            asked
-                .map(|one| (one.request, one.until.as_second()))
-                .collect::<Vec<_>>()
+            creates.read(Ok(recorded.to_vec()), "7", true, now);
+            pending(&mut creates, now)
         };
-        assert_eq!(after(0, Some(&both)), [(theirs.clone(), 240)]);
-        assert_eq!(after(60, Some(&both)), [(theirs, 180)]);
-        assert_eq!(after(240, Some(&both)), [], "it is over although it is still recorded");
-        assert_eq!(after(240, None), []);
-        assert_eq!(after(240, Some(&both)).len(), 2, "it was removed and recorded again");
+        assert_eq!(after(0, &both), [(theirs.clone(), 240)]);
+        assert_eq!(after(60, &both), [(theirs, 180)]);
+        assert_eq!(after(240, &both), [], "it is over, also while the record is there");
+        assert_eq!(after(240, &[]), []);
+        assert_eq!(after(240, &both).len(), 2, "the records were removed, and are new");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cache_behind_a_live_read_neither_restarts_nor_ends_a_pending_creation() {
-        let (before, theirs, gone) = (status(""), status("machine b-1 for index 1"), status(""));
-        let claim = pending_creates::claim(1, "b-1");
-        let mut pending = PendingCreates::default();
-        pending.read(Some(&theirs), "11", true, Instant::now());
+    async fn a_record_that_cannot_be_read_changes_nothing() {
+        let mut creates = PendingCreates::default();
+        let theirs = record(1, "b-1", "another", NOON);
+        creates.read(Ok(vec![theirs.clone()]), "7", true, Instant::now());
+        let garbage = [("capstan.dev/pending-creations".to_owned(), "?".to_owned())].into();
+        let unreadable = capstan_core::model::pending_creations(&garbage);
+        assert!(unreadable.is_err());
+        creates.read(unreadable, "8", true, Instant::now());
+        assert_eq!(pending(&mut creates, Instant::now()), [(theirs, 240)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_is_behind_a_live_read_neither_restarts_nor_ends_the_time_of_a_record() {
+        let theirs = record(1, "b-1", "another", NOON);
+        let (none, one) = (|| Ok(Vec::new()), || Ok(vec![theirs.clone()]));
+        let mut creates = PendingCreates::default();
+        creates.read(one(), "11", true, Instant::now());
         tokio::time::advance(Duration::from_secs(60)).await;
-        pending.read(Some(&before), "9", false, Instant::now());
-        assert_eq!(asked(&mut pending), [(claim.clone(), 180)]);
-        pending.read(Some(&theirs), "11", true, Instant::now());
-        assert_eq!(asked(&mut pending), [(claim, 180)]);
-        pending.read(Some(&gone), "13", true, Instant::now());
-        pending.read(Some(&theirs), "11", false, Instant::now());
-        assert_eq!(asked(&mut pending), []);
-        pending.read(Some(&theirs), "14", false, Instant::now());
+        creates.read(none(), "9", false, Instant::now());
+        assert_eq!(pending(&mut creates, Instant::now()), [(theirs.clone(), 180)]);
+        creates.read(one(), "11", true, Instant::now());
+        assert_eq!(pending(&mut creates, Instant::now()), [(theirs.clone(), 180)]);
+        creates.read(none(), "13", true, Instant::now());
+        creates.read(one(), "11", false, Instant::now());
+        assert_eq!(pending(&mut creates, Instant::now()), []);
+        creates.read(one(), "14", false, Instant::now());
         assert_eq!(
-            asked(&mut pending).len(),
+            pending(&mut creates, Instant::now()).len(),
             1,
-            "the cache has caught up, and the creation was recorded again"
+            "the cache has caught up, and the machine was requested again"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_record_that_no_other_process_can_remove_stands_for_a_creation() {
+    async fn only_a_record_that_no_process_can_remove_stands_for_the_own() {
         let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let (claim, minute) = (pending_creates::claim(1, "a-1"), SignedDuration::from_mins(1));
+        let minute = SignedDuration::from_mins(1);
         let before = time - SignedDuration::from_secs(30);
-        for (who, at, first_seen, stands) in [
+        let (new, other) = (record(1, "a-1", "me", time), record(2, "a-2", "me", time));
+        for (by, at, first_seen, stands) in [
             ("me", before, 0, true),
             ("me", before, 60, false),
             ("me", time - minute, 0, false),
@@ -269,18 +271,18 @@ mod tests {
             ("me", time + minute, 0, false),
             ("another", before, 0, false),
         ] {
-            let request = pending_creates::request(&claim, who, at);
-            let status = status(&request);
-            let mut pending = PendingCreates::default();
-            pending.read(Some(&status), "7", true, Instant::now());
+            let there = record(1, "a-1", by, at);
+            let recorded = vec![there.clone()];
+            let mut creates = PendingCreates::default();
+            creates.read(Ok(recorded.clone()), "7", true, Instant::now());
             let now = Instant::now() + Duration::from_secs(first_seen);
-            let is = |pending: &PendingCreates| pending.is_recorded(&claim, "me", Some(&status), (now, time));
-            assert_eq!(is(&pending), stands, "{who} {at} {first_seen}");
-            assert_eq!(pending.superseded_by(&request, &claim, "me"), who == "me");
-            assert!(!pending.superseded_by(&request, &pending_creates::claim(2, "a-2"), "me"));
-            // A record of this process counts by its own clock.
-            pending.record(request.clone(), now);
-            assert!(is(&pending) && pending.superseded_by(&request, &claim, "me"));
+            let is = |creates: &PendingCreates| creates.is_recorded(&new, &recorded, now);
+            assert_eq!(is(&creates), stands, "{by} {at} {first_seen}");
+            assert_eq!(creates.is_superseded_by(&there, &new), by == "me");
+            assert!(!creates.is_superseded_by(&there, &other));
+            // What this process recorded itself counts by its own clock.
+            creates.record(there.clone(), now);
+            assert!(is(&creates) && creates.is_superseded_by(&there, &new));
         }
     }
 }

@@ -14,8 +14,8 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlP
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::domains::inject;
 use capstan_core::cpms::indexes;
+use capstan_core::cpms::observed::Settings;
 use capstan_core::cpms::spec::{ParseContext, parse};
-use capstan_core::cpms::state::Settings;
 use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Options, wait_until};
 use capstan_sandbox::infrastructure::{self, Provider, Speeds};
 use futures::StreamExt as _;

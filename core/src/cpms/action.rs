@@ -42,6 +42,9 @@ pub enum Action {
     },
     /// The set is changed: a JSON merge patch that carries the precondition in its metadata.
     PatchSet(Value),
+    /// Records of creations that are over are removed from the set, by such a patch. No event tells
+    /// of it.
+    RemoveRecords(Value),
 }
 
 impl Act for Action {
@@ -49,7 +52,7 @@ impl Act for Action {
         match self {
             Self::Create { .. } => "create",
             Self::Delete { .. } => "delete",
-            Self::Patch { .. } | Self::PatchSet(_) => "patch",
+            Self::Patch { .. } | Self::PatchSet(_) | Self::RemoveRecords(_) => "patch",
         }
     }
 
@@ -59,10 +62,10 @@ impl Act for Action {
 }
 
 impl Step {
-    /// A step that changes the set. `patch` carries the precondition in its metadata.
-    pub(super) fn patch_set(set: ObjectRef, patch: Value, because: String, precondition: Precondition) -> Self {
+    /// A step that changes the set.
+    pub(super) fn of_set(set: ObjectRef, action: Action, because: String, precondition: Precondition) -> Self {
         Self {
-            action: Action::PatchSet(patch),
+            action,
             subject: set,
             index: None,
             because,
@@ -81,7 +84,7 @@ impl Step {
             Action::Create { failure_domain, .. }
             | Action::Delete { failure_domain }
             | Action::Patch { failure_domain, .. } => failure_domain.as_ref(),
-            Action::PatchSet(_) => None,
+            Action::PatchSet(_) | Action::RemoveRecords(_) => None,
         }
     }
 }

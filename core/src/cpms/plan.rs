@@ -70,6 +70,9 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .filter_map(|machine| machine::repair(spec, state, machine));
     plan.steps.extend(repairs);
     plan.steps.extend(disruptive);
+    if plan.steps.is_empty() {
+        plan.steps.extend(pending_creates::cleanup(spec, state, &plan, now));
+    }
     let overdue = rollout::overdue(spec, state, now);
     plan.notes.extend(overdue.iter().map(|late| late.message.clone()));
     plan.waits.sort_by_key(|wait| (wait.index, wait.reason));

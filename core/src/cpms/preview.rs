@@ -9,10 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::action::{Action, Plan, Step};
+use super::etcd::Etcd;
+use super::machine_state::{MachineState, NodeState};
+use super::observed::Observed;
 use super::plan::plan;
 use super::reconcile_cache::ReconcileCache;
 use super::spec::{Spec, Strategy};
-use super::state::{Etcd, MachineState, NodeState, Observed, State};
+use super::state::State;
 use crate::api::core_v1::node::{CONTROL_PLANE_LABEL, Node, NodeCondition};
 use crate::api::machine_openshift_io::machine::{Machine, NodeRef};
 
@@ -37,7 +40,7 @@ pub fn preview(spec: &Spec, state: &State, now: Timestamp) -> Preview {
     let mut end = Plan::default();
     let mut cache = ReconcileCache::default();
     for _ in 0..bound {
-        let state = State::observe_again(&spec, world.clone(), state.settings, &mut cache);
+        let state = State::observe_with(&spec, world.clone(), state.settings, &mut cache);
         let next = plan(&spec, &state, now);
         now = now.checked_add(TURN).unwrap_or(now);
         if next.steps.is_empty() {
@@ -92,6 +95,8 @@ fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
                 .unwrap_or_else(|| json!([]));
             spec.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
         }
+        // Nothing stays pending in a preview.
+        Action::RemoveRecords(_) => spec.pending_creations = Ok(Vec::new()),
     }
 }
 

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use super::action::{Plan, Step};
 use super::degraded::{invalid, unparsable};
 use super::domains::FailureDomain;
+use super::observed::{Observed, Unparsable};
 use super::preview::{Preview, preview};
 use super::removal;
 use super::spec::{SetState, Spec};
-use super::state::{Observed, State, Unparsable};
+use super::state::State;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::model::{Degradation, Violation, canonical_json};
 

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step};
 use super::domains::{FailureDomain, Platform, inject};
+use super::observed::{Observed, Settings};
 use super::plan::plan;
 use super::samples::{json_set, labels, provider_spec, short};
 use super::spec::{Gates, ParseContext, Spec, parse};
-use super::state::{Observed, Settings, State};
+use super::state::State;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
@@ -323,7 +324,7 @@ impl World {
                 *machine = serde_json::from_value(value).unwrap();
                 machine.metadata.resource_version = version;
             }
-            Action::PatchSet(patch) => json_patch::merge(&mut self.set, patch),
+            Action::PatchSet(patch) | Action::RemoveRecords(patch) => json_patch::merge(&mut self.set, patch),
         }
         true
     }

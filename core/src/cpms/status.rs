@@ -7,10 +7,11 @@
 use jiff::Timestamp;
 
 use super::action::{Plan, WaitReason};
+use super::machine_state::MachineState;
 use super::pending_creates;
 use super::plan;
 use super::spec::{SetState, Spec};
-use super::state::{MachineState, State};
+use super::state::State;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperatorCondition;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus, MachineProgress,
@@ -84,7 +85,7 @@ pub fn status(
         progressing(spec, state, plan, now),
         error_condition(error),
     ];
-    conditions.extend(pending_creates::open(previous, state, plan, now).map(creating));
+    conditions.extend(pending_creates::condition(spec, previous, state, plan, now));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
     let earlier = previous.map_or(&[][..], |previous| &previous.conditions);
     ControlPlaneMachineSetStatus {
@@ -213,14 +214,6 @@ fn error_condition(error: Option<&str>) -> NewCondition {
     match error {
         Some(message) => NewCondition::new(condition::ERROR, true, "ContinuousErrors", message),
         None => NewCondition::new(condition::ERROR, false, "AsExpected", ""),
-    }
-}
-
-/// Which creations are written down and still open; empty for none.
-pub(super) fn creating(open: String) -> NewCondition {
-    match open.as_str() {
-        "" => NewCondition::new(pending_creates::CREATING, false, "AsExpected", ""),
-        _ => NewCondition::new(pending_creates::CREATING, true, pending_creates::REASON, open),
     }
 }
 

@@ -143,7 +143,7 @@ impl ControlPlaneMachineSets {
             .taken
             .iter()
             .filter_map(|step| core_step(reconciled.observed, *step))
-            .any(|step| matches!(step.action, Action::PatchSet(_)));
+            .any(|step| matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_)));
         if previous == Some(&status) || patched {
             return (status, None);
         }
@@ -342,28 +342,30 @@ fn lasting_error<'a>(
 fn step_events<'a>(reconciled: &Reconciled<'a, Observed>) -> Vec<EventSpec<'a>> {
     let steps = reconciled.taken.iter();
     let steps = steps.filter_map(|step| core_step(reconciled.observed, *step));
-    steps.map(step_event).collect()
+    steps.filter_map(step_event).collect()
 }
 
-fn step_event(step: &Step) -> EventSpec<'static> {
+/// The event about a step. The bookkeeping of creations is no event.
+fn step_event(step: &Step) -> Option<EventSpec<'static>> {
     let machine = step.machine().unwrap_or(NAME);
     let (reason, verb) = match &step.action {
         Action::Create { .. } => ("Created", "created machine"),
         Action::Delete { .. } => ("Deleted", "deleted machine"),
         Action::Patch { .. } => ("Updated", "updated machine"),
         Action::PatchSet(_) => ("Updated", "updated set"),
+        Action::RemoveRecords(_) => return None,
     };
     let version = step
         .precondition
         .as_ref()
         .map_or("", |precondition| &precondition.resource_version);
     let because = step.because.strip_prefix(&format!("machine {machine}: "));
-    EventSpec {
+    Some(EventSpec {
         warning: false,
         reason,
         message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)).into(),
         key: format!("{machine} {version}"),
-    }
+    })
 }
 
 /// What is waited for, what stops the rollout, and what fails.

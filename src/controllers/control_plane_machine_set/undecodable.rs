@@ -13,7 +13,7 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
 use capstan_core::api::meta::{Condition, ObjectMeta};
 use capstan_core::api::objects::Undecodable;
 use capstan_core::cpms::degraded;
-use capstan_core::cpms::state::Unparsable;
+use capstan_core::cpms::observed::Unparsable;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

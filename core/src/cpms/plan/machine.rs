@@ -11,9 +11,10 @@ use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::cpms::action::{Action, Step, machine_ref};
 use crate::cpms::domains::{self, DomainError};
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
+use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::Spec;
-use crate::cpms::state::{MachineState, Owner, State};
+use crate::cpms::state::State;
 use crate::model::{Precondition, derived_suffix};
 
 /// The reference by which the set owns its machines.
@@ -111,7 +112,7 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
     // An earlier attempt may be gone since another was asked for, which may still come (seed 34815).
     let asked_for = free
         .clone()
-        .find(|name| pending_creates::is_asked_for(state, index, name));
+        .find(|name| pending_creates::is_requested(state, index, name));
     asked_for
         .or_else(|| free.next())
         .unwrap_or_else(|| derived(taken.len() + 1))

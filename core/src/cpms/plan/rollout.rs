@@ -11,9 +11,11 @@ use jiff::Timestamp;
 
 use super::made_machine;
 use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
+use crate::cpms::etcd::Etcd;
+use crate::cpms::machine_state::{MachineState, NodeState};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::{Spec, Strategy};
-use crate::cpms::state::{Etcd, MachineState, NodeState, State};
+use crate::cpms::state::State;
 use crate::model::{Degradation, Precondition};
 
 /// The disruptive step; waits are added to the plan.
@@ -117,7 +119,7 @@ impl<'a> View<'a> {
     fn is_in_flight(self, machine: &MachineState) -> bool {
         let fresh = match &machine.node {
             NodeState::None | NodeState::Ready { .. } => true,
-            NodeState::NotReady { lived, .. } => !lived,
+            NodeState::NotReady { was_ready, .. } => !was_ready,
             NodeState::Missing { .. } => false,
         };
         fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine)
@@ -313,26 +315,25 @@ impl<'a> View<'a> {
         self.unless_crowded(step, &coming, total + coming.len() > most, plan)
     }
 
-    /// Machines beside that of a step whose creation was sent, was never answered, and may still be carried out: each would
-    /// be one more (seed 70292: it had come by a second request, was deleted, and then the first request arrived).
-    fn coming(self, step: &Step) -> Vec<(String, Timestamp)> {
-        let own = pending_creates::claim_of(step);
-        let coming = pending_creates::coming(self.state, self.now);
-        coming
-            .into_iter()
-            .filter(|(claim, _)| own.as_ref() != Some(claim))
-            .collect()
+    /// Machines beside that of a step that were requested and may still be created: each would be one machine more (seed
+    /// 70292: a machine was created by a second request and deleted, and then the first request arrived).
+    fn coming(self, step: &Step) -> Vec<((String, u32), Timestamp)> {
+        let mut coming = pending_creates::coming(self.state, self.now);
+        if let (Some(machine), Some(index)) = (step.machine(), step.index) {
+            coming.remove(&(machine.to_owned(), index));
+        }
+        coming.into_iter().collect()
     }
 
     /// A creation, unless with what may still come there would be too many.
     fn unless_crowded(
         self,
         step: Step,
-        coming: &[(String, Timestamp)],
+        coming: &[((String, u32), Timestamp)],
         crowded: bool,
         plan: &mut Plan,
     ) -> Option<Step> {
-        let Some((claim, until)) = coming.first().filter(|_| crowded) else {
+        let Some(((machine, index), until)) = coming.first().filter(|_| crowded) else {
             return Some(step);
         };
         plan.waits.push(Wait {
@@ -340,7 +341,7 @@ impl<'a> View<'a> {
             subject: Some(step.subject),
             reason: WaitReason::SurgeFree,
             message: format!(
-                "index {} waits for its machine: {claim} was asked for, nobody answered, and it may still come",
+                "index {} waits for its machine: machine {machine} for index {index} was requested and may still be created",
                 step.index.unwrap_or_default()
             ),
             until: Some(*until),

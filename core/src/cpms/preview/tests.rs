@@ -194,7 +194,7 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
                         "index emptied: {step:?}"
                     );
                 }
-                Action::Patch { .. } | Action::PatchSet(_) => {}
+                Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
             }
             deeds.extend(deed(step));
         }

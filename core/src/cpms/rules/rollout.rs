@@ -9,10 +9,12 @@ use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::action::{Action, Step, WaitReason};
 use crate::cpms::changes::{Comparison, Difference, FieldChange, ROLL_ON_IMAGE_CHANGE, changes, differs};
+use crate::cpms::machine_state::MachineState;
+use crate::cpms::observed::{Observed, Settings};
 use crate::cpms::plan::plan;
 use crate::cpms::preview::preview;
 use crate::cpms::spec::{Spec, Strategy};
-use crate::cpms::state::{MachineState, Observed, Settings, State};
+use crate::cpms::state::State;
 use crate::model::{Operation, RuleInfo, Verdict, Warning};
 
 const ROLLOUT: &str = "cpms-rollout";

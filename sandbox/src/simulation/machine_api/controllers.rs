@@ -10,7 +10,7 @@ use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::api::objects::KindObjects;
-use capstan_core::cpms::state::Settings;
+use capstan_core::cpms::observed::Settings;
 use capstan_core::model::NamespacedName;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;

@@ -58,7 +58,8 @@ impl Environment for ControlPlane {
     }
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
-        webhook::admission(Arc::clone(&self.webhook.is_down)).map(Some)
+        let exempts = self.setup.mutant != Some(Mutant::WebhookFinal);
+        webhook::admission(Arc::clone(&self.webhook.is_down), exempts).map(Some)
     }
 
     fn installation(&self) -> Option<String> {

@@ -12,7 +12,7 @@ use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::objects::{CachedObject, KindObjects};
-use capstan_core::cpms::state::Settings;
+use capstan_core::cpms::observed::Settings;
 use capstan_core::model::ObjectRef;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
@@ -39,7 +39,7 @@ pub(super) struct World {
     pub(super) silent: bool,
     /// The message with which writes of machines are refused.
     pub(super) refusal: Option<String>,
-    /// How long the answer to a status write takes.
+    /// How long the answer to a patch of an object takes, other than of its status.
     pub(super) stall: Duration,
     /// Whether the CRD of the set drops the list of machines in the status.
     pub(super) prunes: bool,
@@ -355,7 +355,7 @@ impl Cluster for Fake {
         let verb = if status { "status" } else { "patch" };
         let written = self.write(verb, kind_of(kind), &object.name, &patch);
         let stall = self.world(|world| world.stall);
-        if status && !stall.is_zero() {
+        if !status && !stall.is_zero() {
             tokio::time::advance(stall).await;
         }
         written

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::cpms::observed::{PendingCreate, UnansweredCreate};
 use crate::cpms::plan::Plan;
 use crate::cpms::simulation::{NEW, OLD, World};
-use crate::cpms::state::Unanswered;
+use crate::model::PendingCreation;
 
 fn world(text: &str) -> World {
     let mut world = World::new("a b c", NEW);
@@ -40,6 +41,19 @@ fn world(text: &str) -> World {
         }
     }
     world
+}
+
+/// What another process recorded, for a minute more.
+fn pending(world: &World, index: u32, machine: &str) -> PendingCreate {
+    PendingCreate {
+        creation: PendingCreation {
+            index,
+            machine: machine.to_owned(),
+            requested_by: "another".to_owned(),
+            requested_at: world.now,
+        },
+        until: world.ago(-60),
+    }
 }
 
 fn shown(plan: &Plan) -> String {
@@ -212,9 +226,7 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
         .machines
         .retain(|machine| machine.metadata.name() != first);
     assert_eq!(name(&world), first);
-    let claim = crate::cpms::pending_creates::claim(0, &second);
-    let until = world.ago(-60);
-    world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
+    world.observed.pending = vec![pending(&world, 0, &second)];
     assert_eq!(name(&world), second);
 }
 
@@ -227,7 +239,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         let crate::cpms::plan::Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
             panic!("{plan:?}");
         };
-        Unanswered {
+        UnansweredCreate {
             index: plan.disruptive().unwrap().index.unwrap(),
             machine: Arc::new((**machine).clone()),
             until: Some(world.ago(-60)),
@@ -254,24 +266,25 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         }
     }
     // What somebody else wrote down counts as much, unless it is the same machine or it shows.
-    let claim = crate::cpms::pending_creates::claim(asked.index, asked.machine.metadata.name());
     for (text, there, expected) in [
         ("0[R] 1[Ro] 2[R]", "", "create new 1"),
         ("0[Ro] 1[Ro] 2[R]", "", ""),
         ("0[Ro] 1[Ro] 2[R]", "there", "create new 0"),
     ] {
         let mut world = world(text);
-        let until = world.ago(-60);
-        let first = crate::cpms::pending_creates::claim(0, world.observed.machines[0].metadata.name());
-        let claim = if there.is_empty() { claim.clone() } else { first };
-        world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
+        let recorded = if there.is_empty() {
+            pending(&world, asked.index, asked.machine.metadata.name())
+        } else {
+            pending(&world, 0, world.observed.machines[0].metadata.name())
+        };
+        world.observed.pending = vec![recorded];
         assert_eq!(shown(&world.plan()), expected, "{text}: {:?}", world.plan());
         world.pass(60);
         assert!(shown(&world.plan()).starts_with("create new"));
     }
     // What came, and what cannot come any more, stands in nobody's way.
     let mut world = world("0[Ro] 1[Ro] 2[R]");
-    world.observed.unanswered = vec![Unanswered { until: None, ..asked }];
+    world.observed.unanswered = vec![UnansweredCreate { until: None, ..asked }];
     assert_eq!(shown(&world.plan()), "create new 0");
 }
 

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::{Deed, deed};
 use crate::cpms::domains::Platform;
+use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::plan::Action;
 use crate::cpms::preview::preview;
 use crate::cpms::simulation::{Event, NEW, OLD, World};
 use crate::cpms::spec::{RECREATE_ACKNOWLEDGED, RECREATE_RISK, Strategy};
-use crate::cpms::state::{MachineState, Owner};
 
 /// How a machine of the start is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +208,7 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
                     );
                 }
             }
-            Action::Patch { .. } | Action::PatchSet(_) => {}
+            Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
         }
         deeds.extend(deed(step));
     }
