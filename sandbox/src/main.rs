@@ -1,7 +1,7 @@
 //! `capstan-sandbox`: the tour, and the control plane of the tests by hand.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -113,13 +113,16 @@ enum Command {
         /// The server; by default the `capstan` beside this program
         #[arg(long, value_name = "FILE")]
         capstan: Option<PathBuf>,
-        /// Where summary.json goes
+        /// Another build of the server: compare with it instead of the server that allows everything
+        #[arg(long, value_name = "FILE")]
+        against: Option<PathBuf>,
+        /// The folder of summary.json
         #[arg(long, value_name = "DIR", default_value = "target/bench")]
         folder: PathBuf,
         /// Only this part; may be repeated
         #[arg(long, value_enum)]
         only: Vec<bench::Part>,
-        /// Let the servers and whoever asks them share all cores: then a p99 is above all the scheduler's
+        /// Let the servers and the client share all cores; the p99 then depends mostly on the scheduler
         #[arg(long)]
         shared: bool,
     },
@@ -179,10 +182,19 @@ fn main() -> ExitCode {
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Bench {
             capstan,
+            against,
             folder,
             only,
             shared,
-        } => measure(capstan, &folder, &only, shared),
+        } => capstan.map_or_else(tour::capstan_beside, Ok).and_then(|capstan| {
+            measure(&bench::Plan {
+                capstan,
+                against,
+                folder,
+                parts: only,
+                shared,
+            })
+        }),
         Command::Decide { times, what } => bench::repeat(times, what),
     };
     match outcome {
@@ -282,17 +294,13 @@ fn mutants(seeds: u64, trace: bool, output: TableOutput) -> Result<()> {
     Ok(())
 }
 
-fn measure(capstan: Option<PathBuf>, folder: &Path, only: &[bench::Part], shared: bool) -> Result<()> {
-    let beside = std::env::current_exe()
-        .context("finding this program")?
-        .with_file_name("capstan");
-    // One thread, as whoever asks has one core.
+fn measure(plan: &bench::Plan) -> Result<()> {
+    // One thread, because the client has one core.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    let capstan = capstan.unwrap_or(beside);
-    runtime.block_on(bench::run(&capstan, folder, only, shared))
+    runtime.block_on(bench::run(plan))
 }
 
 fn control_plane(options: Options) -> Result<()> {
