@@ -8,7 +8,7 @@ use super::Judged;
 use super::changes::{changed, listed};
 use crate::authority::spec::Api;
 use crate::authority::state::{Lead, Seen};
-use crate::cel::Told;
+use crate::cel::VariableOverride;
 use crate::cel::rules::{Enforcer, RuleSet};
 use crate::model::{FieldPath, Operation, Stored as _, Verdict, Violation, ViolationKind, is_same};
 
@@ -48,17 +48,22 @@ fn writes_more_than_finalizers(judged: &Judged<'_>) -> bool {
 }
 
 /// What the lookup knows of who leads, where the objects do not say it themselves.
-fn told(judged: &Judged<'_>) -> Option<Told> {
+fn told(judged: &Judged<'_>) -> Option<VariableOverride> {
     let says_itself = judged.subject.api == Api::MachineApi && judged.edit.subresource != "scale";
-    let held = Told {
+    let held = VariableOverride {
         variable: HELD,
-        holds: true,
+        value: true,
     };
     (!says_itself).then_some(held)
 }
 
 /// The rules in CEL that do not hold, with the fields that the edit changes.
-fn in_cel(judged: &Judged<'_>, rules: &RuleSet, told: impl FnOnce() -> Option<Told>, verdict: &mut Verdict) {
+fn in_cel(
+    judged: &Judged<'_>,
+    rules: &RuleSet,
+    told: impl FnOnce() -> Option<VariableOverride>,
+    verdict: &mut Verdict,
+) {
     let (kind, edit) = (judged.subject.qualified, judged.edit);
     for (rule, error) in rules.refusals(kind, Enforcer::Webhook, edit, told) {
         let old = edit.old.and_then(|old| old.at(&rule.path));
