@@ -2,7 +2,7 @@
 //! benchmark.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -118,6 +118,9 @@ enum Command {
         /// The capstan binary; by default the one in the folder of this program
         #[arg(long, value_name = "FILE")]
         capstan: Option<PathBuf>,
+        /// Another build of the server: compare with it instead of the server that allows everything
+        #[arg(long, value_name = "FILE")]
+        against: Option<PathBuf>,
         /// The folder for summary.json
         #[arg(long, value_name = "DIR", default_value = "target/bench")]
         folder: PathBuf,
@@ -184,10 +187,19 @@ fn main() -> ExitCode {
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Bench {
             capstan,
+            against,
             folder,
             only,
             shared,
-        } => measure(capstan, &folder, &only, shared),
+        } => capstan.map_or_else(tour::capstan_beside, Ok).and_then(|capstan| {
+            measure(&bench::Plan {
+                capstan,
+                against,
+                folder,
+                parts: only,
+                shared,
+            })
+        }),
         Command::Decide { times, what } => bench::repeat(times, what),
     };
     match outcome {
@@ -287,17 +299,13 @@ fn mutants(seeds: u64, trace: bool, output: TableOutput) -> Result<()> {
     Ok(())
 }
 
-fn measure(capstan: Option<PathBuf>, folder: &Path, only: &[bench::Part], shared: bool) -> Result<()> {
-    let beside = std::env::current_exe()
-        .context("finding this program")?
-        .with_file_name("capstan");
-    // One thread, because the clients have one core.
+fn measure(plan: &bench::Plan) -> Result<()> {
+    // One thread, because the client has one core.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    let capstan = capstan.unwrap_or(beside);
-    runtime.block_on(bench::run(&capstan, folder, only, shared))
+    runtime.block_on(bench::run(plan))
 }
 
 fn control_plane(options: Options) -> Result<()> {

@@ -48,14 +48,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let admission = Admission::new(options).context("loading the built-in rules")?;
     let snapshot = check::snapshot(&args.with)?;
     let body = documents::read_bytes(&args.file)?;
-    let request = Request::read(&body, false, None).with_context(|| args.file.display().to_string())?;
+    let request = Request::read(&body, false).with_context(|| args.file.display().to_string())?;
     let phase = match args.webhook {
         Webhook::Mutate => Phase::Mutate,
         Webhook::Validate => Phase::Validate,
     };
     // If no webhook serves the kind of the review, the first route responds with the refusal of a
     // wrong kind.
-    let fits = |route: &&Route| route.group == request.group && route.resources.contains(&request.resource.as_ref());
+    let fits = |route: &&Route| route.group == request.group && route.resources.contains(&request.resource.as_str());
     let of_phase = || ROUTES.iter().filter(|route| route.phase == phase);
     let route = of_phase()
         .find(fits)

@@ -9,7 +9,7 @@ use super::changes::{changed, listed};
 use super::{Context, cluster_api, machine_api};
 use crate::authority::spec::Api;
 use crate::authority::state::{Counterpart, PairAuthority};
-use crate::cel::Told;
+use crate::cel::VariableOverride;
 use crate::cel::rules::{Enforcer, RuleSet};
 use crate::model::{FieldPath, Operation, RuleInfo, Stored as _, Verdict, Violation, ViolationKind, is_same};
 
@@ -59,9 +59,9 @@ pub(super) fn validate(context: &Context<'_>, rules: &RuleSet, verdict: &mut Ver
     // An object of the Machine API shows its authority itself, except in a scale request.
     let lookup_decides = context.subject.api == Api::ClusterApi || context.edit.subresource == "scale";
     let found_mirror = || {
-        (locked && lookup_decides).then_some(Told {
+        (locked && lookup_decides).then_some(VariableOverride {
             variable: FOUND_MIRROR,
-            holds: true,
+            value: true,
         })
     };
     apply_cel_rules(context, rules, found_mirror, verdict);
@@ -90,7 +90,7 @@ fn changes_more_than_finalizers(context: &Context<'_>) -> bool {
 fn apply_cel_rules(
     context: &Context<'_>,
     rules: &RuleSet,
-    found_mirror: impl FnOnce() -> Option<Told>,
+    found_mirror: impl FnOnce() -> Option<VariableOverride>,
     verdict: &mut Verdict,
 ) {
     let (kind, edit) = (context.subject.qualified, context.edit);
