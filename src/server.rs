@@ -13,6 +13,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
 use crate::tls::{Certificates, MinVersion};
@@ -22,6 +23,7 @@ mod answer;
 mod body;
 mod connection;
 mod connection_activity;
+pub mod descriptors;
 mod health;
 mod judge;
 mod lifecycle;
@@ -36,6 +38,7 @@ mod webhook;
 pub use answer::Reviewer;
 pub use judge::{Judge, SnapshotSource};
 pub use lifecycle::Lifecycle;
+use limits::Budget;
 pub use limits::{BODY_LIMIT, Limits};
 pub use null::NullReviewer;
 
@@ -59,9 +62,10 @@ pub struct Settings {
 /// A server with bound sockets.
 pub struct Server {
     webhooks: TcpListener,
-    health: TcpListener,
     shared: connection::Shared,
-    health_router: axum::Router,
+    health: SocketAddr,
+    /// Stops the thread of the health port.
+    stop_health: DropGuard,
     shutdown_delay: Duration,
     drain_timeout: Duration,
 }
@@ -82,10 +86,12 @@ impl Server {
         let metrics = Arc::new(metrics::Metrics::register(&mut registry));
         certificates.register(&mut registry);
         let tls = crate::tls::server_config(&certificates, settings.min_version).map_err(io::Error::other)?;
+        let budget = Budget::new(settings.limits.bodies);
         let shared = connection::Shared {
-            router: webhook::router(&reviewer, &settings.limits, &metrics),
+            router: webhook::router(&reviewer, &settings.limits, &budget, &metrics),
             tls: Some(TlsAcceptor::from(tls)),
             limits: Arc::new(settings.limits),
+            budget,
             lifecycle: lifecycle.clone(),
             metrics,
         };
@@ -95,11 +101,12 @@ impl Server {
             lifecycle,
             registry: Arc::new(registry),
         };
+        let (health, stop_health) = health::start(settings.health, health, &shared)?;
         Ok(Self {
             webhooks: TcpListener::bind(settings.listen).await?,
-            health: TcpListener::bind(settings.health).await?,
             shared,
-            health_router: health::router(health),
+            health,
+            stop_health,
             shutdown_delay: settings.shutdown_delay,
             drain_timeout: settings.drain_timeout,
         })
@@ -115,13 +122,11 @@ impl Server {
         self.webhooks.local_addr()
     }
 
-    /// The address of health and metrics.
-    ///
-    /// # Errors
-    ///
-    /// The operating system does not report the address.
-    pub fn health_address(&self) -> io::Result<SocketAddr> {
-        self.health.local_addr()
+    /// The address of health and metrics, with the port that the operating system chose if the settings
+    /// left it open.
+    #[must_use]
+    pub fn health_address(&self) -> SocketAddr {
+        self.health
     }
 
     /// Serves until the lifecycle shuts down and all active requests have ended. Returns how many
@@ -130,22 +135,6 @@ impl Server {
         let lifecycle = self.shared.lifecycle.clone();
         let tasks = TaskTracker::new();
         let accepting = tokio::spawn(accept::run(self.webhooks, self.shared.clone(), tasks.clone()));
-        // The health port responds until the process ends, so its lifecycle never drains and its
-        // connections are not waited for. It has the limits of the webhooks, with fewer
-        // connections.
-        let limits = Limits {
-            connections: 64,
-            ..(*self.shared.limits).clone()
-        };
-        let health = connection::Shared {
-            router: self.health_router,
-            tls: None,
-            limits: Arc::new(limits),
-            lifecycle: Lifecycle::new(),
-            metrics: Arc::clone(&self.shared.metrics),
-        };
-        let health = tokio::spawn(accept::run(self.health, health, TaskTracker::new()));
-
         lifecycle.shutting_down().await;
         tracing::info!(delay = ?self.shutdown_delay, "shutting down: /readyz now fails");
         tokio::time::sleep(self.shutdown_delay).await;
@@ -155,7 +144,8 @@ impl Server {
         tasks.close();
         tracing::info!(connections = tasks.len(), "shutting down: draining connections");
         let _timed_out = tokio::time::timeout(self.drain_timeout, tasks.wait()).await;
-        health.abort();
+        // The health port responds until here.
+        drop(self.stop_health);
         tasks.len()
     }
 }

@@ -185,7 +185,7 @@ async fn a_server_exposes_metrics_with_the_names_and_types_of_the_sources() {
     let reviewer = Arc::new(NullReviewer::new(vec!["/review".to_owned()]));
     let server = Server::bind(settings, Certificates::new(), reviewer, registry, lifecycle.clone());
     let server = server.await.unwrap();
-    let health = server.health_address().unwrap();
+    let health = server.health_address();
     let running = tokio::spawn(server.run());
     let mut stream = tokio::net::TcpStream::connect(health).await.unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

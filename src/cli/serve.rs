@@ -18,7 +18,9 @@ use super::check;
 use super::cluster::{Cluster, Scope};
 use crate::controllers::{Caches, Configuration, Controllers, Metrics};
 use crate::runtime::Election;
-use crate::server::{Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, SnapshotSource, logs};
+use crate::server::{
+    Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, SnapshotSource, descriptors, logs,
+};
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
 use crate::tls::self_managed::{self, SelfManaged};
@@ -192,7 +194,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         min_version: args.tls_min_version,
         limits: Limits {
             deadline: args.deadline,
-            connections: args.max_connections,
+            connections: descriptors::connections_within_limit(args.max_connections),
             reviews: args.max_reviews,
             ..Limits::default()
         },
@@ -206,7 +208,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         .await
         .context("binding the sockets")?;
     provide_certificate(args, certificates).await?;
-    tracing::info!(webhooks = %server.address()?, health = %server.health_address()?, "serving");
+    tracing::info!(webhooks = %server.address()?, health = %server.health_address(), "serving");
     let controllers = match (metrics, cluster) {
         (Some(metrics), Some((client, caches))) => Some(start_controllers(args, &client, &caches, metrics)?),
         _ => None,

@@ -18,6 +18,9 @@ use super::connection_activity::OpenConnections;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections until the server drains. The tasks of the connections run on in `tasks`.
+///
+/// At the end, it accepts the connections in the kernel's queue, which closing the listener would reset
+/// although their clients have connected.
 pub(super) async fn run(listener: TcpListener, shared: Shared, tasks: TaskTracker) {
     let slots = Arc::new(Semaphore::new(shared.limits.connections.min(Semaphore::MAX_PERMITS)));
     let connections = Arc::new(OpenConnections::default());
@@ -43,6 +46,18 @@ pub(super) async fn run(listener: TcpListener, shared: Shared, tasks: TaskTracke
     tokio::select! {
         () = accept => {}
         () = lifecycle.draining() => {}
+    }
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((stream, _peer)) = listener.accept() {
+        // While the queue is emptied, no connection is evicted or waited for.
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            return;
+        };
+        if stream.set_nonblocking(true).is_ok()
+            && let Ok(stream) = TcpStream::from_std(stream)
+        {
+            spawn(stream, slot, &connections, &shared, &tasks);
+        }
     }
 }
 

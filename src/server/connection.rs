@@ -2,7 +2,7 @@
 //! graceful shutdown.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,20 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
+use super::body::Guarded;
 use super::connection_activity::{ConnectionActivity, TimeoutCheck, TrackedStream};
 use super::lifecycle::Lifecycle;
-use super::limits::Limits;
+use super::limits::{Budget, HEAD_LIMIT, Limits};
 use super::metrics::Metrics;
 
 /// How long the server goes on reading after the last response. Closing a socket that has unread
 /// bytes resets the connection, and the client may then lose the response.
 const LINGER: Duration = Duration::from_secs(1);
+/// The size limit of encrypted bytes that wait for the socket. The library's default is 64 KiB.
+const TLS_BUFFER: usize = 32 << 10;
+/// The flow control window of HTTP/2 for request bodies, of a stream and of a connection. The client
+/// sends no more until the server has read and charged the bytes. The library's default is 1 MiB.
+const HTTP2_WINDOW: u32 = 256 << 10;
 
 /// What all connections of a listener share.
 #[derive(Clone)]
@@ -34,6 +40,7 @@ pub(super) struct Shared {
     pub(super) router: Router,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) limits: Arc<Limits>,
+    pub(super) budget: Budget,
     pub(super) lifecycle: Lifecycle,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -44,10 +51,11 @@ pub(super) async fn serve(stream: TcpStream, activity: Arc<ConnectionActivity>, 
     // set, the connection works more slowly.
     let _ignored = stream.set_nodelay(true);
     let Some(acceptor) = shared.tls.clone() else {
-        return http1(TrackedStream::new(stream, Arc::clone(&activity)), activity, shared).await;
+        let stream = TrackedStream::new(stream, Arc::clone(&activity), Some(shared.budget.share()));
+        return http1(stream, activity, shared).await;
     };
     let stream = tokio::select! {
-        handshake = timeout(shared.limits.handshake, acceptor.accept(stream)) => match handshake {
+        handshake = timeout(shared.limits.handshake, acceptor.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)))) => match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 shared.metrics.handshake_failed("error");
@@ -65,7 +73,8 @@ pub(super) async fn serve(stream: TcpStream, activity: Arc<ConnectionActivity>, 
         }
     };
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = TrackedStream::new(stream, Arc::clone(&activity));
+    let head = (!is_http2).then(|| shared.budget.share());
+    let stream = TrackedStream::new(stream, Arc::clone(&activity), head);
     if is_http2 {
         http2(stream, activity, shared).await;
     } else {
@@ -79,7 +88,7 @@ async fn answer(
     activity: Arc<ConnectionActivity>,
     shared: Shared,
 ) -> Result<Response<Body>, Infallible> {
-    let active = activity.start_request();
+    let mut active = activity.start_request();
     let is_http1 = request.version() < Version::HTTP_2;
     let mut response = shared.router.oneshot(request.map(Body::new)).await?;
     if is_http1 && shared.lifecycle.is_shutting_down() {
@@ -88,8 +97,8 @@ async fn answer(
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    drop(active);
-    Ok(response)
+    active.start_response();
+    Ok(response.map(|body| Body::new(Guarded { body, _guard: active })))
 }
 
 async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, activity: Arc<ConnectionActivity>, shared: Shared) {
@@ -100,6 +109,7 @@ async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, activity: Arc<Conne
     let mut connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
+        .max_buf_size(HEAD_LIMIT)
         .serve_connection(TokioIo::new(stream), service);
     let mut events = Events::new(&activity, &shared, true);
     let ended = loop {
@@ -139,7 +149,9 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(streams)
-            .max_header_list_size(16 << 10)
+            .max_header_list_size(u32::try_from(HEAD_LIMIT).unwrap_or(u32::MAX))
+            .initial_stream_window_size(HTTP2_WINDOW)
+            .initial_connection_window_size(HTTP2_WINDOW)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(10))
             .serve_connection(TokioIo::new(stream), service)
@@ -196,7 +208,7 @@ impl<'a> Events<'a> {
                     self.shared.metrics.cut("room");
                     return Event::Close;
                 }
-                () = shutdown(&self.shared.lifecycle, self.is_http1), if !self.shutdown_started => {
+                () = shutdown(self.activity, self.shared, self.is_http1), if !self.shutdown_started => {
                     self.shutdown_started = true;
                     return Event::ShutDown;
                 }
@@ -204,6 +216,10 @@ impl<'a> Events<'a> {
                     TimeoutCheck::CheckAt(then) => self.next_check = then,
                     TimeoutCheck::HeadStalled => {
                         self.shared.metrics.cut("head");
+                        return Event::Close;
+                    }
+                    TimeoutCheck::WriteStalled => {
+                        self.shared.metrics.cut("write");
                         return Event::Close;
                     }
                     TimeoutCheck::Idle if self.shutdown_started => {
@@ -221,16 +237,22 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Waits until a connection must shut down. GOAWAY in HTTP/2 loses no request, so it is sent as
-/// soon as the shutdown starts. In HTTP/1.1 the server can only close an idle connection, so it
-/// waits until the drain starts.
-fn shutdown(lifecycle: &Lifecycle, is_http1: bool) -> impl Future<Output = ()> + Send {
-    let lifecycle = lifecycle.clone();
-    async move {
-        if is_http1 {
-            lifecycle.draining().await;
-        } else {
-            lifecycle.shutting_down().await;
+/// Waits until a connection must shut down. GOAWAY in HTTP/2 loses no request, so it is sent as soon
+/// as the shutdown starts. In HTTP/1.1 the server can only close an idle connection, so it waits until
+/// the drain starts.
+///
+/// A new connection without a request is about to send one, which would be lost. It gets a grace
+/// period for its first request.
+async fn shutdown(activity: &ConnectionActivity, shared: &Shared, is_http1: bool) {
+    if is_http1 {
+        shared.lifecycle.draining().await;
+    } else {
+        shared.lifecycle.shutting_down().await;
+    }
+    if let Some(end) = activity.grace(shared.limits.grace) {
+        tokio::select! {
+            () = activity.first_request.notified() => {}
+            () = sleep_until(end) => {}
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum Invalid {
 
 /// A certificate with its key and its validity, in seconds since 1970.
 #[derive(Debug)]
-struct Served {
+pub(super) struct Served {
     key: Arc<CertifiedKey>,
     not_before: i64,
     not_after: i64,
@@ -95,7 +95,8 @@ impl Certificates {
         self.reloads.get_or_create(&Outcome { outcome: "failed" }).inc();
     }
 
-    fn check(chain_pem: &[u8], key_pem: &[u8], now: i64) -> Result<Served, Invalid> {
+    /// Parses a certificate that may be served at `now` (seconds since 1970).
+    pub(super) fn check(chain_pem: &[u8], key_pem: &[u8], now: i64) -> Result<Served, Invalid> {
         let chain = CertificateDer::pem_slice_iter(chain_pem)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| Invalid::Certificate(error.to_string()))?;

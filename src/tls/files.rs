@@ -11,10 +11,14 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{Certificates, Invalid};
 
 /// How often the files are read.
 pub const INTERVAL: Duration = Duration::from_secs(5);
+/// How often an error that persists is logged again.
+const REMINDER: Duration = Duration::from_secs(3600);
 
 /// The paths of certificate and key.
 #[derive(Clone, Debug)]
@@ -49,6 +53,41 @@ pub struct Follower {
     /// The content at the last reload, served or refused, so that the same invalid content is
     /// reported only once.
     last: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whether that content was refused for its validity, which may start later.
+    not_valid_now: bool,
+    log: FailureLog,
+}
+
+/// Decides when an error is logged: when it occurs, and then rarely while it persists.
+#[derive(Debug, Default)]
+struct FailureLog {
+    logged: Option<(String, Instant)>,
+}
+
+impl FailureLog {
+    /// Records the result of a reload, and returns the error to log.
+    fn record(&mut self, result: &Result<bool, Error>, now: Instant) -> Option<&str> {
+        let is_due = match (result, &self.logged) {
+            (Ok(true), _) => {
+                self.logged = None;
+                false
+            }
+            (Ok(false), None) => false,
+            (Ok(false), Some((_, logged))) => now.duration_since(*logged) >= REMINDER,
+            (Err(error), logged) => {
+                let error = error.to_string();
+                let repeated = logged.as_ref().filter(|(text, _)| *text == error);
+                let is_due = repeated.is_none_or(|(_, logged)| now.duration_since(*logged) >= REMINDER);
+                if is_due {
+                    self.logged = Some((error, now));
+                }
+                is_due
+            }
+        };
+        let (text, logged) = self.logged.as_mut().filter(|_| is_due)?;
+        *logged = now;
+        Some(text)
+    }
 }
 
 impl Follower {
@@ -59,6 +98,8 @@ impl Follower {
             files,
             certificates,
             last: None,
+            not_valid_now: false,
+            log: FailureLog::default(),
         }
     }
 
@@ -87,28 +128,35 @@ impl Follower {
                 return Err(error);
             }
         };
-        if self.last.as_ref() == Some(&read) {
+        let now = jiff::Timestamp::now().as_second();
+        // A certificate that is not valid yet becomes valid later, so its content is tried again.
+        let is_known = self.last.as_ref() == Some(&read);
+        if is_known && !(self.not_valid_now && Certificates::check(&read.0, &read.1, now).is_ok()) {
             return Ok(false);
         }
-        let now = jiff::Timestamp::now().as_second();
         let outcome = self.certificates.serve(&read.0, &read.1, now);
-        // A certificate that is not valid yet becomes valid later, so its content is tried again.
-        if !matches!(outcome, Err(Invalid::Time(_))) {
-            self.last = Some(read);
-        }
+        self.not_valid_now = matches!(outcome, Err(Invalid::Time(_)));
+        self.last = Some(read);
         outcome?;
         Ok(true)
+    }
+
+    /// Reloads once and logs the result.
+    async fn reload_and_log(&mut self) {
+        let result = self.reload().await;
+        if matches!(result, Ok(true)) {
+            tracing::info!(file = %self.files.certificate.display(), "certificate reloaded");
+        }
+        if let Some(error) = self.log.record(&result, Instant::now()) {
+            tracing::error!(error, "certificate not reloaded; serving the current one");
+        }
     }
 
     /// Reloads every `interval`, without end.
     pub async fn follow(mut self, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
-            match self.reload().await {
-                Ok(true) => tracing::info!(file = %self.files.certificate.display(), "certificate reloaded"),
-                Ok(false) => {}
-                Err(error) => tracing::error!(%error, "certificate not reloaded; serving the current one"),
-            }
+            self.reload_and_log().await;
         }
     }
 }
@@ -118,7 +166,10 @@ mod tests {
     use super::{Error, Files, Follower};
     use crate::tls::issue::{Authority, DAY, Leaf, Names};
     use crate::tls::{Certificates, Invalid};
+    use std::io::Write;
     use std::path::Path;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     fn leaf() -> Leaf {
         let now = jiff::Timestamp::now().as_second();
@@ -173,5 +224,84 @@ mod tests {
         assert!(matches!(follower.reload().await, Err(Error::Read { .. })));
         swap("..1");
         assert!(follower.reload().await.unwrap());
+    }
+
+    /// The lines of a log.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Log {
+        fn lines(&self) -> usize {
+            String::from_utf8(self.0.lock().unwrap().clone())
+                .unwrap()
+                .lines()
+                .count()
+        }
+    }
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn n8_an_expired_certificate_is_logged_once_and_then_every_hour() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        let _logging = tracing::subscriber::set_default(subscriber);
+        let folder = tempfile::tempdir().unwrap();
+        let now = jiff::Timestamp::now().as_second();
+        let authority = Authority::issue("test", now - 3 * DAY, 10 * DAY).unwrap();
+        let names = Names::new(["localhost".to_owned()]).unwrap();
+        write(folder.path(), &authority.leaf(&names, now - 3 * DAY, DAY).unwrap());
+        let files = Files {
+            certificate: folder.path().join("tls.crt"),
+            key: folder.path().join("tls.key"),
+        };
+        let mut follower = Follower::new(files, Certificates::new());
+        for _ in 0..10 {
+            follower.reload_and_log().await;
+        }
+        assert_eq!(log.lines(), 1);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        for _ in 0..10 {
+            follower.reload_and_log().await;
+        }
+        assert_eq!(log.lines(), 2);
+        // A missing file is another error, and a valid certificate ends it.
+        std::fs::remove_file(folder.path().join("tls.key")).unwrap();
+        for _ in 0..10 {
+            follower.reload_and_log().await;
+        }
+        assert_eq!(log.lines(), 3);
+        write(folder.path(), &leaf());
+        follower.reload_and_log().await;
+        assert_eq!(log.lines(), 4, "the reload is logged");
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_is_not_valid_yet_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = jiff::Timestamp::now().as_second();
+        // The validity starts one hour before the issuing.
+        let authority = Authority::issue("test", now, 10 * DAY).unwrap();
+        let names = Names::new(["localhost".to_owned()]).unwrap();
+        write(folder.path(), &authority.leaf(&names, now + 3602, DAY).unwrap());
+        let files = Files {
+            certificate: folder.path().join("tls.crt"),
+            key: folder.path().join("tls.key"),
+        };
+        let mut follower = Follower::new(files, Certificates::new());
+        while !follower.reload().await.unwrap_or(false) {
+            assert!(jiff::Timestamp::now().as_second() < now + 60);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 }

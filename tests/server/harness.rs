@@ -1,7 +1,7 @@
 //! Starts the server under test.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use capstan::server::{Lifecycle, NullReviewer, Reviewer, Server, Settings};
@@ -13,20 +13,65 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// Works like the null reviewer, and panics on one path.
+/// Reviews that wait until they are released, or for a minute.
+#[derive(Clone, Default)]
+pub struct Blocked(Arc<(Mutex<BlockedState>, Condvar)>);
+
+#[derive(Default)]
+struct BlockedState {
+    waiting: usize,
+    most: usize,
+    released: bool,
+}
+
+impl Blocked {
+    /// How many reviews wait, and how many have waited at the same time.
+    pub fn waiting(&self) -> (usize, usize) {
+        let state = self.0.0.lock().unwrap();
+        (state.waiting, state.most)
+    }
+
+    pub fn release(&self) {
+        self.0.0.lock().unwrap().released = true;
+        self.0.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut state = self.0.0.lock().unwrap();
+        state.waiting += 1;
+        state.most = state.most.max(state.waiting);
+        let minute = Duration::from_secs(60);
+        let released = self.0.1.wait_timeout_while(state, minute, |state| !state.released);
+        released.unwrap().0.waiting -= 1;
+    }
+}
+
+/// The size of the response on `/large`.
+pub const LARGE: usize = 16 << 20;
+
+/// Works like the null reviewer. It panics on `/panic`, blocks on `/block`, and has a large response on
+/// `/large`.
 struct Stub {
     null: NullReviewer,
     ready: Result<(), String>,
+    blocked: Blocked,
 }
 
 impl Reviewer for Stub {
     fn routes(&self) -> Vec<String> {
-        vec!["/review".to_owned(), "/panic".to_owned()]
+        ["/review", "/panic", "/block", "/large"].map(str::to_owned).to_vec()
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
         assert_ne!(route, "/panic", "the stub panics on this path");
-        self.null.review(route, body)
+        if route == "/block" {
+            self.blocked.wait();
+        }
+        let mut answer = self.null.review(route, body)?;
+        if route == "/large" {
+            answer.body.resize(LARGE, b' ');
+        }
+        Ok(answer)
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -42,6 +87,7 @@ pub struct Running {
     /// The CA of the serving certificate, PEM.
     pub trust: String,
     pub ended: JoinHandle<usize>,
+    pub blocked: Blocked,
 }
 
 pub fn now() -> i64 {
@@ -69,9 +115,11 @@ pub async fn start_bare(settings: Settings, ready: Result<(), String>) -> Runnin
     // Another test may have installed the same provider already.
     let _ignored = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let (certificates, lifecycle) = (Certificates::new(), Lifecycle::new());
+    let blocked = Blocked::default();
     let reviewer = Arc::new(Stub {
         null: NullReviewer::new(Vec::new()),
         ready,
+        blocked: blocked.clone(),
     });
     let server = Server::bind(
         settings,
@@ -82,7 +130,7 @@ pub async fn start_bare(settings: Settings, ready: Result<(), String>) -> Runnin
     )
     .await
     .unwrap();
-    let (address, health) = (server.address().unwrap(), server.health_address().unwrap());
+    let (address, health) = (server.address().unwrap(), server.health_address());
     let ended = tokio::spawn(server.run());
     Running {
         address,
@@ -91,6 +139,7 @@ pub async fn start_bare(settings: Settings, ready: Result<(), String>) -> Runnin
         lifecycle,
         trust: String::new(),
         ended,
+        blocked,
     }
 }
 

@@ -199,6 +199,7 @@ async fn bodies_above_the_byte_budget_are_refused() {
     let running = start(limited(|limits| limits.bodies = 10 << 20)).await;
     let mut first = open(&running).await;
     send(&mut first, head("/review", 6 << 20).as_bytes()).await;
+    send(&mut first, &vec![b' '; (6 << 20) - 1]).await;
     let mut client = Client::new(open(&running).await).await.unwrap();
     eventually("the first review is in flight", async || {
         get(running.health, "/metrics")
@@ -207,7 +208,7 @@ async fn bodies_above_the_byte_budget_are_refused() {
             .contains("capstan_reviews_in_flight 1")
     })
     .await;
-    // The budget is charged when the head arrives, before the body.
+    // The budget is charged for the bytes that have arrived.
     let large = vec![b' '; 5 << 20];
     eventually("the second review is refused", async || {
         client

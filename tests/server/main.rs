@@ -5,6 +5,7 @@
 // No other crate uses the items of a test.
 #![allow(unreachable_pub)]
 
+mod attacks;
 mod client;
 mod harness;
 mod hostile;

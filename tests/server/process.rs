@@ -27,7 +27,12 @@ impl Drop for Process {
 
 impl Process {
     fn start(folder: &std::path::Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        Self::spawn(&mut Command::new(env!("CARGO_BIN_EXE_capstan")), folder)
+    }
+
+    /// Adds the arguments to a command that runs the program.
+    fn spawn(command: &mut Command, folder: &std::path::Path) -> Self {
+        let mut child = command
             .args([
                 "serve",
                 "--null-reviewer",
@@ -50,9 +55,10 @@ impl Process {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.next().unwrap().unwrap();
-        let line: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(line["message"], "serving");
+        let mut line = Value::Null;
+        while line["message"] != "serving" {
+            line = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        }
         let address = |name: &str| line[name].as_str().unwrap().parse().unwrap();
         let (webhooks, health) = (address("webhooks"), address("health"));
         let trust = std::fs::read_to_string(folder.join("ca.crt")).unwrap();
@@ -111,6 +117,38 @@ async fn a_signal_shuts_the_process_down_and_every_review_is_logged() {
         "the log contains a part of an object: {lines:?}"
     );
     assert_eq!(lines.last().unwrap()["message"], "shut down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n5_connections_leave_file_descriptors_for_health_checks_and_reviews() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut limited = Command::new("sh");
+    limited.args([
+        "-c",
+        "ulimit -Sn 64; ulimit -Hn 300; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_capstan"),
+    ]);
+    let process = Process::spawn(&mut limited, folder.path());
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.child.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(
+        files.split_whitespace().nth(3),
+        Some("300"),
+        "the soft limit is raised: {files}"
+    );
+    let mut idle = Vec::new();
+    for _ in 0..320 {
+        idle.push(tokio::net::TcpStream::connect(process.webhooks).await.unwrap());
+    }
+    let served = tokio::time::timeout(std::time::Duration::from_secs(60), async {
+        assert_eq!(get(process.health, "/livez").await.0, 200);
+        let config = config(&process.trust, "h2", rustls::ALL_VERSIONS);
+        let mut client = Client::new(connect(process.webhooks, config).await.unwrap())
+            .await
+            .unwrap();
+        assert_eq!(client.post("/null", review("n5")).await.unwrap().status(), 200);
+    });
+    served.await.expect("the server does not respond");
 }
 
 #[tokio::test(flavor = "multi_thread")]
