@@ -43,7 +43,8 @@ fn every_defect_has_a_test_that_names_it() {
     let page = text("docs/defects.md");
     let mut tests: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
     let mut defect = 0;
-    for row in page.lines().filter(|line| line.starts_with("| ")).skip(1) {
+    let upstream = page.split(IN_CAPSTAN).next().unwrap();
+    for row in upstream.lines().filter(|line| line.starts_with("| ")).skip(1) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         assert_eq!(cells.len(), 4, "{row}");
         if let Some(number) = cells[0].strip_prefix('B') {
@@ -61,6 +62,30 @@ fn every_defect_has_a_test_that_names_it() {
     }
     let listed: Vec<u32> = tests.keys().copied().collect();
     assert_eq!(listed, (1..=24).collect::<Vec<u32>>());
+}
+
+/// The heading of the second table.
+const IN_CAPSTAN: &str = "## Defects found in Capstan by neighbours and attackers";
+
+#[test]
+fn every_defect_of_capstan_has_a_test_whose_name_starts_with_its_id() {
+    let page = text("docs/defects.md");
+    let mut id = String::new();
+    let mut count = 0;
+    let table = page.split(IN_CAPSTAN).nth(1).unwrap();
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{row}");
+        if !cells[0].is_empty() {
+            id = cells[0].to_lowercase();
+            assert!(!cells[1].is_empty(), "{row}");
+        }
+        let (path, name) = (quoted(cells[2]), quoted(cells[3]));
+        assert!(defines(&text(path), name), "{path} has no test {name}");
+        assert!(name.split('_').any(|part| part == id), "{name} does not contain {id}");
+        count += 1;
+    }
+    assert!(count > 0, "the table has no rows");
 }
 
 /// The vectors of how a set is placed, and forty rollouts to read: counted, so that none is lost.

@@ -13,6 +13,8 @@ mod world;
 
 #[path = "authority/creation.rs"]
 mod creation;
+#[path = "authority/defects.rs"]
+mod defects;
 #[path = "authority/deletion.rs"]
 mod deletion;
 #[path = "authority/guards.rs"]

@@ -20,13 +20,18 @@ pub struct Config {
     pub machine_api_namespace: String,
     /// The namespace of Cluster API's objects.
     pub cluster_api_namespace: String,
-    /// The user names of the sync controller, which keeps mirrors equal to authoritative objects.
+    /// The user names of the sync controllers, which keep mirrors equal to authoritative objects.
+    /// On OpenShift the service account `capi-controllers` runs OpenShift's own migration.
     pub sync_identities: Vec<String>,
     /// The user names of the Machine API's controllers. They write the status and the metadata of
     /// their objects, also of mirrors.
     pub machine_api_controllers: Vec<String>,
-    /// The user names of Cluster API's controllers, with the same rights on their objects.
+    /// The user names of Cluster API's core controllers, with the same rights on their objects. The
+    /// infrastructure providers are the other service accounts of Cluster API's namespace.
     pub cluster_api_controllers: Vec<String>,
+    /// The user names of the etcd operator, which adds and removes its own lifecycle hook on control
+    /// plane machines, also on mirrors.
+    pub etcd_operators: Vec<String>,
     /// The user names of autoscalers that know Cluster API only. They may set the replicas of a
     /// mirrored MachineSet of Cluster API and mark the Machine to delete first. The default is
     /// empty, because the sync controller must write the replicas to the authoritative object.
@@ -46,9 +51,13 @@ impl Config {
         Self {
             machine_api_namespace: machine_api.to_owned(),
             cluster_api_namespace: cluster_api.to_owned(),
-            sync_identities: vec![account(machine_api, "capstan-controllers")],
+            sync_identities: vec![
+                account(machine_api, "capstan-controllers"),
+                account(cluster_api, "capi-controllers"),
+            ],
             machine_api_controllers: vec![account(machine_api, "machine-api-controllers")],
-            cluster_api_controllers: vec![account(cluster_api, "capi-controllers")],
+            cluster_api_controllers: vec![account(cluster_api, "capi-manager")],
+            etcd_operators: vec![account("openshift-etcd-operator", "etcd-operator")],
             autoscalers: Vec::new(),
         }
     }
@@ -69,20 +78,23 @@ impl Config {
         }
     }
 
-    /// Whether the user is the sync controller. A user who impersonates its service account is
-    /// not.
+    /// Whether the user is a sync controller. A user who impersonates its service account is not. A
+    /// configured identity that is not a service account is recognised by its name.
     pub fn syncs(&self, user: &User) -> bool {
         user.is_itself() && self.sync_identities.contains(&user.name)
     }
 
-    /// Whether the user is a controller of an API. A user who impersonates one is not. The
-    /// infrastructure providers have service accounts of their own in Cluster API's namespace.
+    /// Whether the user is a controller of an API: one that is configured, or for Cluster API any
+    /// service account of its namespace. A user who impersonates one is not, because the request has
+    /// no id of a token. Groups do not count: a user can impersonate a group.
     pub fn controls(&self, api: Api, user: &User) -> bool {
-        let is_provider =
-            |group: &String| group.strip_prefix("system:serviceaccounts:") == Some(self.cluster_api_namespace.as_str());
-        user.is_itself()
-            && (self.controllers(api).contains(&user.name)
-                || (api == Api::ClusterApi && user.groups.iter().any(is_provider)))
+        let is_provider = || {
+            let account = user.name.strip_prefix(User::SERVICE_ACCOUNT);
+            let namespace = account.and_then(|account| account.split(':').next());
+            api == Api::ClusterApi && namespace == Some(self.cluster_api_namespace.as_str())
+        };
+        let has_credential = user.extra.contains_key(User::CREDENTIAL);
+        has_credential && (self.controllers(api).contains(&user.name) || is_provider())
     }
 
     /// Writes the configured values into the variables, messages and advice of a rule file of this
@@ -93,6 +105,7 @@ impl Config {
         file.configure("syncIdentities", &list(&self.sync_identities));
         file.configure("autoscalers", &list(&self.autoscalers));
         file.configure("controllers", &list(self.controllers(api)));
+        file.configure("etcdOperators", &list(&self.etcd_operators));
         let [machine_api, cluster_api] = [machine_openshift_io::NAMESPACE, cluster_x_k8s_io::NAMESPACE];
         for text in file
             .rules

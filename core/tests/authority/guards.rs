@@ -7,7 +7,7 @@ use capstan_core::admission::{Snapshot, Source};
 
 const ADMIN: &str = "kube:admin";
 const MAPI_CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:machine-api-controllers";
-const CAPI_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-controllers";
+const CAPI_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-manager";
 
 /// Every mirror in Cluster API, with a field of its spec.
 fn mirrors_in_cluster_api() -> Vec<(Value, &'static str)> {
@@ -364,12 +364,19 @@ fn objects_in_other_namespaces_are_not_guarded() {
 }
 
 #[test]
-fn a_foreign_finalizer_can_be_removed_before_the_authority_was_read() {
+fn a_finalizer_of_a_deleting_object_can_be_removed_before_the_authority_was_read() {
     let old = with(capi_machine(true), "/metadata/finalizers", json!(["example.com/a"]));
-    let edit = Edit::set(&old, "/metadata/finalizers", Value::Null);
+    let deleting = with(
+        old.clone(),
+        "/metadata/deletionTimestamp",
+        json!("2026-01-01T00:00:00Z"),
+    );
+    let edit = Edit::set(&deleting, "/metadata/finalizers", Value::Null);
     let unknown = Snapshot {
         source: Source::Cluster,
         ..Snapshot::default()
     };
     assert!(edit.allowed(&unknown));
+    let edit = Edit::set(&old, "/metadata/finalizers", Value::Null);
+    assert_eq!(edit.refused_by(&unknown), ["authority-lead-known"]);
 }

@@ -195,6 +195,10 @@ pub(crate) struct Edit {
     pub(crate) user: &'static str,
     /// Whether the user impersonates another, so that the request has no token id.
     pub(crate) impersonates: bool,
+    /// Whether the request has the id of a credential although the user is not a service account.
+    pub(crate) credential: bool,
+    /// A group of the user besides system:authenticated.
+    pub(crate) group: &'static str,
     pub(crate) old: Value,
     pub(crate) object: Value,
     pub(crate) propagation: &'static str,
@@ -208,6 +212,8 @@ impl Edit {
             subresource: "",
             user: "alice",
             impersonates: false,
+            credential: false,
+            group: "",
             old: old.clone(),
             object,
             propagation: "",
@@ -244,6 +250,17 @@ impl Edit {
             impersonates: true,
             ..self
         }
+    }
+
+    pub(crate) fn with_credential(self) -> Self {
+        Self {
+            credential: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn in_group(self, group: &'static str) -> Self {
+        Self { group, ..self }
     }
 
     pub(crate) fn of(self, subresource: &'static str) -> Self {
@@ -300,7 +317,10 @@ impl Edit {
             "dryRun": false,
             "options": null,
         });
-        if self.user.starts_with("system:serviceaccount:") && !self.impersonates {
+        if !self.group.is_empty() {
+            request["userInfo"]["groups"] = json!(["system:authenticated", self.group]);
+        }
+        if self.credential || self.user.starts_with("system:serviceaccount:") && !self.impersonates {
             request["userInfo"]["extra"] = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
         }
         if !self.propagation.is_empty() {

@@ -20,7 +20,7 @@ pub(super) const SYNC: &str = "system:serviceaccount:openshift-machine-api:capst
 pub(super) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 /// The controllers of the two APIs and of an infrastructure provider.
 pub(super) const MACHINE_API_CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:machine-api-controllers";
-pub(super) const CLUSTER_API_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-controllers";
+pub(super) const CLUSTER_API_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-manager";
 pub(super) const AWS_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capa-controller-manager";
 /// A user who may impersonate any service account.
 pub(super) const IMPERSONATOR: &str = "mallory";

@@ -52,7 +52,7 @@ pub(super) fn validate(context: &Context<'_>, rules: &RuleSet, verdict: &mut Ver
         PairAuthority::Unmirrored
     };
     let by_controller = context.by_sync_controller() || context.by_api_controller();
-    if update && authority == PairAuthority::Unknown && !by_controller && changes_more_than_finalizers(context) {
+    if update && authority == PairAuthority::Unknown && !by_controller && changes_guarded_fields(context) {
         return context.report_unknown(verdict, KNOWN, "spec", Api::MachineApi);
     }
     let locked = authority.locks(context.subject.api);
@@ -70,7 +70,10 @@ pub(super) fn validate(context: &Context<'_>, rules: &RuleSet, verdict: &mut Ver
     }
 }
 
-fn changes_more_than_finalizers(context: &Context<'_>) -> bool {
+/// Whether the edit changes a field that is guarded on a mirror. Finalizers of an object that is being
+/// deleted are not guarded, so that every deletion can finish.
+fn changes_guarded_fields(context: &Context<'_>) -> bool {
+    let deleting = context.before().is_some_and(|old| old.deleting);
     let differs = |path: &str| {
         let (old, new) = (context.edit.old, context.edit.object);
         !is_same(old.and_then(|old| old.at(path)), new.and_then(|new| new.at(path)))
@@ -84,6 +87,7 @@ fn changes_more_than_finalizers(context: &Context<'_>) -> bool {
     ]
     .iter()
     .any(|path| differs(path))
+        || (!deleting && differs("metadata.finalizers"))
 }
 
 /// Adds the violated CEL rules to the verdict, with the fields that the edit changes.
