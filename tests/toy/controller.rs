@@ -11,15 +11,15 @@ use capstan_core::api::objects::CachedObject;
 use capstan_core::model::ObjectRef;
 use serde_json::{Value, json};
 
-pub static TOYS: KindInfo = KindInfo::namespaced("example.org", "v1", "Toy", "toys");
-pub static PARTS: KindInfo = KindInfo::namespaced("example.org", "v1", "Part", "parts");
+pub(crate) static TOYS: KindInfo = KindInfo::namespaced("example.org", "v1", "Toy", "toys");
+pub(crate) static PARTS: KindInfo = KindInfo::namespaced("example.org", "v1", "Part", "parts");
 
 /// A Toy, or a Part.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
-pub struct Thing {
-    pub metadata: ObjectMeta,
+pub(crate) struct Thing {
+    pub(crate) metadata: ObjectMeta,
     #[serde(default)]
-    pub status: Value,
+    pub(crate) status: Value,
 }
 
 impl CachedObject for Thing {
@@ -29,7 +29,7 @@ impl CachedObject for Thing {
 }
 
 // The controller begins here. A test counts its lines.
-pub struct Toys;
+pub(crate) struct Toys;
 
 impl Reconcile for Toys {
     const NAME: &'static str = "toy";
