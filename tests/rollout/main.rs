@@ -16,6 +16,8 @@ mod command_line;
 mod crashes;
 mod deletion;
 mod generator;
+mod neighbours;
+mod platforms;
 mod reporting;
 mod rolling_update;
 mod shared_process;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use capstan::controllers::{Caches, Configuration, Controllers, Election, Metrics};
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+use capstan_core::api::config_openshift_io::infrastructure::Infrastructure;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
@@ -18,6 +19,8 @@ use capstan_core::cpms::spec::{ParseContext, parse};
 use capstan_core::cpms::state::Settings;
 use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Options, wait_until};
 use capstan_sandbox::infrastructure::{self, Provider, Speeds};
+use capstan_sandbox::neighbours::machine_webhook::{self, MachineWebhook};
+use capstan_sandbox::neighbours::openshift_api::{OpenShiftApi, Variant};
 use futures::StreamExt as _;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -27,6 +30,8 @@ use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::platforms::{self, Platform};
 
 pub const NAMESPACE: &str = "openshift-machine-api";
 /// The user of the controllers, as in `manifests/controllers-rbac.yaml`.
@@ -40,6 +45,8 @@ pub struct World {
     pub plane: ControlPlane,
     pub client: Client,
     pub replicas: usize,
+    pub platform: Platform,
+    webhook: Option<MachineWebhook>,
     provider: Option<Provider>,
     monitor: Monitor,
 }
@@ -47,6 +54,12 @@ pub struct World {
 /// The options of a world.
 #[derive(Clone)]
 pub struct Setup {
+    pub platform: Platform,
+    pub crds: Crds,
+    /// Whether the webhooks of the Machine API run, as on OpenShift.
+    pub machine_webhook: bool,
+    /// Changes the provider spec in the template of the set, after the machines are created.
+    pub template: fn(&mut Value),
     pub replicas: usize,
     pub strategy: &'static str,
     pub state: &'static str,
@@ -62,7 +75,12 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
+        let crds = Crds::from_environment();
         Self {
+            platform: Platform::Aws,
+            crds,
+            machine_webhook: crds != Crds::Ours,
+            template: |_| {},
             replicas: 3,
             strategy: "RollingUpdate",
             state: "Active",
@@ -75,6 +93,65 @@ impl Default for Setup {
     }
 }
 
+/// The CRDs that a world serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crds {
+    /// Those of Capstan, with loose CRDs for the configuration API.
+    Ours,
+    /// Those of OpenShift.
+    OpenShift(Variant),
+}
+
+impl Crds {
+    /// The CRDs of worlds that do not choose them: `CAPSTAN_ROLLOUT_CRDS` is `Default` or
+    /// `CustomNoUpgrade` for those of OpenShift with the webhooks of the Machine API.
+    fn from_environment() -> Self {
+        match std::env::var("CAPSTAN_ROLLOUT_CRDS").as_deref() {
+            Ok("Default") => Self::OpenShift(Variant::Default),
+            Ok("CustomNoUpgrade") => Self::OpenShift(Variant::CustomNoUpgrade),
+            Ok(other) => panic!("CAPSTAN_ROLLOUT_CRDS must be Default or CustomNoUpgrade; it is {other}"),
+            Err(_) => Self::Ours,
+        }
+    }
+
+    /// The CRDs of the Machine API.
+    fn machine_api(self) -> Result<Vec<String>> {
+        let resources = [
+            ("machine/v1", "controlplanemachinesets"),
+            ("machine/v1beta1", "machines"),
+            ("machine/v1beta1", "machinesets"),
+        ];
+        match self {
+            Self::Ours => resources
+                .iter()
+                .map(|(_, plural)| read(&format!("manifests/crds/machine.openshift.io_{plural}.yaml")))
+                .collect(),
+            Self::OpenShift(variant) => of_openshift(&resources, variant),
+        }
+    }
+
+    /// The CRDs of the configuration API.
+    fn configuration(self) -> Result<Vec<String>> {
+        let resources = [
+            ("config/v1", "clusteroperators"),
+            ("config/v1", "infrastructures"),
+            ("config/v1", "featuregates"),
+        ];
+        match self {
+            Self::Ours => Ok(vec![CONFIGURATION_KINDS.to_owned()]),
+            Self::OpenShift(variant) => of_openshift(&resources, variant),
+        }
+    }
+}
+
+fn of_openshift(resources: &[(&str, &str)], variant: Variant) -> Result<Vec<String>> {
+    let api = OpenShiftApi::locate()?;
+    resources
+        .iter()
+        .map(|(version, plural)| Ok(api.crd(version, plural, variant)?.to_string()))
+        .collect()
+}
+
 impl World {
     pub async fn new(setup: Setup) -> Result<Self> {
         let plane = ControlPlane::start(Options {
@@ -83,14 +160,12 @@ impl World {
             ..Options::default()
         })
         .await?;
-        let mut manifests = vec![
-            format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}"),
-            read("manifests/crds/machine.openshift.io_controlplanemachinesets.yaml")?,
-            read("manifests/crds/machine.openshift.io_machines.yaml")?,
-            read("manifests/crds/machine.openshift.io_machinesets.yaml")?,
-        ];
+        let mut manifests = vec![format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}"
+        )];
+        manifests.extend(setup.crds.machine_api()?);
         if setup.configuration {
-            manifests.push(CONFIGURATION_KINDS.to_owned());
+            manifests.extend(setup.crds.configuration()?);
         }
         plane.apply_yaml(&manifests.join("\n---\n")).await?;
         plane.apply_yaml(&read("manifests/controllers-rbac.yaml")?).await?;
@@ -100,12 +175,26 @@ impl World {
             client,
             plane,
             replicas: setup.replicas,
+            platform: setup.platform,
+            webhook: None,
             provider: None,
         };
         if setup.configuration {
             world
                 .etcd(true, "EtcdMembersAvailable: 3 members are available")
                 .await?;
+        }
+        if setup.configuration && setup.crds != Crds::Ours {
+            world.create_infrastructure().await?;
+        }
+        if setup.machine_webhook {
+            let cluster = machine_webhook::Cluster {
+                platform: setup.platform.name().to_owned(),
+                infrastructure_name: platforms::CLUSTER.to_owned(),
+                region: "us-east-1".to_owned(),
+                public_zone: false,
+            };
+            world.webhook = Some(MachineWebhook::start(&world.plane, &cluster).await?);
         }
         world.seed(&setup).await?;
         let mut options = infrastructure::Options::new(NAMESPACE, setup.speeds, setup.replicas);
@@ -127,16 +216,24 @@ impl World {
 
     /// Creates the machines as an installer does, and the set that manages them.
     async fn seed(&self, setup: &Setup) -> Result<()> {
-        let mut set: Value = serde_saphyr::from_str(&read("tests/fixtures/aws/set.yaml")?)?;
+        let mut set = setup.platform.set()?;
         set["spec"]["replicas"] = json!(setup.replicas);
         set["spec"]["strategy"]["type"] = json!(setup.strategy);
         set["spec"]["state"] = json!(setup.state);
-        let spec = parse(&serde_json::from_value(set.clone())?, &ParseContext::default())
-            .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
+        let infrastructure: Infrastructure = serde_json::from_value(setup.platform.infrastructure())?;
+        let context = ParseContext {
+            infrastructure: Some(&infrastructure),
+            ..ParseContext::default()
+        };
+        let parsed = parse(&serde_json::from_value(set.clone())?, &context);
+        let spec = parsed.map_err(|violations| anyhow::anyhow!("{violations:?}"))?;
         for index in 0..setup.replicas {
             let name = format!("prod-x7k2p-master-{index}");
-            let domain = &spec.failure_domains[index % spec.failure_domains.len()];
-            let provider_spec = inject(&spec.template.provider_spec, domain, None)?;
+            let mut provider_spec = spec.template.provider_spec.clone();
+            if !spec.failure_domains.is_empty() {
+                let domain = &spec.failure_domains[index % spec.failure_domains.len()];
+                provider_spec = inject(&provider_spec, domain, Some(&infrastructure))?;
+            }
             let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
                 "metadata": {"name": name, "namespace": NAMESPACE, "labels": spec.template.labels},
                 "spec": {"providerSpec": {"value": provider_spec}, "providerID": format!("simulated:///{index}")}});
@@ -152,8 +249,21 @@ impl World {
                 .await?;
         }
         if setup.set {
+            let template = &mut set["spec"]["template"]["machines_v1beta1_machine_openshift_io"];
+            (setup.template)(&mut template["spec"]["providerSpec"]["value"]);
             create(&self.api("controlplanemachinesets"), &set).await?;
         }
+        Ok(())
+    }
+
+    async fn create_infrastructure(&self) -> Result<()> {
+        let infrastructure = self.platform.infrastructure();
+        create(&self.api("infrastructures"), &infrastructure).await?;
+        let status = Patch::Merge(json!({"status": infrastructure["status"]}));
+        let infrastructures = self.api("infrastructures");
+        infrastructures
+            .patch_status("cluster", &PatchParams::default(), &status)
+            .await?;
         Ok(())
     }
 
@@ -260,9 +370,15 @@ impl World {
 
     /// Changes the instance type in the template of the set.
     pub async fn set_instance_type(&self, instance_type: &str) -> Result<()> {
+        self.set_size(&json!(instance_type)).await
+    }
+
+    /// Changes the size of the machines in the template of the set.
+    pub async fn set_size(&self, size: &Value) -> Result<()> {
+        let value = json!({self.platform.size_field(): size});
         self.edit(
             &json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": {"spec": {"providerSpec":
-            {"value": {"instanceType": instance_type}}}}}}}),
+            {"value": value}}}}}}),
         )
         .await
     }
@@ -270,6 +386,12 @@ impl World {
     /// Whether the control plane has the right number of machines, and all are ready and have this
     /// instance type.
     pub async fn is_rolled_out(&self, instance_type: &str) -> Result<bool> {
+        self.has_size(&json!(instance_type)).await
+    }
+
+    /// Whether the control plane has the right number of machines, and all are ready and have this
+    /// size.
+    pub async fn has_size(&self, size: &Value) -> Result<bool> {
         let machines = self.machines().await?;
         let nodes: Vec<Node> = self.list("nodes").await?;
         let ready: BTreeSet<&str> = nodes
@@ -280,7 +402,7 @@ impl World {
         Ok(machines.len() == self.replicas
             && machines.iter().all(|machine| {
                 !machine.metadata.is_deleting()
-                    && instance_type_of(machine) == Some(instance_type)
+                    && provider_spec_field(machine, self.platform.size_field()) == Some(size)
                     && machine.node_name().is_some_and(|node| ready.contains(node))
             }))
     }
@@ -482,11 +604,15 @@ fn start_controllers_with(
     Running { controllers, caches }
 }
 
+fn provider_spec_field<'m>(machine: &'m Machine, field: &str) -> Option<&'m Value> {
+    machine.spec.provider_spec.value.as_ref()?.get(field)
+}
+
 pub fn instance_type_of(machine: &Machine) -> Option<&str> {
     machine.spec.provider_spec.value.as_ref()?.get("instanceType")?.as_str()
 }
 
-fn read(path: &str) -> Result<String> {
+pub fn read(path: &str) -> Result<String> {
     let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
 }
