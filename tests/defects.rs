@@ -1,11 +1,12 @@
-//! Every defect of today's operator has a test that names it, and the page that lists them is true.
+//! Checks that every defect of the upstream operator has a test that names it, and that
+//! docs/defects.md lists existing tests.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
+    reason = "a test reports a failure by a panic"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,15 +16,16 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The words in backticks of a cell.
+/// The text in backticks of a table cell.
 fn quoted(cell: &str) -> &str {
     let cell = cell.trim();
     cell.strip_prefix('`')
         .and_then(|rest| rest.strip_suffix('`'))
-        .unwrap_or_else(|| panic!("one word in backticks: {cell:?}"))
+        .unwrap_or_else(|| panic!("a cell must be one word in backticks: {cell:?}"))
 }
 
-/// Whether a source defines a test of this name: a function that is one, or a line of a table of goldens.
+/// Whether a source defines a test of this name, as a function or as a line in a table of golden
+/// tests.
 fn defines(source: &str, name: &str) -> bool {
     let mut before = "";
     for line in source.lines() {
@@ -52,11 +54,11 @@ fn every_defect_has_a_test_that_names_it() {
             assert!(!cells[1].is_empty(), "{row}");
         }
         let (path, name) = (quoted(cells[2]), quoted(cells[3]));
-        assert!(defines(&text(path), name), "{path} has no test {name}");
+        assert!(defines(&text(path), name), "{path} must have the test {name}");
         let words: Vec<&str> = name.split('_').collect();
         assert!(
             words.contains(&format!("b{defect}").as_str()),
-            "{name} does not name B{defect}"
+            "{name} must contain b{defect}"
         );
         tests.entry(defect).or_default().insert(name.to_owned());
     }
@@ -88,9 +90,9 @@ fn every_defect_of_capstan_has_a_test_whose_name_starts_with_its_id() {
     assert!(count > 0, "the table has no rows");
 }
 
-/// The vectors of how a set is placed, and forty rollouts to read: counted, so that none is lost.
+/// Counts the rollout traces, so that none is lost.
 #[test]
-fn there_are_more_than_forty_rollouts_to_read() {
+fn there_are_at_least_forty_rollout_traces() {
     let folder = format!("{}/core/src/cpms/plan/tests/snapshots", env!("CARGO_MANIFEST_DIR"));
     let traces = text("core/src/cpms/plan/tests/traces.rs");
     let mut count = 0;

@@ -38,6 +38,7 @@ pub use binaries::Binaries;
 pub use kubectl::{Editor, Kubectl, Output};
 pub use plane::{ControlPlane, Options};
 pub use process::Process;
+pub(crate) use process::{Tether, spawn_tethered};
 pub use proxy::{Call, Calm, Faults, Proxy};
 pub use wait::{free_port, wait_until};
 pub use webhook::point_at;

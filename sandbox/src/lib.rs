@@ -5,8 +5,11 @@
 pub mod api;
 pub mod bench;
 pub mod control_plane;
+mod environment;
+mod go;
 pub mod infrastructure;
 pub mod installation;
+pub mod neighbours;
 pub mod random;
 pub mod simulation;
 pub mod tour;

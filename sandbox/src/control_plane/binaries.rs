@@ -4,8 +4,6 @@
 //! It must never replace a folder that the user named by another one without an error, and never
 //! start a build that cannot finish.
 
-use std::env;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::build;
 use super::tool::Tool;
+use crate::environment::{Places, workspace};
 
 /// The paths of the binaries; each file exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,44 +78,9 @@ impl Binaries {
     }
 }
 
-/// The part of the environment that decides where the binaries come from. Tests pass other values.
-pub(super) struct Places {
-    pub(super) assets: Option<PathBuf>,
-    pub(super) path: Vec<PathBuf>,
-    pub(super) target: PathBuf,
-}
-
-impl Places {
-    pub(super) fn from_environment() -> Self {
-        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-        Self {
-            assets: set("KUBEBUILDER_ASSETS").map(PathBuf::from),
-            path: env::var_os("PATH")
-                .map(|path| env::split_paths(&path).collect())
-                .unwrap_or_default(),
-            // Cargo resolves a relative folder from the workspace, but runs a test in the folder of
-            // its package. `join` of an absolute path is that path.
-            target: workspace().join(set("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())),
-        }
-    }
-
-    fn on_path(&self, name: impl AsRef<OsStr>) -> Option<PathBuf> {
-        self.path
-            .iter()
-            .map(|folder| folder.join(name.as_ref()))
-            .find(|file| file.is_file())
-    }
-}
-
 /// The Go module that pins the versions: `tests/kube`.
 pub(super) fn module_folder() -> PathBuf {
     workspace().join("tests/kube")
-}
-
-/// The root of the workspace at compile time.
-fn workspace() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_path_buf()
 }
 
 /// The expected path of a binary. In a folder that the user named the file must exist; in the cache

@@ -3,17 +3,14 @@
 //! One process builds at a time. A binary gets its final name when it is complete, so an
 //! interrupted build leaves no binary.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
+use anyhow::{Context, Result};
 
-use super::process::{Tether, spawn_tethered};
 use super::tool::Tool;
+use crate::go::{self, Program, report};
 
 /// Identifies the way of building. Change it when a change in this file changes the binaries.
 pub(super) const RECIPE: &str = "1: trimpath, no cgo, stripped, version stamped\n";
@@ -24,14 +21,14 @@ pub(super) const RECIPE: &str = "1: trimpath, no cgo, stripped, version stamped\
 /// A step fails. Go has printed its own messages on standard error.
 pub(super) fn build(go: &Path, module: &Path, cache: &Path, tools: &[Tool]) -> Result<()> {
     fs::create_dir_all(cache).with_context(|| format!("creating {}", cache.display()))?;
-    let _only_builder = lock(cache)?;
+    let _only_builder = go::lock(cache)?;
     // Another process may have built them while this one waited.
     let missing: Vec<Tool> = tools
         .iter()
         .copied()
         .filter(|tool| !cache.join(tool.file_name()).is_file())
         .collect();
-    let version = pinned_version(module)?;
+    let flags = linker_flags(&pinned_version(module)?);
     for (index, tool) in missing.iter().enumerate() {
         let name = tool.file_name();
         report(&format!(
@@ -40,35 +37,12 @@ pub(super) fn build(go: &Path, module: &Path, cache: &Path, tools: &[Tool]) -> R
             missing.len()
         ));
         let began = Instant::now();
-        let unfinished = cache.join(format!(".{name}.unfinished"));
-        let mut command = Command::new(go);
-        command
-            .current_dir(module)
-            .args(["build", "-trimpath", "-ldflags", &linker_flags(&version), "-o"])
-            .arg(&unfinished)
-            .arg(tool.package())
-            // The standard output belongs to the result of the calling program.
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .env("CGO_ENABLED", "0")
-            // Settings of other projects must not change the build.
-            .env("GOFLAGS", "")
-            .env("GOWORK", "off");
-        // Go removes its work folder when it is interrupted. It stays in our process group, so that
-        // Ctrl-C reaches the compilers too.
-        let status = spawn_tethered(
-            command,
-            Tether {
-                signal: Signal::INT,
-                own_group: false,
-            },
-        )
-        .and_then(|mut child| child.wait())
-        .with_context(|| format!("running {}", go.display()))?;
-        if !status.success() {
-            bail!("building {name} with {} failed ({status})", go.display());
-        }
-        fs::rename(&unfinished, cache.join(name)).with_context(|| format!("moving {name} into {}", cache.display()))?;
+        let program = Program {
+            name,
+            package: tool.package(),
+            linker_flags: &flags,
+        };
+        go::build(go, module, &program, cache)?;
         report(&format!("built {name} in {} s", began.elapsed().as_secs()));
     }
     Ok(())
@@ -92,30 +66,6 @@ fn linker_flags(version: &str) -> String {
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     let base = "k8s.io/component-base/version";
     format!("-s -w -X {base}.gitVersion={version} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}")
-}
-
-/// Waits for the exclusive right to build, which ends when the file is closed or the process dies.
-fn lock(cache: &Path) -> Result<File> {
-    let path = cache.join(".lock");
-    let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => {
-            report("another process is building the binaries of the control plane; waiting for it");
-            file.lock().with_context(|| format!("locking {}", path.display()))?;
-        }
-        Err(fs::TryLockError::Error(error)) => {
-            return Err(error).with_context(|| format!("locking {}", path.display()));
-        }
-    }
-    Ok(file)
-}
-
-/// Prints a line of progress. It writes to the stream itself because the test harness captures what
-/// `eprintln!` prints, and a build without output would look like a hang.
-fn report(line: &str) {
-    // The build does not fail because its progress cannot be shown.
-    let _ = io::stderr().write_all(format!("capstan-sandbox: {line}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 
-use super::binaries::{Binaries, Places};
+use super::binaries::Binaries;
 use super::certificates::{Authority, token_key};
 use super::folder::Folder;
 use super::kubeconfig::{self, ADMIN, MASTERS, with_certificate};
 use super::process::Process;
 use super::wait::{free_ports, get};
+use crate::environment::Places;
 
 /// The time in which each server must become ready, also on a loaded machine. A server that exits
 /// is noticed at once.

@@ -18,12 +18,12 @@ use super::wait::{answers_ok, wait_until};
 
 /// How a child is tied to this process.
 #[derive(Clone, Copy)]
-pub(super) struct Tether {
+pub(crate) struct Tether {
     /// The signal that the kernel sends to the child when this process ends for any reason.
-    pub(super) signal: Signal,
+    pub(crate) signal: Signal,
     /// Whether the child has a process group of its own, which Ctrl-C in the terminal does not
     /// reach.
-    pub(super) own_group: bool,
+    pub(crate) own_group: bool,
 }
 
 impl Tether {
@@ -43,7 +43,7 @@ struct Job {
 ///
 /// The kernel sends the parent-death signal when the *thread* that forked ends, and each test runs
 /// in a thread of its own. So one thread that lives as long as the process starts all children.
-pub(super) fn spawn_tethered(mut command: Command, tether: Tether) -> io::Result<Child> {
+pub(crate) fn spawn_tethered(mut command: Command, tether: Tether) -> io::Result<Child> {
     static SPAWNER: OnceLock<io::Result<Sender<Job>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (sender, jobs) = channel::<Job>();

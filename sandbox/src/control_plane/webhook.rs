@@ -1,6 +1,8 @@
 //! Registers webhooks that run on loopback. It uses the manifests for clusters and changes only the
 //! address in them.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +10,26 @@ use serde_json::{Value, json};
 
 use super::plane::ControlPlane;
 
+/// The files of a serving certificate on loopback, and the CA certificate that signs it.
+pub(crate) struct CertificateFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    /// The CA certificate in PEM.
+    pub(crate) authority: String,
+}
+
 impl ControlPlane {
+    /// Writes a serving certificate for a server beside the control plane. `name` begins the names
+    /// of its files.
+    pub(crate) fn serving_certificate(&self, name: &str) -> Result<CertificateFiles> {
+        let pair = self.authority.server()?;
+        Ok(CertificateFiles {
+            certificate: self.folder.write(&format!("{name}.crt"), &pair.certificate)?,
+            key: self.folder.write(&format!("{name}.key"), &pair.key)?,
+            authority: self.authority.certificate(),
+        })
+    }
+
     /// Applies webhook manifests after rewriting them by [`point_at`]. The API server uses them
     /// after about a second: use [`super::wait_until`] with a dry run that only the webhook
     /// refuses.

@@ -1,8 +1,9 @@
-//! What people are told: by kubectl, by conditions, and when the controller itself cannot work.
+//! Reports to users: by kubectl, by conditions, and when the controller itself fails.
 
 use std::process::Stdio;
 use std::time::Duration;
 
+use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperatorCondition;
 use capstan_sandbox::control_plane::wait_until;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -19,8 +20,11 @@ async fn kubectl(world: &World, arguments: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_explains_watches_and_waits_for_a_rollout() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     for (field, words) in [
         ("cpms.spec.strategy", "RollingUpdate"),
         ("cpms.status.conditions", "Progressing"),
@@ -58,7 +62,7 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
     let first = lines.next_line().await.unwrap().unwrap();
     assert_eq!(columns(&first)[..6], ["cluster", "3", "3", "3", "3", "0"]);
 
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
     kubectl(
         &world,
         &["wait", "cpms/cluster", "--for=condition=Progressing", "--timeout=60s"],
@@ -85,7 +89,7 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
         let wait = format!("--for=condition={condition}");
         kubectl(&world, &["wait", "cpms/cluster", &wait, "--timeout=60s"]).await;
     }
-    // What the watch printed goes from none to all, and never back.
+    // The watch shows the number of updated machines growing from none to all.
     let mut updated = Vec::new();
     let deadline = tokio::time::timeout(Duration::from_secs(60), async {
         loop {
@@ -101,7 +105,7 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
     });
     deadline.await.unwrap();
     updated.retain({
-        // Before the edit was seen all three were up to date.
+        // Before the controller has seen the edit, all three machines are up to date.
         let mut begun = false;
         move |count| {
             begun |= *count == 0;
@@ -110,16 +114,19 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
     });
     assert_eq!(updated, [0, 1, 2, 3]);
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
-/// B21: today's operator counts errors in a row of the same text. What is said here is said by a real API server, which
-/// refuses the creation, and the time that it takes is the real one.
+/// B21: the upstream operator counts consecutive errors of the same text. Here a real API server
+/// refuses the creations, in real time.
 #[tokio::test(flavor = "multi_thread")]
-async fn b21_a_controller_that_cannot_work_says_so_after_a_while_and_no_longer_than_it_lasts() {
+async fn b21_continuous_errors_are_reported_until_they_end() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     let role: Value =
         serde_json::from_str(&kubectl(&world, &["get", "role", "capstan-controllers", "-o", "json"]).await).unwrap();
     let rules = |may_create: bool| {
@@ -138,22 +145,26 @@ async fn b21_a_controller_that_cannot_work_says_so_after_a_while_and_no_longer_t
         &["patch", "role", "capstan-controllers", "--type=merge", "-p", &forbidden],
     )
     .await;
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    let says = async |expected: &str| {
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    let wait_for_condition = async |expected: &str| {
         wait_until(
-            &format!("the set to say {expected}"),
+            &format!("the condition {expected}"),
             Duration::from_secs(240),
             async || {
-                let said = world.conditions().await?;
-                Ok(said.iter().any(|said| said == expected).then_some(()))
+                let conditions = world.conditions().await?;
+                Ok(conditions.iter().any(|condition| condition == expected).then_some(()))
             },
         )
         .await
         .unwrap();
     };
-    says("Error=True/ContinuousErrors").await;
+    wait_for_condition("Error=True/ContinuousErrors").await;
     let status = world.set().await.unwrap().status.unwrap();
-    let error = status.conditions.iter().find(|there| there.type_ == "Error").unwrap();
+    let error = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Error")
+        .unwrap();
     assert!(
         error.message.contains("creating Machine prod-x7k2p-master-"),
         "{}",
@@ -161,14 +172,17 @@ async fn b21_a_controller_that_cannot_work_says_so_after_a_while_and_no_longer_t
     );
     assert!(
         error.message.contains("manifests/controllers-rbac.yaml"),
-        "what to do: {}",
+        "the message must name what to do: {}",
         error.message
     );
     world
-        .until("the ClusterOperator to block upgrades", async |world| {
+        .wait_for("the ClusterOperator to block upgrades", async |world| {
             let operator = world.operator().await?;
-            let said = operator.condition("Upgradeable").cloned();
-            Ok(said.filter(|said| said.reason.as_deref() == Some("ContinuousErrors") && said.status == "False"))
+            let upgradeable = operator.condition("Upgradeable").cloned();
+            let blocks = |condition: &ClusterOperatorCondition| {
+                condition.reason.as_deref() == Some("ContinuousErrors") && condition.status == "False"
+            };
+            Ok(upgradeable.filter(blocks))
         })
         .await
         .unwrap();
@@ -178,18 +192,21 @@ async fn b21_a_controller_that_cannot_work_says_so_after_a_while_and_no_longer_t
         &["patch", "role", "capstan-controllers", "--type=merge", "-p", &allowed],
     )
     .await;
-    says("Error=False/AsExpected").await;
-    world.rolled_out("m6i.2xlarge").await.unwrap();
+    wait_for_condition("Error=False/AsExpected").await;
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_that_cannot_be_read_is_degraded_and_its_deletion_leaves_all_machines() {
+async fn an_unparsable_set_is_degraded_and_its_deletion_keeps_all_machines() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    // A definition that is looser than Capstan can read, as somebody else's may be.
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    // The CRD of another operator can accept sets that Capstan cannot parse.
     world
         .redefine(|schema| {
             let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -199,41 +216,41 @@ async fn a_set_that_cannot_be_read_is_degraded_and_its_deletion_leaves_all_machi
         .unwrap();
     let counts = world.set().await.unwrap().status.unwrap();
     world
-        .until("the loose definition", async |world| {
+        .wait_for("the loose CRD", async |world| {
             Ok(world.edit(&json!({"spec": {"strategy": "fast"}})).await.ok())
         })
         .await
         .unwrap();
-    let said = async |expected: &str| {
+    let status_with = async |expected: &str| {
         world
-            .until(expected, async |world| {
+            .wait_for(expected, async |world| {
                 let set = world.api("controlplanemachinesets").get("cluster").await?;
                 let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-                let found = conditions.iter().any(|there| {
-                    format!("{}={}/{}", there["type"], there["status"], there["reason"]).replace('"', "") == expected
+                let found = conditions.iter().any(|one| {
+                    format!("{}={}/{}", one["type"], one["status"], one["reason"]).replace('"', "") == expected
                 });
                 Ok(found.then_some(set.data["status"].clone()))
             })
             .await
             .unwrap()
     };
-    let status = said("Degraded=True/UnparsableObjects").await;
+    let status = status_with("Degraded=True/UnparsableObjects").await;
     assert_eq!(
         status["replicas"],
         json!(counts.replicas),
-        "nothing but the conditions is written"
+        "only the conditions may be written"
     );
     assert!(status["conditions"].to_string().contains("fast"), "{status}");
     world
-        .until("the ClusterOperator to say so", async |world| {
+        .wait_for("the ClusterOperator to be degraded", async |world| {
             let operator = world.operator().await?;
-            let said = operator.condition("Degraded").cloned();
-            Ok(said.filter(|said| said.status == "True"))
+            let degraded = operator.condition("Degraded").cloned();
+            Ok(degraded.filter(|condition| condition.status == "True"))
         })
         .await
         .unwrap();
     world
-        .until("an event", async |world| {
+        .wait_for("an event", async |world| {
             let events: Vec<Value> = world.list("events").await?;
             Ok(events
                 .iter()
@@ -256,18 +273,18 @@ async fn a_set_that_cannot_be_read_is_degraded_and_its_deletion_leaves_all_machi
         .await
         .unwrap();
     world
-        .until("the set to be gone", async |world| {
-            let there = world.api("controlplanemachinesets").get_opt("cluster").await?;
-            Ok(there.is_none_or(|there| there.metadata.uid != uid).then_some(()))
+        .wait_for("the set to be deleted", async |world| {
+            let current = world.api("controlplanemachinesets").get_opt("cluster").await?;
+            Ok(current.is_none_or(|set| set.metadata.uid != uid).then_some(()))
         })
         .await
         .unwrap();
     world
-        .garbage_is_collected(uid.as_deref().unwrap_or_default())
+        .wait_for_garbage_collector(uid.as_deref().unwrap_or_default())
         .await
         .unwrap();
     let machines = world.machines().await.unwrap();
     assert!(machines.len() == 3 && machines.iter().all(|machine| !machine.metadata.is_deleting()));
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }

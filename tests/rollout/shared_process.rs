@@ -1,5 +1,5 @@
-//! Webhooks and controllers in one process, as they run in a cluster: what the controllers write is judged by the webhooks
-//! that they share it with.
+//! Webhooks and controllers in one process, as in a cluster. The webhooks judge the writes of the
+//! controllers.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
         .plane
         .kubeconfig_for(CONTROLLERS, &["system:serviceaccounts"])
         .unwrap();
-    // One account for both: it has the roles of the webhooks too.
+    // The account of the controllers also gets the roles of the webhooks.
     let webhooks = include_str!("../../manifests/rbac.yaml");
     world.plane.apply_yaml(webhooks).await.unwrap();
     world.plane.grant(CONTROLLERS, "capstan-webhook").await.unwrap();
@@ -37,9 +37,12 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
     let mut server = Server::start(binary, &flags, "127.0.0.1", &folder).await.unwrap();
     let cluster = Cluster::of(&world.plane).unwrap();
     server.register(&cluster).await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
 
-    // The edit is warned of, and the rollout that it starts goes through the same webhooks.
+    // The edit gets a warning. The writes of its rollout go through the same webhooks.
     let value = json!({"instanceType": "m6i.2xlarge"});
     let patch = json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": {"spec": {"providerSpec": {"value": value}}}}}});
     let set = [
@@ -54,9 +57,10 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
     edit.extend(["--type=merge", "-p", &patch]);
     let edited = cluster.run(&edit, "").await.unwrap().checked().unwrap();
     assert!(edited.stderr.contains("instanceType"), "{edited}");
-    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
 
-    // The garbage collector would delete the machines before the finalizer could help.
+    // A foreground deletion is refused, because the garbage collector deletes the machines before
+    // the finalizer takes effect.
     let mut delete = vec!["delete", "--cascade=foreground"];
     delete.extend(set);
     let refused = cluster.run(&delete, "").await.unwrap();
@@ -69,8 +73,8 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
     delete.extend(set);
     cluster.run(&delete, "").await.unwrap().checked().unwrap();
     world
-        .until(
-            "another set, made by the generator through the webhooks",
+        .wait_for(
+            "another set, which the generator creates through the webhooks",
             async |world| {
                 let set = world.api("controlplanemachinesets").get_opt("cluster").await?;
                 Ok(set.filter(|set| set.metadata.uid != uid))
@@ -80,5 +84,5 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
         .unwrap();
     assert!(world.is_rolled_out("m6i.2xlarge").await.unwrap());
     server.process().still_runs().unwrap();
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }

@@ -1,17 +1,17 @@
-//! What the command line says of a rollout, held against what then happens.
+//! The output of the command line about a rollout, compared with the rollout itself.
 
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::world::{Setup, World};
 
-struct Said {
+struct Output {
     code: i32,
     stdout: String,
     stderr: String,
 }
 
-async fn capstan(world: &World, arguments: &[&str]) -> Said {
+async fn capstan(world: &World, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
     command
         .args(arguments)
@@ -19,7 +19,7 @@ async fn capstan(world: &World, arguments: &[&str]) -> Said {
         .arg("--kubeconfig")
         .arg(world.plane.kubeconfig().unwrap());
     let output = command.kill_on_drop(true).output().await.unwrap();
-    Said {
+    Output {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -27,14 +27,17 @@ async fn capstan(world: &World, arguments: &[&str]) -> Said {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rollout_that_is_foretold_is_the_one_that_happens() {
+async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     running.controllers.stop().await;
-    let quiet = capstan(&world, &["plan", "-o", "json"]).await;
-    let quiet: Value = serde_json::from_str(&quiet.stdout).unwrap();
-    assert_eq!((&quiet["next"], &quiet["rollout"]), (&json!([]), &json!([])));
+    let unchanged = capstan(&world, &["plan", "-o", "json"]).await;
+    let unchanged: Value = serde_json::from_str(&unchanged.stdout).unwrap();
+    assert_eq!((&unchanged["next"], &unchanged["rollout"]), (&json!([]), &json!([])));
     assert_eq!(
         capstan(&world, &["wait", "--for", "stable", "--timeout", "30s"])
             .await
@@ -43,14 +46,14 @@ async fn the_rollout_that_is_foretold_is_the_one_that_happens() {
     );
 
     let before = world.writes().unwrap().len();
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
     let plan = capstan(&world, &["plan", "-o", "json"]).await;
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap_or_else(|_| panic!("{}", plan.stderr));
     assert_eq!(
         plan["changes"],
         json!([{"field": "instanceType", "old": "m6i.xlarge", "new": "m6i.2xlarge"}])
     );
-    let foretold: Vec<String> = plan["rollout"]
+    let planned: Vec<String> = plan["rollout"]
         .as_array()
         .unwrap()
         .iter()
@@ -62,38 +65,44 @@ async fn the_rollout_that_is_foretold_is_the_one_that_happens() {
             )
         })
         .collect();
-    assert_eq!(foretold.len(), 6);
+    assert_eq!(planned.len(), 6);
     let waiting = capstan(&world, &["wait", "--for", "rollout", "--timeout", "1s"]).await;
     assert_eq!(waiting.code, 3, "{}", waiting.stderr);
     assert!(waiting.stderr.contains("0 of 3 up to date"), "{}", waiting.stderr);
 
-    let running = world.control("one").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
     let done = capstan(&world, &["wait", "--for", "rollout", "--timeout", "90s"]).await;
     assert_eq!(done.code, 0, "{}", done.stderr);
-    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     running.controllers.stop().await;
-    let happened: Vec<String> = world
+    let performed: Vec<String> = world
         .writes()
         .unwrap()
         .split_off(before)
         .into_iter()
         .filter(|write| write.contains(" machines "))
         .collect();
-    assert_eq!(happened, foretold);
-    world.judge().unwrap();
+    assert_eq!(performed, planned);
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_says_why_each_machine_waits() {
+async fn capstan_status_reports_why_the_rollout_waits() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     world
         .edit(&json!({"metadata": {"annotations": {"capstan.dev/paused-rollout": "true"}}}))
         .await
         .unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.says("Progressing=False/RolloutPaused").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/RolloutPaused")
+        .await
+        .unwrap();
     let text = capstan(&world, &["status"]).await.stdout;
     for part in [
         "0 of 3 up to date",
@@ -113,5 +122,5 @@ async fn the_status_says_why_each_machine_waits() {
     );
     assert_eq!(json["waits"][0]["for"], "Pause");
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }

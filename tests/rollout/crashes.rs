@@ -1,4 +1,5 @@
-//! A controller that is killed, and answers that are lost, at every write: nothing is made twice, and it goes on.
+//! Controllers that are killed and answers that are lost, at every write. No machine is created
+//! twice, and the rollout completes.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,9 +9,10 @@ use std::time::Duration;
 use capstan_sandbox::control_plane::{Call, Faults, Process};
 use capstan_sandbox::infrastructure::Speeds;
 
-use crate::world::{CONTROLLERS, Setup, World, control};
+use crate::world::{CONTROLLERS, Setup, World, start_controllers};
 
-/// Kills a process right after the API server has applied a write of it, before it hears of that.
+/// Kills a process after the API server has stored its write, and before the process receives the
+/// answer.
 #[derive(Default)]
 struct Killer {
     victim: Mutex<Option<Process>>,
@@ -19,8 +21,8 @@ struct Killer {
 
 impl Faults for Killer {
     fn before(&self, call: &Call) -> bool {
-        // What a dead process had sent before it died still arrives in a real network; here it does not, so that each
-        // process makes exactly one write.
+        // In a real network, requests that a process sent before it died still arrive. The proxy
+        // drops them, so that each process makes exactly one write.
         call.write.is_none() || self.victim.lock().unwrap().is_some()
     }
 
@@ -28,7 +30,7 @@ impl Faults for Killer {
         if call.write.is_none() || !(200..300).contains(&code) {
             return true;
         }
-        // Dropping it is SIGKILL, and waits for its end.
+        // Dropping the process sends SIGKILL and waits for the exit.
         drop(self.victim.lock().unwrap().take());
         self.kills
             .lock()
@@ -39,17 +41,21 @@ impl Faults for Killer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn kill_9_of_the_leader_between_any_two_writes_makes_no_second_machine() {
-    // Slow enough that a process sees the world between two of its steps, and writes about that too.
+async fn killing_the_leader_after_every_write_creates_no_second_machine() {
+    // The machines are slow, so that the controllers also write the status between two steps.
     let setup = Setup {
         speeds: Speeds::all(Duration::from_millis(250)),
         ..Setup::default()
     };
     let world = World::new(setup).await.unwrap();
-    let first = world.control("settle").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let first = world.start_controllers("settle").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     first.controllers.stop().await;
-    // Every process stands for a Lease of its own: waiting for the last one's to end would only take time.
+    // Each process uses a Lease of its own, so that the test does not wait for the Lease of the
+    // killed process to expire.
     let leases = ["coordination.k8s.io", "leases"];
     world
         .plane
@@ -64,7 +70,7 @@ async fn kill_9_of_the_leader_between_any_two_writes_makes_no_second_machine() {
         .await
         .unwrap();
     let before = world.writes().unwrap().len();
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
     let mut lives = 0;
     let log = world.plane.folder().join("capstan.log");
     loop {
@@ -81,7 +87,11 @@ async fn kill_9_of_the_leader_between_any_two_writes_makes_no_second_machine() {
                 break;
             }
             lives += 1;
-            assert!(lives < 200, "no end: {:?}", killer.kills.lock().unwrap());
+            assert!(
+                lives < 200,
+                "the rollout must finish within 200 processes: {:?}",
+                killer.kills.lock().unwrap()
+            );
             let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
             command
                 .args([
@@ -94,7 +104,7 @@ async fn kill_9_of_the_leader_between_any_two_writes_makes_no_second_machine() {
                 .args(["--listen=127.0.0.1:0", "--health-addr=127.0.0.1:0"])
                 .args(["--dev-certificate=memory", "--dns-name=localhost"])
                 .arg(format!("--lease=life-{lives}"))
-                // As a container that starts again, in the same pod.
+                // A restarted container keeps the identity of its pod.
                 .arg("--identity=capstan")
                 .arg(format!("--kubeconfig={}", proxy.kubeconfig().display()));
             *killer.victim.lock().unwrap() = Some(Process::spawn("capstan", command, &log).unwrap());
@@ -111,45 +121,51 @@ async fn kill_9_of_the_leader_between_any_two_writes_makes_no_second_machine() {
         (3, 3),
         "{writes:?}"
     );
-    // Every write was somebody's last.
+    // Every process was killed at its first write.
     let kills = killer.kills.lock().unwrap().clone();
     assert_eq!(kills.len(), lives);
     let machines = kills.iter().filter(|kill| kill.contains("/machines")).count();
     assert_eq!(machines, 6, "{kills:?}");
     assert!(lives > machines, "{kills:?}");
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
-/// Loses every second answer: the write was made, and nobody hears of it.
+/// Drops the answer to every second write. The write is stored.
 #[derive(Default)]
-struct Deaf {
+struct LostAnswers {
     lost: Mutex<usize>,
 }
 
-impl Faults for Deaf {
+impl Faults for LostAnswers {
     fn after(&self, call: &Call, _code: u16) -> bool {
         let Some(number) = call.write else { return true };
-        let heard = number % 2 == 0;
-        *self.lost.lock().unwrap() += usize::from(!heard);
-        heard
+        let is_delivered = number % 2 == 0;
+        *self.lost.lock().unwrap() += usize::from(!is_delivered);
+        is_delivered
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_answers_make_no_second_machine() {
+async fn lost_answers_create_no_second_machine() {
     let world = World::new(Setup::default()).await.unwrap();
-    let deaf = Arc::new(Deaf::default());
-    let faults: Arc<dyn Faults> = Arc::clone(&deaf) as Arc<dyn Faults>;
+    let lost_answers = Arc::new(LostAnswers::default());
+    let faults: Arc<dyn Faults> = Arc::clone(&lost_answers) as Arc<dyn Faults>;
     let proxy = world
         .plane
         .proxy(CONTROLLERS, &["system:serviceaccounts"], faults)
         .await
         .unwrap();
-    let running = control(&proxy.client().await.unwrap(), "deaf", "capstan", 3);
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = start_controllers(&proxy.client().await.unwrap(), "one", "capstan", 3);
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     running.controllers.stop().await;
     let writes = world.writes().unwrap();
     let count = |what: &str| writes.iter().filter(|write| write.starts_with(what)).count();
@@ -158,52 +174,58 @@ async fn lost_answers_make_no_second_machine() {
         (3, 3),
         "{writes:?}"
     );
-    assert!(*deaf.lost.lock().unwrap() > 6);
-    world.judge().unwrap();
+    assert!(*lost_answers.lost.lock().unwrap() > 6);
+    world.check_invariants().unwrap();
 }
 
-/// Cuts every call while it is down, reads too.
+/// Drops every request during an outage, reads included.
 #[derive(Default)]
 struct Outage {
     down: AtomicBool,
-    cut: AtomicUsize,
+    dropped: AtomicUsize,
 }
 
 impl Faults for Outage {
     fn before(&self, _call: &Call) -> bool {
         let down = self.down.load(Ordering::SeqCst);
-        self.cut.fetch_add(usize::from(down), Ordering::SeqCst);
+        self.dropped.fetch_add(usize::from(down), Ordering::SeqCst);
         !down
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_is_away_in_the_middle_of_a_rollout_only_delays_it() {
+async fn an_outage_of_the_api_server_delays_a_rollout_only() {
     let world = World::new(Setup::default()).await.unwrap();
     let outage = Arc::new(Outage::default());
     let faults: Arc<dyn Faults> = Arc::clone(&outage) as Arc<dyn Faults>;
     let groups = ["system:serviceaccounts"];
     let proxy = world.plane.proxy(CONTROLLERS, &groups, faults).await.unwrap();
-    let running = control(&proxy.client().await.unwrap(), "cut", "capstan", 3);
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    let running = start_controllers(&proxy.client().await.unwrap(), "one", "capstan", 3);
     world
-        .until("a replacement", async |world| {
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for("a replacement", async |world| {
             Ok((world.machines().await?.len() > 3).then_some(()))
         })
         .await
         .unwrap();
     outage.down.store(true, Ordering::SeqCst);
-    // Long enough that it was tried in vain, and the Lease was lost.
+    // The outage lasts until requests have failed.
     world
-        .until("calls to be cut", async |_| {
-            Ok((outage.cut.load(Ordering::SeqCst) >= 5).then_some(()))
+        .wait_for("requests to be dropped", async |_| {
+            Ok((outage.dropped.load(Ordering::SeqCst) >= 5).then_some(()))
         })
         .await
         .unwrap();
     outage.down.store(false, Ordering::SeqCst);
-    world.rolled_out("m6i.2xlarge").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     running.controllers.stop().await;
     let writes = world.writes().unwrap();
     let count = |what: &str| writes.iter().filter(|write| write.starts_with(what)).count();
@@ -212,5 +234,5 @@ async fn an_api_server_that_is_away_in_the_middle_of_a_rollout_only_delays_it() 
         (3, 3),
         "{writes:?}"
     );
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }

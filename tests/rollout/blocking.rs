@@ -1,4 +1,5 @@
-//! What holds a rollout back, and what it says then. Each test names the defect of today's operator that it keeps away.
+//! Conditions that block a rollout, and how they are reported. Each test names the defect of the
+//! upstream operator that it covers.
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_sandbox::infrastructure::Fault;
@@ -15,7 +16,8 @@ fn broken(machine: &Machine, fault: Fault) -> Fault {
     }
 }
 
-/// B5: a node that has never been ready lets today's operator delete the old machine.
+/// B5: the upstream operator deletes the old machine although the node of its replacement was never
+/// ready.
 #[tokio::test(flavor = "multi_thread")]
 async fn b5_a_replacement_whose_node_never_becomes_ready_replaces_nothing() {
     let setup = Setup {
@@ -23,23 +25,31 @@ async fn b5_a_replacement_whose_node_never_becomes_ready_replaces_nothing() {
         ..Setup::default()
     };
     let world = World::new(setup).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    world.ask_for("broken").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
     world
-        .until("a replacement that runs", async |world| {
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    world.set_instance_type("broken").await.unwrap();
+    world
+        .wait_for("a replacement that runs", async |world| {
             let machines = world.machines().await?;
-            let there = machines
+            let replacement = machines
                 .iter()
                 .find(|machine| instance_type_of(machine) == Some("broken"));
-            Ok(there.filter(|machine| machine.phase() == Some("Running")).map(|_| ()))
+            Ok(replacement
+                .filter(|machine| machine.phase() == Some("Running"))
+                .map(|_| ()))
         })
         .await
         .unwrap();
-    world.says("Progressing=True/NeedsUpdateReplicas").await.unwrap();
-    // Back to what it was: the one that never became ready goes, and nothing else has changed.
-    world.ask_for("m6i.xlarge").await.unwrap();
-    world.rolled_out("m6i.xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=True/NeedsUpdateReplicas")
+        .await
+        .unwrap();
+    // After the edit is reverted, the replacement is deleted and the other machines are unchanged.
+    world.set_instance_type("m6i.xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.xlarge").await.unwrap();
     running.controllers.stop().await;
     let names: Vec<String> = world
         .machines()
@@ -52,26 +62,32 @@ async fn b5_a_replacement_whose_node_never_becomes_ready_replaces_nothing() {
         names,
         ["prod-x7k2p-master-0", "prod-x7k2p-master-1", "prod-x7k2p-master-2"]
     );
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b7_a_replacement_that_fails_degrades_and_blocks_upgrades_with_the_true_reason() {
+async fn b7_a_failed_replacement_degrades_the_set_and_blocks_upgrades_with_its_reason() {
     let setup = Setup {
         fault: Arc::new(|machine| broken(machine, Fault::Fails("no quota for this type".to_owned()))),
         ..Setup::default()
     };
     let world = World::new(setup).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    world.ask_for("broken").await.unwrap();
-    world.says("Degraded=True/FailedReplacement").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    world.set_instance_type("broken").await.unwrap();
+    world
+        .wait_for_condition("Degraded=True/FailedReplacement")
+        .await
+        .unwrap();
     let upgradeable = world
-        .until("the ClusterOperator to say so", async |world| {
+        .wait_for("the ClusterOperator to block upgrades", async |world| {
             let operator = world.operator().await?;
             Ok(operator
                 .condition("Upgradeable")
-                .filter(|there| there.status == "False")
+                .filter(|condition| condition.status == "False")
                 .cloned())
         })
         .await
@@ -79,8 +95,8 @@ async fn b7_a_replacement_that_fails_degrades_and_blocks_upgrades_with_the_true_
     assert_eq!(upgradeable.reason.as_deref(), Some("FailedReplacement"));
     assert!(upgradeable.message.unwrap().contains("no quota for this type"));
     assert_eq!(world.machines().await.unwrap().len(), 4);
-    // As it says: correct the cause, then delete the machine.
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    // The condition asks the user to correct the cause and to delete the machine.
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
     let machines = world.machines().await.unwrap();
     let failed = machines
         .iter()
@@ -91,18 +107,19 @@ async fn b7_a_replacement_that_fails_degrades_and_blocks_upgrades_with_the_true_
         .delete(failed.metadata.name(), &DeleteParams::default())
         .await
         .unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
-/// B6, B4: a machine of another owner stops the rollout; a reference to a set that is gone is repaired.
+/// B6, B4: a machine of another owner blocks the rollout. An owner reference to a deleted set is
+/// replaced.
 #[tokio::test(flavor = "multi_thread")]
-async fn b6_a_machine_that_another_owns_stops_the_rollout_and_b4_a_stale_owner_is_replaced() {
+async fn b6_a_machine_of_another_owner_blocks_the_rollout_and_b4_a_stale_owner_is_replaced() {
     let setup = Setup {
         state: "Inactive",
-        // It would take machines whose owners are gone for orphans.
-        garbage: false,
+        // The garbage collector would delete machines whose owner does not exist.
+        garbage_collector: false,
         ..Setup::default()
     };
     let world = World::new(setup).await.unwrap();
@@ -116,16 +133,19 @@ async fn b6_a_machine_that_another_owns_stops_the_rollout_and_b4_a_stale_owner_i
     machines.patch("prod-x7k2p-master-0", &params, &stale).await.unwrap();
     let foreign = own("MachineSet", "machine.openshift.io/v1beta1");
     machines.patch("prod-x7k2p-master-1", &params, &foreign).await.unwrap();
-    let running = world.control("one").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
     world
         .edit(&json!({"spec": {"state": "Active"}, "metadata": {"labels": {"a": "b"}}}))
         .await
         .unwrap();
-    world.says("Degraded=True/MachinesAlreadyOwned").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Degraded=True/MachinesAlreadyOwned")
+        .await
+        .unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
     let uid = world.set().await.unwrap().metadata.uid;
     world
-        .until("the stale owner to be replaced", async |world| {
+        .wait_for("the stale owner to be replaced", async |world| {
             let machines = world.machines().await?;
             let first = machines
                 .iter()
@@ -137,28 +157,37 @@ async fn b6_a_machine_that_another_owns_stops_the_rollout_and_b4_a_stale_owner_i
         })
         .await
         .unwrap();
-    world.says("Progressing=False/OperatorDegraded").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/OperatorDegraded")
+        .await
+        .unwrap();
     running.controllers.stop().await;
     let writes = world.writes().unwrap();
     assert!(
         writes.iter().all(|write| !write.starts_with("create machines")),
         "{writes:?}"
     );
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
-/// B24: no way to pause; B14: lost labels go unnoticed.
+/// B24: the upstream operator cannot pause a rollout. B14: it does not notice lost labels.
 #[tokio::test(flavor = "multi_thread")]
-async fn b24_a_paused_rollout_waits_and_b14_a_machine_that_loses_its_labels_is_noticed() {
+async fn b24_a_paused_rollout_waits_and_b14_a_machine_without_its_labels_is_reported() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     world
         .edit(&json!({"metadata": {"annotations": {"capstan.dev/paused-rollout": "true"}}}))
         .await
         .unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.says("Progressing=False/RolloutPaused").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/RolloutPaused")
+        .await
+        .unwrap();
     assert_eq!(world.machines().await.unwrap().len(), 3);
     let role = "machine.openshift.io/cluster-api-machine-role";
     let relabel = |value: &str| Patch::Merge(json!({"metadata": {"labels": {role: value}}}));
@@ -168,69 +197,75 @@ async fn b24_a_paused_rollout_waits_and_b14_a_machine_that_loses_its_labels_is_n
         .patch(name, &PatchParams::default(), &relabel("lost"))
         .await
         .unwrap();
-    world.says("Degraded=True/StrayedMachines").await.unwrap();
+    world.wait_for_condition("Degraded=True/StrayedMachines").await.unwrap();
     machines
         .patch(name, &PatchParams::default(), &relabel("master"))
         .await
         .unwrap();
-    world.says("Degraded=False/AsExpected").await.unwrap();
+    world.wait_for_condition("Degraded=False/AsExpected").await.unwrap();
     world
         .edit(&json!({"metadata": {"annotations": {"capstan.dev/paused-rollout": null}}}))
         .await
         .unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_without_the_configuration_api_is_looked_after_and_the_api_is_taken_up_when_it_comes() {
+async fn a_rollout_works_without_the_configuration_api_which_is_used_once_it_is_served() {
     let setup = Setup {
         configuration: false,
         ..Setup::default()
     };
     let world = World::new(setup).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     world.configure().await.unwrap();
     world
-        .until("the ClusterOperator", async |world| {
+        .wait_for("the ClusterOperator", async |world| {
             let operator = world.operator().await?;
             Ok(operator
                 .condition("Available")
-                .filter(|there| there.status == "True")
+                .filter(|condition| condition.status == "True")
                 .map(|_| ()))
         })
         .await
         .unwrap();
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_action_is_told_once_as_an_event() {
+async fn every_action_is_recorded_once_as_an_event() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
-    let told = world
-        .until("six events", async |world| {
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
+    let events = world
+        .wait_for("six events", async |world| {
             let events: Vec<serde_json::Value> = world.list("events").await?;
             let of = |reason: &str| events.iter().filter(|event| event["reason"] == reason).count();
             Ok((of("Created") == 3 && of("Deleted") == 3).then_some(events.clone()))
         })
         .await
         .unwrap();
-    assert!(told.iter().any(|event| event["reason"] == "MachineReady"));
-    let deleted = told.iter().find(|event| event["reason"] == "Deleted").unwrap();
+    assert!(events.iter().any(|event| event["reason"] == "MachineReady"));
+    let deleted = events.iter().find(|event| event["reason"] == "Deleted").unwrap();
     assert_eq!(deleted["involvedObject"]["name"], "cluster");
     assert!(
         deleted["message"].as_str().unwrap().contains("ready and up to date"),
         "{deleted}"
     );
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }

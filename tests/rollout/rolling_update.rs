@@ -1,4 +1,4 @@
-//! Rolling updates from the first edit to the last machine.
+//! Rolling updates, from the edit to the last replaced machine.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::world::{Setup, World};
 
-/// Every status that the set has had, as a watch shows it.
+/// Every status of the set, from a watch.
 struct Statuses {
     seen: Arc<Mutex<Vec<Value>>>,
     task: tokio::task::JoinHandle<()>,
@@ -18,7 +18,7 @@ struct Statuses {
 impl Statuses {
     async fn follow(world: &World) -> Self {
         let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let noting = Arc::clone(&seen);
+        let recorder = Arc::clone(&seen);
         let mut events = Box::pin(watcher::watcher(
             world.api("controlplanemachinesets"),
             watcher::Config::default(),
@@ -27,7 +27,7 @@ impl Statuses {
             while let Some(event) = events.next().await {
                 if let Ok(Event::Apply(set) | Event::InitApply(set)) = event {
                     let status = set.data["status"].clone();
-                    let mut seen = noting.lock().unwrap();
+                    let mut seen = recorder.lock().unwrap();
                     if seen.last() != Some(&status) {
                         seen.push(status);
                     }
@@ -36,7 +36,7 @@ impl Statuses {
         });
         let statuses = Self { seen, task };
         world
-            .until("the first status", async |_| {
+            .wait_for("the first status", async |_| {
                 Ok((!statuses.seen.lock().unwrap().is_empty()).then_some(()))
             })
             .await
@@ -44,11 +44,11 @@ impl Statuses {
         statuses
     }
 
-    /// How often the status has changed until now.
-    async fn until(self, world: &World) -> usize {
+    /// The number of changes of the status until now.
+    async fn count(self, world: &World) -> usize {
         let now = serde_json::to_value(world.set().await.unwrap().status).unwrap();
         world
-            .until("the last status", async |_| {
+            .wait_for("the last status", async |_| {
                 let seen = self.seen.lock().unwrap();
                 let last: Option<ControlPlaneMachineSetStatus> = seen
                     .last()
@@ -63,14 +63,20 @@ impl Statuses {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_machines_are_replaced_one_by_one_with_exactly_the_writes_that_it_takes() {
+async fn three_machines_are_replaced_one_by_one_with_the_fewest_writes() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     let statuses = Statuses::follow(&world).await;
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     running.controllers.stop().await;
     let writes = world.writes_since_edit().unwrap();
     let count = |what: &str| writes.iter().filter(|write| write.starts_with(what)).count();
@@ -78,14 +84,14 @@ async fn three_machines_are_replaced_one_by_one_with_exactly_the_writes_that_it_
     assert_eq!(count("delete machines "), 3, "{writes:?}");
     assert_eq!(count("patch machines "), 0, "{writes:?}");
     assert_eq!(count("patch controlplanemachinesets "), 0, "{writes:?}");
-    // One write for each status that was to be seen, none that changed nothing.
-    let seen = statuses.until(&world).await;
+    // Each status write changes the status.
+    let seen = statuses.count(&world).await;
     assert_eq!(count("patch controlplanemachinesets/status "), seen, "{writes:?}");
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_machines_are_replaced_and_an_etcd_member_that_is_unhealthy_holds_the_rollout_back() {
+async fn five_machines_are_replaced_and_an_unhealthy_etcd_member_blocks_the_rollout() {
     let setup = Setup {
         replicas: 5,
         ..Setup::default()
@@ -98,24 +104,31 @@ async fn five_machines_are_replaced_and_an_etcd_member_that_is_unhealthy_holds_t
         )
         .await
         .unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Degraded=False/AsExpected").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.says("Progressing=False/WaitingForEtcd").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world.wait_for_condition("Degraded=False/AsExpected").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/WaitingForEtcd")
+        .await
+        .unwrap();
     assert_eq!(world.machines().await.unwrap().len(), 5);
     world
         .etcd(true, "EtcdMembersAvailable: 5 members are available")
         .await
         .unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     running.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
-/// Behind its gate, and with a definition that lists it: the old machine goes first, and only while all others are ready.
+/// With the feature gate and a CRD that allows it, Recreate deletes the old machine first, and only
+/// while all others are ready.
 #[tokio::test(flavor = "multi_thread")]
-async fn recreate_removes_each_machine_before_it_makes_the_next() {
+async fn recreate_deletes_each_machine_before_it_creates_its_replacement() {
     let world = World::new(Setup::default()).await.unwrap();
     world.allow_missing(1);
     let allowed = serde_json::json!(["RollingUpdate", "OnDelete", "Recreate"]);
@@ -127,31 +140,34 @@ async fn recreate_removes_each_machine_before_it_makes_the_next() {
         })
         .await
         .unwrap();
-    let running = world.control_with_gate("CPMSRecreate").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers_with_gate("CPMSRecreate").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     let recreate = serde_json::json!({"spec": {"strategy": {"type": "Recreate"}}});
     world
-        .until("the definition that lists Recreate", async |world| {
+        .wait_for("the CRD that allows Recreate", async |world| {
             Ok(world.edit(&recreate).await.ok())
         })
         .await
         .unwrap();
-    // Without the acknowledgement of the risk, nothing is done.
-    world.says("Degraded=True/InvalidSpec").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    // Without the acknowledgement of the risk, the set is degraded.
+    world.wait_for_condition("Degraded=True/InvalidSpec").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
     let acknowledged =
         serde_json::json!({"metadata": {"annotations": {"capstan.dev/recreate-acknowledged": "etcd-quorum-at-risk"}}});
     world.edit(&acknowledged).await.unwrap();
-    // The etcd operator holds a machine until another has a member, which Recreate cannot give it: a person looks at etcd and
-    // removes the hook, each time.
+    // The etcd operator keeps its hook until another machine has a member, which Recreate cannot
+    // provide. So a user removes the hook each time.
     world
-        .until("the rollout, with hooks removed by hand", async |world| {
+        .wait_for("the rollout, with hooks removed by hand", async |world| {
             for machine in world.machines().await? {
                 if machine.metadata.is_deleting() && machine.spec.lifecycle_hooks.is_some() {
                     let patch = kube::api::Patch::Merge(serde_json::json!({"spec": {"lifecycleHooks": null}}));
                     let params = kube::api::PatchParams::default();
-                    // It may be gone by now.
-                    let _gone = world
+                    // The machine may already be deleted.
+                    let _result = world
                         .api("machines")
                         .patch(machine.metadata.name(), &params, &patch)
                         .await;
@@ -161,34 +177,40 @@ async fn recreate_removes_each_machine_before_it_makes_the_next() {
         })
         .await
         .unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     running.controllers.stop().await;
     let writes = world.writes_since_edit().unwrap();
-    let deeds: Vec<&str> = writes
+    let actions: Vec<&str> = writes
         .iter()
         .filter(|write| write.contains(" machines "))
         .map(|write| write.split(' ').next().unwrap())
         .collect();
     assert_eq!(
-        deeds,
+        actions,
         ["delete", "create", "delete", "create", "delete", "create"],
         "{writes:?}"
     );
-    // The monitor has seen that never more than one was missing.
-    world.judge().unwrap();
+    // The monitor checks that at most one machine was missing at a time.
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_leaders_at_once_make_no_second_machine() {
+async fn two_leaders_at_once_create_no_second_machine() {
     let world = World::new(Setup::default()).await.unwrap();
-    // Leases of different names: both lead, all the time.
-    let one = world.control_as("one", "capstan").await.unwrap();
-    let two = world.control_as("two", "other").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
-    world.rolled_out("m6i.2xlarge").await.unwrap();
-    world.ask_for("m6i.4xlarge").await.unwrap();
-    world.rolled_out("m6i.4xlarge").await.unwrap();
+    // The Leases have different names, so both controllers lead all the time.
+    let one = world.start_controllers_with_lease("one", "capstan").await.unwrap();
+    let two = world.start_controllers_with_lease("two", "other").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
+    world.set_instance_type("m6i.4xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.4xlarge").await.unwrap();
     one.controllers.stop().await;
     two.controllers.stop().await;
     let created = world.writes().unwrap();
@@ -197,41 +219,47 @@ async fn two_leaders_at_once_make_no_second_machine() {
         .filter(|write| write.starts_with("create machines "))
         .collect();
     assert_eq!(created.len(), 6, "{created:?}");
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_stops_in_the_middle_hands_over_at_once() {
+async fn a_leader_that_stops_during_a_rollout_hands_over_at_once() {
     let world = World::new(Setup::default()).await.unwrap();
-    // A Lease so long that nobody could wait for its end.
-    let one = world.control_for("one", "capstan", 600).await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
-    let two = world.control_for("two", "capstan", 600).await.unwrap();
+    // The Lease is so long that the test cannot wait for it to expire.
+    let one = world.start_controllers_for("one", "capstan", 600).await.unwrap();
     world
-        .until("the second to know the cluster", async |_| {
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    let two = world.start_controllers_for("two", "capstan", 600).await.unwrap();
+    world
+        .wait_for("the caches of the second process to be filled", async |_| {
             Ok(two.caches.synced().is_ok().then_some(()))
         })
         .await
         .unwrap();
-    world.ask_for("m6i.2xlarge").await.unwrap();
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
     world
-        .until("a replacement", async |world| {
+        .wait_for("a replacement", async |world| {
             Ok((world.machines().await?.len() > 3).then_some(()))
         })
         .await
         .unwrap();
     one.controllers.stop().await;
-    world.rolled_out("m6i.2xlarge").await.unwrap();
+    world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     two.controllers.stop().await;
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
 
-/// B16: what does not concern the instance never reaches a machine.
+/// B16: the upstream operator never updates labels and annotations of machines.
 #[tokio::test(flavor = "multi_thread")]
-async fn b16_labels_and_annotations_of_the_template_reach_machines_in_place() {
+async fn b16_labels_and_annotations_of_the_template_are_updated_in_place() {
     let world = World::new(Setup::default()).await.unwrap();
-    let running = world.control("one").await.unwrap();
-    world.says("Progressing=False/AllReplicasUpdated").await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
     let metadata = serde_json::json!({"labels": {"team": "a"}, "annotations": {"example.com/note": "b"}});
     let template = serde_json::json!({"machines_v1beta1_machine_openshift_io": {"metadata": metadata}});
     world
@@ -239,7 +267,7 @@ async fn b16_labels_and_annotations_of_the_template_reach_machines_in_place() {
         .await
         .unwrap();
     world
-        .until("the labels on all machines", async |world| {
+        .wait_for("the labels on all machines", async |world| {
             let machines = world.machines().await?;
             let all = machines.iter().all(|machine| {
                 let meta = &machine.metadata;
@@ -254,5 +282,5 @@ async fn b16_labels_and_annotations_of_the_template_reach_machines_in_place() {
     let machines: Vec<&String> = writes.iter().filter(|write| write.contains(" machines ")).collect();
     assert_eq!(machines.len(), 3, "{machines:?}");
     assert!(machines.iter().all(|write| write.starts_with("patch ")), "{machines:?}");
-    world.judge().unwrap();
+    world.check_invariants().unwrap();
 }
