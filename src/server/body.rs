@@ -1,5 +1,5 @@
-//! Reads the body of a review under three limits: its length, the bytes held over all reviews, and the deadline. A body
-//! that says its length is refused before the first byte is held.
+//! Reads the body of a review under three limits: its size, the bytes of all reviews together, and
+//! the deadline. A body with a Content-Length above the limit is refused before any byte is read.
 
 use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::limits::Share;
 use super::refusal::Refusal;
 
-/// The body, in one piece.
+/// Reads the whole body.
 pub(super) async fn read(body: Body, limit: usize, share: &mut Share, deadline: Instant) -> Result<Bytes, Refusal> {
     match timeout_at(deadline, collect(body, limit, share)).await {
         Ok(read) => read,
@@ -18,7 +18,7 @@ pub(super) async fn read(body: Body, limit: usize, share: &mut Share, deadline: 
 }
 
 async fn collect(mut body: Body, limit: usize, share: &mut Share) -> Result<Bytes, Refusal> {
-    // What the sender says; exact for HTTP/1.1 with a Content-Length, which is what an API server sends.
+    // The lower bound is exact for HTTP/1.1 with a Content-Length, which API servers send.
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > limit {
         return Err(Refusal::TooLarge);
@@ -42,7 +42,8 @@ async fn collect(mut body: Body, limit: usize, share: &mut Share) -> Result<Byte
         if !share.grow_to(length) {
             return Err(Refusal::Busy);
         }
-        // A small body comes as one frame and is passed on as it is; the second frame makes a copy necessary.
+        // A small body arrives as one frame and is returned without a copy. A second frame requires
+        // a copy.
         if whole.is_empty() && first.is_none() {
             first = Some(data);
             continue;

@@ -1,5 +1,5 @@
-//! Liveness, readiness and metrics, in plain HTTP on a port of their own: kubelet and Prometheus need no certificate for
-//! them, and they answer when TLS is the trouble. They say nothing about objects.
+//! Liveness, readiness and metrics, over plain HTTP on a separate port: the kubelet and Prometheus
+//! need no certificate, and the port responds when TLS fails. It never exposes objects.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::answer::Reviewer;
 use super::lifecycle::Lifecycle;
 use crate::tls::Certificates;
 
-/// What readiness looks at.
+/// What `/readyz` checks.
 #[derive(Clone)]
 pub(super) struct Health {
     pub(super) reviewer: Arc<dyn Reviewer>,
@@ -23,15 +23,16 @@ pub(super) struct Health {
     pub(super) registry: Arc<Registry>,
 }
 
-/// Each check with what is wrong; the socket is bound before anything can ask.
+/// Each check with its failure. The server binds its sockets before it serves this port, so there
+/// is no check for them.
 fn checks(health: &Health) -> [(&'static str, Result<(), String>); 3] {
-    let leaving = if health.lifecycle.is_leaving() {
+    let shutdown = if health.lifecycle.is_shutting_down() {
         Err("the server is shutting down".to_owned())
     } else {
         Ok(())
     };
     [
-        ("shutdown", leaving),
+        ("shutdown", shutdown),
         (
             "certificate",
             health.certificates.valid_at(jiff::Timestamp::now().as_second()),
@@ -88,7 +89,7 @@ fn respond(code: StatusCode, text: String, kind: &'static str) -> Response<Body>
 pub(super) fn router(health: Health) -> Router {
     let (ready, measured) = (health.clone(), health);
     Router::new()
-        // Alive is who answers. A stuck dependency is no reason to be restarted.
+        // The process is alive if it responds. A failed dependency is no reason for a restart.
         .route(
             "/livez",
             get(|| async { respond(StatusCode::OK, "ok\n".to_owned(), "text/plain; charset=utf-8") }),

@@ -1,5 +1,5 @@
-//! How much the server takes on at once: time, connections, reviews, and bytes of bodies. Beyond that it answers at
-//! once that it is busy; it never queues past the time when nobody waits for the answer any more.
+//! The limits on time, connections, reviews and bytes. A request above a limit is refused at once;
+//! it is never queued beyond the time for which the API server waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,27 +7,29 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The largest body that is read. The API server takes 3 MiB from a client, and a review carries the object twice; 7 MiB
-/// is what the webhook servers of the ecosystem read.
+/// The size limit of a body. An API server accepts objects of up to 3 MiB, and a review carries the
+/// object twice; 7 MiB is also the limit of controller-runtime's webhook server.
 pub const BODY_LIMIT: usize = 7 << 20;
 
-/// Every limit of the server. [`Limits::default`] is what a cluster runs with.
+/// All limits of the server. [`Limits::default`] holds the values for a cluster.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// From the connection to the end of the TLS handshake.
+    /// From the accepted connection to the end of the TLS handshake.
     pub handshake: Duration,
-    /// From the first byte of a request's head to its last.
+    /// From the first byte of a request head to its last.
     pub head: Duration,
-    /// How long a connection may stay without a request. Longer than the 90 seconds after which an API server closes
-    /// one itself: whoever closes an idle connection may hit a request that is on its way, and a POST isn't repeated.
+    /// How long a connection may stay open without a request. It is longer than the 90 seconds
+    /// after which an API server closes an idle connection: a side that closes an idle connection
+    /// may lose a request that is on its way, and an API server does not repeat a POST.
     pub idle: Duration,
-    /// From the end of the head to the answer. Below the timeout with which the webhook is registered.
+    /// From the end of the request head to the response. It must be shorter than the webhook's
+    /// `timeoutSeconds`.
     pub deadline: Duration,
-    /// Connections, including those that are still shaking hands.
+    /// Concurrent connections, including those in a TLS handshake.
     pub connections: usize,
-    /// Reviews at once, including those whose body is still coming in.
+    /// Concurrent reviews, including those with an incomplete body.
     pub reviews: usize,
-    /// Bytes of bodies held at once, over all reviews.
+    /// Bytes of the bodies of all reviews together.
     pub bodies: usize,
 }
 
@@ -45,32 +47,32 @@ impl Default for Limits {
     }
 }
 
-/// Lets so many reviews in and no more.
+/// Limits the number of concurrent reviews.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Gate {
-    pub(super) fn new(places: usize) -> Self {
+    pub(super) fn new(permits: usize) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
         }
     }
 
-    /// A place, held until it is dropped; `None` when there is none, without waiting.
+    /// Returns a permit, or `None` if the limit is reached. It never waits.
     pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 }
 
-/// The bytes that may be held at once.
+/// The bytes that all reviews together may hold.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     left: Arc<AtomicUsize>,
 }
 
-/// Bytes taken out of a [`Budget`], given back when dropped.
+/// Bytes reserved in a [`Budget`]. They are returned when the share is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     left: Arc<AtomicUsize>,
@@ -84,7 +86,7 @@ impl Budget {
         }
     }
 
-    /// A share of nothing yet.
+    /// A share that holds no bytes yet.
     pub(super) fn share(&self) -> Share {
         Share {
             left: Arc::clone(&self.left),
@@ -94,7 +96,7 @@ impl Budget {
 }
 
 impl Share {
-    /// Grows to `bytes` in all, if there is that much. A share never shrinks.
+    /// Grows the share to `bytes` in total if the budget allows it. A share never shrinks.
     pub(super) fn grow_to(&mut self, bytes: usize) -> bool {
         let Some(more) = bytes.checked_sub(self.taken).filter(|more| *more > 0) else {
             return true;
@@ -120,7 +122,7 @@ mod tests {
     use super::{Budget, Gate};
 
     #[test]
-    fn a_budget_is_never_overdrawn_and_gets_everything_back() {
+    fn a_budget_is_never_exceeded_and_gets_all_bytes_back() {
         let budget = Budget::new(100);
         let mut first = budget.share();
         let mut second = budget.share();
@@ -130,18 +132,18 @@ mod tests {
         assert!(!first.grow_to(61));
         drop(second);
         assert!(first.grow_to(100));
-        assert!(first.grow_to(10), "a share that is large enough needs nothing");
+        assert!(first.grow_to(10), "a share that is already large enough does not grow");
         drop(first);
         assert!(budget.share().grow_to(100));
     }
 
     #[test]
-    fn a_gate_refuses_at_once_and_lets_in_again() {
+    fn a_full_gate_refuses_at_once_and_admits_again_after_a_release() {
         let gate = Gate::new(1);
-        let place = gate.enter();
-        assert!(place.is_some());
+        let permit = gate.enter();
+        assert!(permit.is_some());
         assert!(gate.enter().is_none());
-        drop(place);
+        drop(permit);
         assert!(gate.enter().is_some());
     }
 }

@@ -1,5 +1,5 @@
-//! The way of one review through the server: what it must look like, how much of it is taken, who judges it, and what is
-//! logged and counted. The verdict itself comes from the [`Reviewer`].
+//! Handles one review request: checks its form, reads the body under the limits, asks the
+//! [`Reviewer`] for the verdict, and records logs and metrics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::limits::{BODY_LIMIT, Budget, Gate, Limits};
 use super::metrics::{Metrics, RouteMetrics};
 use super::refusal::Refusal;
 
-/// One path.
+/// One webhook path.
 struct Route {
     path: String,
     metrics: RouteMetrics,
@@ -31,9 +31,9 @@ struct Route {
     reviewer: Arc<dyn Reviewer>,
 }
 
-/// A router with every path of the reviewer.
+/// A router with all paths of the reviewer.
 pub(super) fn router(reviewer: &Arc<dyn Reviewer>, limits: &Limits, metrics: &Arc<Metrics>) -> Router {
-    // One gate and one budget for all paths: they share the processors and the memory.
+    // All paths share one gate and one budget, since they share the processors and the memory.
     let gate = Gate::new(limits.reviews);
     let budget = Budget::new(limits.bodies);
     let routes = reviewer.routes().into_iter().fold(Router::new(), |router, path| {
@@ -71,7 +71,7 @@ async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Resp
                 target: "capstan::review",
                 route = route.path,
                 code = refusal.code().as_u16(),
-                // Not the message: it may quote the body.
+                // The message is not logged: it may quote the body.
                 reason = refusal.reason(),
                 duration_us = micros(duration),
                 "no verdict"
@@ -91,7 +91,7 @@ async fn judge(route: &Route, request: Request<Body>, start: Instant) -> Result<
     if request.body().size_hint().lower() > BODY_LIMIT as u64 {
         return Err(Refusal::TooLarge);
     }
-    let Some(_place) = route.gate.enter() else {
+    let Some(_permit) = route.gate.enter() else {
         return Err(Refusal::Busy);
     };
     let _counted = InFlight::enter(&route.panics);
@@ -101,9 +101,9 @@ async fn judge(route: &Route, request: Request<Body>, start: Instant) -> Result<
     if Instant::now() >= deadline {
         return Err(Refusal::TooLate);
     }
-    // A verdict takes microseconds, less than handing it to another thread; so it is made right here. A panic is a defect
-    // of one rule, and must not take along the reviews of others: nothing that a reviewer shares is left half-changed,
-    // since it changes nothing.
+    // A verdict takes microseconds, less than handing it to another thread, so it is computed here.
+    // A panic is a defect of one rule and must not affect other reviews. Nothing that reviews share
+    // can be left half-changed, since a reviewer changes nothing.
     match catch_unwind(AssertUnwindSafe(|| route.reviewer.review(&route.path, &body))) {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(no_review)) => Err(Refusal::NoReview(no_review.to_string())),
@@ -114,7 +114,7 @@ async fn judge(route: &Route, request: Request<Body>, start: Instant) -> Result<
     }
 }
 
-/// Counts itself while it lives, however it ends.
+/// Counts a review in the gauge until it is dropped.
 struct InFlight(Arc<Metrics>);
 
 impl InFlight {
@@ -162,7 +162,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The log line is bounded, whatever a caller puts into a name.
+/// Limits the length of a value in the log, whatever a client sends as a name.
 fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(253)).unwrap_or_default()
 }
@@ -173,7 +173,7 @@ mod tests {
     use axum::http::{HeaderMap, HeaderValue, header};
 
     #[test]
-    fn json_is_json_with_parameters_and_in_capitals_and_nothing_else_is() {
+    fn the_content_type_is_json_with_or_without_parameters_in_any_case() {
         let of = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(value).unwrap());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_is_cut_between_characters() {
+    fn logged_values_are_cut_between_characters() {
         assert_eq!(short("master-0"), "master-0");
         assert_eq!(short(&"é".repeat(200)).len(), 252);
     }

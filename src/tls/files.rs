@@ -1,8 +1,11 @@
-//! Follows a certificate and a key in files that somebody else writes (cert-manager, service-ca, a person).
+//! Follows a certificate and a key in files that another program writes, such as cert-manager or
+//! OpenShift's service CA.
 //!
-//! The content is compared, not the modification time: a Secret volume swaps a symlink, and a copy may keep its times. A
-//! change is served only when it holds together; while files are being replaced they may not, and then the next look
-//! decides. A directory watch would not tell when both are complete, so the files are looked at every few seconds.
+//! The files are compared by content, not by modification time: the kubelet updates a Secret volume
+//! by replacing a symbolic link, and a copy may keep its times. A change is served only if the
+//! certificate matches the key. While the files are being replaced they may not match, and the next
+//! reload tries again. A directory watch would not tell when both files are complete, so the files
+//! are read every few seconds.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,10 +13,10 @@ use std::time::Duration;
 
 use super::{Certificates, Invalid};
 
-/// How often the files are looked at.
+/// How often the files are read.
 pub const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Where certificate and key are.
+/// The paths of certificate and key.
 #[derive(Clone, Debug)]
 pub struct Files {
     /// The certificate and its chain, PEM.
@@ -22,39 +25,40 @@ pub struct Files {
     pub key: PathBuf,
 }
 
-/// The files cannot be served.
+/// Why the files cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// One cannot be read.
+    /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Their content is not to be served.
+    /// The content must not be served.
     #[error(transparent)]
     Invalid(#[from] Invalid),
 }
 
-/// Serves the files and notes what they held.
+/// Serves the files and remembers their content.
 #[derive(Debug)]
 pub struct Follower {
     files: Files,
     certificates: Certificates,
-    /// What was looked at last, whether it was served or refused, so that one bad content is reported once.
-    seen: Option<(Vec<u8>, Vec<u8>)>,
+    /// The content at the last reload, served or refused, so that the same invalid content is
+    /// reported only once.
+    last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Follower {
-    /// Nothing is read yet.
+    /// A follower that has read nothing yet.
     #[must_use]
     pub fn new(files: Files, certificates: Certificates) -> Self {
         Self {
             files,
             certificates,
-            seen: None,
+            last: None,
         }
     }
 
@@ -68,42 +72,42 @@ impl Follower {
         Ok((read(&self.files.certificate).await?, read(&self.files.key).await?))
     }
 
-    /// Looks once. `true` when a new certificate is served.
+    /// Reads the files once. Returns `true` if it serves a new certificate.
     ///
     /// # Errors
     ///
-    /// What the files hold is not to be served; what was served before stays. The same content is refused once, then it
-    /// is passed over until it changes.
-    pub async fn look(&mut self) -> Result<bool, Error> {
+    /// The content must not be served; the current certificate stays. The same content is reported
+    /// once, and then ignored until it changes.
+    pub async fn reload(&mut self) -> Result<bool, Error> {
         let read = match self.read().await {
             Ok(read) => read,
             Err(error) => {
-                // Missing files are reported on every look: nothing tells one absence from the next.
+                // A missing file is reported at every reload.
                 self.certificates.count_failure();
                 return Err(error);
             }
         };
-        if self.seen.as_ref() == Some(&read) {
+        if self.last.as_ref() == Some(&read) {
             return Ok(false);
         }
         let now = jiff::Timestamp::now().as_second();
         let outcome = self.certificates.serve(&read.0, &read.1, now);
-        // A certificate of tomorrow becomes right by waiting, so it is looked at again.
+        // A certificate that is not valid yet becomes valid later, so its content is tried again.
         if !matches!(outcome, Err(Invalid::Time(_))) {
-            self.seen = Some(read);
+            self.last = Some(read);
         }
         outcome?;
         Ok(true)
     }
 
-    /// Looks every `interval`, for ever.
+    /// Reloads every `interval`, without end.
     pub async fn follow(mut self, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
-            match self.look().await {
+            match self.reload().await {
                 Ok(true) => tracing::info!(file = %self.files.certificate.display(), "certificate reloaded"),
                 Ok(false) => {}
-                Err(error) => tracing::error!(%error, "certificate not reloaded; the former one is served on"),
+                Err(error) => tracing::error!(%error, "certificate not reloaded; serving the current one"),
             }
         }
     }
@@ -131,10 +135,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_symlink_swap_of_a_secret_volume_is_seen_and_garbage_is_not_served() {
+    async fn the_symlink_swap_of_a_secret_volume_is_noticed_and_invalid_content_is_not_served() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        // As kubelet lays it out: tls.crt -> ..data/tls.crt, ..data -> ..1
+        // The layout of the kubelet: tls.crt -> ..data/tls.crt, ..data -> ..1
         write(&root.join("..1"), &leaf());
         std::os::unix::fs::symlink("..1", root.join("..data")).unwrap();
         for name in ["tls.crt", "tls.key"] {
@@ -145,8 +149,8 @@ mod tests {
             key: root.join("tls.key"),
         };
         let mut follower = Follower::new(files, Certificates::new());
-        assert!(follower.look().await.unwrap());
-        assert!(!follower.look().await.unwrap());
+        assert!(follower.reload().await.unwrap());
+        assert!(!follower.reload().await.unwrap());
 
         let swap = |to: &str| {
             std::os::unix::fs::symlink(to, root.join("..data_tmp")).unwrap();
@@ -154,20 +158,20 @@ mod tests {
         };
         write(&root.join("..2"), &leaf());
         swap("..2");
-        assert!(follower.look().await.unwrap());
+        assert!(follower.reload().await.unwrap());
 
         let mut torn = leaf();
         torn.key = leaf().key;
         write(&root.join("..3"), &torn);
         swap("..3");
         assert!(matches!(
-            follower.look().await,
+            follower.reload().await,
             Err(Error::Invalid(Invalid::Mismatch(_)))
         ));
-        assert!(!follower.look().await.unwrap(), "reported once");
+        assert!(!follower.reload().await.unwrap(), "invalid content is reported once");
         swap("..4");
-        assert!(matches!(follower.look().await, Err(Error::Read { .. })));
+        assert!(matches!(follower.reload().await, Err(Error::Read { .. })));
         swap("..1");
-        assert!(follower.look().await.unwrap());
+        assert!(follower.reload().await.unwrap());
     }
 }

@@ -1,12 +1,13 @@
-//! The program itself: it says where it listens, leaves on a signal, and breaks off on the second.
+//! The process: it logs its addresses, shuts down on a signal, and stops at once on a second
+//! signal.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
-use crate::caller::{Caller, config, connect, half, review};
-use crate::running::{eventually, get};
+use crate::client::{Client, config, connect, review, send_all_but_last_byte};
+use crate::harness::{eventually, get};
 
 struct Process {
     child: Child,
@@ -18,8 +19,8 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
-        let _ended = self.child.kill();
+        // The process may have ended already.
+        let _ignored = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
@@ -87,14 +88,14 @@ impl Process {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_it_in_order_and_every_review_was_logged() {
+async fn a_signal_shuts_the_process_down_and_every_review_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(folder.path());
     let stream = connect(process.webhooks, config(&process.trust, "h2", rustls::ALL_VERSIONS))
         .await
         .unwrap();
-    let mut caller = Caller::new(stream).await.unwrap();
-    assert_eq!(caller.post("/null", review("the-uid")).await.unwrap().status(), 200);
+    let mut client = Client::new(stream).await.unwrap();
+    assert_eq!(client.post("/null", review("the-uid")).await.unwrap().status(), 200);
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(0));
     let lines: Vec<Value> = (&mut process.lines)
@@ -107,25 +108,28 @@ async fn a_signal_ends_it_in_order_and_every_review_was_logged() {
     );
     assert!(
         lines.iter().all(|line| !line.to_string().contains("xxxx")),
-        "a piece of an object is logged: {lines:?}"
+        "the log contains a part of an object: {lines:?}"
     );
     assert_eq!(lines.last().unwrap()["message"], "shut down");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_signal_breaks_off_what_runs() {
+async fn a_second_signal_interrupts_active_requests() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(folder.path());
     let config = config(&process.trust, "http/1.1", rustls::ALL_VERSIONS);
     let mut stream = connect(process.webhooks, config).await.unwrap();
-    half(&mut stream, "stuck", "/null").await;
+    send_all_but_last_byte(&mut stream, "stuck", "/null").await;
     let health = process.health;
-    eventually("the review runs", async || {
+    eventually("the review is in flight", async || {
         get(health, "/metrics").await.1.contains("reviews_in_flight 1")
     })
     .await;
     process.signal("INT");
-    eventually("not ready", async || get(health, "/readyz").await.0 == 503).await;
+    eventually("the server is not ready", async || {
+        get(health, "/readyz").await.0 == 503
+    })
+    .await;
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(2));
 }
