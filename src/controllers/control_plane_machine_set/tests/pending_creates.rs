@@ -7,7 +7,7 @@ use crate::runtime::{Cluster as _, Moment, Observation, Reconcile as _, Source, 
 use capstan_core::cpms::pending_creates;
 
 impl Fake {
-    /// How many creations are recorded in the set.
+    /// How many creations the set records.
     fn recorded(&self) -> usize {
         let set = self
             .watched::<ControlPlaneMachineSet>(SET, NAME)
