@@ -3,16 +3,14 @@
 //! This room reads the envelope, finds the gate of the kind, hands it what it may look up, and writes the answer as the
 //! API server wants it. It decides nothing about a kind: that is the gate's.
 
+mod envelope;
 mod mirrored;
-mod objects;
 mod offline;
 mod policy;
 mod request;
 mod response;
 mod snapshot;
 mod table;
-mod tree;
-mod wire;
 
 pub use offline::{Check, CheckError, Checked, Checker};
 pub use policy::policies;

@@ -1,7 +1,7 @@
-//! CEL: expressions compiled once and evaluated often, over JSON as it stands, without converting it.
+//! CEL: expressions that are compiled once and evaluated often, over JSON without a conversion.
 //!
-//! This is the one room that names the CEL library (decision 16). Expressions come from our own rule files or from a CRD,
-//! never from a request: the library has no cost limit.
+//! This is the only module that uses the CEL library (decision 16). Expressions come from the rule
+//! files or from a CRD. They must never come from a request, because the library has no cost limit.
 
 mod format;
 mod json;
@@ -10,4 +10,4 @@ mod request;
 pub mod rules;
 
 pub use program::{CelError, Program};
-pub use request::Told;
+pub use request::VariableOverride;

@@ -1,8 +1,13 @@
-//! `make bench`: what a verdict costs, as ratios to a server that reads nothing but the envelope and allows everything.
+//! `make bench`: what an admission verdict costs, as a ratio to a baseline server.
 //!
-//! Both servers are the shipped binary, with the same TLS, HTTP, logs and metrics; they take turns every half second
-//! in one run, so that whatever else the machine does hits both. They have one core, and whoever asks has another. Absolute numbers belong to the machine; ratios are
-//! what is held to a goal. It measures, and judges nothing but its own goals.
+//! The baseline is the shipped binary with `--null-reviewer`: the same TLS, HTTP, logs and metrics,
+//! but it reads only the envelope of a review and allows everything. With `--against`, the baseline
+//! is another build of Capstan, which judges the same review. Both servers take turns in one run,
+//! so that other load on the machine affects both. The servers share one core; the client has
+//! another.
+//!
+//! Absolute figures depend on the machine. Only ratios are compared with a goal. The benchmark must
+//! never decide anything but whether its own goals are met.
 
 mod allocations;
 mod cores;
@@ -20,6 +25,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
+use serde_json::Value;
 
 pub use allocations::Counting;
 use cores::Cores;
@@ -28,59 +34,79 @@ use load::Connection;
 use report::{Ratio, Report, median, percentile};
 use server::Server;
 
-/// Connections at once.
+/// Numbers of concurrent connections.
 const CONCURRENCIES: [usize; 3] = [1, 16, 64];
 /// Turns of each server at each concurrency.
 const ROUNDS: usize = 14;
 /// The length of a turn.
 const TURN: Duration = Duration::from_millis(600);
-/// How long both are warmed up.
+/// The length of the warm-up of each server.
 const WARM_UP: Duration = Duration::from_millis(1500);
-/// Times the null server's.
-const GOAL: f64 = 2.0;
-/// Resident memory of an idle server, in MiB.
+/// The largest allowed ratio to the null server.
+const NULL_GOAL: f64 = 2.0;
+/// The largest allowed ratio to another build.
+const BUILD_GOAL: f64 = 1.1;
+/// The largest allowed resident memory of an idle server, in MiB.
 const MEMORY_GOAL: f64 = 25.0;
-
-/// From a replacement that is ready to the deletion of what it replaces, in milliseconds.
+/// The longest allowed time from a ready replacement to the deletion of the old machine, in
+/// milliseconds.
 const REACTION_GOAL: f64 = 100.0;
 
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// A decision without a server around it.
+    /// A decision in this process, without a server.
     Decision,
     /// An update of a ControlPlaneMachineSet.
     Update,
-    /// Updates of Machines that exist in both APIs, ten thousand of them in the caches.
+    /// Updates of Machines that exist in both APIs, with ten thousand pairs in the caches.
     Guarded,
-    /// What an idle server takes.
+    /// The memory of an idle server.
     Memory,
-    /// How soon a rollout goes on, on a real API server.
+    /// How soon a rollout continues, on a real API server.
     Reaction,
 }
 
-/// Measures these parts, all for none, and writes `summary.json` into `folder`. What a part gave is printed and written
-/// as soon as it is there: the next one may fail.
-/// The servers have a core, and whoever asks another, unless all cores are `shared`.
+/// What is measured, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The server.
+    pub capstan: PathBuf,
+    /// Another build of the server to compare with, instead of the null server.
+    pub against: Option<PathBuf>,
+    /// The folder of `summary.json`.
+    pub folder: PathBuf,
+    /// The parts to measure; empty for all.
+    pub parts: Vec<Part>,
+    /// Whether the servers and the client share all cores, instead of one core each.
+    pub shared: bool,
+}
+
+/// Measures the parts of a plan and writes `summary.json`. The figures of a part are printed and
+/// written as soon as they are known, because a later part may fail.
 ///
 /// # Errors
 /// A server does not start or does not answer.
-#[expect(clippy::print_stdout, reason = "the figures are the answer")]
-pub async fn run(capstan: &Path, folder: &Path, parts: &[Part], shared: bool) -> Result<()> {
+#[expect(clippy::print_stdout, reason = "the figures are the output")]
+pub async fn run(plan: &Plan) -> Result<()> {
+    let Plan { capstan, folder, .. } = plan;
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
-    let parts = if parts.is_empty() {
+    let parts = if plan.parts.is_empty() {
         Part::value_variants()
     } else {
-        parts
+        &plan.parts
     };
     let files = tempfile::tempdir().context("creating a folder for the servers")?;
     let mut report = Report::new(folder.join("summary.json"));
-    let split = || if shared { Ok(None) } else { Cores::split() };
+    let bench = Bench {
+        plan,
+        files: files.path(),
+    };
     for part in parts {
         match part {
             Part::Decision => decisions(folder)?,
-            Part::Update => update(split()?, capstan, files.path(), &mut report).await?,
-            Part::Guarded => guarded_updates(split()?, capstan, files.path(), &mut report).await?,
+            Part::Update => bench.update(&mut report).await?,
+            Part::Guarded => bench.guarded_updates(&mut report).await?,
             Part::Memory => {
                 let idle = idle_memory(capstan, files.path()).await?;
                 let shown = format!("{idle:.1} of {MEMORY_GOAL} MiB");
@@ -93,9 +119,9 @@ pub async fn run(capstan: &Path, folder: &Path, parts: &[Part], shared: bool) ->
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are the answer")]
+#[expect(clippy::print_stdout, reason = "the figures are the output")]
 fn decisions(folder: &Path) -> Result<()> {
-    println!("# the decision alone");
+    println!("# the decision alone, in this process");
     for (name, cost) in decision::costs()? {
         println!(
             "{:>7.1} µs {:>6} allocations {:>8} bytes   {name}",
@@ -107,7 +133,7 @@ fn decisions(folder: &Path) -> Result<()> {
     for what in What::value_variants() {
         match decision::instructions(folder, *what)? {
             Some(count) => println!("{count:>9} instructions   {what:?}"),
-            None => println!("instructions are not counted: there is no valgrind"),
+            None => println!("instructions are not counted: valgrind is not installed"),
         }
     }
     Ok(())
@@ -141,103 +167,130 @@ impl Contender {
         }
         Ok(connections)
     }
-}
 
-/// An update of a ControlPlaneMachineSet, at each concurrency.
-#[expect(clippy::print_stdout, reason = "the figures are the answer")]
-async fn update(cores: Option<Cores>, capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
-    let (body, objects) = (review::review()?, review::surroundings()?);
-    let (null, full) = contenders(cores.as_ref(), capstan, files, &body, &objects, decision::route()?.path).await?;
-    println!("# an update of a set, {} bytes in a review", body.len());
-    for concurrency in CONCURRENCIES {
-        compare(&null, &full, concurrency, "", report).await?;
-    }
-    println!("{:.1} MiB resident after the load", full.server.resident()?);
-    Ok(())
-}
-
-/// Guarded updates of what exists in both APIs, at each concurrency; the memory of the server is printed.
-#[expect(clippy::print_stdout, reason = "the figures are the answer")]
-async fn guarded_updates(cores: Option<Cores>, capstan: &Path, files: &Path, report: &mut Report) -> Result<()> {
-    let objects = guarded::surroundings();
-    for edit in guarded::EDITS {
-        let body = guarded::review(*edit)?;
-        let (null, full) = contenders(
-            cores.as_ref(),
-            capstan,
-            files,
-            &body,
-            &objects,
-            guarded::route(*edit)?.path,
-        )
-        .await?;
-        println!(
-            "# {}, {} bytes in a review; {} objects in the caches, {:.1} MiB resident",
-            edit.title(),
-            body.len(),
-            objects.len(),
-            full.server.resident()?
-        );
-        for concurrency in CONCURRENCIES {
-            compare(&null, &full, concurrency, edit.prefix(), report).await?;
-        }
-        println!("{:.1} MiB resident after the load", full.server.resident()?);
-    }
-    Ok(())
-}
-
-/// Both servers, on a core of their own where there is one to spare.
-async fn contenders(
-    cores: Option<&Cores>,
-    capstan: &Path,
-    files: &Path,
-    body: &[u8],
-    objects: &[serde_json::Value],
-    route: &str,
-) -> Result<(Contender, Contender)> {
-    let snapshot = files.join("cluster.json");
-    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    std::fs::write(&snapshot, list.to_string()).context("writing the cluster's objects")?;
-    let snapshot = snapshot.to_string_lossy().into_owned();
-    if let Some(cores) = cores {
-        cores.for_servers()?;
-    }
-    let null = Contender {
-        server: Server::start(capstan, files, "null", &["--null-reviewer"]).await?,
-        request: load::request("/null", body).into(),
-    };
-    let full = Contender {
-        server: Server::start(capstan, files, "full", &["--snapshot", &snapshot]).await?,
-        request: load::request(route, body).into(),
-    };
-    if let Some(cores) = cores {
-        cores.for_asker()?;
-    }
-    // What is measured must be what is meant.
-    for contender in [&null, &full] {
-        let mut connection = contender.server.target.connect().await?;
-        let answer = connection.ask(&contender.request).await?;
-        let answer: serde_json::Value = serde_json::from_slice(answer).context("an answer that is no JSON")?;
-        let allowed = answer.pointer("/response/allowed").and_then(serde_json::Value::as_bool);
+    /// Checks that the server allows the review, so that an error is not what is measured.
+    async fn check(&self) -> Result<()> {
+        let mut connection = self.server.target.connect().await?;
+        let answer = connection.ask(&self.request).await?;
+        let answer: Value = serde_json::from_slice(answer).context("the answer is not JSON")?;
+        let allowed = answer.pointer("/response/allowed").and_then(Value::as_bool);
         anyhow::ensure!(
             allowed == Some(true),
             "the review of the benchmark was refused: {answer}"
         );
+        Ok(())
     }
-    Ok((null, full))
 }
 
-/// What the turns of one server gave.
+/// The server under measurement, and the baseline.
+struct Pair {
+    baseline: Contender,
+    full: Contender,
+    /// The largest allowed ratio.
+    goal: f64,
+}
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    /// A folder for the files of the servers.
+    files: &'a Path,
+}
+
+impl Bench<'_> {
+    /// An update of a ControlPlaneMachineSet, at each concurrency.
+    #[expect(clippy::print_stdout, reason = "the figures are the output")]
+    async fn update(&self, report: &mut Report) -> Result<()> {
+        let (body, objects) = (review::review()?, review::surroundings()?);
+        let cores = self.cores()?;
+        let pair = self
+            .start(cores.as_ref(), &body, &objects, decision::route()?.path)
+            .await?;
+        println!("# an update of a set, {} bytes in a review", body.len());
+        for concurrency in CONCURRENCIES {
+            compare(&pair, concurrency, "", report).await?;
+        }
+        println!("{:.1} MiB resident after the load", pair.full.server.resident()?);
+        Ok(())
+    }
+
+    /// Updates of objects that exist in both APIs, at each concurrency. The memory of the server is
+    /// printed.
+    #[expect(clippy::print_stdout, reason = "the figures are the output")]
+    async fn guarded_updates(&self, report: &mut Report) -> Result<()> {
+        let objects = guarded::surroundings();
+        for edit in guarded::EDITS {
+            let body = guarded::review(*edit)?;
+            let cores = self.cores()?;
+            let route = guarded::route(*edit)?.path;
+            let pair = self.start(cores.as_ref(), &body, &objects, route).await?;
+            println!(
+                "# {}, {} bytes in a review; {} objects in the caches, {:.1} MiB resident",
+                edit.title(),
+                body.len(),
+                objects.len(),
+                pair.full.server.resident()?
+            );
+            for concurrency in CONCURRENCIES {
+                compare(&pair, concurrency, edit.prefix(), report).await?;
+            }
+            println!("{:.1} MiB resident after the load", pair.full.server.resident()?);
+        }
+        Ok(())
+    }
+
+    fn cores(&self) -> Result<Option<Cores>> {
+        if self.plan.shared { Ok(None) } else { Cores::split() }
+    }
+
+    /// Starts both servers, on a core of their own if the machine has two.
+    async fn start(&self, cores: Option<&Cores>, body: &[u8], objects: &[Value], route: &str) -> Result<Pair> {
+        let snapshot = self.files.join("cluster.json");
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        std::fs::write(&snapshot, list.to_string()).context("writing the objects of the cluster")?;
+        let snapshot = snapshot.to_string_lossy().into_owned();
+        let judging = ["--snapshot", snapshot.as_str()];
+        if let Some(cores) = cores {
+            cores.for_servers()?;
+        }
+        let (capstan, files) = (&self.plan.capstan, self.files);
+        let (server, path, goal) = match &self.plan.against {
+            None => {
+                let server = Server::start(capstan, files, "null", &["--null-reviewer"]).await?;
+                (server, "/null", NULL_GOAL)
+            }
+            Some(build) => {
+                let server = Server::start(build, files, "against", &judging).await?;
+                (server, route, BUILD_GOAL)
+            }
+        };
+        let baseline = Contender {
+            server,
+            request: load::request(path, body).into(),
+        };
+        let full = Contender {
+            server: Server::start(capstan, files, "full", &judging).await?,
+            request: load::request(route, body).into(),
+        };
+        if let Some(cores) = cores {
+            cores.for_client()?;
+        }
+        baseline.check().await?;
+        full.check().await?;
+        Ok(Pair { baseline, full, goal })
+    }
+}
+
+/// The figures of the turns of one server.
 #[derive(Default)]
 struct Turns {
     cpu: Vec<f64>,
     p50: Vec<f64>,
     p99: Vec<f64>,
-    reviews: usize,
+    reviews: Vec<usize>,
 }
 
 impl Turns {
-    /// One turn: processor time a review in microseconds, and latencies in microseconds.
+    /// One turn: processor time and latencies.
     async fn take(
         &mut self,
         contender: &Contender,
@@ -248,7 +301,7 @@ impl Turns {
         let (connections, mut took) = load::round(connections, &contender.request, time).await?;
         let used = contender.server.cpu()? - before;
         took.sort_unstable();
-        self.reviews += took.len();
+        self.reviews.push(took.len());
         self.cpu.push(used);
         #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^52 nanoseconds")]
         let micros = |hundredths| percentile(&took, hundredths).map(|nanos| nanos as f64 / 1000.0);
@@ -257,62 +310,63 @@ impl Turns {
         Ok(connections)
     }
 
-    /// Microseconds of processor time a review, over all turns.
+    fn reviews(&self) -> usize {
+        self.reviews.iter().sum()
+    }
+
+    /// Microseconds of processor time per review, over all turns.
     fn cpu(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52 reviews")]
-        let reviews = self.reviews as f64;
+        let reviews = self.reviews() as f64;
         self.cpu.iter().sum::<f64>() * 1e6 / reviews
     }
 }
 
-async fn compare(
-    null: &Contender,
-    full: &Contender,
-    concurrency: usize,
-    what: &str,
-    report: &mut Report,
-) -> Result<()> {
-    let mut to_null = null.connect(concurrency).await?;
+/// Compares the two servers at one concurrency. The names of the ratios begin with `prefix`.
+async fn compare(pair: &Pair, concurrency: usize, prefix: &str, report: &mut Report) -> Result<()> {
+    let Pair { baseline, full, goal } = pair;
+    let mut to_baseline = baseline.connect(concurrency).await?;
     let mut to_full = full.connect(concurrency).await?;
     let mut warm_up = Turns::default();
-    to_null = warm_up.take(null, to_null, WARM_UP).await?;
+    to_baseline = warm_up.take(baseline, to_baseline, WARM_UP).await?;
     to_full = warm_up.take(full, to_full, WARM_UP).await?;
-    let (mut of_null, mut of_full) = (Turns::default(), Turns::default());
+    let (mut of_baseline, mut of_full) = (Turns::default(), Turns::default());
     for _ in 0..ROUNDS {
-        to_null = of_null.take(null, to_null, TURN).await?;
+        to_baseline = of_baseline.take(baseline, to_baseline, TURN).await?;
         to_full = of_full.take(full, to_full, TURN).await?;
     }
-    // A turn is held against its neighbour, and the pair in the middle counts: a pause of the machine spoils one pair.
-    let paired = |full: &[f64], null: &[f64]| -> Result<f64> {
-        let mut ratios: Vec<f64> = full.iter().zip(null).map(|(full, null)| full / null).collect();
-        median(&mut ratios).context("no turns")
-    };
-    let middle = |samples: &[f64]| median(&mut samples.to_vec()).unwrap_or_default();
-    let latency = |name: &str, full: &[f64], null: &[f64]| -> Result<Ratio> {
-        let shown = format!("{:.0} → {:.0} µs", middle(null), middle(full));
-        Ok(Ratio::new(
-            format!("{what}{name}@{concurrency}"),
-            paired(full, null)?,
-            GOAL,
-            shown,
-        ))
-    };
-    let (cpu_null, cpu_full) = (of_null.cpu(), of_full.cpu());
+    let (before, after) = (of_baseline.cpu(), of_full.cpu());
     report.add(Ratio::new(
-        format!("{what}cpu-per-review@{concurrency}"),
-        cpu_full / cpu_null,
-        GOAL,
+        format!("{prefix}cpu-per-review@{concurrency}"),
+        after / before,
+        *goal,
         format!(
-            "{cpu_null:.1} → {cpu_full:.1} µs ({} → {} reviews)",
-            of_null.reviews, of_full.reviews
+            "{before:.1} → {after:.1} µs ({} → {} reviews)",
+            of_baseline.reviews(),
+            of_full.reviews()
         ),
     ))?;
-    report.add(latency("latency-p50", &of_full.p50, &of_null.p50)?)?;
-    report.add(latency("latency-p99", &of_full.p99, &of_null.p99)?)
+    let middle = |samples: &[f64]| median(&mut samples.to_vec()).unwrap_or_default();
+    for (name, baseline, full) in [
+        ("latency-p50", &of_baseline.p50, &of_full.p50),
+        ("latency-p99", &of_baseline.p99, &of_full.p99),
+    ] {
+        let shown = format!("{:.0} → {:.0} µs", middle(baseline), middle(full));
+        let ratio = paired(full, baseline).context("no turn was measured")?;
+        report.add(Ratio::new(format!("{prefix}{name}@{concurrency}"), ratio, *goal, shown))?;
+    }
+    Ok(())
 }
 
-/// Resident memory of the server as it runs in a cluster, client and caches included, before it has seen an object: its
-/// API server does not answer.
+/// The median of the ratios of neighbouring turns: a pause of the machine affects one pair of turns
+/// only.
+fn paired(full: &[f64], baseline: &[f64]) -> Option<f64> {
+    let mut ratios: Vec<f64> = full.iter().zip(baseline).map(|(full, base)| full / base).collect();
+    median(&mut ratios)
+}
+
+/// Resident memory, in MiB, of the server as it runs in a cluster, with its client and caches,
+/// before it has read any object: its API server does not answer.
 async fn idle_memory(capstan: &Path, files: &Path) -> Result<f64> {
     let port = crate::control_plane::free_port()?;
     let kubeconfig: PathBuf = files.join("kubeconfig");

@@ -1,4 +1,5 @@
-//! The gates of what exists in the Machine API and in Cluster API: which kinds, at which routes, by the rules of `authority`.
+//! The gates of what exists in the Machine API and in Cluster API: which kinds, at which routes, by
+//! the rules of `authority`.
 
 use super::snapshot::{Snapshot, Source};
 use super::table::{Admission, Gate, Outcome, Phase, Route};
@@ -54,8 +55,8 @@ const fn gate(group: &'static str, kind: &'static str, resource: &'static str) -
     }
 }
 
-/// Kinds of both APIs, and kinds and plurals of the infrastructure: what a literal has to spell out, since a gate borrows
-/// for ever.
+/// Kinds of both APIs, and kinds and plurals of the infrastructure: what a literal has to spell
+/// out, since a gate borrows for ever.
 macro_rules! mirrored {
     ($($machine:literal $machines:literal,)*) => {
         pub(super) const GATES: &[Gate] = &[

@@ -1,8 +1,9 @@
-//! The verdict that a cluster would give, without one: decoding, the mutating pass, the schema, the validating pass, in the
-//! order of an API server.
+//! The verdict that a cluster would give, without one: decoding, the mutating pass, the schema, the
+//! validating pass, in the order of an API server.
 //!
-//! An API server stops at the first step that refuses. Here the mutating pass and the schema are reported together, since
-//! whoever corrects a file wants to hear of everything at once; the verdict is the same.
+//! An API server stops at the first step that refuses. Here the mutating pass and the schema are
+//! reported together, since whoever corrects a file wants to hear of everything at once; the
+//! verdict is the same.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ use crate::model::{Edit, FieldPath, Operation, Propagation, Stored, User, Verdic
 use crate::schema::Schema;
 use crate::schema::crd::{self, CrdError};
 
-/// Why nothing can be checked: one of our own definitions is broken. A test makes sure that none is.
+/// Why nothing can be checked: one of our own definitions is broken. A test makes sure that none
+/// is.
 #[derive(Debug, Error)]
 pub enum CheckError {
     /// The rules.
@@ -302,8 +304,8 @@ impl Checker {
         (outcome.verdict, outcome.patch)
     }
 
-    /// The namespace of an object. A document of what exists in both APIs that names none is meant for where its API lives:
-    /// elsewhere nothing would be judged, in silence.
+    /// The namespace of an object. A document of what exists in both APIs that names none is meant
+    /// for where its API lives: elsewhere nothing would be judged, in silence.
     fn namespace<'a>(&'a self, group: &str, kind: &str, object: &'a Value) -> &'a str {
         let said = object.pointer("/metadata/namespace").and_then(Value::as_str);
         match (
@@ -343,7 +345,8 @@ impl Checker {
     }
 }
 
-/// An object with its metadata as an API server takes it in, before anybody is asked: null says nothing.
+/// An object with its metadata as an API server takes it in, before anybody is asked: null says
+/// nothing.
 fn decoded(object: &Value) -> Cow<'_, Value> {
     let says_null = match object.get("metadata") {
         Some(Value::Object(fields)) => fields.values().any(Value::is_null),

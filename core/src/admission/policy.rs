@@ -1,7 +1,9 @@
-//! ValidatingAdmissionPolicies out of the CEL rules: what the API server refuses by itself while the webhook is down.
+//! ValidatingAdmissionPolicies out of the CEL rules: what the API server refuses by itself while
+//! the webhook is down.
 //!
-//! A rule about a field is rewritten from `self` at its path to `object`: absent fields on the way make it hold, and so
-//! does a value that the update left as it was, unless the rule compares with it.
+//! A rule about a field is rewritten from `self` at its path to `object`: absent fields on the way
+//! make it hold, and so does a value that the update left as it was, unless the rule compares with
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -125,8 +127,8 @@ fn expression(rule: &Rule) -> String {
     )
 }
 
-/// `this` and `old` are expressions for the values at the point where `segments` starts; `old` is `None` once they do not
-/// correspond any more.
+/// `this` and `old` are expressions for the values at the point where `segments` starts; `old` is
+/// `None` once they do not correspond any more.
 fn descend(rule: &Rule, segments: &[Segment], this: &str, old: Option<&str>, depth: usize) -> String {
     let fields: Vec<&str> = segments
         .iter()
@@ -210,7 +212,8 @@ fn all(conditions: &[String]) -> String {
         .join(" && ")
 }
 
-/// Replaces an identifier that stands for itself: not a part of a longer one, not a field, not in a string.
+/// Replaces an identifier that stands for itself: not a part of a longer one, not a field, not in a
+/// string.
 fn rename(expression: &str, from: &str, to: &str) -> String {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut renamed = String::new();

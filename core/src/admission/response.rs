@@ -1,5 +1,5 @@
-//! The answer: an AdmissionReview as the API server documents it (decision 19: kube's own writes a patch as numbers, and
-//! denies with code 0).
+//! The answer: an AdmissionReview as the API server documents it (decision 19: kube's own writes a
+//! patch as numbers, and denies with code 0).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -89,8 +89,8 @@ impl Status {
     }
 }
 
-/// The status of a refusal, as Kubernetes writes it: 403 Forbidden for an operation that is refused as a whole, 422
-/// Invalid for fields.
+/// The status of a refusal, as Kubernetes writes it: 403 Forbidden for an operation that is refused
+/// as a whole, 422 Invalid for fields.
 pub fn deny_status(group: &str, kind: &str, resource: &str, name: &str, violations: &[Violation]) -> Status {
     let whole = violations
         .iter()

@@ -1,7 +1,8 @@
 //! What rules may look up: the cluster around the object that is judged.
 //!
-//! Filled from the caches of the server, or from the files of an offline check. What is not there is *unknown*, which is
-//! not the same as absent: a rule that needs it says so, and guesses nothing.
+//! Filled from the caches of the server, or from the files of an offline check. What is not there
+//! is *unknown*, which is not the same as absent: a rule that needs it says so, and guesses
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ use crate::cpms::rules::ParsedOnce;
 /// Where a snapshot comes from: it decides what an unknown means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// The caches of a server: what is unknown will be known soon, and what cannot be judged is refused until then.
+    /// The caches of a server: what is unknown will be known soon, and what cannot be judged is
+    /// refused until then.
     Cluster,
     /// The files that somebody gave: what is unknown is said as a warning.
     #[default]
@@ -35,7 +37,8 @@ pub enum Source {
 
 /// The cluster around the object that is judged. `None` is unknown.
 ///
-/// Objects are shared with the caches they come from, so that a new picture of ten thousand costs pointers.
+/// Objects are shared with the caches they come from, so that a new picture of ten thousand costs
+/// pointers.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Where it comes from.
@@ -71,8 +74,8 @@ pub struct Unreadable {
 }
 
 impl Snapshot {
-    /// A snapshot of the objects that somebody gave. A kind of which there is none is unknown; a kind that no rule looks
-    /// up is ignored.
+    /// A snapshot of the objects that somebody gave. A kind of which there is none is unknown; a
+    /// kind that no rule looks up is ignored.
     ///
     /// # Errors
     /// When an object is not of the shape of its kind.
@@ -152,7 +155,8 @@ fn read<T: DeserializeOwned>(object: &Value) -> Result<Arc<T>, Unreadable> {
             .unwrap_or_default()
             .to_owned()
     };
-    // What is given by hand says `labels: null` for no labels, as an API server reads it and never writes it.
+    // What is given by hand says `labels: null` for no labels, as an API server reads it and never
+    // writes it.
     let read = T::deserialize(object).or_else(|error| T::deserialize(&without_nulls(object)).map_err(|_| error));
     read.map(Arc::new).map_err(|error| Unreadable {
         kind: text("/kind"),

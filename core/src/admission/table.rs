@@ -1,6 +1,7 @@
 //! The table of gates: which kinds are judged, at which routes, and by whom.
 //!
-//! A new kind is one line in [`GATES`], its rule file in `cel::rules`, and its two routes in [`ROUTES`].
+//! A new kind is one line in [`GATES`], its rule file in `cel::rules`, and its two routes in
+//! [`ROUTES`].
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ use crate::model::{Edit, Operation, RuleInfo, Verdict};
 /// The two passes of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before the schema is checked: fills in, and refuses what the schema would refuse with fewer words.
+    /// Before the schema is checked: fills in, and refuses what the schema would refuse with fewer
+    /// words.
     Mutate,
     /// After the schema was checked: judges the result.
     Validate,
@@ -43,7 +45,8 @@ pub struct Route {
     pub subresources: &'static [&'static str],
 }
 
-/// Everything that is served. `webhooks/` registers these, and a test holds the two against each other.
+/// Everything that is served. `webhooks/` registers these, and a test holds the two against each
+/// other.
 pub const ROUTES: &[Route] = &[
     Route {
         path: "/mutate-machine-openshift-io-v1-controlplanemachineset",
@@ -133,7 +136,8 @@ fn lookup<'a>(admission: &'a Admission, snapshot: &'a Snapshot) -> cpms::rules::
         nodes: snapshot.nodes.as_ref(),
         cluster_operators: snapshot.cluster_operators.as_ref(),
         gates: admission.options.gates(snapshot.feature_gate.as_deref()),
-        // A cluster without OpenShift's configuration has no FeatureGate, and the defaults are its gates.
+        // A cluster without OpenShift's configuration has no FeatureGate, and the defaults are its
+        // gates.
         feature_gate_unknown: snapshot.feature_gate.is_none() && snapshot.source == Source::Files,
         namespace: &admission.options.namespace,
         wait_for_unknown: snapshot.source == Source::Cluster,
@@ -149,7 +153,8 @@ pub struct Options {
     pub feature_gates: BTreeMap<String, bool>,
     /// The version whose entry in the cluster's FeatureGate counts; empty for the first.
     pub release_version: String,
-    /// Who may write what of the objects that exist in both APIs. Its namespace of the Machine API is the one above.
+    /// Who may write what of the objects that exist in both APIs. Its namespace of the Machine API
+    /// is the one above.
     pub authority: Config,
 }
 
@@ -165,7 +170,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The gates of ControlPlaneMachineSets: by default, then by the cluster's FeatureGate, then by configuration.
+    /// The gates of ControlPlaneMachineSets: by default, then by the cluster's FeatureGate, then by
+    /// configuration.
     pub fn gates(&self, cluster: Option<&FeatureGate>) -> Gates {
         let mut gates = cluster.map_or_else(Gates::default, |gate| Gates::of(gate, &self.release_version));
         for (name, on) in [
@@ -328,9 +334,7 @@ impl Admission {
     pub fn answer(&self, route: &Route, body: &[u8], snapshot: &Snapshot) -> Result<Answer, NoReview> {
         let reads_status = gates()
             .any(|gate| gate.reads_status && gate.group == route.group && route.resources.contains(&gate.resource));
-        let known = (route.resources == [control_plane_machine_set::PLURAL]).then(|| lookup(self, snapshot).stored());
-        // Most edits are of the set that the caches hold.
-        let request = Request::read(body, reads_status, known.flatten())?;
+        let request = Request::read(body, reads_status)?;
         let (outcome, status) = self.decide(route, &request, snapshot);
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
         let ids = |rules: Vec<&String>| {
@@ -339,10 +343,10 @@ impl Admission {
             ids
         };
         let record = Record {
-            uid: request.uid.into_owned(),
-            kind: request.kind.kind.into_owned(),
-            namespace: request.namespace.into_owned(),
-            name: request.name.into_owned(),
+            uid: request.uid,
+            kind: request.kind.kind,
+            namespace: request.namespace,
+            name: request.name,
             user: request.user.name,
             operation: request.operation.as_str().to_owned(),
             dry_run: request.dry_run,
@@ -359,8 +363,8 @@ impl Admission {
         Ok(Answer { body, record })
     }
 
-    fn decide(&self, route: &Route, request: &Request<'_>, snapshot: &Snapshot) -> (Outcome, Option<Status>) {
-        let served = route.group == request.group && route.resources.contains(&request.resource.as_ref());
+    fn decide(&self, route: &Route, request: &Request, snapshot: &Snapshot) -> (Outcome, Option<Status>) {
+        let served = route.group == request.group && route.resources.contains(&request.resource.as_str());
         let gate = gates().find(|gate| gate.group == request.group && gate.resource == request.resource);
         let Some(gate) = gate.filter(|_| served) else {
             let message = format!(

@@ -1,5 +1,6 @@
-//! Kubernetes' `format` library for CEL, as far as the CRDs of this project and of the Machine API use it:
-//! `format.dns1123Subdomain().validate(text)` is none for a valid text, and holds the reasons otherwise.
+//! The part of the `format` library of Kubernetes CEL that the CRDs of this project and of the
+//! Machine API use. `format.dns1123Subdomain().validate(text)` is an empty optional for a valid
+//! text, and an optional list of reasons otherwise.
 
 use std::any::Any;
 
@@ -9,7 +10,7 @@ use cel_interpreter::{DeclarationError, Env, ExecutionError};
 
 static FORMAT: Type = Type::new_unspecified_type("kubernetes.NamedFormat");
 
-/// A named format of names.
+/// A format of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Dns1123Label,
@@ -117,7 +118,7 @@ fn is_dns1123_label(text: &str) -> bool {
     alphanumeric(first) && alphanumeric(last) && text.bytes().all(|byte| alphanumeric(byte) || byte == b'-')
 }
 
-/// Labels with dots between them.
+/// Labels that are separated by dots.
 fn is_dns1123_subdomain(text: &str) -> bool {
     text.split('.').all(is_dns1123_label)
 }

@@ -1,15 +1,15 @@
-//! JSON as CEL values, borrowed: a map or a list is looked into where it stands, and only what an expression touches
-//! becomes a CEL value.
+//! JSON as CEL values, without a conversion: a map or list borrows the JSON, and only the parts
+//! that an expression reads become CEL values.
 
 use std::sync::OnceLock;
 
 use cel_interpreter::ExecutionError;
 use cel_interpreter::common::traits::{Container, Indexer, Iterable, Iterator as CelIterator, Sizer, Zeroer};
-use cel_interpreter::common::types::{self, CelBool, CelDouble, CelInt, CelNull, CelString, Type};
+use cel_interpreter::common::types::{self, CelBool, CelDouble, CelInt, CelList, CelNull, CelString, Type};
 use cel_interpreter::common::value::{CowVal, Val};
 use serde_json::{Map, Value};
 
-/// The CEL value that stands for `value`. Integers are `int`, as in the API server, never `uint`.
+/// The CEL value of a JSON value. Integers are `int`, as in the API server, never `uint`.
 pub(super) fn cel_value<'a>(value: &'a Value) -> Box<dyn Val + 'a> {
     match value {
         Value::Null => Box::new(CelNull),
@@ -27,7 +27,26 @@ pub(super) fn cel_value<'a>(value: &'a Value) -> Box<dyn Val + 'a> {
     }
 }
 
-/// Whether a value is the same as one in CEL: without a box for what is compared most.
+/// The JSON value of a scalar, or of a list that an expression made. `None` for any other value: a
+/// borrowed map or list cannot be kept.
+pub(super) fn to_json(value: &dyn Val) -> Option<Value> {
+    if let Some(flag) = value.downcast_ref::<CelBool>() {
+        return Some(Value::Bool(*flag.inner()));
+    }
+    if let Some(text) = value.downcast_ref::<CelString<'_>>() {
+        return Some(Value::from(text.inner()));
+    }
+    if let Some(number) = value.downcast_ref::<CelInt>() {
+        return Some(Value::from(*number.inner()));
+    }
+    if value.downcast_ref::<CelNull>().is_some() {
+        return Some(Value::Null);
+    }
+    let list = value.downcast_ref::<CelList<'_>>()?;
+    list.inner().iter().map(|item| to_json(item.as_ref())).collect()
+}
+
+/// Whether a JSON value equals a CEL value. Strings, which are compared most often, are not boxed.
 fn same(value: &Value, other: &dyn Val) -> bool {
     match value {
         Value::String(text) => other
@@ -37,11 +56,11 @@ fn same(value: &Value, other: &dyn Val) -> bool {
     }
 }
 
-/// A JSON object. Comprehensions go over its keys.
+/// A JSON object. Comprehensions iterate over its keys.
 #[derive(Debug)]
 struct JsonMap<'a> {
     map: &'a Map<String, Value>,
-    /// Made when a comprehension asks for them: an iterator hands out references.
+    /// Made for the first comprehension, because an iterator returns references.
     keys: OnceLock<Vec<CelString<'a>>>,
 }
 
@@ -89,7 +108,7 @@ impl Val for JsonMap<'_> {
         Some(self)
     }
 
-    // The other side cannot be recovered as a `JsonMap`, since it borrows: it is asked key by key.
+    // A `JsonMap` borrows, so it cannot be downcast. The other map is compared key by key.
     fn equals(&self, other: &dyn Val) -> bool {
         if other.get_type() != &types::MAP_TYPE {
             return false;
@@ -141,7 +160,7 @@ impl Indexer for JsonMap<'_> {
         let Some(key) = index.downcast_ref::<CelString<'_>>() else {
             return Err(unexpected(index, "string"));
         };
-        // What is taken out borrows the JSON, not this box.
+        // The returned value borrows the JSON, not this box.
         self.map
             .get(key.inner())
             .map(cel_value)
@@ -185,7 +204,7 @@ impl Zeroer for JsonMap<'_> {
 #[derive(Debug)]
 struct JsonList<'a> {
     items: &'a [Value],
-    /// Made when a comprehension asks for them: an iterator hands out references.
+    /// Made for the first comprehension, because an iterator returns references.
     values: OnceLock<Vec<Box<dyn Val + 'a>>>,
 }
 

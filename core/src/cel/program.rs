@@ -1,4 +1,8 @@
-//! One compiled expression, in the environment of a CRD validation: `self` and, in a transition rule, `oldSelf`.
+//! A compiled expression, in the environment of a CRD validation: `self` and, in a transition rule,
+//! `oldSelf`.
+//!
+//! Expressions come from rule files and CRDs. Nothing here may evaluate text from a request: the
+//! CEL library has no cost limit.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,10 +13,10 @@ use cel_interpreter::{Context, Env};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::request::{self, Asked, Variables};
 use super::{format, json};
 
-/// The environment is the same for every expression; building it costs more than evaluating most of them.
+/// The environment, which is the same for every expression. To build it costs more than to evaluate
+/// most expressions.
 static ENV: LazyLock<Result<Arc<Env>, String>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     env.add_extension(format::library)
@@ -24,37 +28,37 @@ static ENV: LazyLock<Result<Arc<Env>, String>> = LazyLock::new(|| {
     Ok(Arc::new(env))
 });
 
-/// Why an expression could not be compiled, or gave no verdict.
+/// Why an expression could not be compiled or evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CelError {
-    /// The text is no expression of this environment.
+    /// The text is not an expression of this environment.
     #[error("the CEL expression {expression:?} does not compile: {reason}")]
     Compile {
         /// The expression.
         expression: String,
-        /// What the compiler says.
+        /// The message of the compiler.
         reason: String,
     },
-    /// The expression met a value that it cannot handle, as when it selects a field that is not there.
-    #[error("the CEL expression {expression:?} gives no verdict: {reason}")]
+    /// The expression met a value that it cannot handle, for example because a field is missing.
+    #[error("the CEL expression {expression:?} cannot be evaluated: {reason}")]
     Evaluate {
         /// The expression.
         expression: String,
-        /// What the interpreter says.
+        /// The message of the interpreter.
         reason: String,
     },
 }
 
-/// A compiled expression. Shared freely between threads.
+/// A compiled expression. Threads may share it.
 #[derive(Debug)]
 pub struct Program {
     expression: String,
     program: cel_interpreter::Program,
     uses_old_self: bool,
-    names_nothing: bool,
+    is_constant: bool,
 }
 
-/// What an expression may name.
+/// The names that an expression may use.
 struct Bindings<'a> {
     this: &'a Value,
     old: Option<&'a Value>,
@@ -79,7 +83,7 @@ impl Program {
     /// Compiles an expression over `self` and `oldSelf`.
     ///
     /// # Errors
-    /// When the text does not compile.
+    /// The text does not compile.
     pub fn compile(expression: &str) -> Result<Self, CelError> {
         let failed = |reason: String| CelError::Compile {
             expression: expression.to_owned(),
@@ -89,21 +93,21 @@ impl Program {
         let program = env.compile(expression).map_err(|errors| failed(errors.to_string()))?;
         let references = program.references();
         let uses_old_self = references.has_variable("oldSelf");
-        let names_nothing = references.variables().is_empty();
+        let is_constant = references.variables().is_empty();
         Ok(Self {
             expression: expression.to_owned(),
             program,
             uses_old_self,
-            names_nothing,
+            is_constant,
         })
     }
 
-    /// Whether the expression is the same wherever it is evaluated.
-    pub(super) fn names_nothing(&self) -> bool {
-        self.names_nothing
+    /// Whether the expression names no variable, so that it always has the same value.
+    pub(super) fn is_constant(&self) -> bool {
+        self.is_constant
     }
 
-    /// Whether this is a transition rule: one that compares with the value before the update.
+    /// Whether the expression is a transition rule, which compares with the value before an update.
     pub fn uses_old_self(&self) -> bool {
         self.uses_old_self
     }
@@ -113,10 +117,11 @@ impl Program {
         &self.expression
     }
 
-    /// Whether the expression holds for `this` and, where it is named, the value before.
+    /// Whether the expression holds for `this` and, if it is named, the value before an update.
     ///
     /// # Errors
-    /// When the expression gives no verdict. The API server refuses the object then, and so must the caller.
+    /// The expression cannot be evaluated. The API server refuses the object, and so must the
+    /// caller.
     pub fn evaluate(&self, this: &Value, old: Option<&Value>) -> Result<bool, CelError> {
         self.run(&Bindings {
             this,
@@ -125,10 +130,11 @@ impl Program {
         })
     }
 
-    /// The same, for a rule with `optionalOldSelf`: `oldSelf` is an optional, empty on creation.
+    /// The same for a rule with `optionalOldSelf`, in which `oldSelf` is an optional that is empty
+    /// for a creation.
     ///
     /// # Errors
-    /// When the expression gives no verdict.
+    /// The expression cannot be evaluated.
     pub fn evaluate_optional(&self, this: &Value, old: Option<&Value>) -> Result<bool, CelError> {
         self.run(&Bindings {
             this,
@@ -137,22 +143,7 @@ impl Program {
         })
     }
 
-    /// Whether the expression holds for a request, in the environment of an admission policy: `request`, `object`,
-    /// `oldObject`.
-    ///
-    /// # Errors
-    /// When the expression gives no verdict.
-    pub fn evaluate_request(
-        &self,
-        request: &Value,
-        object: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<bool, CelError> {
-        let variables = Variables::default();
-        Asked::written(request, object, old, &variables).holds(self, None)
-    }
-
-    /// Whether the expression holds where names mean this.
+    /// Whether the expression holds with these names.
     pub(super) fn run(&self, bindings: &dyn VariableResolver) -> Result<bool, CelError> {
         self.resolve(bindings, |result| {
             let verdict = result.downcast_ref::<CelBool>().map(|verdict| *verdict.inner());
@@ -160,10 +151,10 @@ impl Program {
         })
     }
 
-    /// What the expression is where names mean this.
+    /// The value of the expression with these names. A map of a JSON object cannot be such a value.
     pub(super) fn value(&self, bindings: &dyn VariableResolver) -> Result<Value, CelError> {
         self.resolve(bindings, |result| {
-            request::kept(result).ok_or_else(|| format!("the result is of type {}", result.get_type().name()))
+            json::to_json(result).ok_or_else(|| format!("the result is of type {}", result.get_type().name()))
         })
     }
 
@@ -218,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn has_tells_presence_also_of_names_with_underscores() {
+    fn has_accepts_field_names_with_underscores() {
         let value = json!({"machines_v1beta1_machine_openshift_io": {}});
         assert!(holds("has(self.machines_v1beta1_machine_openshift_io)", &value, None));
         assert!(!holds("has(self.other)", &value, None));
@@ -226,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn comprehensions_go_over_items_and_keys() {
+    fn comprehensions_iterate_over_items_and_keys() {
         assert!(holds("self.all(x, x.size() > 0)", &json!(["a", "b"]), None));
         assert!(!holds("self.all(x, x.size() > 0)", &json!(["a", ""]), None));
         assert!(holds(
@@ -244,12 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_int_so_that_arithmetic_works() {
+    fn integers_are_int_and_support_arithmetic() {
         assert!(holds("self % 2 == 1 && self * 2 == 6", &json!(3), None));
     }
 
     #[test]
-    fn the_format_library_knows_subdomains() {
+    fn the_format_library_validates_subdomains() {
         let expression = "!format.dns1123Subdomain().validate(self).hasValue()";
         for valid in ["a", "control-plane", "a.b-c.d0"] {
             assert!(holds(expression, &json!(valid), None), "{valid}");
@@ -260,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_meets_a_missing_field_gives_no_verdict() {
+    fn an_expression_over_a_missing_field_is_an_error() {
         let program = Program::compile("self.missing == 1").unwrap();
         assert!(matches!(
             program.evaluate(&json!({}), None),
@@ -269,20 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_rule_is_known_by_its_variable() {
+    fn an_expression_that_names_old_self_is_a_transition_rule() {
         assert!(Program::compile("self == oldSelf").unwrap().uses_old_self());
         assert!(!Program::compile("self == 'oldSelf'").unwrap().uses_old_self());
     }
 
     #[test]
-    fn an_optional_old_self_is_empty_on_creation() {
+    fn an_optional_old_self_is_empty_for_a_creation() {
         let program = Program::compile("!oldSelf.hasValue() || oldSelf.value() == self").unwrap();
         assert!(program.evaluate_optional(&json!(1), None).unwrap());
         assert!(!program.evaluate_optional(&json!(1), Some(&json!(2))).unwrap());
     }
 
     #[test]
-    fn text_that_is_no_expression_is_an_error() {
+    fn text_that_does_not_compile_is_an_error() {
         assert!(matches!(Program::compile("self =="), Err(CelError::Compile { .. })));
     }
 }

@@ -1,27 +1,39 @@
-//! The environment of a rule about a request: `request`, `object`, `oldObject`, the variables of its file, and in a rule about
-//! keys `key`.
+//! The environment of a rule about a request: `request`, `object`, `oldObject`, the variables of
+//! its rule file, and, in a rule about the keys of a map, `key`.
 //!
-//! As in an admission policy, a variable is evaluated when it is named first, and once for all rules of a file. A name is
-//! looked up as a whole, `oldObject.status.phase` in one go, so that nothing is made of what lies on the way.
+//! As in an admission policy, a variable is evaluated when an expression first names it, and once
+//! for all rules of a file. A name is resolved with all its fields, such as
+//! `oldObject.status.phase`, so that no CEL value is made of the objects on the way.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use cel_interpreter::common::types::{CelBool, CelInt, CelList, CelNull, CelString};
-use cel_interpreter::common::value::{CowVal, Val};
+use cel_interpreter::common::types::CelString;
+use cel_interpreter::common::value::CowVal;
 use cel_interpreter::context::VariableResolver;
 use serde_json::{Map, Value};
 
 use super::{CelError, Program, json};
 use crate::model::{Edit, Operation, Propagation, Stored};
 
-/// A variable that whoever asks knows better than its expression, which is all that an API server has.
+/// A variable whose value the caller knows better than its expression does. The API server has only
+/// the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The variable.
+pub struct VariableOverride {
+    /// The name of the variable.
     pub variable: &'static str,
-    /// What it is.
-    pub holds: bool,
+    /// Its value.
+    pub value: bool,
+}
+
+/// How the variable of a rule file is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Definition<'t> {
+    /// By a CEL expression. It may name the variables before it.
+    Expression(&'t str),
+    /// As the map at this path below `object` or `oldObject`, or an empty map if the path does not
+    /// exist. [`map_expression`] says the same in CEL.
+    Map(&'t str),
 }
 
 /// The variables of a rule file, in their order.
@@ -31,157 +43,159 @@ pub(super) struct Variables(Vec<Variable>);
 #[derive(Debug)]
 struct Variable {
     name: String,
-    meaning: Meaning,
+    source: Source,
 }
 
+/// Where the value of a variable comes from.
 #[derive(Debug)]
-enum Meaning {
-    /// The same for every request.
+enum Source {
+    /// It is the same for every request.
     Constant(Value),
-    /// `object` or `oldObject`, and the fields down to a map, which is empty where there is none.
+    /// It is the map at a path below `object` or `oldObject`.
     Map(Vec<String>),
+    /// It is evaluated for every request.
     Expression(Program),
 }
 
 impl Variables {
-    /// Compiles names and expressions; an expression names only variables before it.
-    pub(super) fn compile<'t>(variables: impl Iterator<Item = (&'t str, &'t str)>) -> Result<Self, CelError> {
-        let mut compiled = Self::default();
-        for (name, expression) in variables {
-            let meaning = compiled.meaning(expression)?;
-            let name = name.to_owned();
-            compiled.0.push(Variable { name, meaning });
-        }
-        Ok(compiled)
+    /// Compiles variables.
+    ///
+    /// # Errors
+    /// An expression does not compile, or a constant one cannot be evaluated.
+    pub(super) fn compile<'t>(variables: impl Iterator<Item = (&'t str, Definition<'t>)>) -> Result<Self, CelError> {
+        let compile = |(name, definition): (&str, Definition<'_>)| {
+            Ok(Variable {
+                name: name.to_owned(),
+                source: Source::of(definition)?,
+            })
+        };
+        variables.map(compile).collect::<Result<_, _>>().map(Self)
     }
+}
 
-    fn meaning(&self, expression: &str) -> Result<Meaning, CelError> {
-        if let Some(path) = path_of_map(expression) {
-            return Ok(Meaning::Map(path));
-        }
+impl Source {
+    fn of(definition: Definition<'_>) -> Result<Self, CelError> {
+        let expression = match definition {
+            Definition::Map(path) => return Ok(Self::Map(path.split('.').map(str::to_owned).collect())),
+            Definition::Expression(expression) => expression,
+        };
         let program = Program::compile(expression)?;
-        if program.names_nothing() {
-            return program.value(&Nothing).map(Meaning::Constant);
+        if program.is_constant() {
+            return program.value(&NoVariables).map(Self::Constant);
         }
-        Ok(Meaning::Expression(program))
+        Ok(Self::Expression(program))
     }
 }
 
-/// The path in `has(object.a.b) ? object.a.b : {}`, with `object` or `oldObject`.
-fn path_of_map(expression: &str) -> Option<Vec<String>> {
-    let path = expression.strip_prefix("has(")?.split_once(')')?.0;
-    let plain = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric());
-    let said = expression == format!("has({path}) ? {path} : {{}}");
-    let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-    let root = path.first().is_some_and(|root| root == "object" || root == "oldObject");
-    (said && root && path.len() > 1 && path.iter().all(|part| plain(part))).then_some(path)
+/// The map at a path below `object` or `oldObject` as a CEL expression.
+pub(super) fn map_expression(path: &str) -> String {
+    format!("has({path}) ? {path} : {{}}")
 }
 
-/// The environment of an expression that names nothing.
-struct Nothing;
+/// The environment of a constant expression.
+struct NoVariables;
 
-impl VariableResolver for Nothing {
+impl VariableResolver for NoVariables {
     fn resolve<'b>(&'b self, _variable: &str) -> Option<CowVal<'b, 'b>> {
         None
     }
 }
 
-/// What an expression knows as `request`: made as far as it is named.
-enum Request<'a> {
-    Whole(&'a Value),
-    Of {
+/// The value of `request`. Of an edit, only the named fields are made.
+enum RequestSource<'a> {
+    Json(&'a Value),
+    Edit {
         edit: &'a Edit<'a>,
         user: OnceLock<Value>,
         whole: OnceLock<Value>,
     },
 }
 
-/// One request, with what its variables turned out to be.
-pub(super) struct Asked<'a> {
-    request: Request<'a>,
+/// One request that the rules of one file judge, with the values of the variables so far.
+pub(super) struct RuleRequest<'a> {
+    request: RequestSource<'a>,
     object: &'a Value,
     old: &'a dyn Stored,
-    /// The same as one tree, where it is named as a whole.
-    whole: OnceLock<Cow<'a, Value>>,
+    /// The old object as one value, for expressions that name it without a field.
+    whole_old: OnceLock<Cow<'a, Value>>,
     variables: &'a Variables,
-    known: Vec<OnceLock<Result<Cow<'a, Value>, CelError>>>,
-    told: Option<Told>,
+    /// The value of each variable, once it was evaluated.
+    values: Vec<OnceLock<Result<Cow<'a, Value>, CelError>>>,
+    overridden: Option<VariableOverride>,
 }
 
-impl<'a> Asked<'a> {
-    /// An edit.
-    pub(super) fn of(edit: &'a Edit<'a>, variables: &'a Variables, told: Option<Told>) -> Self {
-        let (user, whole) = (OnceLock::new(), OnceLock::new());
-        let request = Request::Of { edit, user, whole };
-        Self::new(request, edit.object, edit.old, variables, told)
-    }
-
-    /// A request as it is written down.
-    pub(super) fn written(
-        request: &'a Value,
-        object: Option<&'a Value>,
-        old: Option<&'a Value>,
-        variables: &'a Variables,
-    ) -> Self {
-        let old = old.map(|old| old as &dyn Stored);
-        Self::new(Request::Whole(request), object, old, variables, None)
+impl<'a> RuleRequest<'a> {
+    /// The request of an edit.
+    pub(super) fn of(edit: &'a Edit<'a>, variables: &'a Variables, overridden: Option<VariableOverride>) -> Self {
+        let request = RequestSource::Edit {
+            edit,
+            user: OnceLock::new(),
+            whole: OnceLock::new(),
+        };
+        Self::new(request, edit.object, edit.old, variables, overridden)
     }
 
     fn new(
-        request: Request<'a>,
+        request: RequestSource<'a>,
         object: Option<&'a Value>,
         old: Option<&'a dyn Stored>,
         variables: &'a Variables,
-        told: Option<Told>,
+        overridden: Option<VariableOverride>,
     ) -> Self {
         Self {
             request,
             object: object.unwrap_or(&Value::Null),
             old: old.unwrap_or(&Value::Null),
-            whole: OnceLock::new(),
+            whole_old: OnceLock::new(),
             variables,
-            known: std::iter::repeat_with(OnceLock::new).take(variables.0.len()).collect(),
-            told,
+            values: std::iter::repeat_with(OnceLock::new).take(variables.0.len()).collect(),
+            overridden,
         }
     }
 
-    /// Whether an expression holds; in a rule about keys, of this one.
+    /// Whether an expression holds. In a rule about keys, `key` is the key that it is evaluated
+    /// for.
+    ///
+    /// # Errors
+    /// The expression, or a variable that it names, cannot be evaluated.
     pub(super) fn holds(&self, program: &Program, key: Option<&str>) -> Result<bool, CelError> {
         let names = Names {
-            asked: self,
+            request: self,
             variables: self.variables.0.len(),
             key,
         };
         program.run(&names).map_err(|error| {
-            // A variable that is nothing is unknown to the expression; why it is says more.
-            let mut failed = self.known.iter().filter_map(|known| known.get()?.as_ref().err());
+            // The expression reports a variable that failed as unknown. The reason is its own
+            // error.
+            let mut failed = self.values.iter().filter_map(|value| value.get()?.as_ref().err());
             failed.next().cloned().unwrap_or(error)
         })
     }
 
+    /// The value of one of the first `visible` variables.
     fn variable(&self, name: &str, visible: usize) -> Option<&Value> {
-        static YES: Value = Value::Bool(true);
-        static NO: Value = Value::Bool(false);
-        if let Some(told) = self.told.filter(|told| told.variable == name) {
-            return Some(if told.holds { &YES } else { &NO });
+        static TRUE: Value = Value::Bool(true);
+        static FALSE: Value = Value::Bool(false);
+        if let Some(known) = self.overridden.filter(|known| known.variable == name) {
+            return Some(if known.value { &TRUE } else { &FALSE });
         }
         let mut variables = self.variables.0.iter().take(visible).enumerate();
         let (position, variable) = variables.find(|(_, variable)| variable.name == name)?;
-        let known = self.known.get(position)?;
-        let evaluate = || match &variable.meaning {
-            Meaning::Constant(value) => Ok(Cow::Borrowed(value)),
-            Meaning::Map(path) => Ok(self.map(path)),
-            Meaning::Expression(program) => program
+        let evaluate = || match &variable.source {
+            Source::Constant(value) => Ok(Cow::Borrowed(value)),
+            Source::Map(path) => Ok(self.map(path)),
+            Source::Expression(program) => program
                 .value(&Names {
-                    asked: self,
+                    request: self,
                     variables: position,
                     key: None,
                 })
                 .map(Cow::Owned),
         };
-        known.get_or_init(evaluate).as_deref().ok()
+        self.values.get(position)?.get_or_init(evaluate).as_deref().ok()
     }
 
+    /// The map at a path below `object` or `oldObject`; empty if the path does not exist.
     fn map(&self, path: &[String]) -> Cow<'a, Value> {
         let map = match path {
             [root, first, rest @ ..] => {
@@ -197,11 +211,11 @@ impl<'a> Asked<'a> {
         map.map_or_else(|| Cow::Owned(Value::Object(Map::new())), Cow::Borrowed)
     }
 
-    /// `request`, or what is at dotted fields of it.
+    /// `request`, or the value at dotted fields of it.
     fn request(&self, fields: Option<&str>) -> Option<CowVal<'_, '_>> {
         let (edit, user, whole) = match &self.request {
-            Request::Whole(whole) => return at(whole, fields),
-            Request::Of { edit, user, whole } => (edit, user, whole),
+            RequestSource::Json(request) => return at(request, fields),
+            RequestSource::Edit { edit, user, whole } => (edit, user, whole),
         };
         let text = |text: &'a str| Some(CowVal::owned(CelString::from(text)));
         match fields {
@@ -224,59 +238,61 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What an expression may name.
+impl Program {
+    /// Whether the expression holds for a request, in the environment of an admission policy:
+    /// `request`, `object` and `oldObject`.
+    ///
+    /// # Errors
+    /// The expression cannot be evaluated.
+    pub fn evaluate_request(
+        &self,
+        request: &Value,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<bool, CelError> {
+        let variables = Variables::default();
+        let old = old.map(|old| old as &dyn Stored);
+        RuleRequest::new(RequestSource::Json(request), object, old, &variables, None).holds(self, None)
+    }
+}
+
+/// The names that an expression about a request may use.
 struct Names<'x, 'a> {
-    asked: &'x Asked<'a>,
-    /// So many variables: one that is evaluated knows those before it.
+    request: &'x RuleRequest<'a>,
+    /// The number of variables that are visible: a variable sees only those before it.
     variables: usize,
     key: Option<&'x str>,
 }
 
 impl VariableResolver for Names<'_, '_> {
     fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
+        let request = self.request;
         let (root, fields) = name
             .split_once('.')
             .map_or((name, None), |(root, fields)| (root, Some(fields)));
         match root {
-            "object" => at(self.asked.object, fields),
+            "object" => at(request.object, fields),
             "oldObject" => match fields {
-                None => at(self.asked.whole.get_or_init(|| self.asked.old.whole()), None),
-                Some(fields) => Some(CowVal::Owned(json::cel_value(self.asked.old.at(fields)?))),
+                None => at(request.whole_old.get_or_init(|| request.old.whole()), None),
+                Some(fields) => Some(CowVal::Owned(json::cel_value(request.old.at(fields)?))),
             },
-            "variables" => at(self.asked.variable(fields?, self.variables)?, None),
-            "request" => self.asked.request(fields),
+            "variables" => at(request.variable(fields?, self.variables)?, None),
+            "request" => request.request(fields),
             "key" if fields.is_none() => self.key.map(|key| CowVal::owned(CelString::from(key))),
             _ => None,
         }
     }
 }
 
-/// What is at dotted fields of a value, if it is there. What is not is told apart by the interpreter, field by field.
+/// The value at dotted fields, if they exist. If not, the interpreter resolves the name field by
+/// field, and so finds out which field is missing.
 fn at<'v>(value: &'v Value, fields: Option<&str>) -> Option<CowVal<'v, 'v>> {
     let mut fields = fields.into_iter().flat_map(|fields| fields.split('.'));
     let found = fields.try_fold(value, |value, field| value.get(field))?;
     Some(CowVal::Owned(json::cel_value(found)))
 }
 
-/// What a variable turned out to be, if that can be kept: what is looked into where it stands has a form of its own.
-pub(super) fn kept(value: &dyn Val) -> Option<Value> {
-    if let Some(flag) = value.downcast_ref::<CelBool>() {
-        return Some(Value::Bool(*flag.inner()));
-    }
-    if let Some(text) = value.downcast_ref::<CelString<'_>>() {
-        return Some(Value::from(text.inner()));
-    }
-    if let Some(number) = value.downcast_ref::<CelInt>() {
-        return Some(Value::from(*number.inner()));
-    }
-    if value.downcast_ref::<CelNull>().is_some() {
-        return Some(Value::Null);
-    }
-    let list = value.downcast_ref::<CelList<'_>>()?;
-    list.inner().iter().map(|item| kept(item.as_ref())).collect()
-}
-
-/// What an admission policy sees as `request`.
+/// `request` as an admission policy sees it.
 fn request_of(edit: &Edit<'_>) -> Value {
     let policy = edit.propagation.map(|propagation| match propagation {
         Propagation::Foreground => "Foreground",

@@ -36,7 +36,10 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning, is_same};
+use crate::model::{
+    Edit, FieldPath, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning,
+    is_same,
+};
 
 /// The path of the machine template in a set.
 const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
@@ -69,12 +72,6 @@ pub struct Lookup<'a> {
 impl<'a> Lookup<'a> {
     fn infrastructure(&self) -> Option<&'a Infrastructure> {
         self.infrastructure.map(|infrastructure| &**infrastructure)
-    }
-
-    /// The set as it is stored, as a review would hold it, without status and managed fields; `None` if it is not known
-    /// or not valid.
-    pub fn stored(&self) -> Option<&'a Value> {
-        self.parsed.stored(self).map(stored::Stored::tree)
     }
 
     /// The machines of the control plane, whether a set owns them or not.
@@ -162,12 +159,12 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     verdict.finish()
 }
 
-/// The annotations that say how a rollout goes, and what is acknowledged.
+/// The annotations by which a user controls a rollout and acknowledges a risk. The record of pending creations is not one.
 fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
     let all = object.at("metadata.annotations").and_then(Value::as_object);
     all.into_iter()
         .flatten()
-        .filter(|(key, _)| key.starts_with("capstan.dev/"))
+        .filter(|(key, _)| key.starts_with("capstan.dev/") && *key != PENDING_CREATIONS)
 }
 
 /// The rules in CEL that do not hold, as violations.
@@ -205,8 +202,6 @@ pub(super) struct Judged<'a> {
     /// The provider spec in it, where it is not null.
     provider_spec: Option<&'a Value>,
     context: ParseContext<'a>,
-    /// Whether it was told from the stored set by its provider spec alone.
-    like_stored: bool,
     spec: OnceCell<Result<Spec, Vec<Violation>>>,
 }
 
@@ -228,19 +223,15 @@ impl<'a> Judged<'a> {
             machine,
             provider_spec: provider_spec.filter(there),
             context,
-            like_stored: false,
             spec: OnceCell::new(),
         }
     }
 
     fn read(object: &'a Value, lookup: &Lookup<'a>) -> Result<Self, Box<Violation>> {
         let judged = Self::new(object, lookup);
-        if let Some(spec) = lookup.parsed.stored(lookup).and_then(|stored| stored.spec_of(&judged)) {
+        if let Some(spec) = lookup.parsed.spec_of(&judged, lookup) {
             judged.spec.get_or_init(|| Ok(spec));
-            return Ok(Self {
-                like_stored: true,
-                ..judged
-            });
+            return Ok(judged);
         }
         let set = ControlPlaneMachineSet::deserialize(object).map_err(|_| Box::new(unreadable(object)))?;
         judged.spec.get_or_init(|| spec::into_spec(set, &judged.context));
@@ -250,9 +241,7 @@ impl<'a> Judged<'a> {
     /// The set before an edit; `None` when it cannot be read. Where it is told from the edited one by its provider spec
     /// alone, which has no type, it can be read as that one can: then it is parsed only if somebody asks.
     fn read_old(object: &'a Value, new: &Self, lookup: &Lookup<'a>) -> Option<Self> {
-        // A new one that was taken from the stored set was compared with it already.
-        let stored = || lookup.stored().is_some_and(|stored| std::ptr::eq(stored, object));
-        if new.like_stored && stored() || same_but_for_provider_spec(object, new.object) {
+        if same_but_for_provider_spec(object, new.object) {
             return Some(Self::new(object, lookup));
         }
         Self::read(object, lookup).ok()

@@ -1,11 +1,11 @@
-//! Which core computes what: one for the servers, and one for whoever asks them.
+//! Processor affinity: one core for the servers, and one for the client.
 //!
-//! Where both share a core, a latency is above all how long the scheduler lets the other run: with a tick of 4 ms, a
-//! p99 of 4 ms and more once the cores are full, whatever the server does.
+//! If both shared a core, the latency would mostly measure the scheduler: with a tick of 4 ms, the
+//! p99 is 4 ms or more as soon as the core is full, whatever the server does.
 
 use anyhow::Result;
 
-/// A core for the servers, and another for whoever asks.
+/// A core for the servers, and another for the client.
 #[derive(Debug)]
 pub(super) struct Cores {
     #[cfg(target_os = "linux")]
@@ -13,12 +13,12 @@ pub(super) struct Cores {
     #[cfg(target_os = "linux")]
     servers: rustix::thread::CpuSet,
     #[cfg(target_os = "linux")]
-    asker: rustix::thread::CpuSet,
+    client: rustix::thread::CpuSet,
 }
 
 #[cfg(target_os = "linux")]
 impl Cores {
-    /// Two of the cores that this process may use; `None` where it may use one only.
+    /// Two of the cores that this process may use; `None` if it may use only one.
     pub(super) fn split() -> Result<Option<Self>> {
         use anyhow::Context as _;
         use rustix::thread::{CpuSet, sched_getaffinity};
@@ -32,17 +32,17 @@ impl Cores {
         Ok(pair
             .next()
             .zip(pair.next())
-            .map(|(asker, servers)| Self { all, servers, asker }))
+            .map(|(client, servers)| Self { all, servers, client }))
     }
 
-    /// What this thread starts from here on computes on the core of the servers.
+    /// Processes that this thread starts from now on run on the core of the servers.
     pub(super) fn for_servers(&self) -> Result<()> {
         enter(&self.servers)
     }
 
-    /// This thread computes on the core of whoever asks.
-    pub(super) fn for_asker(&self) -> Result<()> {
-        enter(&self.asker)
+    /// This thread runs on the core of the client.
+    pub(super) fn for_client(&self) -> Result<()> {
+        enter(&self.client)
     }
 }
 
@@ -50,31 +50,31 @@ impl Cores {
 fn enter(core: &rustix::thread::CpuSet) -> Result<()> {
     use anyhow::Context as _;
 
-    rustix::thread::sched_setaffinity(None, core).context("choosing a core")
+    rustix::thread::sched_setaffinity(None, core).context("setting the processor affinity")
 }
 
 #[cfg(target_os = "linux")]
 impl Drop for Cores {
     fn drop(&mut self) {
-        // Where it fails, what comes next is slower.
-        let _slower = rustix::thread::sched_setaffinity(None, &self.all);
+        // If this fails, the next parts of the benchmark run slower.
+        let _ignored = rustix::thread::sched_setaffinity(None, &self.all);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 impl Cores {
-    /// A process cannot choose its cores here.
+    /// A process cannot choose its cores on this system.
     pub(super) fn split() -> Result<Option<Self>> {
         Ok(None)
     }
 
-    /// Nothing to choose.
+    /// Does nothing on this system.
     pub(super) fn for_servers(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Nothing to choose.
-    pub(super) fn for_asker(&self) -> Result<()> {
+    /// Does nothing on this system.
+    pub(super) fn for_client(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -86,11 +86,11 @@ mod tests {
     use super::Cores;
 
     #[test]
-    fn servers_and_whoever_asks_have_a_core_each_and_afterwards_all() {
+    fn servers_and_client_get_one_core_each_and_all_cores_afterwards() {
         let now = || sched_getaffinity(None).unwrap();
         let all = now();
         let Some(cores) = Cores::split().unwrap() else {
-            assert_eq!(all.count(), 1, "only one core cannot be shared out");
+            assert_eq!(all.count(), 1, "a machine with two cores can be split");
             return;
         };
         let only = || -> Vec<usize> {
@@ -99,10 +99,10 @@ mod tests {
         };
         cores.for_servers().unwrap();
         let servers = only();
-        cores.for_asker().unwrap();
-        let asker = only();
-        assert_eq!((servers.len(), asker.len()), (1, 1));
-        assert_ne!(servers, asker);
+        cores.for_client().unwrap();
+        let client = only();
+        assert_eq!((servers.len(), client.len()), (1, 1));
+        assert_ne!(servers, client);
         drop(cores);
         assert_eq!(now(), all);
     }

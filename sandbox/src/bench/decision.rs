@@ -1,4 +1,5 @@
-//! The decision alone, without a server around it: what one review costs in time, allocations and instructions.
+//! The decision alone, in this process: what one review costs in time, allocations and
+//! instructions.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -17,28 +18,28 @@ use super::review::{nodes, review, review_of_image, review_of_metadata, surround
 /// What one decision costs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// Nanoseconds; the median of many samples.
+    /// Nanoseconds: the median of many samples.
     pub(super) nanoseconds: f64,
-    /// Allocations.
+    /// The number of allocations.
     pub(super) allocations: u64,
-    /// Bytes that they asked for.
+    /// The number of bytes allocated.
     pub(super) bytes: u64,
 }
 
-/// A decision that is counted, and that a profiler can look at.
+/// A decision whose instructions are counted, and which can be repeated under a profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
     /// An update of a ControlPlaneMachineSet.
     Update,
-    /// A label on a copy in Cluster API.
-    Copy,
-    /// A label on a copy in the Machine API.
-    OldCopy,
-    /// A label on an original in the Machine API.
-    Original,
+    /// A label on a mirror in Cluster API.
+    ClusterApiMirror,
+    /// A label on a mirror in the Machine API.
+    MachineApiMirror,
+    /// A label on an authoritative object in the Machine API.
+    Authoritative,
 }
 
-/// Everything that a decision needs, read once.
+/// The inputs of a decision, read once.
 struct Decision {
     admission: Admission,
     snapshot: Snapshot,
@@ -60,7 +61,7 @@ impl Decision {
         })
     }
 
-    /// The one that the servers make.
+    /// The decision that the servers make.
     fn of_the_servers() -> Result<Self> {
         Self::new(review()?, &surroundings()?)
     }
@@ -75,9 +76,9 @@ impl Decision {
     fn of(what: What) -> Result<Self> {
         match what {
             What::Update => Self::of_the_servers(),
-            What::Copy => Self::guarded(Edited::Copy),
-            What::OldCopy => Self::guarded(Edited::OldCopy),
-            What::Original => Self::guarded(Edited::Original),
+            What::ClusterApiMirror => Self::guarded(Edited::ClusterApiMirror),
+            What::MachineApiMirror => Self::guarded(Edited::MachineApiMirror),
+            What::Authoritative => Self::guarded(Edited::Authoritative),
         }
     }
 
@@ -93,10 +94,10 @@ impl Decision {
 /// The route that is measured.
 pub(super) fn route() -> Result<&'static Route> {
     let validating = ROUTES.iter().find(|route| route.phase == Phase::Validate);
-    validating.context("nothing is validated")
+    validating.context("no route validates")
 }
 
-/// Makes the same decision again and again: what a profiler looks at.
+/// Makes the same decision many times, for a profiler.
 ///
 /// # Errors
 /// The review cannot be judged.
@@ -108,23 +109,29 @@ pub fn repeat(times: u32, what: What) -> Result<()> {
     Ok(())
 }
 
-/// Measures time and allocations: of the decision that the servers make, then of others, for comparison.
+/// Measures time and allocations: of the decision that the servers make, and of others for
+/// comparison.
 pub(super) fn costs() -> Result<Vec<(&'static str, Cost)>> {
     let machines = surroundings()?;
     let everything: Vec<Value> = machines.iter().cloned().chain(nodes()).collect();
     let decision = |body: Result<Vec<u8>>| Decision::new(body?, &everything);
+    let guarded = |edited: Edited| (edited.title(), Decision::guarded(edited), 200);
     [
         ("instance type changed, machines known", Decision::of_the_servers(), 200),
         ("metadata changed", decision(review_of_metadata()), 200),
-        ("image changed: replaces no machine", decision(review_of_image()), 200),
         (
-            "instance type changed, nodes known too: the rollout is planned",
+            "image changed, which replaces no machine",
+            decision(review_of_image()),
+            200,
+        ),
+        (
+            "instance type changed, nodes known too, so that the rollout is planned",
             decision(review()),
             20,
         ),
-        (Edited::Copy.title(), Decision::guarded(Edited::Copy), 200),
-        (Edited::OldCopy.title(), Decision::guarded(Edited::OldCopy), 200),
-        (Edited::Original.title(), Decision::guarded(Edited::Original), 200),
+        guarded(Edited::ClusterApiMirror),
+        guarded(Edited::MachineApiMirror),
+        guarded(Edited::Authoritative),
     ]
     .into_iter()
     .map(|(name, decision, each)| Ok((name, cost(&decision?, each)?)))
@@ -148,14 +155,14 @@ fn cost(decision: &Decision, each: u32) -> Result<Cost> {
         samples.push(began.elapsed().as_secs_f64() * 1e9 / f64::from(each));
     }
     Ok(Cost {
-        nanoseconds: super::report::median(&mut samples).context("no sample")?,
+        nanoseconds: super::report::median(&mut samples).context("no sample was taken")?,
         allocations: after.0 - before.0,
         bytes: after.1 - before.1,
     })
 }
 
-/// Instructions of one decision, as valgrind counts them: two runs of this program, one with more decisions than the
-/// other. `None` where there is no valgrind.
+/// The instructions of one decision, as valgrind counts them in two runs of this program, one with
+/// more decisions than the other. `None` if valgrind is not installed.
 pub(super) fn instructions(folder: &Path, what: What) -> Result<Option<u64>> {
     const FEW: u64 = 100;
     const MANY: u64 = 600;
@@ -167,7 +174,7 @@ pub(super) fn instructions(folder: &Path, what: What) -> Result<Option<u64>> {
     if !found.is_ok_and(|status| status.success()) {
         return Ok(None);
     }
-    let name = what.to_possible_value().context("a decision without a name")?;
+    let name = what.to_possible_value().context("the decision has no name")?;
     let run = |times: u64| -> Result<u64> {
         let output = Command::new("valgrind")
             .arg("--tool=callgrind")
@@ -179,10 +186,10 @@ pub(super) fn instructions(folder: &Path, what: What) -> Result<Option<u64>> {
             .args(["decide", &times.to_string(), "--what", name.get_name()])
             .output()
             .context("running valgrind")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        let collected = said.lines().find_map(|line| line.split_once("Collected : "));
-        let (_, count) = collected.with_context(|| format!("valgrind said:\n{said}"))?;
-        count.trim().parse().context("valgrind's count is no number")
+        let text = String::from_utf8_lossy(&output.stderr);
+        let collected = text.lines().find_map(|line| line.split_once("Collected : "));
+        let (_, count) = collected.with_context(|| format!("valgrind printed no count:\n{text}"))?;
+        count.trim().parse().context("the count of valgrind is not a number")
     };
     let (few, many) = (run(FEW)?, run(MANY)?);
     Ok(Some(many.saturating_sub(few) / (MANY - FEW)))

@@ -1,8 +1,10 @@
-//! Guarded updates: a label of one's own on a Machine that exists in both APIs, with ten thousand of them in the caches. It
-//! is set on a copy in Cluster API, on a copy in the Machine API, and on an original.
+//! Guarded updates: a user's label on a Machine that exists in both APIs, with ten thousand such
+//! pairs in the caches. The label is set on a mirror in Cluster API, on a mirror in the Machine
+//! API, and on an authoritative object.
 //!
-//! The copy in Cluster API is paused without a signature, as an older sync controller does it, so that its original is
-//! looked up to know who leads, and again for what its labels are: the longest way that such an update takes.
+//! The mirror in Cluster API is paused without a signature, as an older sync controller pauses it.
+//! So the rules look up the authoritative object twice: to learn which API is authoritative, and to
+//! compare labels. This is the most expensive decision about such an update.
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Phase, ROUTES, Route};
@@ -10,61 +12,65 @@ use serde_json::{Value, json};
 
 /// Machines in each API.
 const MACHINES: usize = 10_000;
-/// The one that is edited.
+/// The Machine that is edited.
 const NAME: &str = "prod-x7k2p-worker-us-east-1a-5000";
 
-/// What is edited.
+/// The object that is edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edited {
-    /// Cluster API's half, where the Machine API leads.
-    Copy,
-    /// The Machine API's half, where Cluster API leads.
-    OldCopy,
-    /// The Machine API's half, where it leads.
-    Original,
+    /// The Machine in Cluster API, where the Machine API is authoritative.
+    ClusterApiMirror,
+    /// The Machine in the Machine API, where Cluster API is authoritative.
+    MachineApiMirror,
+    /// The Machine in the Machine API, where the Machine API is authoritative.
+    Authoritative,
 }
 
-/// All that are measured.
-pub(super) const EDITS: &[Edited] = &[Edited::Copy, Edited::OldCopy, Edited::Original];
+/// The edits that are measured.
+pub(super) const EDITS: &[Edited] = &[
+    Edited::ClusterApiMirror,
+    Edited::MachineApiMirror,
+    Edited::Authoritative,
+];
 
 impl Edited {
     pub(super) fn title(self) -> &'static str {
         match self {
-            Self::Copy => "a label on a copy in Cluster API",
-            Self::OldCopy => "a label on a copy in the Machine API",
-            Self::Original => "a label on an original in the Machine API",
+            Self::ClusterApiMirror => "a label on a mirror in Cluster API",
+            Self::MachineApiMirror => "a label on a mirror in the Machine API",
+            Self::Authoritative => "a label on an authoritative object in the Machine API",
         }
     }
 
-    /// How its ratios are told from others.
+    /// The prefix of the names of its ratios.
     pub(super) fn prefix(self) -> &'static str {
         match self {
-            Self::Copy => "copy-",
-            Self::OldCopy => "old-copy-",
-            Self::Original => "original-",
+            Self::ClusterApiMirror => "cluster-api-mirror-",
+            Self::MachineApiMirror => "machine-api-mirror-",
+            Self::Authoritative => "authoritative-",
         }
     }
 
     fn group(self) -> &'static str {
         match self {
-            Self::Copy => "cluster.x-k8s.io",
-            Self::OldCopy | Self::Original => "machine.openshift.io",
+            Self::ClusterApiMirror => "cluster.x-k8s.io",
+            Self::MachineApiMirror | Self::Authoritative => "machine.openshift.io",
         }
     }
 
-    fn half(self) -> Value {
+    fn machine(self) -> Value {
         match self {
-            Self::Copy => theirs(NAME),
-            Self::OldCopy => {
-                let mut half = ours(NAME);
+            Self::ClusterApiMirror => in_cluster_api(NAME),
+            Self::MachineApiMirror => {
+                let mut machine = in_machine_api(NAME);
                 for field in ["/spec/authoritativeAPI", "/status/authoritativeAPI"] {
-                    if let Some(lead) = half.pointer_mut(field) {
-                        *lead = json!("ClusterAPI");
+                    if let Some(authority) = machine.pointer_mut(field) {
+                        *authority = json!("ClusterAPI");
                     }
                 }
-                half
+                machine
             }
-            Self::Original => ours(NAME),
+            Self::Authoritative => in_machine_api(NAME),
         }
     }
 }
@@ -74,10 +80,10 @@ pub(super) fn route(edited: Edited) -> Result<&'static Route> {
     let judges = |route: &&Route| {
         route.group == edited.group() && route.resources.contains(&"machines") && route.phase == Phase::Validate
     };
-    ROUTES.iter().find(judges).context("such Machines are not judged")
+    ROUTES.iter().find(judges).context("no route judges such Machines")
 }
 
-fn ours(name: &str) -> Value {
+fn in_machine_api(name: &str) -> Value {
     json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
         "metadata": {"name": name, "namespace": "openshift-machine-api", "generation": 2,
@@ -92,7 +98,7 @@ fn ours(name: &str) -> Value {
     })
 }
 
-fn theirs(name: &str) -> Value {
+fn in_cluster_api(name: &str) -> Value {
     json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
         "metadata": {"name": name, "namespace": "openshift-cluster-api", "generation": 1,
@@ -108,12 +114,12 @@ fn theirs(name: &str) -> Value {
     })
 }
 
-/// The AdmissionReview.
+/// The AdmissionReview of an edit.
 ///
 /// # Errors
-/// Never: a test reads what is read here.
+/// Never; a test reads the same data.
 pub(super) fn review(edited: Edited) -> Result<Vec<u8>> {
-    let old = edited.half();
+    let old = edited.machine();
     let mut object = old.clone();
     let labels = object
         .pointer_mut("/metadata/labels")
@@ -121,8 +127,8 @@ pub(super) fn review(edited: Edited) -> Result<Vec<u8>> {
         .context("the Machine of the benchmark has no labels")?;
     labels.insert("example.com/cost-center".to_owned(), json!("4711"));
     let version = match edited {
-        Edited::Copy => "v1beta2",
-        Edited::OldCopy | Edited::Original => "v1beta1",
+        Edited::ClusterApiMirror => "v1beta2",
+        Edited::MachineApiMirror | Edited::Authoritative => "v1beta1",
     };
     let of = |name: &str, value: &str| json!({"group": edited.group(), "version": version, name: value});
     let review = json!({
@@ -145,10 +151,12 @@ pub(super) fn review(edited: Edited) -> Result<Vec<u8>> {
     serde_json::to_vec(&review).context("writing the review")
 }
 
-/// Both halves of all machines.
+/// All Machines, each in both APIs.
 pub(super) fn surroundings() -> Vec<Value> {
     let names = (0..MACHINES).map(|number| format!("prod-x7k2p-worker-us-east-1a-{number}"));
-    names.flat_map(|name| [ours(&name), theirs(&name)]).collect()
+    names
+        .flat_map(|name| [in_machine_api(&name), in_cluster_api(&name)])
+        .collect()
 }
 
 #[cfg(test)]
@@ -158,14 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_edits_are_guarded_and_allowed_and_others_would_be_refused() {
+    fn the_measured_edits_are_allowed_and_edits_of_reserved_labels_are_refused() {
         let admission = Admission::new(Options::default()).unwrap();
-        let mut snapshot = Snapshot::of_files(&[ours(NAME), theirs(NAME)]).unwrap();
+        let mut snapshot = Snapshot::of_files(&[in_machine_api(NAME), in_cluster_api(NAME)]).unwrap();
         snapshot.source = Source::Cluster;
         for (edited, refused_by) in [
-            (Edited::Copy, &["authority-capi-reserved-labels"][..]),
-            (Edited::OldCopy, &["authority-reserved-labels"][..]),
-            (Edited::Original, &[][..]),
+            (Edited::ClusterApiMirror, &["authority-capi-reserved-labels"][..]),
+            (Edited::MachineApiMirror, &["authority-reserved-labels"][..]),
+            (Edited::Authoritative, &[][..]),
         ] {
             let judge = |body: &[u8]| {
                 let route = route(edited).unwrap();

@@ -1,6 +1,7 @@
-//! The load: connections that each send the same review, wait for the answer, and send it again.
+//! The load: each connection sends the same review, waits for the answer, and sends it again.
 //!
-//! HTTP/1.1 written by hand: the load shares the processors with the server, and whatever it spends is missing there.
+//! HTTP/1.1 is written by hand. The client may share processors with the server, so a cheap client
+//! leaves more of them to the server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,20 +16,20 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// One connection, kept open from request to request.
+/// One connection, which stays open between requests.
 pub(super) struct Connection {
     stream: TlsStream<TcpStream>,
     buffer: Vec<u8>,
 }
 
-/// Where the load goes, and what it trusts.
+/// The address of a server, and the certificate authority that the client trusts.
 pub(super) struct Target {
     address: SocketAddr,
     tls: TlsConnector,
 }
 
 impl Target {
-    /// The server at an address, which shows a certificate of this authority.
+    /// A server at an address, with a certificate of this authority.
     pub(super) fn new(address: SocketAddr, authority: &Path) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut roots = rustls::RootCertStore::empty();
@@ -51,7 +52,7 @@ impl Target {
         let stream = TcpStream::connect(self.address).await.context("connecting")?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost")?;
-        let stream = self.tls.connect(name, stream).await.context("shaking hands")?;
+        let stream = self.tls.connect(name, stream).await.context("in the TLS handshake")?;
         Ok(Connection {
             stream,
             buffer: Vec::with_capacity(4096),
@@ -72,7 +73,7 @@ pub(super) fn request(path: &str, body: &[u8]) -> Vec<u8> {
 }
 
 impl Connection {
-    /// Sends a request and reads the whole answer: its body.
+    /// Sends a request, reads the whole answer and returns its body.
     pub(super) async fn ask(&mut self, request: &[u8]) -> Result<&[u8]> {
         self.stream.write_all(request).await.context("sending")?;
         self.stream.flush().await.context("sending")?;
@@ -87,13 +88,13 @@ impl Connection {
                         bail!("the server closed the connection");
                     }
                 }
-                return self.buffer.get(head..head + length).context("an answer without a body");
+                return self.buffer.get(head..head + length).context("the answer has no body");
             }
         }
     }
 }
 
-/// The length of the head and of the body, once the head is whole.
+/// The lengths of the head and of the body; `None` until the head is complete.
 fn head(received: &[u8]) -> Result<Option<(usize, usize)>> {
     let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);
@@ -107,10 +108,11 @@ fn head(received: &[u8]) -> Result<Option<(usize, usize)>> {
         name.eq_ignore_ascii_case("content-length")
             .then(|| value.trim().parse().ok())?
     });
-    Ok(Some((end + 4, length.context("an answer without a length")?)))
+    Ok(Some((end + 4, length.context("the answer has no content-length")?)))
 }
 
-/// Keeps every connection busy for `time`; how long each request took, in nanoseconds.
+/// Keeps every connection busy for `time`. Returns the connections, and the latencies in
+/// nanoseconds.
 pub(super) async fn round(
     connections: Vec<Connection>,
     request: &Arc<[u8]>,
@@ -136,7 +138,7 @@ pub(super) async fn round(
         .collect();
     let (mut connections, mut all) = (Vec::new(), Vec::new());
     for task in tasks {
-        let (connection, took) = task.await.context("a connection of the load")??;
+        let (connection, took) = task.await.context("a connection of the load failed")??;
         connections.push(connection);
         all.extend(took);
     }
@@ -148,7 +150,7 @@ mod tests {
     use super::{head, request};
 
     #[test]
-    fn an_answer_is_read_to_its_length_and_anything_but_200_is_an_error() {
+    fn a_head_without_length_or_with_another_status_than_200_is_an_error() {
         assert_eq!(head(b"HTTP/1.1 200 OK\r\nContent-Le").unwrap(), None);
         assert_eq!(
             head(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nab").unwrap(),
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_how_long_its_body_is() {
+    fn a_request_states_the_length_of_its_body() {
         let request = String::from_utf8(request("/validate", b"{}")).unwrap();
         assert!(
             request.starts_with("POST /validate?timeout=5s HTTP/1.1\r\n"),

@@ -1,5 +1,6 @@
-//! How soon a rollout goes on: from the moment at which a replacement's node is ready to the deletion of what it replaces,
-//! on a real API server, with the server as it ships. Both moments are seen by watches of the same client.
+//! How soon a rollout continues: the time from the moment the node of a replacement is ready to the
+//! deletion of the old machine, on a real API server, with the shipped server. Both moments are
+//! observed by watches of one client.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,14 +20,15 @@ use crate::control_plane::{ControlPlane, Options};
 use crate::infrastructure::{Options as World, Provider, Speeds};
 use crate::installation::{Cluster, NAMESPACE, Server, manifests};
 
-/// Rollouts that are watched, of three machines each.
+/// The number of observed rollouts, of three machines each.
 const ROLLOUTS: usize = 5;
-/// Longer than a rollout takes on a loaded machine.
-const SOON: Duration = Duration::from_secs(60);
-/// Milliseconds from ready to deleted, one for each machine that was replaced.
+/// The timeout of a rollout: longer than a rollout takes on a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The milliseconds from ready to deleted, for each replaced machine.
 ///
 /// # Errors
-/// The control plane or the server does not start, or a rollout does not end.
+/// The control plane or the server does not start, or a rollout does not end in time.
 pub(super) async fn samples(capstan: &Path, folder: &Path) -> Result<Vec<f64>> {
     let plane = ControlPlane::start(Options::default()).await?;
     let cluster = Cluster::of(&plane)?;
@@ -39,11 +41,11 @@ pub(super) async fn samples(capstan: &Path, folder: &Path) -> Result<Vec<f64>> {
     cluster.apply(&manifests(capstan, "crds").await?).await?;
     cluster.apply(&foreign.join("\n---\n")).await?;
     for mut object in surroundings()? {
-        // The set is made below, in another shape.
+        // The set is created below, without its status.
         if object.get("kind").and_then(Value::as_str) == Some("ControlPlaneMachineSet") {
             continue;
         }
-        // What the server gives, nobody asks for; and nobody removes the hook of an etcd operator that is not there.
+        // The API server assigns the uid. No etcd operator runs here that would remove the hook.
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("uid");
         }
@@ -54,7 +56,9 @@ pub(super) async fn samples(capstan: &Path, folder: &Path) -> Result<Vec<f64>> {
         cluster.apply(&object.to_string()).await?;
     }
     let mut set = set()?;
-    let fields = set.as_object_mut().context("the set of the benchmark is no object")?;
+    let fields = set
+        .as_object_mut()
+        .context("the set of the benchmark is not an object")?;
     fields.insert(
         "metadata".to_owned(),
         json!({"name": "cluster", "namespace": NAMESPACE}),
@@ -87,18 +91,18 @@ fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource
     }
 }
 
-/// What the watches have seen of one control plane.
+/// What the watches have observed.
 #[derive(Default)]
-struct Seen {
-    /// When a node was first seen ready.
+struct Observed {
+    /// When a node was first ready, by its name.
     ready: BTreeMap<String, Instant>,
-    /// Machines that are there and not being deleted, with their node.
+    /// The machines that are not being deleted, with the names of their nodes.
     live: BTreeMap<String, Option<String>>,
-    /// When a machine was first seen to be on its way out.
+    /// When a machine was first observed as being deleted, by its name.
     deleted: BTreeMap<String, Instant>,
 }
 
-impl Seen {
+impl Observed {
     fn machine(&mut self, machine: &DynamicObject, now: Instant) {
         let name = machine.metadata.name.clone().unwrap_or_default();
         if machine.metadata.deletion_timestamp.is_some() {
@@ -122,14 +126,14 @@ impl Seen {
         }
     }
 
-    /// Whether three machines run, and none of those at the beginning is among them.
+    /// Whether three machines run, and none of those in `before`.
     fn replaced(&self, before: &[String]) -> bool {
         let runs = |node: &Option<String>| node.as_ref().is_some_and(|node| self.ready.contains_key(node));
         self.live.len() == 3 && self.live.values().all(runs) && !before.iter().any(|name| self.live.contains_key(name))
     }
 }
 
-/// The index of a machine: the last part of its name.
+/// The index of a machine, which is the last part of its name.
 fn index(machine: &str) -> &str {
     machine.rsplit('-').next().unwrap_or_default()
 }
@@ -153,53 +157,53 @@ async fn watch(client: &Client) -> Result<Vec<f64>> {
     );
     let mut machine_events = Box::pin(watcher::watcher(machines, watcher::Config::default()));
     let mut node_events = Box::pin(watcher::watcher(nodes, watcher::Config::default()));
-    let mut seen = Seen::default();
+    let mut observed = Observed::default();
     let mut samples = Vec::new();
     for rollout in 0..=ROLLOUTS {
         let before: Vec<String> = if rollout == 0 {
             Vec::new()
         } else {
-            seen.live.keys().cloned().collect()
+            observed.live.keys().cloned().collect()
         };
         if rollout > 0 {
             edit(&sets, &format!("m6i.{rollout}xlarge")).await?;
         }
-        let deadline = Instant::now() + SOON;
-        while !seen.replaced(&before) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !observed.replaced(&before) {
             tokio::select! {
                 Some(event) = machine_events.next() => match event {
-                    Ok(Event::Apply(machine) | Event::InitApply(machine)) => seen.machine(&machine, Instant::now()),
-                    Ok(Event::Delete(machine)) => { seen.live.remove(machine.metadata.name.as_deref().unwrap_or_default()); }
+                    Ok(Event::Apply(machine) | Event::InitApply(machine)) => observed.machine(&machine, Instant::now()),
+                    Ok(Event::Delete(machine)) => { observed.live.remove(machine.metadata.name.as_deref().unwrap_or_default()); }
                     _ => {}
                 },
                 Some(event) = node_events.next() => if let Ok(Event::Apply(node) | Event::InitApply(node)) = event {
-                    seen.node(&node, Instant::now());
+                    observed.node(&node, Instant::now());
                 },
                 () = tokio::time::sleep_until(deadline) => {
                     let set = sets.get("cluster").await.context("reading the set")?;
                     let conditions = set.data.pointer("/status/conditions").unwrap_or(&Value::Null);
-                    bail!("rollout {rollout} did not end within {SOON:?}: {conditions}")
+                    bail!("rollout {rollout} did not end within {TIMEOUT:?}: {conditions}")
                 }
             }
         }
         samples.extend(before.iter().filter_map(|old| {
-            let (_, node) = seen.live.iter().find(|(new, _)| index(new) == index(old))?;
-            let took = seen
+            let (_, node) = observed.live.iter().find(|(new, _)| index(new) == index(old))?;
+            let took = observed
                 .deleted
                 .get(old)?
-                .checked_duration_since(*seen.ready.get(node.as_ref()?)?)?;
+                .checked_duration_since(*observed.ready.get(node.as_ref()?)?)?;
             Some(took.as_secs_f64() * 1000.0)
         }));
     }
     Ok(samples)
 }
 
-/// Asks for another instance type.
+/// Changes the instance type in the template.
 async fn edit(sets: &Api<DynamicObject>, instance_type: &str) -> Result<()> {
     let value = json!({"spec": {"providerSpec": {"value": {"instanceType": instance_type}}}});
     let patch = json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": value}}});
     sets.patch("cluster", &PatchParams::default(), &Patch::Merge(patch))
         .await
-        .context("asking for another instance type")?;
+        .context("changing the instance type of the set")?;
     Ok(())
 }

@@ -1,29 +1,30 @@
-//! What is printed, and what is written for programs.
+//! The ratios: printed for people, and written as `summary.json` for programs.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A ratio and its goal.
+/// A ratio, and the largest ratio that is allowed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Ratio {
-    /// What is compared.
+    /// What was compared.
     pub(super) name: String,
-    /// By how much the full server costs more than the null server; for memory, the part of the goal that is used.
+    /// The cost of the server, divided by that of the baseline; for memory and reaction time,
+    /// divided by the goal.
     pub(super) ratio: f64,
-    /// The most that it may be.
+    /// The largest ratio that is allowed.
     pub(super) goal: f64,
-    /// Whether it is not more.
+    /// Whether the ratio is at most the goal.
     pub(super) met: bool,
-    /// The two values, for people.
+    /// The two values, as text.
     #[serde(skip)]
     pub(super) shown: String,
 }
 
 impl Ratio {
     pub(super) fn new(name: impl Into<String>, ratio: f64, goal: f64, shown: String) -> Self {
-        // What is judged is what is shown.
+        // The rounded ratio, which is the printed one, is compared with the goal.
         let ratio = (ratio * 1000.0).round() / 1000.0;
         Self {
             name: name.into(),
@@ -35,7 +36,7 @@ impl Ratio {
     }
 }
 
-/// The middle of the samples, which are put in order.
+/// The median of the samples, which are sorted for it; `None` without samples.
 pub(super) fn median(samples: &mut [f64]) -> Option<f64> {
     samples.sort_by(f64::total_cmp);
     let middle = samples.len() / 2;
@@ -46,7 +47,7 @@ pub(super) fn median(samples: &mut [f64]) -> Option<f64> {
     Some(f64::midpoint(*samples.get(middle - 1)?, *upper))
 }
 
-/// The value that `hundredths` of the samples do not pass; they must be in order.
+/// A percentile of samples in ascending order; `None` without samples.
 pub(super) fn percentile(ordered: &[u64], hundredths: usize) -> Option<u64> {
     let rank = (ordered.len() * hundredths).div_ceil(100).max(1);
     ordered.get(rank - 1).copied()
@@ -63,7 +64,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// What was measured so far: printed and written as it comes.
+/// The ratios so far. Each is printed, and written to the file, as soon as it is known.
 #[derive(Debug)]
 pub(super) struct Report {
     file: PathBuf,
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_samples_and_the_median_of_two_is_between_them() {
+    fn a_percentile_is_a_sample_and_the_median_of_two_is_their_mean() {
         let ordered: Vec<u64> = (1..=200).collect();
         assert_eq!(percentile(&ordered, 50), Some(100));
         assert_eq!(percentile(&ordered, 99), Some(198));
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_that_reaches_its_goal_meets_it() {
+    fn a_ratio_equal_to_its_goal_meets_it() {
         assert!(Ratio::new("a", 2.0, 2.0, String::new()).met);
         assert!(!Ratio::new("a", 2.001, 2.0, String::new()).met);
         let json = serde_json::to_value(Ratio::new("a", 1.23456, 2.0, String::from("x"))).unwrap();

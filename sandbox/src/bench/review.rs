@@ -1,45 +1,46 @@
-//! What is measured: one edit, as an API server sends it, and the machines of the cluster that it happens in.
+//! The edits of a set that are measured, as an API server sends them, and the objects of the
+//! cluster.
 //!
-//! The edit changes the instance type of an active set on AWS, so the answer is a verdict with a warning: nearly every
-//! rule has something to look at.
+//! The main edit changes the instance type of an active set on AWS. Nearly every rule applies to
+//! it, and the verdict has a warning.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-/// The set, as it was stored.
+/// The stored set.
 const SET: &str = include_str!("set.yaml");
-/// Where the provider spec of the template is.
+/// The path of the provider spec in the template.
 const PROVIDER_SPEC: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value";
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
-/// The set of the benchmark, stored and active.
+/// The stored, active set of the benchmark.
 ///
 /// # Errors
-/// Never: a test reads what is read here.
+/// Never; a test reads the same data.
 pub(super) fn set() -> Result<Value> {
     serde_saphyr::from_str(SET).context("reading the set of the benchmark")
 }
 
-/// The edit that the servers judge: it starts a rollout. Some 12 KiB of JSON.
+/// The edit that the servers judge. It starts a rollout, and has about 12 KiB of JSON.
 ///
 /// # Errors
-/// Never: a test reads what is read here.
+/// Never; a test reads the same data.
 pub(super) fn review() -> Result<Vec<u8>> {
     review_of(&format!("{PROVIDER_SPEC}/instanceType"), &json!("m6i.2xlarge"))
 }
 
-/// An edit of the machine image, which replaces no machine by itself.
+/// An edit of the machine image, which replaces no machine.
 ///
 /// # Errors
-/// Never: a test reads what is read here.
+/// Never; a test reads the same data.
 pub(super) fn review_of_image() -> Result<Vec<u8>> {
     review_of(&format!("{PROVIDER_SPEC}/ami/id"), &json!("ami-07d3a50bd29811cd1"))
 }
 
-/// An edit that leaves the spec alone.
+/// An edit that does not change the spec.
 ///
 /// # Errors
-/// Never: a test reads what is read here.
+/// Never; a test reads the same data.
 pub(super) fn review_of_metadata() -> Result<Vec<u8>> {
     let mut review: Value = serde_json::from_slice(&review_of(
         "/metadata/annotations/machine.openshift.io~1note",
@@ -57,7 +58,7 @@ fn review_of(field: &str, value: &Value) -> Result<Vec<u8>> {
     for (pointer, value) in [(field, value.clone()), ("/metadata/generation", json!(7))] {
         *object
             .pointer_mut(pointer)
-            .context("the set of the benchmark has no such field")? = value;
+            .with_context(|| format!("the set of the benchmark has no {pointer}"))? = value;
     }
     let of = |version: &str, name: &str, value: &str| json!({"group": "machine.openshift.io", "version": version, name: value});
     let (kind, resource) = (
@@ -91,7 +92,7 @@ fn review_of(field: &str, value: &Value) -> Result<Vec<u8>> {
     serde_json::to_vec(&review).context("writing the review")
 }
 
-/// The nodes of the machines: with them, the rollout that an edit starts is planned to its end for the answer.
+/// The nodes of the machines. If they are known, the answer contains the whole plan of the rollout.
 pub(super) fn nodes() -> Vec<Value> {
     let node = |index: usize| {
         json!({
@@ -105,10 +106,10 @@ pub(super) fn nodes() -> Vec<Value> {
     (0..ZONES.len()).map(node).collect()
 }
 
-/// What the rules look up: three machines, the set as it is stored, and the Infrastructure.
+/// The objects that the rules look up: three machines, the stored set, and the Infrastructure.
 ///
 /// # Errors
-/// Never: a test reads what is read here.
+/// Never; a test reads the same data.
 pub(super) fn surroundings() -> Result<Vec<Value>> {
     let set = set()?;
     let spec = set.pointer(PROVIDER_SPEC).context("the set has no provider spec")?;
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_review_is_as_large_as_it_is_said_to_be_and_gets_a_verdict_with_a_warning() {
+    fn the_review_has_about_12_kib_and_its_verdict_has_a_warning() {
         let body = review().unwrap();
         assert!((11 << 10..=13 << 10).contains(&body.len()), "{} bytes", body.len());
         let admission = Admission::new(Options::default()).unwrap();
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_edits_are_what_they_are_said_to_be() {
+    fn an_edit_of_metadata_has_no_warning_and_an_edit_of_the_image_has_one() {
         let admission = Admission::new(Options::default()).unwrap();
         let objects: Vec<Value> = surroundings().unwrap().into_iter().chain(nodes()).collect();
         let snapshot = Snapshot::of_files(&objects).unwrap();
@@ -193,6 +194,9 @@ mod tests {
         assert_eq!(warnings(&review_of_image().unwrap()), ["cpms-image-change-waits"]);
         let answer = admission.answer(route, &review().unwrap(), &snapshot).unwrap();
         let text = String::from_utf8(answer.body).unwrap();
-        assert!(text.contains("3 of 3: "), "the rollout is foretold: {text}");
+        assert!(
+            text.contains("3 of 3: "),
+            "the warning has no plan of the rollout: {text}"
+        );
     }
 }

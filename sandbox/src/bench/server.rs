@@ -1,4 +1,5 @@
-//! The servers under measurement: `capstan serve` as child processes, each with a certificate of its own, on loopback.
+//! The servers under measurement: `capstan serve` on loopback, as child processes, each with its
+//! own certificate.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `capstan serve` with these arguments, and waits until it takes connections.
+    /// Starts `capstan serve` with these arguments, and waits until it accepts connections.
     ///
-    /// Its log lines are formatted as in a cluster, and thrown away: at this rate a file would fill the disk.
+    /// Its log lines are formatted as in a cluster, and discarded: a file would fill the disk.
     pub(super) async fn start(capstan: &Path, folder: &Path, name: &str, arguments: &[&str]) -> Result<Self> {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let health = SocketAddr::from(([127, 0, 0, 1], free_port()?));
@@ -44,34 +45,35 @@ impl Server {
         Ok(Self { process, target })
     }
 
-    /// Processor time that the process has used so far, its own and the kernel's for it, in seconds.
+    /// The processor time, user and system, that the process has used so far, in seconds.
     pub(super) fn cpu(&self) -> Result<f64> {
         let text = self.read("stat")?;
-        // The second field is the name, in parentheses, and may hold spaces; the 14th and 15th are the times.
-        let fields = text.rsplit_once(')').context("a stat file without a name")?.1;
+        // The second field is the name, in parentheses; it may contain spaces. Fields 14 and 15 are
+        // the user and the system time.
+        let fields = text.rsplit_once(')').context("the stat file has no process name")?.1;
         let ticks = fields
             .split_whitespace()
             .skip(11)
             .take(2)
-            .map(|field| field.parse::<f64>().context("a time that is no number"))
+            .map(|field| field.parse::<f64>().context("a time in the stat file is not a number"))
             .sum::<Result<f64>>()?;
-        #[expect(clippy::cast_precision_loss, reason = "the length of a tick is a small number")]
+        #[expect(clippy::cast_precision_loss, reason = "the number of ticks per second is small")]
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         Ok(ticks / per_second)
     }
 
-    /// Memory that is resident, in MiB.
+    /// The resident memory, in MiB.
     pub(super) fn resident(&self) -> Result<f64> {
         let text = self.read("status")?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line
             .and_then(|line| line.split_whitespace().next())
-            .context("no VmRSS")?;
+            .context("the status file has no VmRSS")?;
         Ok(kib.parse::<f64>()? / 1024.0)
     }
 
     fn read(&self, file: &str) -> Result<String> {
         let path = format!("/proc/{}/{file}", self.process.id());
-        std::fs::read_to_string(&path).with_context(|| format!("reading {path}; the server may have ended"))
+        std::fs::read_to_string(&path).with_context(|| format!("reading {path}: the server may have exited"))
     }
 }

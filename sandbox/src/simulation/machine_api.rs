@@ -4,7 +4,7 @@
 
 pub(crate) mod act;
 mod cluster;
-mod controllers;
+pub(crate) mod controllers;
 mod environment;
 pub(crate) mod kinds;
 pub(crate) mod objects;

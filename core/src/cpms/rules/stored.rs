@@ -43,8 +43,14 @@ pub(super) struct Stored {
 }
 
 impl ParsedOnce {
+    /// The parse result of an edited set that differs from the stored set in its provider spec only;
+    /// `None` if the edited set must be parsed.
+    pub(super) fn spec_of(&self, new: &Judged<'_>, lookup: &Lookup<'_>) -> Option<Spec> {
+        self.stored(lookup)?.spec_of(new)
+    }
+
     /// The set of these surroundings, if it is known and valid.
-    pub(super) fn stored(&self, lookup: &Lookup<'_>) -> Option<&Stored> {
+    fn stored(&self, lookup: &Lookup<'_>) -> Option<&Stored> {
         let set = lookup.sets?.iter().find(|set| set.metadata.name() == NAME)?;
         let stored = self.0.get_or_init(|| Stored::read(set, lookup)).as_ref()?;
         let infrastructure = match (&stored.infrastructure, lookup.infrastructure) {
@@ -81,13 +87,9 @@ impl Stored {
         })
     }
 
-    pub(super) fn tree(&self) -> &Value {
-        &self.tree
-    }
-
     /// What the parse would say of a set that differs from this one in its provider spec alone, and in nothing of it that
     /// the rest of the parse looks at; `None` of any other.
-    pub(super) fn spec_of(&self, new: &Judged<'_>) -> Option<Spec> {
+    fn spec_of(&self, new: &Judged<'_>) -> Option<Spec> {
         let own = self.tree.get("spec")?.get("template")?.get(MACHINE_TYPE)?;
         let own = own.get("spec")?.get("providerSpec")?.get("value")?;
         let wanted = new.provider_spec()?;

@@ -31,7 +31,7 @@ pub(crate) enum Call {
     /// Applies an object as a field manager. Only a seeded bug forces conflicts.
     Apply {
         key: ObjectKey,
-        manager: &'static str,
+        manager: String,
         force: bool,
         object: Value,
     },

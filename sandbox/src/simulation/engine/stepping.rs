@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use capstan::controllers::ReconcileResult;
+use capstan::runtime::ReconcileResult;
 use jiff::Timestamp;
 
 use super::kinds::KindId;
@@ -245,7 +245,7 @@ fn next_wake<V, M>(
         slot.failures = 0;
         return Some(now);
     }
-    let requested = result.at.map(|until| {
+    let requested = result.requeue_at.map(|until| {
         let left = until.as_millisecond() - time.as_millisecond();
         now + left.max(1)
     });
@@ -253,7 +253,7 @@ fn next_wake<V, M>(
     if result.failed {
         pause = Some(now + (100_i64 << slot.failures.min(9)).min(MAX_BACK_OFF));
         slot.failures += 1;
-    } else if result.looked || restarts {
+    } else if result.reconciled || restarts {
         slot.failures = 0;
     }
     let caught_up = result.behind.map(|behind| {

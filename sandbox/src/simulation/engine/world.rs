@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::api::admission::Admit;
+use crate::api::Admit;
 use crate::api::garbage::Graph;
 use crate::api::{
     Api, Change, ChangeKind, DeleteOptions, Failure, Kind, Options, Part, PatchKind, Reply, Request, Verb, WriteOptions,

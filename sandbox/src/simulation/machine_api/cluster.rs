@@ -1,23 +1,23 @@
-//! The API server as the controllers of the Machine API call it: each method becomes one call of the port.
+//! The API server as controllers call it: each method becomes one call of the port.
 
 use std::sync::Arc;
 
-use capstan::controllers::{Cluster, GENERATOR, Object, WatchedObject, Written};
-use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
-use capstan_core::api::core_v1::node::{CONTROL_PLANE_LABEL, MASTER_LABEL, Node};
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use capstan::runtime::{Cluster, WatchedObject, Written};
+use capstan_core::api::core_v1::node::{CONTROL_PLANE_LABEL, MASTER_LABEL};
+use capstan_core::api::kind::KindInfo;
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::api::meta::ObjectMeta as CoreMeta;
+use capstan_core::api::objects::CachedObject;
+use capstan_core::model::ObjectRef;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, ObjectMeta};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::simulation::engine::kinds::{KindId, ObjectKey, Typed};
 use crate::simulation::engine::port::{Answer, Call, Port};
 
-use super::kinds::{self, MACHINE, NODE};
+use super::kinds::IDS;
 
 /// The labels of control plane nodes; a node has at least one of them.
 const CONTROL_PLANE: &[&str] = &[CONTROL_PLANE_LABEL, MASTER_LABEL];
@@ -26,51 +26,46 @@ fn unexpected() -> kube::Error {
     kube::Error::Service("the simulation answered another call".into())
 }
 
-fn watched<T: Send + Sync + 'static>(typed: &Typed, meta: fn(&T) -> &CoreMeta) -> kube::Result<WatchedObject<T>> {
-    let object: Arc<T> = typed.shared().ok_or_else(unexpected)?;
+/// A stored object in the type that the caller asked for. A controller reads an existing object of a
+/// derived name in a type of its own, which is decoded from the wire type.
+fn watched<T: CachedObject>(typed: &Typed) -> kube::Result<WatchedObject<T>> {
+    let object: Arc<T> = match typed.shared() {
+        Some(object) => object,
+        None => {
+            let machine = typed.get::<Machine>().ok_or_else(unexpected)?;
+            let json = serde_json::to_value(machine).map_err(kube::Error::SerdeError)?;
+            Arc::new(serde_json::from_value(json).map_err(kube::Error::SerdeError)?)
+        }
+    };
+    let meta = object.metadata();
     Ok(WatchedObject {
         meta: ObjectMeta {
-            name: meta(&object).name.clone(),
+            name: meta.and_then(|meta| meta.name.clone()),
+            namespace: meta.and_then(|meta| meta.namespace.clone()),
             ..ObjectMeta::default()
         },
         content: Ok(object),
-        raw: None,
     })
 }
 
-async fn get<T: Send + Sync + 'static>(
-    port: &Port,
-    key: ObjectKey,
-    meta: fn(&T) -> &CoreMeta,
-) -> kube::Result<Option<WatchedObject<T>>> {
-    match port.call(Call::Get(key)).await? {
-        Answer::Object(typed) => typed.map(|typed| watched(&typed, meta)).transpose(),
-        _ => Err(unexpected()),
-    }
+/// The kind of the environment that has this group and plural.
+fn kind_of(kind: &KindInfo) -> kube::Result<KindId> {
+    let known = IDS
+        .into_iter()
+        .find(|id| id.group() == kind.group && id.plural() == kind.plural);
+    known.ok_or_else(unexpected)
 }
 
-async fn list<T: Send + Sync + 'static>(
-    port: &Port,
-    kind: KindId,
-    labels: &'static [&'static str],
-    meta: fn(&T) -> &CoreMeta,
-) -> kube::Result<Vec<WatchedObject<T>>> {
-    match port.call(Call::List(kind, labels)).await? {
-        Answer::List(all) => all.iter().map(|typed| watched(typed, meta)).collect(),
-        _ => Err(unexpected()),
-    }
+fn key(kind: &KindInfo, namespace: &str, name: &str) -> kube::Result<ObjectKey> {
+    let object = kind.object(namespace, name);
+    Ok(ObjectKey::new(kind_of(kind)?, &object.namespace, name))
 }
 
-/// The key of an object that a controller writes.
-fn key(object: &Object) -> ObjectKey {
-    match object {
-        Object::Set(_) => kinds::set(),
-        Object::Machine(name) => kinds::machine(name),
-        Object::ClusterOperator => kinds::operator(cluster_operator::NAME),
-    }
+fn key_of(kind: &KindInfo, object: &ObjectRef) -> kube::Result<ObjectKey> {
+    key(kind, &object.namespace, &object.name)
 }
 
-fn written(answer: Answer) -> kube::Result<Written> {
+fn written(answer: Answer, status: bool) -> kube::Result<Written> {
     let Answer::Written(object) = answer else {
         return Err(unexpected());
     };
@@ -78,18 +73,12 @@ fn written(answer: Answer) -> kube::Result<Written> {
         let value = object.get("metadata").and_then(|meta| meta.get(field)?.as_str());
         value.unwrap_or_default().to_owned()
     };
-    let status = object.get("status");
+    let stored = object.get("status").filter(|_| status);
     Ok(Written {
         uid: text("uid"),
         version: text("resourceVersion"),
-        lists_machines: status.is_some_and(|status| status.get("machines").is_some()),
+        status: stored.cloned().unwrap_or_default(),
     })
-}
-
-fn not_found(name: &str) -> kube::Error {
-    let status = json!({"status": "Failure", "code": 404, "reason": "NotFound",
-        "message": format!("machines.machine.openshift.io {name:?} not found")});
-    serde_json::from_value(status).map_or_else(kube::Error::SerdeError, kube::Error::Api)
 }
 
 impl Cluster for Port {
@@ -101,69 +90,73 @@ impl Cluster for Port {
         Port::instant(self)
     }
 
-    async fn set(&self) -> kube::Result<Option<WatchedObject<ControlPlaneMachineSet>>> {
-        get(self, kinds::set(), |set: &ControlPlaneMachineSet| &set.metadata).await
+    async fn get<T: CachedObject>(
+        &self,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+    ) -> kube::Result<Option<WatchedObject<T>>> {
+        match self.call(Call::Get(key(kind, namespace, name)?)).await? {
+            Answer::Object(typed) => typed.map(|typed| watched(&typed)).transpose(),
+            _ => Err(unexpected()),
+        }
     }
 
-    async fn machines(&self) -> kube::Result<Vec<WatchedObject<Machine>>> {
-        list(self, MACHINE, &[], |machine: &Machine| &machine.metadata).await
+    async fn list<T: CachedObject>(
+        &self,
+        kind: &KindInfo,
+        _namespace: &str,
+        selectors: &[&str],
+    ) -> kube::Result<Vec<WatchedObject<T>>> {
+        let labels = if selectors.is_empty() { &[] } else { CONTROL_PLANE };
+        match self.call(Call::List(kind_of(kind)?, labels)).await? {
+            Answer::List(all) => all.iter().map(watched).collect(),
+            _ => Err(unexpected()),
+        }
     }
 
-    async fn control_plane_nodes(&self) -> kube::Result<Vec<WatchedObject<Node>>> {
-        list(self, NODE, CONTROL_PLANE, |node: &Node| &node.metadata).await
+    async fn create(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Written> {
+        written(self.call(Call::Create(key_of(kind, object)?, body)).await?, false)
     }
 
-    async fn node(&self, name: &str) -> kube::Result<Option<WatchedObject<Node>>> {
-        get(self, kinds::node(name), |node: &Node| &node.metadata).await
+    async fn patch(&self, kind: &KindInfo, object: &ObjectRef, status: bool, patch: Value) -> kube::Result<Written> {
+        let key = key_of(kind, object)?;
+        written(self.call(Call::Patch { key, status, patch }).await?, status)
     }
 
-    async fn etcd(&self) -> kube::Result<Option<WatchedObject<ClusterOperator>>> {
-        let key = kinds::operator(cluster_operator::ETCD);
-        get(self, key, |operator: &ClusterOperator| &operator.metadata).await
-    }
-
-    async fn machine(&self, name: &str) -> kube::Result<WatchedObject<Machine>> {
-        let found = get(self, kinds::machine(name), |machine: &Machine| &machine.metadata).await?;
-        found.ok_or_else(|| not_found(name))
-    }
-
-    async fn create(&self, what: &Object, object: Value) -> kube::Result<Written> {
-        written(self.call(Call::Create(key(what), object)).await?)
-    }
-
-    async fn patch(&self, what: &Object, status: bool, patch: Value) -> kube::Result<Written> {
-        let key = key(what);
-        written(self.call(Call::Patch { key, status, patch }).await?)
-    }
-
-    async fn apply(&self, set: Value) -> kube::Result<Written> {
+    async fn apply(&self, kind: &KindInfo, object: &ObjectRef, manager: &str, body: Value) -> kube::Result<Written> {
         let call = Call::Apply {
-            key: kinds::set(),
-            manager: GENERATOR,
+            key: key_of(kind, object)?,
+            manager: manager.to_owned(),
             force: false,
-            object: set,
+            object: body,
         };
-        written(self.call(call).await?)
+        written(self.call(call).await?, false)
     }
 
-    async fn delete(&self, machine: &str, params: &DeleteParams) -> kube::Result<Option<Written>> {
+    async fn delete(
+        &self,
+        kind: &KindInfo,
+        object: &ObjectRef,
+        params: &DeleteParams,
+    ) -> kube::Result<Option<Written>> {
         let (uid, resource_version) = params
             .preconditions
             .as_ref()
             .map(|wanted| (wanted.uid.clone(), wanted.resource_version.clone()))
             .unwrap_or_default();
         let call = Call::Delete {
-            key: kinds::machine(machine),
+            key: key_of(kind, object)?,
             uid,
             resource_version,
         };
         match self.call(call).await? {
             Answer::Gone => Ok(None),
-            answer => written(answer).map(Some),
+            answer => written(answer, false).map(Some),
         }
     }
 
-    fn tell(&self, _namespace: &str, events: Vec<Event>) {
-        self.publish(events);
+    fn publish(&self, _namespace: &str, events: Vec<Event>) {
+        Port::publish(self, events);
     }
 }

@@ -1,10 +1,17 @@
 //! The controllers that each replica runs, and what they see of its caches. They are the production controllers.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use capstan::controllers::{Configuration, Controller as SetController, Generator, Metrics, View};
+use capstan::controllers::{Configuration, ControlPlaneMachineSets, Generator, Metrics};
+use capstan::runtime::{self, Reconcile, Reconciler, Shared};
 use capstan_core::admission::{Options, Snapshot, Source};
-use capstan_core::cpms::state::Settings;
+use capstan_core::api::kinds;
+use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
+use capstan_core::api::meta::ObjectMeta;
+use capstan_core::api::objects::KindObjects;
+use capstan_core::cpms::observed::Settings;
+use capstan_core::model::NamespacedName;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -21,22 +28,56 @@ pub(crate) const SETS: usize = 0;
 pub(crate) const GENERATOR: usize = 1;
 
 /// All simulations count into the same metrics, which no test reads.
-static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Registry::default()));
+static METRICS: LazyLock<(Metrics, runtime::Metrics)> = LazyLock::new(|| {
+    let mut registry = Registry::default();
+    (
+        Metrics::register(&mut registry),
+        runtime::Metrics::register(&mut registry),
+    )
+});
 
-impl Controller<View> for SetController<Port> {
-    fn reconcile(mut self: Box<Self>, view: Arc<View>, stop: CancellationToken) -> Reconciling<View> {
-        Box::pin(async move {
-            let result = self.turn(&view, &stop).await;
-            let controller: Box<dyn Controller<View>> = self;
-            (controller, result)
-        })
+/// What the controllers see of the caches of a replica.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    /// The objects that are cached.
+    pub(crate) snapshot: Arc<Snapshot>,
+}
+
+impl View {
+    /// The same, as the controllers read it.
+    fn of_runtime(&self) -> runtime::View {
+        let snapshot = &self.snapshot;
+        let mut view = runtime::View {
+            synced: true,
+            ..runtime::View::default()
+        };
+        let machines = snapshot.machines.iter().flatten();
+        let machines = machines.map(|one| (key(&one.metadata), Arc::clone(one)));
+        view.objects.insert(&kinds::MACHINES, machines.collect());
+        let nodes = snapshot.nodes.iter().flat_map(BTreeMap::values);
+        let nodes = nodes.map(|one| (key(&one.metadata), Arc::clone(one)));
+        view.objects.insert(&kinds::NODES, nodes.collect());
+        let operators = snapshot.cluster_operators.iter().flat_map(BTreeMap::values);
+        let operators = operators.map(|one| (key(&one.metadata), Arc::clone(one)));
+        view.objects.insert(&kinds::CLUSTER_OPERATORS, operators.collect());
+        let sets = snapshot.control_plane_machine_sets.iter().flatten();
+        let sets = sets.map(|one| (key(&one.metadata), Arc::clone(one)));
+        view.objects.insert(&kinds::CONTROL_PLANE_MACHINE_SETS, sets.collect());
+        let machine_sets = KindObjects::<MachineSet>::default();
+        view.objects.insert(&kinds::MACHINE_SETS, machine_sets);
+        view
     }
 }
 
-impl Controller<View> for Generator<Port> {
-    fn reconcile(mut self: Box<Self>, view: Arc<View>, _stop: CancellationToken) -> Reconciling<View> {
+fn key(meta: &ObjectMeta) -> NamespacedName {
+    NamespacedName::new(meta.namespace.as_deref().unwrap_or_default(), meta.name())
+}
+
+impl<R: Reconcile> Controller<View> for Reconciler<R, Port> {
+    fn reconcile(mut self: Box<Self>, view: Arc<View>, stop: CancellationToken) -> Reconciling<View> {
         Box::pin(async move {
-            let result = self.turn(&view).await;
+            let view = view.of_runtime();
+            let result = Reconciler::reconcile(&mut *self, &view, &stop).await;
             let controller: Box<dyn Controller<View>> = self;
             (controller, result)
         })
@@ -50,15 +91,31 @@ pub(super) fn start(
     port: Port,
     leading: watch::Receiver<bool>,
 ) -> Box<dyn Controller<View>> {
+    let options = Options::default();
     if task == GENERATOR {
-        return Box::new(Generator::new(port, "capstan".to_owned()));
+        let generator = Generator::new(&options.namespace);
+        let object = generator.object();
+        let shared = shared(generator, "capstan".to_owned(), leading);
+        return Box::new(Reconciler::new(shared, port, object));
     }
+    let identity = format!("capstan-{replica}");
     let configuration = Configuration {
-        options: Options::default(),
+        options,
         settings: Settings::default(),
-        identity: format!("capstan-{replica}"),
+        identity: identity.clone(),
     };
-    Box::new(SetController::new(port, configuration, leading, METRICS.clone()))
+    let sets = ControlPlaneMachineSets::new(configuration, METRICS.0.clone());
+    let object = sets.object();
+    Box::new(Reconciler::new(shared(sets, identity, leading), port, object))
+}
+
+fn shared<R>(controller: R, identity: String, leading: watch::Receiver<bool>) -> Arc<Shared<R>> {
+    Arc::new(Shared {
+        controller,
+        identity,
+        leading,
+        metrics: METRICS.1.clone(),
+    })
 }
 
 /// What the controllers see of the caches of a replica.
@@ -80,9 +137,5 @@ pub(super) fn view(cache: &Cache) -> View {
     };
     View {
         snapshot: Arc::new(snapshot),
-        machine_sets: Some(Vec::new()),
-        serves_cluster_operators: true,
-        known: true,
-        ..View::default()
     }
 }

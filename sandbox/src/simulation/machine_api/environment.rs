@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use capstan::controllers::View;
 use k8s_openapi::api::core::v1::Event as KubernetesEvent;
 use tokio::sync::watch;
 
-use crate::api::admission::Admit;
+use crate::api::Admit;
 use crate::api::{ChangeKind, Kind, Options};
 use crate::simulation::actors::webhook;
 use crate::simulation::engine::cache::Cache;
@@ -24,7 +23,7 @@ use crate::simulation::invariants::moment::{Moment, all_current};
 use crate::simulation::mutants::catalogue::Mutant;
 
 use super::act::Act;
-use super::controllers::{self, GENERATOR, SETS};
+use super::controllers::{self, GENERATOR, SETS, View};
 use super::kinds::{KINDS, MACHINE, NODE, OPERATOR, SET};
 use super::objects;
 use super::state::{ControlPlane, Event, Setup};
@@ -59,7 +58,8 @@ impl Environment for ControlPlane {
     }
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
-        webhook::admission(Arc::clone(&self.webhook.is_down)).map(Some)
+        let exempts = self.setup.mutant != Some(Mutant::WebhookFinal);
+        webhook::admission(Arc::clone(&self.webhook.is_down), exempts).map(Some)
     }
 
     fn installation(&self) -> Option<String> {

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use capstan::controllers::{Cacheable, WatchedObject};
+use capstan::runtime::WatchedObject;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::{Node, NodeStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::meta::ObjectMeta;
+use capstan_core::api::objects::CachedObject;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde::de::value::MapDeserializer;
@@ -26,7 +27,7 @@ type Before<'a> = Option<(&'a Object, &'a Typed)>;
 const USUAL: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
 /// Reads an object as a whole, as the caches of the shell do.
-fn whole<T: Cacheable>(object: &Object) -> Option<Typed> {
+fn whole<T: CachedObject>(object: &Object) -> Option<Typed> {
     let watched: WatchedObject<T> = object.read().ok()?;
     watched.content.ok().map(Typed::new)
 }

@@ -98,7 +98,7 @@ pub enum Mutant {
     GeneratedOnce,
     /// A member of etcd that only learns is counted, and another is let go for it.
     LearnersCounted,
-    /// What the webhook could not be asked about is not tried again.
+    /// The webhook is asked about Capstan's own writes too, and what it could not be asked about is not tried again.
     WebhookFinal,
     /// A machine that could not be made for want of permission is not tried again.
     DenialFinal,
@@ -546,7 +546,7 @@ pub const CATALOGUE: &[KnownBug] = &[
     KnownBug {
         mutant: Mutant::WebhookFinal,
         id: "webhook-final",
-        wrong: "What the webhook could not be asked about is not tried again.",
+        wrong: "The webhook is asked about Capstan's own writes too, and what it could not be asked about is not tried again.",
         report: "a webhook that is out of reach for its own controller",
         section: "1.8 G",
         scenario: "outages",

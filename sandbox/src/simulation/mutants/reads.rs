@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan::controllers::{GENERATED, View};
+use capstan::controllers::GENERATED;
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::simulation::engine::kinds::Typed;
 use crate::simulation::engine::port::{Answer, Call};
+use crate::simulation::machine_api::controllers::View;
 use crate::simulation::machine_api::kinds::{MACHINE, NODE, OPERATOR, SET};
 use crate::simulation::machine_api::objects::SELECTED;
 
@@ -45,7 +46,6 @@ impl Mutant {
         }
         Arc::new(View {
             snapshot: Arc::new(snapshot),
-            ..view.clone()
         })
     }
 
@@ -76,7 +76,6 @@ impl Mutant {
         }
         Arc::new(View {
             snapshot: Arc::new(snapshot),
-            ..(**view).clone()
         })
     }
 
