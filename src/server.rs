@@ -122,8 +122,8 @@ impl Server {
         self.webhooks.local_addr()
     }
 
-    /// The address of health and metrics, with the port that the operating system chose if the settings
-    /// left it open.
+    /// The address of health and metrics, with the port that the operating system chose if the
+    /// settings left it open.
     #[must_use]
     pub fn health_address(&self) -> SocketAddr {
         self.health

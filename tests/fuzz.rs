@@ -1,5 +1,5 @@
-//! Fuzzing of what the shell reads: files of objects, and certificates. The targets of core are in `core/tests/fuzz`;
-//! `make fuzz RUNS=100000` lets all of them run longer.
+//! Fuzzing of what the shell reads: files of objects, and certificates. The targets of core are in
+//! `core/tests/fuzz`; `make fuzz RUNS=100000` lets all of them run longer.
 
 #![allow(
     clippy::unwrap_used,

@@ -15,7 +15,8 @@ use capstan_core::api::kind::Scope;
 use capstan_core::api::kinds::{self, Home, KindEntry, Reader};
 use serde_json::Value;
 
-/// Group, resource and name (`*` for all objects), in a namespace or in the cluster; with the verbs.
+/// Group, resource and name (`*` for all objects), in a namespace or in the cluster; with the
+/// verbs.
 type Grants = BTreeMap<(Scoped, String, String, String), BTreeSet<String>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,5 @@
-//! What is installed fits together: names, labels, ports, and flags that the program knows. No API server is needed;
-//! `tests/cluster` asks one whether it takes them.
+//! What is installed fits together: names, labels, ports, and flags that the program knows. No API
+//! server is needed; `tests/cluster` asks one whether it takes them.
 
 #![allow(
     clippy::unwrap_used,

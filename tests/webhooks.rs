@@ -1,4 +1,5 @@
-//! What is registered is what is served, and what a rule file says of its rules is so. No API server is needed.
+//! What is registered is what is served, and what a rule file says of its rules is so. No API
+//! server is needed.
 
 #![allow(
     clippy::unwrap_used,

@@ -118,7 +118,8 @@ enum Command {
         /// The capstan binary; by default the one in the folder of this program
         #[arg(long, value_name = "FILE")]
         capstan: Option<PathBuf>,
-        /// Another build of the server: compare with it instead of the server that allows everything
+        /// Another build of the server: compare with it instead of the server that allows
+        /// everything
         #[arg(long, value_name = "FILE")]
         against: Option<PathBuf>,
         /// The folder for summary.json

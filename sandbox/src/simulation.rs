@@ -1,12 +1,15 @@
-//! The deterministic simulation: the production controllers in simulated clusters, thousands of runs a minute.
+//! The deterministic simulation: the production controllers in simulated clusters, thousands of
+//! runs a minute.
 //!
-//! A seed decides a schedule: what users, machines, nodes, etcd members, clocks, and replicas do at which moment, and how often
-//! which request fails. A world executes it against the in-memory API server ([`crate::api`]) and the production controllers,
-//! which it polls by hand, one answer at a time. Only the transport, the caches, and the election are simulated: each cache lags
-//! by itself, and the schedule decides which replica believes that it leads.
+//! A seed decides a schedule: what users, machines, nodes, etcd members, clocks, and replicas do at
+//! which moment, and how often which request fails. A world executes it against the in-memory API
+//! server ([`crate::api`]) and the production controllers, which it polls by hand, one answer at a
+//! time. Only the transport, the caches, and the election are simulated: each cache lags by itself,
+//! and the schedule decides which replica believes that it leads.
 //!
-//! Invariants are checked after every change. At the end everything must have come to rest. A violation is reported as a seed, an
-//! invariant, and the trace of the smallest run that leads to it.
+//! Invariants are checked after every change. At the end everything must have come to rest. A
+//! violation is reported as a seed, an invariant, and the trace of the smallest run that leads to
+//! it.
 //!
 //! | module | contains |
 //! |---|---|

@@ -64,23 +64,23 @@ impl PendingCreates {
         });
     }
 
-    /// A creation is about to be recorded in the set, in the place of earlier records of this process
-    /// for the same machine.
+    /// A creation is about to be recorded in the set, in the place of earlier records of this
+    /// process for the same machine.
     pub(super) fn record(&mut self, creation: PendingCreation, now: Instant) {
         self.own.insert(creation, now);
     }
 
-    /// Whether a record in the set is superseded by a new one of this process: both are for the same
-    /// machine, and this process or the one of the same name before it made the first.
+    /// Whether a record in the set is superseded by a new one of this process: both are for the
+    /// same machine, and this process or the one of the same name before it made the first.
     pub(super) fn is_superseded_by(&self, record: &PendingCreation, new: &PendingCreation) -> bool {
         let own = record.requested_by == new.requested_by || self.own.contains_key(record);
         own && record.is_for_machine_of(new)
     }
 
     /// Whether `new` needs no record of its own: the set records the same creation so that other
-    /// processes would still count it if this process sent it now. A record of the process of the same
-    /// name before this one is enough, because no process is left that could remove it. A record of
-    /// any other process is not.
+    /// processes would still count it if this process sent it now. A record of the process of the
+    /// same name before this one is enough, because no process is left that could remove it. A
+    /// record of any other process is not.
     pub(super) fn is_recorded(&self, new: &PendingCreation, recorded: &[PendingCreation], now: Instant) -> bool {
         let fresh = |began: &Instant| left(*began, now, FRESH).is_some();
         let time = new.requested_at;
@@ -95,9 +95,9 @@ impl PendingCreates {
         })
     }
 
-    /// Takes note of what the set records at this version, read live or from the cache. A cache that
-    /// is behind the last live read is ignored: it may lack a new record, or still show a removed one.
-    /// Records that cannot be decoded change nothing.
+    /// Takes note of what the set records at this version, read live or from the cache. A cache
+    /// that is behind the last live read is ignored: it may lack a new record, or still show a
+    /// removed one. Records that cannot be decoded change nothing.
     pub(super) fn read(
         &mut self,
         recorded: Result<Vec<PendingCreation>, UnreadablePendingCreations>,

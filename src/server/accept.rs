@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections until the server drains. The tasks of the connections run on in `tasks`.
 ///
-/// At the end, it accepts the connections in the kernel's queue, which closing the listener would reset
-/// although their clients have connected.
+/// At the end, it accepts the connections in the kernel's queue, which closing the listener would
+/// reset although their clients have connected.
 pub(super) async fn run(listener: TcpListener, shared: Shared, tasks: TaskTracker) {
     let slots = Arc::new(Semaphore::new(shared.limits.connections.min(Semaphore::MAX_PERMITS)));
     let connections = Arc::new(OpenConnections::default());

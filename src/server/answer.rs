@@ -3,8 +3,8 @@
 
 use capstan_core::admission::{Answer, NoReview};
 
-/// Gives the verdict on reviews. The server calls it in threads of their own, a limited number at the
-/// same time. It computes and never waits.
+/// Gives the verdict on reviews. The server calls it in threads of their own, a limited number at
+/// the same time. It computes and never waits.
 pub trait Reviewer: Send + Sync + 'static {
     /// The paths of the webhooks, each starting with `/`.
     fn routes(&self) -> Vec<String>;

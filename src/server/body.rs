@@ -1,6 +1,6 @@
 //! Bodies under limits. A request body is read under three limits: its size, the bytes of all
-//! connections together, and the deadline. The budget is charged for received bytes only, so that an
-//! announced length costs nothing. A response body is charged until the client has taken it.
+//! connections together, and the deadline. The budget is charged for received bytes only, so that
+//! an announced length costs nothing. A response body is charged until the client has taken it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use super::limits::Share;
 use super::refusal::Refusal;
 
-/// The size of the frames of a response. The HTTP library holds up to one frame for each request that
-/// the budget no longer counts.
+/// The size of the frames of a response. The HTTP library holds up to one frame for each request
+/// that the budget no longer counts.
 const RESPONSE_FRAME: usize = 16 << 10;
 
 /// Reads the whole body.
@@ -113,7 +113,8 @@ impl HttpBody for Charged {
     }
 }
 
-/// A body that keeps a guard until it is dropped, which is when the HTTP library has taken all of it.
+/// A body that keeps a guard until it is dropped, which is when the HTTP library has taken all of
+/// it.
 pub(super) struct Guarded<G> {
     pub(super) body: Body,
     pub(super) _guard: G,

@@ -30,8 +30,9 @@ use super::metrics::Metrics;
 const LINGER: Duration = Duration::from_secs(1);
 /// The size limit of encrypted bytes that wait for the socket. The library's default is 64 KiB.
 const TLS_BUFFER: usize = 32 << 10;
-/// The flow control window of HTTP/2 for request bodies, of a stream and of a connection. The client
-/// sends no more until the server has read and charged the bytes. The library's default is 1 MiB.
+/// The flow control window of HTTP/2 for request bodies, of a stream and of a connection. The
+/// client sends no more until the server has read and charged the bytes. The library's default is 1
+/// MiB.
 const HTTP2_WINDOW: u32 = 256 << 10;
 
 /// What all connections of a listener share.
@@ -237,9 +238,9 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Waits until a connection must shut down. GOAWAY in HTTP/2 loses no request, so it is sent as soon
-/// as the shutdown starts. In HTTP/1.1 the server can only close an idle connection, so it waits until
-/// the drain starts.
+/// Waits until a connection must shut down. GOAWAY in HTTP/2 loses no request, so it is sent as
+/// soon as the shutdown starts. In HTTP/1.1 the server can only close an idle connection, so it
+/// waits until the drain starts.
 ///
 /// A new connection without a request is about to send one, which would be lost. It gets a grace
 /// period for its first request.

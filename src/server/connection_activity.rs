@@ -31,7 +31,8 @@ pub(super) struct ConnectionActivity {
     pub(super) first_request: Notify,
     /// When each response started that the client has not taken yet, by its number.
     responses: Mutex<(u64, BTreeMap<u64, Instant>)>,
-    /// Since when the client accepts no bytes, in milliseconds after `opened`, plus 1; 0 if it does.
+    /// Since when the client accepts no bytes, in milliseconds after `opened`, plus 1; 0 if it
+    /// does.
     write_blocked: AtomicU64,
     /// Whether bytes have arrived since the last response.
     head_started: AtomicBool,
@@ -93,8 +94,8 @@ impl ConnectionActivity {
         }
     }
 
-    /// Until when a shutdown waits for the first request of the connection; `None` if there has been
-    /// one.
+    /// Until when a shutdown waits for the first request of the connection; `None` if there has
+    /// been one.
     pub(super) fn grace(&self, grace: Duration) -> Option<Instant> {
         (!self.had_request.load(Ordering::Acquire)).then(|| self.opened + grace)
     }
@@ -268,8 +269,8 @@ pub(super) struct TrackedStream<S> {
 }
 
 impl<S> TrackedStream<S> {
-    /// `head` is charged for the bytes of request heads, as in HTTP/1.1. In HTTP/2, where bytes between
-    /// two requests may be control frames, it is `None`.
+    /// `head` is charged for the bytes of request heads, as in HTTP/1.1. In HTTP/2, where bytes
+    /// between two requests may be control frames, it is `None`.
     pub(super) fn new(stream: S, activity: Arc<ConnectionActivity>, head: Option<Share>) -> Self {
         Self { stream, activity, head }
     }

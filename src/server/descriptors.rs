@@ -1,5 +1,6 @@
-//! Reserves file descriptors. If the webhooks' connections took all of them, the process could neither
-//! accept connections on the health port, nor reach the API server, nor read its certificate.
+//! Reserves file descriptors. If the webhooks' connections took all of them, the process could
+//! neither accept connections on the health port, nor reach the API server, nor read its
+//! certificate.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -8,8 +9,8 @@ use super::health;
 /// Descriptors for everything but the webhooks: the health port, watches, leader election, files.
 const RESERVED: usize = health::CONNECTIONS + 192;
 
-/// Raises the soft limit of file descriptors to the hard limit, and returns how many connections the
-/// webhooks may have: `wanted`, or what the limit allows.
+/// Raises the soft limit of file descriptors to the hard limit, and returns how many connections
+/// the webhooks may have: `wanted`, or what the limit allows.
 #[must_use]
 pub fn connections_within_limit(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);

@@ -100,8 +100,8 @@ pub(super) const CONNECTIONS: usize = 64;
 /// Bytes of incomplete request heads on the health port.
 const HEADS: usize = 1 << 20;
 
-/// Binds the health port and serves it in its own thread until the guard is dropped. Returns the bound
-/// address.
+/// Binds the health port and serves it in its own thread until the guard is dropped. Returns the
+/// bound address.
 ///
 /// # Errors
 ///

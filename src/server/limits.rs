@@ -1,5 +1,5 @@
-//! The limits on time, connections, reviews and bytes. A request above a limit is refused at once; it
-//! is never queued beyond the time for which the API server waits.
+//! The limits on time, connections, reviews and bytes. A request above a limit is refused at once;
+//! it is never queued beyond the time for which the API server waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout_at};
 pub const BODY_LIMIT: usize = 7 << 20;
 /// The size limit of a request head. The head of an API server's request has less than 2 KiB.
 pub(super) const HEAD_LIMIT: usize = 16 << 10;
-/// A body up to this size is small. Nearly all reviews are. A part of the byte budget and of the judges
-/// is reserved for small bodies, so that large ones cannot displace them.
+/// A body up to this size is small. Nearly all reviews are. A part of the byte budget and of the
+/// judges is reserved for small bodies, so that large ones cannot displace them.
 pub(super) const SMALL_BODY: usize = 256 << 10;
 
 /// All limits of the server. [`Limits::default`] holds the values for a cluster.
@@ -39,11 +39,11 @@ pub struct Limits {
     pub connections: usize,
     /// Concurrent reviews, including those with an incomplete body.
     pub reviews: usize,
-    /// Verdicts that are computed at the same time, each in its own thread. A quarter of them may be
-    /// on bodies that are not small.
+    /// Verdicts that are computed at the same time, each in its own thread. A quarter of them may
+    /// be on bodies that are not small.
     pub judges: usize,
-    /// Bytes of incomplete request heads, bodies and responses, over all connections. Bodies that are
-    /// not small may use three quarters.
+    /// Bytes of incomplete request heads, bodies and responses, over all connections. Bodies that
+    /// are not small may use three quarters.
     pub bodies: usize,
 }
 
@@ -94,8 +94,8 @@ pub(super) struct Judges {
     large: Arc<Semaphore>,
 }
 
-/// The permit to compute one verdict. It is released when the computation ends, which may be after the
-/// deadline of its review.
+/// The permit to compute one verdict. It is released when the computation ends, which may be after
+/// the deadline of its review.
 #[derive(Debug)]
 pub(super) struct Judging {
     _permits: (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit),

@@ -1,9 +1,9 @@
 //! Logs to standard output, as text or JSON, with one line for each event.
 //!
-//! `tracing-appender` passes the lines through a bounded queue to a writer thread, so that a terminal
-//! or a pipe that stalls never blocks the server. The thread writes many lines at once, because a
-//! system call for each review would cost as much as the review. When the queue is full, lines are
-//! dropped and counted, and a later line reports their number.
+//! `tracing-appender` passes the lines through a bounded queue to a writer thread, so that a
+//! terminal or a pipe that stalls never blocks the server. The thread writes many lines at once,
+//! because a system call for each review would cost as much as the review. When the queue is full,
+//! lines are dropped and counted, and a later line reports their number.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::mpsc;

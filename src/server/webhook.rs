@@ -83,7 +83,8 @@ async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Resp
     }
 }
 
-/// Reads the body and returns the verdict with the body of the response, at the latest at the deadline.
+/// Reads the body and returns the verdict with the body of the response, at the latest at the
+/// deadline.
 async fn judge(route: &Arc<Route>, request: Request<Body>, start: Instant) -> Result<(Record, Charged), Refusal> {
     if request.method() != Method::POST {
         return Err(Refusal::Method);
@@ -104,9 +105,10 @@ async fn judge(route: &Arc<Route>, request: Request<Body>, start: Instant) -> Re
     let Some(judging) = route.judges.acquire(body.len(), deadline).await else {
         return Err(Refusal::TooLate);
     };
-    // A verdict mostly takes microseconds, but a large object may take longer. It is computed in its own
-    // thread, so that it delays neither other reviews nor the response at the deadline. The thread keeps
-    // the permit and the share until it ends, because it uses a processor and memory until then.
+    // A verdict mostly takes microseconds, but a large object may take longer. It is computed in
+    // its own thread, so that it delays neither other reviews nor the response at the deadline. The
+    // thread keeps the permit and the share until it ends, because it uses a processor and memory
+    // until then.
     let verdict = tokio::task::spawn_blocking({
         let route = Arc::clone(route);
         move || {
@@ -128,8 +130,8 @@ async fn judge(route: &Arc<Route>, request: Request<Body>, start: Instant) -> Re
     Ok((answer.record, body))
 }
 
-/// Asks the reviewer. A panic is a defect of one rule and must not affect other reviews. Nothing that
-/// reviews share can be left half-changed, since a reviewer changes nothing.
+/// Asks the reviewer. A panic is a defect of one rule and must not affect other reviews. Nothing
+/// that reviews share can be left half-changed, since a reviewer changes nothing.
 fn review_body(route: &Route, body: &[u8]) -> Result<Answer, Refusal> {
     match catch_unwind(AssertUnwindSafe(|| route.reviewer.review(&route.path, body))) {
         Ok(Ok(answer)) => Ok(answer),

@@ -1,5 +1,6 @@
-//! The edits that must be refused, each in every way that `kubectl` has for it, as administrator and as a plain user. The
-//! person reads which field, what it holds, what is allowed, and what to do.
+//! The edits that must be refused, each in every way that `kubectl` has for it, as administrator
+//! and as a plain user. The person reads which field, what it holds, what is allowed, and what to
+//! do.
 
 use capstan_sandbox::control_plane::{Editor, Kubectl, Output};
 use serde_json::json;

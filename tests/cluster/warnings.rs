@@ -1,4 +1,5 @@
-//! Edits that are allowed: risky ones with a warning that says what will happen, the others without a word.
+//! Edits that are allowed: risky ones with a warning that says what will happen, the others without
+//! a word.
 
 use serde_json::json;
 

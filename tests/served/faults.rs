@@ -1,5 +1,6 @@
-//! What stands between a process and the API server: requests that never arrive, answers that are lost, refusals, watches
-//! that lag, break in the middle of a line, or are told that their version is gone.
+//! What stands between a process and the API server: requests that never arrive, answers that are
+//! lost, refusals, watches that lag, break in the middle of a line, or are told that their version
+//! is gone.
 
 use std::convert::Infallible;
 use std::io;
@@ -124,7 +125,8 @@ impl Wire {
         let request = self.renamed(request).await?;
         let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let line = format!("{} {} {}", self.name, request.method(), request.uri().path());
-        // An election that fails is one of the disturbances; its manager gives up the process otherwise.
+        // An election that fails is one of the disturbances; its manager gives up the process
+        // otherwise.
         let write = request.method() != http::Method::GET;
         match self.fate(write, watch) {
             Fate::Served => {}

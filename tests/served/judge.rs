@@ -1,4 +1,5 @@
-//! What must hold after every request that was served, by what is stored, and not by what a controller believes.
+//! What must hold after every request that was served, by what is stored, and not by what a
+//! controller believes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,11 @@
-//! The controllers as they ship, caches, election and client included, on the API server of the simulation: whole rollouts
-//! while requests, answers and watches fail. The simulation steps the controller alone; here nothing of it is left out.
+//! The controllers as they ship, caches, election and client included, on the API server of the
+//! simulation: whole rollouts while requests, answers and watches fail. The simulation steps the
+//! controller alone; here nothing of it is left out.
 //!
-//! Time is tokio's and stands still while anybody has something to do, so hours pass in moments and nothing waits. A seed
-//! decides which faults happen; how tasks take turns is up to the runtime, so a seed tells the faults again, and not every
-//! step. A violation names its seed and what happened last; `CAPSTAN_SERVED_FROM=7 CAPSTAN_SERVED_SEEDS=1` plays one.
+//! Time is tokio's and stands still while anybody has something to do, so hours pass in moments and
+//! nothing waits. A seed decides which faults happen; how tasks take turns is up to the runtime, so
+//! a seed tells the faults again, and not every step. A violation names its seed and what happened
+//! last; `CAPSTAN_SERVED_FROM=7 CAPSTAN_SERVED_SEEDS=1` plays one.
 
 #![allow(
     clippy::unwrap_used,

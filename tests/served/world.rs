@@ -328,7 +328,8 @@ impl World {
         let caches = Caches::start(&client, NAMESPACE);
         let configuration = Configuration {
             options: AdmissionOptions::default(),
-            // Nodes tell the time of day, which passes too slowly here for a machine to grow old by it.
+            // Nodes tell the time of day, which passes too slowly here for a machine to grow old by
+            // it.
             settings: Settings {
                 min_ready: SignedDuration::ZERO,
             },
@@ -364,7 +365,8 @@ impl World {
         Some(process.identity)
     }
 
-    /// The clocks of those who wait for a Lease are of the day, and stand nearly still: so it is taken from its holder.
+    /// The clocks of those who wait for a Lease are of the day, and stand nearly still: so it is
+    /// taken from its holder.
     fn run_out(&self, whose: Option<&str>) {
         let held = {
             let api = self.server.api();

@@ -49,8 +49,8 @@ impl Blocked {
 /// The size of the response on `/large`.
 pub const LARGE: usize = 16 << 20;
 
-/// Works like the null reviewer. It panics on `/panic`, blocks on `/block`, and has a large response on
-/// `/large`.
+/// Works like the null reviewer. It panics on `/panic`, blocks on `/block`, and has a large
+/// response on `/large`.
 struct Stub {
     null: NullReviewer,
     ready: Result<(), String>,

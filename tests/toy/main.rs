@@ -1,5 +1,5 @@
-//! The runtime with a controller for a toy kind, on a real API server: any kind, any namespace, many
-//! objects at once.
+//! The runtime with a controller for a toy kind, on a real API server: any kind, any namespace,
+//! many objects at once.
 
 #![allow(
     clippy::unwrap_used,

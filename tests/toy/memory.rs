@@ -99,8 +99,8 @@ fn view(toys: usize) -> (View, BTreeSet<ObjectRef>) {
     (view, changed)
 }
 
-/// Reconciles so many toys, of which `in_flight` must be in flight at once. Returns how many bytes of
-/// resident memory the worker added for each of them.
+/// Reconciles so many toys, of which `in_flight` must be in flight at once. Returns how many bytes
+/// of resident memory the worker added for each of them.
 pub(crate) async fn play(toys: usize, in_flight: usize) -> usize {
     let cluster = Crowd {
         barrier: Arc::new(Barrier::new(in_flight)),

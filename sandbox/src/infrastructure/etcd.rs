@@ -1,9 +1,10 @@
 //! The etcd operator as a pure state machine: its members, and its next step.
 //!
-//! The simulated provider and the simulation share it. The operator hooks the deletion of each machine that has a member. A
-//! new member is a learner until it is promoted, and there is at most one learner. The member of a machine that is being
-//! deleted leaves only when enough healthy voters remain. The state machine does no I/O: its caller writes the hook or the
-//! report that a step asks for.
+//! The simulated provider and the simulation share it. The operator hooks the deletion of each
+//! machine that has a member. A new member is a learner until it is promoted, and there is at most
+//! one learner. The member of a machine that is being deleted leaves only when enough healthy
+//! voters remain. The state machine does no I/O: its caller writes the hook or the report that a
+//! step asks for.
 
 use std::collections::BTreeSet;
 
@@ -121,7 +122,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Makes every machine with a hook a voter, unless it has a member. An operator that restarts learns its members like this.
+    /// Makes every machine with a hook a voter, unless it has a member. An operator that restarts
+    /// learns its members like this.
     pub(crate) fn adopt(&mut self, hosts: &[Host<'_>]) {
         for host in hosts {
             if host.hooked && !self.has(host.name) {
@@ -184,8 +186,9 @@ impl Members {
         }
     }
 
-    /// Whether enough healthy voters remain without this machine. A machine that is being deleted counts until its member
-    /// leaves; the hook keeps it running until then. The machine of a learner may always leave.
+    /// Whether enough healthy voters remain without this machine. A machine that is being deleted
+    /// counts until its member leaves; the hook keeps it running until then. The machine of a
+    /// learner may always leave.
     fn is_enough_without(&self, leaving: &str, observed: &Observed<'_>) -> bool {
         if !self.voters.contains(leaving) {
             return true;
@@ -292,7 +295,8 @@ mod tests {
         assert_eq!(next(&all), None);
         all.push(("d", true, false, true));
         assert_eq!(next(&all), Some(Step::Leave("a".into())));
-        // Three machines are being deleted, and one replacement has joined: only one member may leave.
+        // Three machines are being deleted, and one replacement has joined: only one member may
+        // leave.
         let all = [
             ("a", true, true, true),
             ("b", true, true, true),

@@ -1,6 +1,7 @@
 //! The actors around the controllers: each reacts to changes, or does what the schedule says.
 //!
-//! An actor behaves as its real counterpart does, faults included. It must not know anything of Capstan.
+//! An actor behaves as its real counterpart does, faults included. It must not know anything of
+//! Capstan.
 
 mod etcd;
 mod installer;

@@ -1,6 +1,8 @@
-//! The environment of the controllers of the Machine API: the ControlPlaneMachineSet controller and the generator.
+//! The environment of the controllers of the Machine API: the ControlPlaneMachineSet controller and
+//! the generator.
 //!
-//! It consists of machines, nodes, the ClusterOperators, and one ControlPlaneMachineSet, in one namespace.
+//! It consists of machines, nodes, the ClusterOperators, and one ControlPlaneMachineSet, in one
+//! namespace.
 
 pub(crate) mod act;
 mod cluster;

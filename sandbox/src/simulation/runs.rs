@@ -45,7 +45,8 @@ pub fn trace(seed: u64, scenario: Option<&str>) -> Result<Outcome> {
     run(known_schedule(seed, scenario)?, options)
 }
 
-/// What identifies the run of a seed on every machine and in every build: its scenario, its steps, and the hash of its trace.
+/// What identifies the run of a seed on every machine and in every build: its scenario, its steps,
+/// and the hash of its trace.
 ///
 /// # Errors
 /// When there is no such scenario.

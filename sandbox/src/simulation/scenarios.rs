@@ -1,7 +1,7 @@
 //! The scenarios: each is a plan that a seed fills in.
 //!
-//! A scenario decides what happens and when, before the run begins. It must draw everything from the random stream that it is
-//! given, and in a fixed order, so that a seed stays the same run.
+//! A scenario decides what happens and when, before the run begins. It must draw everything from
+//! the random stream that it is given, and in a fixed order, so that a seed stays the same run.
 
 mod control_plane_machine_set;
 mod draw;
@@ -18,11 +18,12 @@ use super::machine_api::state::{ClusterSchedule, Setup};
 
 type Plan = fn(&mut Random, &mut ClusterSchedule);
 
-/// The number of scenarios that seeds choose from their first random stream. The scenarios after them have a stream of their
-/// own, so that they did not change the runs of older seeds.
+/// The number of scenarios that seeds choose from their first random stream. The scenarios after
+/// them have a stream of their own, so that they did not change the runs of older seeds.
 const FIRST: usize = 17;
 
-/// The name of the scenario that mixes one of the later scenarios into a swarm. No seed chooses it by itself.
+/// The name of the scenario that mixes one of the later scenarios into a swarm. No seed chooses it
+/// by itself.
 pub(crate) const MELEE: &str = "melee";
 /// The name of the scenario that mixes all first scenarios.
 const SWARM: &str = "swarm";
@@ -62,7 +63,8 @@ pub fn scenarios() -> impl Iterator<Item = &'static str> {
     PLANS.iter().map(|(name, _)| *name)
 }
 
-/// The schedule of a seed: of the named scenario, or of the one that the seed chooses. `None` without such a scenario.
+/// The schedule of a seed: of the named scenario, or of the one that the seed chooses. `None`
+/// without such a scenario.
 pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
     let mut random = Random::new(seed);
     let mut later_random = Random::new(seed ^ 0x0bad_5eed_1a7e_0001);

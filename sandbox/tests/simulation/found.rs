@@ -1,4 +1,5 @@
-//! Defects that the simulation found in Capstan. Each has a test of its own, which stays when seeds become other schedules.
+//! Defects that the simulation found in Capstan. Each has a test of its own, which stays when seeds
+//! become other schedules.
 
 use capstan_core::model::Propagation;
 use capstan_sandbox::simulation::{
@@ -60,8 +61,8 @@ fn assert_line(outcome: &Outcome, text: &str) {
     assert!(has_line(outcome, text), "no {text:?} in\n{}", outcome.trace.join("\n"));
 }
 
-/// While the finalizer of the set was refused, machines were adopted nevertheless, and the garbage collector deleted them with
-/// the set (C6). Seeds 1385 and 1511 of the scenario `outages`.
+/// While the finalizer of the set was refused, machines were adopted nevertheless, and the garbage
+/// collector deleted them with the set (C6). Seeds 1385 and 1511 of the scenario `outages`.
 #[test]
 fn a_set_without_a_finalizer_owns_no_machine() {
     let outcome = traced(schedule(vec![
@@ -72,8 +73,8 @@ fn a_set_without_a_finalizer_owns_no_machine() {
     assert_line(&outcome, "deletes set cluster: it is gone");
 }
 
-/// While a machine was being deleted, the generator repeatedly applied a set with one failure domain less, which admission
-/// refuses (ESR). Seed 200242.
+/// While a machine was being deleted, the generator repeatedly applied a set with one failure
+/// domain less, which admission refuses (ESR). Seed 200242.
 #[test]
 fn a_missing_machine_removes_no_failure_domain_from_a_generated_set() {
     let mut schedule = schedule(vec![
@@ -85,7 +86,8 @@ fn a_missing_machine_removes_no_failure_domain_from_a_generated_set() {
     assert_nothing_is_refused(schedule);
 }
 
-/// The generator described a machine that no set selects, and repeatedly applied what admission refuses (ESR). Seed 200776.
+/// The generator described a machine that no set selects, and repeatedly applied what admission
+/// refuses (ESR). Seed 200776.
 #[test]
 fn the_generator_ignores_a_machine_without_labels() {
     let mut schedule = schedule(vec![
@@ -97,9 +99,9 @@ fn the_generator_ignores_a_machine_without_labels() {
     assert_nothing_is_refused(schedule);
 }
 
-/// The second machine of an index counted as the machine that another index lacked. So a failure domain was removed from a
-/// generated set, and admission refused that for ever (ESR). Seeds 9531, 14481, 47266, 60121, 68988, 79625, 82453, 88119 and
-/// 93134.
+/// The second machine of an index counted as the machine that another index lacked. So a failure
+/// domain was removed from a generated set, and admission refused that for ever (ESR). Seeds 9531,
+/// 14481, 47266, 60121, 68988, 79625, 82453, 88119 and 93134.
 #[test]
 fn a_second_machine_of_an_index_does_not_count_for_an_empty_index() {
     let mut schedule = schedule(vec![
@@ -110,8 +112,8 @@ fn a_second_machine_of_an_index_does_not_count_for_an_empty_index() {
     assert_nothing_is_refused(schedule);
 }
 
-/// Three of five machines were left, in two failure domains, and the generator tried for ever to remove the third failure domain
-/// from a set of three (ESR). Seed 79305.
+/// Three of five machines were left, in two failure domains, and the generator tried for ever to
+/// remove the third failure domain from a set of three (ESR). Seed 79305.
 #[test]
 fn a_generated_set_keeps_the_failure_domains_of_its_machines() {
     let mut schedule = schedule(vec![
@@ -124,8 +126,8 @@ fn a_generated_set_keeps_the_failure_domains_of_its_machines() {
     assert_nothing_is_refused(schedule);
 }
 
-/// Two of five machines had lost their labels when a set was generated. The set had three replicas for ever, and was activated
-/// (ESR). Seed 78060.
+/// Two of five machines had lost their labels when a set was generated. The set had three replicas
+/// for ever, and was activated (ESR). Seed 78060.
 #[test]
 fn no_set_is_generated_for_a_part_of_the_control_plane() {
     let mut schedule = schedule(vec![
@@ -142,8 +144,9 @@ fn no_set_is_generated_for_a_part_of_the_control_plane() {
     assert_line(&outcome, "generator-0 writes");
 }
 
-/// Under OnDelete an index had three machines, all outdated because the template had changed again. They counted as one too many,
-/// and the index whose machine the user deleted stayed empty (ESR). Seed 34984.
+/// Under OnDelete an index had three machines, all outdated because the template had changed again.
+/// They counted as one too many, and the index whose machine the user deleted stayed empty (ESR).
+/// Seed 34984.
 #[test]
 fn outdated_machines_under_on_delete_do_not_block_a_replacement() {
     let mut schedule = schedule(vec![
@@ -159,8 +162,8 @@ fn outdated_machines_under_on_delete_do_not_block_a_replacement() {
     assert_line(&outcome, "capstan-0 makes machine");
 }
 
-/// A creation arrived after its machine had been created by a second request and deleted again. By then another index had the
-/// machine beyond the number of replicas (C13). Seed 70292.
+/// A creation arrived after its machine had been created by a second request and deleted again. By
+/// then another index had the machine beyond the number of replicas (C13). Seed 70292.
 #[test]
 fn a_late_creation_does_not_exceed_the_number_of_machines() {
     for seed in [13, 33, 43, 49, 66, 96, 101] {
@@ -175,8 +178,8 @@ fn a_late_creation_does_not_exceed_the_number_of_machines() {
     }
 }
 
-/// The generator took over a set that a user had created while its caches did not show it (C11). Seeds 150 and 269 of the scenario
-/// `generator`.
+/// The generator took over a set that a user had created while its caches did not show it (C11).
+/// Seeds 150 and 269 of the scenario `generator`.
 #[test]
 fn the_generator_does_not_write_to_a_set_that_its_caches_do_not_show() {
     let mut with_set = schedule(vec![
@@ -204,8 +207,8 @@ fn a_rollout_without_faults_ends() {
     assert_one_rollout_ends(vec![(60, UserAction::EditTemplate.into())]);
 }
 
-/// Seeds 128, 669, 987, 1693: a second machine was created for an index while the first one, from which a user had removed the
-/// labels, was still starting (G1, C1, C7).
+/// Seeds 128, 669, 987, 1693: a second machine was created for an index while the first one, from
+/// which a user had removed the labels, was still starting (G1, C1, C7).
 #[test]
 fn a_starting_machine_that_loses_its_labels_is_not_created_twice() {
     assert_one_rollout_ends(vec![
@@ -214,8 +217,8 @@ fn a_starting_machine_that_loses_its_labels_is_not_created_twice() {
     ]);
 }
 
-/// Seeds 315, 453, 724, 804, 1314, 1400: a machine was created or deleted while there was a node without a machine, because the
-/// caches did not show that node yet (C3).
+/// Seeds 315, 453, 724, 804, 1314, 1400: a machine was created or deleted while there was a node
+/// without a machine, because the caches did not show that node yet (C3).
 #[test]
 fn an_unmanaged_node_stops_the_rollout_before_the_caches_show_it() {
     assert_one_rollout_ends(vec![
@@ -225,7 +228,8 @@ fn an_unmanaged_node_stops_the_rollout_before_the_caches_show_it() {
     ]);
 }
 
-/// Seed 5182: the status of our ClusterOperator was written again every five seconds while the caches did not show it.
+/// Seed 5182: the status of our ClusterOperator was written again every five seconds while the
+/// caches did not show it.
 #[test]
 fn a_status_is_not_written_again_while_the_caches_do_not_show_it() {
     let mut incidents: Vec<(i64, Incident<Act>)> = Vec::new();

@@ -1,4 +1,5 @@
-//! The simulation finds every known bug, and `docs/mutants.md` agrees with the catalogue of known bugs.
+//! The simulation finds every known bug, and `docs/mutants.md` agrees with the catalogue of known
+//! bugs.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +26,8 @@ fn every_known_bug_is_found_by_an_invariant_that_describes_it() {
     }
 }
 
-/// The number of seeds that a bug takes changes with every change of the simulation, so only its range is compared.
+/// The number of seeds that a bug takes changes with every change of the simulation, so only its
+/// range is compared.
 #[test]
 fn the_page_lists_the_catalogue() {
     let there = std::fs::read_to_string(PAGE).unwrap();

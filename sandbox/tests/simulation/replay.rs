@@ -2,8 +2,9 @@
 
 use capstan_sandbox::simulation;
 
-/// Hashes of traces. `make simulate` compares an optimized build with them. A change of the simulation or of Capstan changes
-/// them: `make simulator && target/fast/capstan-sandbox simulate --digest --seeds 16` prints the new ones.
+/// Hashes of traces. `make simulate` compares an optimized build with them. A change of the
+/// simulation or of Capstan changes them: `make simulator && target/fast/capstan-sandbox simulate
+/// --digest --seeds 16` prints the new ones.
 const TRACES: &str = include_str!("traces.txt");
 
 #[test]

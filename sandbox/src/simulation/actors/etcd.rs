@@ -1,4 +1,5 @@
-//! The etcd operator: it executes the steps of the state machine that the simulated provider uses too.
+//! The etcd operator: it executes the steps of the state machine that the simulated provider uses
+//! too.
 
 use capstan_core::api::config_openshift_io::cluster_operator;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The machine controller, the kubelets, and the instances behind them.
 //!
-//! The steps of a machine are those of the simulated provider, [`next`]; this module decides when they happen, and what goes
-//! wrong.
+//! The steps of a machine are those of the simulated provider, [`next`]; this module decides when
+//! they happen, and what goes wrong.
 
 use std::sync::Arc;
 
@@ -237,8 +237,8 @@ impl World<ControlPlane> {
         }
     }
 
-    /// The instance of a machine vanishes, and the cloud's node controller deletes its node. The last instance stays: without
-    /// it there is no API server, and only a backup helps.
+    /// The instance of a machine vanishes, and the cloud's node controller deletes its node. The
+    /// last instance stays: without it there is no API server, and only a backup helps.
     pub(crate) fn instance_gone(&mut self, name: &str) {
         let environment = &mut self.environment;
         let Some(machine) = environment.machines.get(name).cloned() else {

@@ -1,4 +1,5 @@
-//! The person who repairs what faults and users left behind, as the messages of the controllers advise.
+//! The person who repairs what faults and users left behind, as the messages of the controllers
+//! advise.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +74,8 @@ impl World<ControlPlane> {
         let mut repair = Repair::Nothing;
         if !is_selected(&machine) {
             if self.environment.is_superfluous(name, &machine) {
-                // With its labels it would be the second machine of its index, and Capstan would ask to delete one of them.
+                // With its labels it would be the second machine of its index, and Capstan would
+                // ask to delete one of them.
                 self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
                 self.delete_machine(name);
                 return Repair::Deleted;
@@ -90,7 +92,8 @@ impl World<ControlPlane> {
             self.delete_machine(name);
             return Repair::Deleted;
         }
-        // No set replaces the machine any more, so its member could never leave. Its owner releases it.
+        // No set replaces the machine any more, so its member could never leave. Its owner releases
+        // it.
         if deleting && !is_active && is_hooked(&machine) {
             self.environment.evidence.unhooked = true;
             self.environment.etcd.members.remove(name);
@@ -112,7 +115,8 @@ impl World<ControlPlane> {
 }
 
 impl ControlPlane {
-    /// A machine of an index that has several machines of the template: one that is not ready, or the newest one.
+    /// A machine of an index that has several machines of the template: one that is not ready, or
+    /// the newest one.
     fn excess_machine(&self) -> Option<String> {
         let set = self.set.as_ref()?;
         let moment = self.moment();
@@ -132,8 +136,9 @@ impl ControlPlane {
         worst.map(|(_, name)| name.clone())
     }
 
-    /// Whether a machine without the labels of the set may be deleted: every replica of the set has a ready machine, one of
-    /// them with the index of this machine. If one is missing, etcd needs the member on this machine.
+    /// Whether a machine without the labels of the set may be deleted: every replica of the set has
+    /// a ready machine, one of them with the index of this machine. If one is missing, etcd needs
+    /// the member on this machine.
     fn is_superfluous(&self, name: &str, machine: &Machine) -> bool {
         let moment = self.moment();
         let serving: BTreeSet<Option<u32>> = moment

@@ -139,7 +139,8 @@ impl World<ControlPlane> {
         let _gone = self.delete(USER, &kinds::machine(name));
     }
 
-    /// The machine health check deletes every machine that has a node, and the node is not ready or gone.
+    /// The machine health check deletes every machine that has a node, and the node is not ready or
+    /// gone.
     fn remediate(&mut self) {
         let machines = self.environment.machines.iter();
         let unhealthy = machines.filter(|(name, machine)| {
@@ -159,7 +160,8 @@ impl World<ControlPlane> {
         }
     }
 
-    /// Creates a machine of the template for the index of another one. It does not name the machine that it replaces.
+    /// Creates a machine of the template for the index of another one. It does not name the machine
+    /// that it replaces.
     fn add_machine(&mut self, position: usize) {
         let environment = &mut self.environment;
         let Some(replaced) = environment.machine_at(position) else {

@@ -1,4 +1,5 @@
-//! Capstan's own admission webhook, as the API server calls it: it fails closed, and it is out of reach now and then.
+//! Capstan's own admission webhook, as the API server calls it: it fails closed, and it is out of
+//! reach now and then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -28,8 +29,8 @@ struct Webhook {
     exempts: bool,
 }
 
-/// Capstan's admission. Its rules are compiled once; what it caches belongs to one world. It is out of reach while `is_down`.
-/// A seeded bug drops the exemption of Capstan's controllers.
+/// Capstan's admission. Its rules are compiled once; what it caches belongs to one world. It is out
+/// of reach while `is_down`. A seeded bug drops the exemption of Capstan's controllers.
 ///
 /// # Errors
 /// When the rules that are built in cannot be compiled.
@@ -50,8 +51,8 @@ fn finalizers(object: &dyn Stored) -> &[Value] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Whether the match condition of the registration exempts an edit: an object that is being deleted loses finalizers, and its
-/// spec stays as it is.
+/// Whether the match condition of the registration exempts an edit: an object that is being deleted
+/// loses finalizers, and its spec stays as it is.
 fn removes_finalizers(edit: &Edit<'_>) -> bool {
     let (Some(old), Some(new)) = (edit.old, edit.object) else {
         return false;

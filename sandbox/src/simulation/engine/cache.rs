@@ -1,7 +1,8 @@
-//! The caches of one replica. Each kind lags by itself, can stop, and can go back in time when it is listed again.
+//! The caches of one replica. Each kind lags by itself, can stop, and can go back in time when it
+//! is listed again.
 //!
-//! A cache decides only when a replica sees a change. It must not drop or merge changes on its own: a watch delivers every
-//! change in order, and only a new list skips some.
+//! A cache decides only when a replica sees a change. It must not drop or merge changes on its own:
+//! a watch delivers every change in order, and only a new list skips some.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,8 +38,8 @@ impl Cache {
         self.revision
     }
 
-    /// Queues a change for delivery at `due`, or later if the watch is frozen or an earlier change is still queued. Returns
-    /// the time of the delivery.
+    /// Queues a change for delivery at `due`, or later if the watch is frozen or an earlier change
+    /// is still queued. Returns the time of the delivery.
     pub(crate) fn push(&mut self, due: i64, key: ObjectKey, typed: Option<Typed>) -> i64 {
         let stream = self.streams.entry(key.kind).or_default();
         let last = stream.events.back().map_or(0, |last| last.0);
@@ -56,7 +57,8 @@ impl Cache {
         }
     }
 
-    /// Delivers the changes that are due. Returns whether there were any, and when the next one is due.
+    /// Delivers the changes that are due. Returns whether there were any, and when the next one is
+    /// due.
     pub(crate) fn deliver(&mut self, kind: KindId, now: i64) -> (bool, Option<i64>) {
         let mut any = false;
         let Some(stream) = self.streams.get_mut(&kind) else {
@@ -75,7 +77,8 @@ impl Cache {
         (any, None)
     }
 
-    /// Replaces all objects of a kind by a list, and forgets the changes that were queued: the list is at least as new.
+    /// Replaces all objects of a kind by a list, and forgets the changes that were queued: the list
+    /// is at least as new.
     pub(crate) fn replace(&mut self, kind: KindId, list: Vec<(ObjectKey, Typed)>) {
         self.objects.remove_kind(kind);
         if let Some(stream) = self.streams.get_mut(&kind) {

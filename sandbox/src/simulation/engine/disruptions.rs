@@ -96,8 +96,8 @@ impl<E: Environment> World<E> {
         self.wake_at(at, 0, until);
     }
 
-    /// Stops a replica for a time. If its lease ends meanwhile, the other replica leads, and for up to a minute after the
-    /// pause both believe that they lead.
+    /// Stops a replica for a time. If its lease ends meanwhile, the other replica leads, and for up
+    /// to a minute after the pause both believe that they lead.
     pub(super) fn stall(&mut self, at: usize, time: i64) {
         self.trace(|| format!("   capstan-{at} stands still for {}s", time / SECOND));
         self.hang(at, time);
@@ -131,7 +131,8 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// Lists a kind as it was `behind` milliseconds ago. The watch then delivers what has changed since.
+    /// Lists a kind as it was `behind` milliseconds ago. The watch then delivers what has changed
+    /// since.
     fn relist(&mut self, at: usize, kind: KindId, behind: i64) {
         let Some(cached) = self.kinds.iter().find(|cached| cached.id == kind).copied() else {
             return;

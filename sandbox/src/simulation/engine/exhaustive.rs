@@ -25,7 +25,8 @@ pub struct Exhausted {
     pub violations: Vec<Finding>,
 }
 
-/// Runs a schedule once without failing requests, and once for each of its writes and each fault of it.
+/// Runs a schedule once without failing requests, and once for each of its writes and each fault of
+/// it.
 ///
 /// # Errors
 /// When the environment cannot be set up.

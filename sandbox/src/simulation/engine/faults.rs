@@ -1,8 +1,8 @@
 //! The faults of requests: how often they occur, and which one a request meets.
 //!
-//! The simulation and the tests that run whole processes (`tests/served`) draw their faults here, so that both mean the
-//! same by each name. The module only draws; whoever sends the request carries the fault out. It must not use any random
-//! source but the one that it is given.
+//! The simulation and the tests that run whole processes (`tests/served`) draw their faults here,
+//! so that both mean the same by each name. The module only draws; whoever sends the request
+//! carries the fault out. It must not use any random source but the one that it is given.
 
 use super::schedule::{MINUTE, SECOND};
 
@@ -45,7 +45,8 @@ pub enum RequestFault {
     Dropped,
     /// It is executed, and its client gives up after [`CLIENT_TIMEOUT`] without an answer.
     ReplyLost,
-    /// Its client gives up after [`CLIENT_TIMEOUT`], and it is executed this many milliseconds after it was sent.
+    /// Its client gives up after [`CLIENT_TIMEOUT`], and it is executed this many milliseconds
+    /// after it was sent.
     Late(i64),
     /// It is executed this many milliseconds after it was sent, and its client waits.
     Slow(i64),

@@ -1,7 +1,9 @@
-//! The kinds that a world caches, the keys of their objects, and objects that have been read into wire types.
+//! The kinds that a world caches, the keys of their objects, and objects that have been read into
+//! wire types.
 //!
-//! An environment lists its kinds once, as [`CachedKind`]s. Caches, live reads, lists after a restart, and permissions are
-//! keyed by [`KindId`], so a new kind is one entry in that list. This module must not know any particular kind.
+//! An environment lists its kinds once, as [`CachedKind`]s. Caches, live reads, lists after a
+//! restart, and permissions are keyed by [`KindId`], so a new kind is one entry in that list. This
+//! module must not know any particular kind.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -88,7 +90,8 @@ impl fmt::Debug for KindId {
     }
 }
 
-/// The key of an object: its kind, its namespace, which is empty for a cluster-scoped kind, and its name.
+/// The key of an object: its kind, its namespace, which is empty for a cluster-scoped kind, and its
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// The kind.
@@ -142,8 +145,9 @@ impl Typed {
     }
 }
 
-/// Reads an object into the wire type of its kind. The second argument is the version before it, stored and read: fields
-/// that both versions share need not be read again. `None` for an object that cannot be read.
+/// Reads an object into the wire type of its kind. The second argument is the version before it,
+/// stored and read: fields that both versions share need not be read again. `None` for an object
+/// that cannot be read.
 pub(crate) type Read = fn(&Object, Option<(&Object, &Typed)>) -> Option<Typed>;
 
 /// A kind that every replica caches.

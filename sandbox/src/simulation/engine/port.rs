@@ -1,7 +1,7 @@
 //! The port between a controller and the world: a call waits here until the world answers it.
 //!
-//! A controller runs as a future. When it calls the API server, the future stops, and the world takes the call, decides what
-//! happens to it, and later stores the answer. A port decides nothing.
+//! A controller runs as a future. When it calls the API server, the future stops, and the world
+//! takes the call, decides what happens to it, and later stores the answer. A port decides nothing.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -22,7 +22,8 @@ use super::kinds::{KindId, ObjectKey, Typed};
 pub(crate) enum Call {
     /// Reads an object.
     Get(ObjectKey),
-    /// Lists the objects of a kind that have at least one of these labels; all of them without labels.
+    /// Lists the objects of a kind that have at least one of these labels; all of them without
+    /// labels.
     List(KindId, &'static [&'static str]),
     /// Creates an object.
     Create(ObjectKey, Value),

@@ -1,4 +1,5 @@
-//! The state of one replica: a process that runs the controllers, with its own caches and its own clock.
+//! The state of one replica: a process that runs the controllers, with its own caches and its own
+//! clock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +14,8 @@ use super::cache::Cache;
 use super::kinds::ObjectKey;
 use super::port::Port;
 
-/// The monotonic clock of every process begins here. Only differences are used, so any instant is as good.
+/// The monotonic clock of every process begins here. Only differences are used, so any instant is
+/// as good.
 pub(crate) static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// A running reconcile. It gives the controller back with its result.

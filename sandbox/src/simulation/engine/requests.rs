@@ -1,6 +1,7 @@
 //! A call of a controller on its way to the API server and back.
 //!
-//! What happens to a call is drawn here. A call that has been sent reaches the API server whatever becomes of its sender.
+//! What happens to a call is drawn here. A call that has been sent reaches the API server whatever
+//! becomes of its sender.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use super::replica::Replica;
 use super::schedule::{MINUTE, SECOND};
 use super::world::{Actor, Due, Environment, Sent, World};
 
-/// The caches of a replica stop for this long after a write with [`WriteFault::StaleCache`], and the replica itself with
-/// [`WriteFault::StandStill`], in milliseconds.
+/// The caches of a replica stop for this long after a write with [`WriteFault::StaleCache`], and
+/// the replica itself with [`WriteFault::StandStill`], in milliseconds.
 const SINGLE_PAUSE: i64 = 10 * MINUTE;
 
 impl<E: Environment> Dice for World<E> {
@@ -189,8 +190,8 @@ impl<E: Environment> World<E> {
         self.after(delay, due);
     }
 
-    /// A call arrives that its sender gave up. It is judged by what was true when it was sent, and its sender, which may
-    /// base its next reconcile on something else, does not learn of it.
+    /// A call arrives that its sender gave up. It is judged by what was true when it was sent, and
+    /// its sender, which may base its next reconcile on something else, does not learn of it.
     pub(super) fn arrive_late(&mut self, mut sent: Sent, moments: Vec<E::Moment>) {
         let (replica, task) = (sent.replica, sent.task);
         let current = self
@@ -318,7 +319,8 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// An answer reaches its process, if that still runs. A process that is stopped receives it later.
+    /// An answer reaches its process, if that still runs. A process that is stopped receives it
+    /// later.
     pub(super) fn receive(&mut self, at: usize, task: usize, epoch: u64, id: u64, answer: kube::Result<Answer>) {
         let now = self.now;
         let running = |replica: &&mut Replica<_, _>| replica.epoch == epoch && replica.up;

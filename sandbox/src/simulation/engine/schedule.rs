@@ -1,4 +1,5 @@
-//! The schedule of a run: what happens when, and how often requests fail. A seed decides it before the run begins.
+//! The schedule of a run: what happens when, and how often requests fail. A seed decides it before
+//! the run begins.
 
 use std::fmt;
 
@@ -16,12 +17,14 @@ pub(crate) const BEHIND: i64 = 10 * MINUTE;
 /// Another replica leads once the leader has been silent for this long, in milliseconds.
 pub(crate) const LEASE: i64 = 137 * SECOND;
 
-/// Something that disturbs the processes under test. A replica is given by its position, a time in milliseconds.
+/// Something that disturbs the processes under test. A replica is given by its position, a time in
+/// milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disruption {
     /// The watch of a kind delivers nothing to a replica for a time.
     Freeze(usize, KindId, i64),
-    /// The watch of a kind breaks, and the replica lists the kind from an API server that is this far behind.
+    /// The watch of a kind breaks, and the replica lists the kind from an API server that is this
+    /// far behind.
     Relist(usize, KindId, i64),
     /// A replica is killed, and restarts.
     Kill(usize),

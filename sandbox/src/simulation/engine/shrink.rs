@@ -23,7 +23,8 @@ struct Shrinking<'a, E: Environment> {
 }
 
 impl<E: Environment> Shrinking<'_, E> {
-    /// The outcome of a run that still violates the invariant; `None` if it does not, or if too many steps were taken.
+    /// The outcome of a run that still violates the invariant; `None` if it does not, or if too
+    /// many steps were taken.
     fn still_violates(&mut self, options: &RunOptions) -> Result<Option<Outcome>> {
         if self.steps > MAX_STEPS {
             return Ok(None);

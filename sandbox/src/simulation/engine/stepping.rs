@@ -1,7 +1,7 @@
 //! How controllers run: wake-ups, reconciles, and the back-off between them.
 //!
-//! The simulator runs the production controllers. It polls their reconciles by hand, so that a reconcile stops at every
-//! call to the API server, and any other event may come before the answer.
+//! The simulator runs the production controllers. It polls their reconciles by hand, so that a
+//! reconcile stops at every call to the API server, and any other event may come before the answer.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -218,8 +218,8 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// Lets the first replica reconcile although nothing changed, in a process that has just started or in the one that runs.
-    /// Returns the number of writes.
+    /// Lets the first replica reconcile although nothing changed, in a process that has just
+    /// started or in the one that runs. Returns the number of writes.
     pub(super) fn reconcile_once_more(&mut self, restart: bool) -> u64 {
         let before = self.outcome.writes;
         if restart {
@@ -231,8 +231,8 @@ impl<E: Environment> World<E> {
     }
 }
 
-/// When a controller reconciles next, as its run loop decides it, without the random part of the pause. `restarts`: see
-/// [`Environment::restarts_on_change`].
+/// When a controller reconciles next, as its run loop decides it, without the random part of the
+/// pause. `restarts`: see [`Environment::restarts_on_change`].
 fn next_wake<V, M>(
     slot: &mut Task<V, M>,
     restarts: bool,

@@ -1,7 +1,8 @@
 //! A recording of the installation.
 //!
-//! All worlds of the same shape are installed in the same way. The first one records the answers of the API server, and the
-//! others replay them. This saves time only: a replayed installation must leave the same state as a recorded one.
+//! All worlds of the same shape are installed in the same way. The first one records the answers of
+//! the API server, and the others replay them. This saves time only: a replayed installation must
+//! leave the same state as a recorded one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,8 @@
 //! A world, and what an environment adds to it.
 //!
-//! Every step of a world is one event of one queue, and every choice comes from one seed. A world must not depend on
-//! anything else: the same schedule and options give the same run on every machine and in every build.
+//! Every step of a world is one event of one queue, and every choice comes from one seed. A world
+//! must not depend on anything else: the same schedule and options give the same run on every
+//! machine and in every build.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,8 +39,8 @@ const BEGIN: i64 = 1_767_225_600;
 const MAX_STEPS: u64 = 60_000;
 /// The longest usual lag of a cache once no fault occurs any more, in milliseconds.
 const CALM_LAG: i64 = 400;
-/// More writes of controllers in a row that change nothing are a hot loop. Lost answers, killed processes, and caches that
-/// go back in time explain a few.
+/// More writes of controllers in a row that change nothing are a hot loop. Lost answers, killed
+/// processes, and caches that go back in time explain a few.
 const IDLE_WRITES: u32 = 30;
 
 /// The client of a request.
@@ -76,9 +77,11 @@ pub(super) enum Due<M, E> {
     Deliver(usize, KindId),
     /// A controller reconciles, unless a later wake-up replaced this one.
     Wake { replica: usize, task: usize, ticket: u64 },
-    /// A call reaches the API server. Its answer may be lost, or its process may be killed after it.
+    /// A call reaches the API server. Its answer may be lost, or its process may be killed after
+    /// it.
     Arrive { sent: Box<Sent>, lost: bool, crash: bool },
-    /// A call reaches the API server long after its client gave up, with what was true when it was sent.
+    /// A call reaches the API server long after its client gave up, with what was true when it was
+    /// sent.
     ArriveLate { sent: Box<Sent>, moments: Vec<M> },
     /// An answer reaches its process.
     Answer {
@@ -116,8 +119,8 @@ impl Observation<'_> {
     }
 }
 
-/// What surrounds the controllers: kinds, actors, and invariants. The hooks take the whole world, so that an actor may
-/// write objects, and the other actors react to that in the same step.
+/// What surrounds the controllers: kinds, actors, and invariants. The hooks take the whole world,
+/// so that an actor may write objects, and the other actors react to that in the same step.
 pub(crate) trait Environment: Sized + 'static {
     /// What a schedule sets the environment up with.
     type Setup: Clone + fmt::Debug + Send + Sync;
@@ -148,8 +151,8 @@ pub(crate) trait Environment: Sized + 'static {
     /// The admission of the API server.
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>>;
 
-    /// A name for the installation, the same for all schedules whose installations are the same. The answers of the API
-    /// server are then recorded once.
+    /// A name for the installation, the same for all schedules whose installations are the same.
+    /// The answers of the API server are then recorded once.
     fn installation(&self) -> Option<String>;
 
     /// Creates the first objects.
@@ -178,8 +181,8 @@ pub(crate) trait Environment: Sized + 'static {
         None
     }
 
-    /// Whether a change of the caches during a reconcile lets the controller begin again at once and forget its failures. A
-    /// controller without this begins again after its pause.
+    /// Whether a change of the caches during a reconcile lets the controller begin again at once
+    /// and forget its failures. A controller without this begins again after its pause.
     fn restarts_on_change(&self, task: usize) -> bool;
 
     /// Whether a replica leads, given what the election says.
@@ -187,8 +190,8 @@ pub(crate) trait Environment: Sized + 'static {
         elected
     }
 
-    /// Lets the seeded bug alter a call before it is sent. Returns false if the call is not sent at all; the controller then
-    /// takes it for executed.
+    /// Lets the seeded bug alter a call before it is sent. Returns false if the call is not sent at
+    /// all; the controller then takes it for executed.
     fn alter_call(_world: &mut World<Self>, _call: &mut Call) -> bool {
         true
     }
@@ -210,8 +213,8 @@ pub(crate) trait Environment: Sized + 'static {
     /// Judges a call that is about to be sent.
     fn judge_call(_world: &mut World<Self>, _replica: usize, _call: &Call) {}
 
-    /// Judges a change. `moments` is what was true during the reconcile that caused it, and ends with now. The environment
-    /// does not show the change yet.
+    /// Judges a change. `moments` is what was true during the reconcile that caused it, and ends
+    /// with now. The environment does not show the change yet.
     fn judge(world: &mut World<Self>, observation: Observation<'_>, moments: &[Self::Moment]);
 
     /// Takes a change in.
@@ -220,7 +223,8 @@ pub(crate) trait Environment: Sized + 'static {
     /// Lets the actors react to a change.
     fn react(world: &mut World<Self>, key: &ObjectKey);
 
-    /// Judges a reconcile that has ended: what it created or deleted, and the Kubernetes events that it published.
+    /// Judges a reconcile that has ended: what it created or deleted, and the Kubernetes events
+    /// that it published.
     fn judge_reconcile(_world: &mut World<Self>, _task: usize, _written: &[ObjectKey], _events: &[Event]) {}
 
     /// Executes an act of the schedule.
@@ -229,13 +233,15 @@ pub(crate) trait Environment: Sized + 'static {
     /// Executes an event of an actor.
     fn handle(world: &mut World<Self>, event: Self::Event);
 
-    /// Repairs what faults left behind, as the messages of the controllers advise. Returns whether anything was done.
+    /// Repairs what faults left behind, as the messages of the controllers advise. Returns whether
+    /// anything was done.
     fn repair(world: &mut World<Self>) -> bool;
 
     /// Judges a world that has come to rest.
     fn judge_rest(world: &mut World<Self>);
 
-    /// How many writes a controller may make when its process restarts, although nothing has changed.
+    /// How many writes a controller may make when its process restarts, although nothing has
+    /// changed.
     fn writes_after_restart(&self) -> u64 {
         0
     }
@@ -420,8 +426,8 @@ impl<E: Environment> World<E> {
         E::repair(self) || elected
     }
 
-    /// Judges a world that has come to rest, and lets it reconcile twice more, once in a process that has just started.
-    /// Nothing has changed, so nothing may be written.
+    /// Judges a world that has come to rest, and lets it reconcile twice more, once in a process
+    /// that has just started. Nothing has changed, so nothing may be written.
     fn judge_the_end(&mut self) {
         if self.is_violated() {
             return;
@@ -570,7 +576,8 @@ impl<E: Environment> World<E> {
         answer
     }
 
-    /// Counts a write of a controller. One that repeats writes which change nothing never comes to rest.
+    /// Counts a write of a controller. One that repeats writes which change nothing never comes to
+    /// rest.
     fn count_write(&mut self, changes: bool) {
         self.idle_writes = if changes { 0 } else { self.idle_writes + 1 };
         if self.idle_writes > IDLE_WRITES {
@@ -650,8 +657,8 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// One round of the garbage collector. It decides on the graph of its last round, and checks what it does against what
-    /// is stored.
+    /// One round of the garbage collector. It decides on the graph of its last round, and checks
+    /// what it does against what is stored.
     fn collect(&mut self) {
         self.collector.is_due = false;
         if let Some(mut request) = self.collector.graph.next(&self.api) {

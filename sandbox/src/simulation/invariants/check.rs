@@ -9,7 +9,8 @@ pub struct Invariant {
     pub text: &'static str,
 }
 
-/// One check of an invariant. `O` is the occasion on which it is made, with everything that it may use.
+/// One check of an invariant. `O` is the occasion on which it is made, with everything that it may
+/// use.
 pub(crate) struct Check<O> {
     /// The id of the invariant.
     invariant: &'static str,

@@ -28,7 +28,8 @@ pub(crate) struct Evidence {
     pub(crate) made_by_hand: BTreeSet<String>,
     /// Paths of fields of the set that users wrote since the set was created.
     pub(crate) user_fields: BTreeSet<String>,
-    /// Uids of machines whose creation arrived when their set was gone. The garbage collector deletes them.
+    /// Uids of machines whose creation arrived when their set was gone. The garbage collector
+    /// deletes them.
     pub(crate) born_late: BTreeSet<String>,
     /// Creations that may still arrive.
     in_flight: BTreeSet<PendingCreate>,
@@ -63,8 +64,8 @@ impl PendingCreate {
         }
     }
 
-    /// A set that was created again has purposes of its own: the machine for the set before it has an owner that is gone, and
-    /// the garbage collector deletes it.
+    /// A set that was created again has purposes of its own: the machine for the set before it has
+    /// an owner that is gone, and the garbage collector deletes it.
     fn has_purpose_of(&self, other: &Self) -> bool {
         (&self.set, self.index, &self.replaced) == (&other.set, other.index, &other.replaced)
     }
@@ -79,8 +80,8 @@ impl Evidence {
         }
     }
 
-    /// A creation is sent at a time. Returns the names of this machine and of another one for the same purpose that may still
-    /// arrive, if there is one.
+    /// A creation is sent at a time. Returns the names of this machine and of another one for the
+    /// same purpose that may still arrive, if there is one.
     pub(crate) fn send_creation(&mut self, machine: &Value, now: i64, machines: &Machines) -> Option<(String, String)> {
         let sent = PendingCreate::of(machine, now);
         // A request that has not arrived by then never does.
@@ -102,8 +103,9 @@ impl Evidence {
         self.in_flight.retain(|sent| sent.name != *name);
     }
 
-    /// The controller created a machine. A creation that arrives minutes late may find that its set is gone: then nothing owns
-    /// the machine, and the garbage collector deletes it (seeds 36974 and 77480).
+    /// The controller created a machine. A creation that arrives minutes late may find that its set
+    /// is gone: then nothing owns the machine, and the garbage collector deletes it (seeds 36974
+    /// and 77480).
     pub(crate) fn note_birth(&mut self, machine: &Machine, now: &Moment) {
         let set = now.set.as_ref().map(|set| set.metadata.uid());
         let owner = machine.metadata.controller().map(|owner| owner.uid.as_str());
@@ -112,7 +114,8 @@ impl Evidence {
         }
     }
 
-    /// Somebody other than the generator wrote the set. The fields that the write changed belong to the user.
+    /// Somebody other than the generator wrote the set. The fields that the write changed belong to
+    /// the user.
     pub(crate) fn note_edit(&mut self, change: &Change) {
         match (&change.old, change.kind) {
             (Some(old), ChangeKind::Modified) if change.object.has_same(old, "spec") => {}
@@ -123,8 +126,9 @@ impl Evidence {
                 differences("/spec", before, after, &mut self.user_fields);
             }
             (_, ChangeKind::Added) => {
-                // So do the fields of the creation. A set that the generator applies in the milliseconds after it read that
-                // there was none has fields of both (seed 1178 of the scenario `melee`).
+                // So do the fields of the creation. A set that the generator applies in the
+                // milliseconds after it read that there was none has fields of both (seed 1178 of
+                // the scenario `melee`).
                 self.user_fields.clear();
                 let spec = change.object.get("spec").cloned().unwrap_or_default();
                 differences("/spec", &Map::new().into(), &spec, &mut self.user_fields);

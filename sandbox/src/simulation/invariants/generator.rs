@@ -1,4 +1,5 @@
-//! What the generator may write: an Inactive set where there is none, and in a set of its own only fields that no user wrote.
+//! What the generator may write: an Inactive set where there is none, and in a set of its own only
+//! fields that no user wrote.
 
 use std::collections::BTreeSet;
 
@@ -45,8 +46,9 @@ impl<'a> GeneratorWrite<'a> {
         old.filter(|_| self.change.kind == ChangeKind::Modified)
     }
 
-    /// The set before a write that changes it, if there was a set during the whole reconcile. A user may create a set while
-    /// the generated one is on the way: then one set has the fields of both.
+    /// The set before a write that changes it, if there was a set during the whole reconcile. A
+    /// user may create a set while the generated one is on the way: then one set has the fields of
+    /// both.
     fn known_before(&self) -> Option<&'a Object> {
         let always = self.moments.iter().all(|moment| moment.set.is_some());
         self.before().filter(|_| always)
@@ -91,7 +93,8 @@ fn user_field_written(write: &GeneratorWrite<'_>) -> Option<String> {
     Some(format!("the generator writes over {path}, which a user has set"))
 }
 
-/// C11, at rest: there is a control plane, and no set. A single machine is not a control plane that a set could manage.
+/// C11, at rest: there is a control plane, and no set. A single machine is not a control plane that
+/// a set could manage.
 pub(crate) fn nothing_generated(now: &Moment) -> Option<String> {
     let selected = now.machines.values().filter(|machine| is_selected(machine));
     let missing = now.set.is_none() && selected.count() >= 2;
@@ -106,8 +109,8 @@ pub(crate) fn generated_outdated(now: &Moment, evidence: &Evidence) -> Option<St
         return None;
     }
     let machines = now.machines.values().filter(|machine| is_selected(machine));
-    // An index may have two machines, so the number of machines does not show that another index has none (seed 68988). The
-    // missing machine may have been the newest.
+    // An index may have two machines, so the number of machines does not show that another index
+    // has none (seed 68988). The missing machine may have been the newest.
     let indexes: BTreeSet<_> = machines.clone().map(|machine| index(machine.metadata.name())).collect();
     let replicas = set.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok());
     if Some(indexes.len()) < replicas {

@@ -1,7 +1,7 @@
 //! What is true at one moment, and what follows from it for the ControlPlaneMachineSet controller.
 //!
-//! The comparison of a machine with the template is implemented here a second time, for the few fields that the simulation
-//! uses. A mistake in core must not be repeated by the invariants.
+//! The comparison of a machine with the template is implemented here a second time, for the few
+//! fields that the simulation uses. A mistake in core must not be repeated by the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,8 +57,8 @@ fn listed_zones(set: &ControlPlaneMachineSet) -> BTreeSet<String> {
     places.map(|place| place.availability_zone.clone()).collect()
 }
 
-/// The number of indexes in each listed zone. An index counts for the zone of its newest machine that is not being deleted,
-/// or of its newest machine if all are being deleted.
+/// The number of indexes in each listed zone. An index counts for the zone of its newest machine
+/// that is not being deleted, or of its newest machine if all are being deleted.
 pub(crate) fn spread(set: &ControlPlaneMachineSet, machines: &Machines) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<String, usize> = listed_zones(set).into_iter().map(|zone| (zone, 0)).collect();
     let mut newest: BTreeMap<Option<u32>, &Machine> = BTreeMap::new();
@@ -113,9 +113,10 @@ pub(crate) fn is_selected(machine: &Machine) -> bool {
     machine.metadata.labels.contains_key(SELECTED)
 }
 
-/// Whether a machine belongs to the set: the set selects it, or an object owns it. Without labels and owner references the
-/// controller cannot find the machine. Seeds 7177 and 42182: a user removed the labels before the machine was adopted, or
-/// before the set was deleted and created again.
+/// Whether a machine belongs to the set: the set selects it, or an object owns it. Without labels
+/// and owner references the controller cannot find the machine. Seeds 7177 and 42182: a user
+/// removed the labels before the machine was adopted, or before the set was deleted and created
+/// again.
 pub(crate) fn belongs_to_set(machine: &Machine) -> bool {
     is_selected(machine) || !machine.metadata.owner_references.is_empty()
 }
@@ -173,7 +174,8 @@ impl Moment {
             .is_some_and(|set| set.metadata.annotations.contains_key(PAUSED_ROLLOUT))
     }
 
-    /// Whether there is a control plane node that belongs to no machine. A node whose provider id a machine has is joining.
+    /// Whether there is a control plane node that belongs to no machine. A node whose provider id a
+    /// machine has is joining.
     pub(crate) fn has_unmanaged_node(&self) -> bool {
         let selected = || self.machines.values().filter(|machine| is_selected(machine));
         let claimed: BTreeSet<&str> = selected().filter_map(|machine| machine.node_name()).collect();
@@ -227,8 +229,9 @@ impl Moment {
         if let Some((other, _)) = replacement {
             return Some(format!("{other} is ready and current"));
         }
-        // The template changed again before the old machine was deleted. One of two outdated machines must be deleted before
-        // a third one may be created, and the other one continues to serve.
+        // The template changed again before the old machine was deleted. One of two outdated
+        // machines must be deleted before a third one may be created, and the other one continues
+        // to serve.
         let outdated = !is_of_template(set, machine);
         let other = others.iter().find(|(_, other)| self.is_ready(other));
         other

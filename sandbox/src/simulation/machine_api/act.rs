@@ -4,8 +4,8 @@ use capstan_core::model::Propagation;
 
 use crate::simulation::engine::schedule::Incident;
 
-/// Something that a user does, or another controller in the name of a user. A machine is given by its position among all
-/// machines, in the order of their names.
+/// Something that a user does, or another controller in the name of a user. A machine is given by
+/// its position among all machines, in the order of their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserAction {
     /// Changes the instance type of the template.
@@ -42,8 +42,8 @@ pub enum UserAction {
     Remediate,
     /// Changes the instance type of a machine. A generated set follows the newest machine.
     EditMachine(usize),
-    /// Creates a machine of the template for the index of another one, as the ControlPlaneMachineSet operator does before
-    /// Capstan replaces it.
+    /// Creates a machine of the template for the index of another one, as the
+    /// ControlPlaneMachineSet operator does before Capstan replaces it.
     AddMachine(usize),
     /// Removes the mark of a generated set, so that the set stays as it is.
     Unmark,
@@ -68,7 +68,8 @@ pub enum ClusterFault {
     EtcdMute(i64),
     /// The webhook cannot be reached for a time.
     WebhookDown(i64),
-    /// The CRD of the set is exchanged: for one with the field `status.machines`, or for one without.
+    /// The CRD of the set is exchanged: for one with the field `status.machines`, or for one
+    /// without.
     Definition(bool),
 }
 

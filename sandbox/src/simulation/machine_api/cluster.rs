@@ -26,8 +26,8 @@ fn unexpected() -> kube::Error {
     kube::Error::Service("the simulation answered another call".into())
 }
 
-/// A stored object in the type that the caller asked for. A controller reads an existing object of a
-/// derived name in a type of its own, which is decoded from the wire type.
+/// A stored object in the type that the caller asked for. A controller reads an existing object of
+/// a derived name in a type of its own, which is decoded from the wire type.
 fn watched<T: CachedObject>(typed: &Typed) -> kube::Result<WatchedObject<T>> {
     let object: Arc<T> = match typed.shared() {
         Some(object) => object,

@@ -1,4 +1,5 @@
-//! The controllers that each replica runs, and what they see of its caches. They are the production controllers.
+//! The controllers that each replica runs, and what they see of its caches. They are the production
+//! controllers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

@@ -254,7 +254,8 @@ impl Environment for ControlPlane {
     }
 
     fn writes_after_restart(&self) -> u64 {
-        // A process learns only from a write that the CRD of the set does not contain `status.machines`.
+        // A process learns only from a write that the CRD of the set does not contain
+        // `status.machines`.
         u64::from(!self.keeps_machines)
     }
 }

@@ -36,7 +36,8 @@ pub(crate) const NAMESPACE: &str = "openshift-machine-api";
 /// The name of the set.
 pub(crate) const SET_NAME: &str = "cluster";
 
-/// Everything that is known of a kind, one line for each kind, in the order in which a replica lists them.
+/// Everything that is known of a kind, one line for each kind, in the order in which a replica
+/// lists them.
 pub(crate) const KINDS: [CachedKind; 4] = [
     CachedKind {
         id: MACHINE,

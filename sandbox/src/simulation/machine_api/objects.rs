@@ -20,8 +20,8 @@ const ZONES: [&str; 4] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"
 static KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load(true).ok().map(Arc::new));
 static PRUNING_KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load(false).ok().map(Arc::new));
 
-/// The kinds that the API server serves, parsed once. The CRD of the set contains the field `status.machines`, or it does not,
-/// as the CRD of OpenShift.
+/// The kinds that the API server serves, parsed once. The CRD of the set contains the field
+/// `status.machines`, or it does not, as the CRD of OpenShift.
 ///
 /// # Errors
 /// When a CRD that is built in cannot be parsed.

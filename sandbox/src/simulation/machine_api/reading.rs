@@ -1,7 +1,8 @@
 //! Objects of the environment, read into wire types.
 //!
-//! Most versions of an object differ from the version before in one field, so only that field is read again. The result must be
-//! what the caches of the shell contain: fields that nobody reads are dropped in the same way.
+//! Most versions of an object differ from the version before in one field, so only that field is
+//! read again. The result must be what the caches of the shell contain: fields that nobody reads
+//! are dropped in the same way.
 
 use std::sync::Arc;
 
@@ -114,8 +115,8 @@ impl Version<'_> {
         T::deserialize(value).ok()
     }
 
-    /// A node without what the caches of the shell drop of it: its version, its managed fields, and all of its status but
-    /// conditions and addresses.
+    /// A node without what the caches of the shell drop of it: its version, its managed fields, and
+    /// all of its status but conditions and addresses.
     fn node(&self, old: Option<&Node>) -> Option<Node> {
         let status = match (old, self.object.get("status")) {
             (Some(old), _) if self.shares("status") => old.status.clone(),

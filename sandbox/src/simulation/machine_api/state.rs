@@ -210,7 +210,8 @@ impl ControlPlane {
         node.is_some_and(|node| node.is_ready())
     }
 
-    /// The name of the machine at a position, in the order of names. Positions beyond the last machine wrap around.
+    /// The name of the machine at a position, in the order of names. Positions beyond the last
+    /// machine wrap around.
     pub(crate) fn machine_at(&self, position: usize) -> Option<String> {
         let position = position.checked_rem(self.machines.len())?;
         self.machines.keys().nth(position).cloned()

@@ -22,8 +22,8 @@ impl Mutant {
         self == Self::OverlappingLeaders
     }
 
-    /// Whether events name another machine than the one that was created. This is a consequence of how the bug is seeded, and not
-    /// part of the bug.
+    /// Whether events name another machine than the one that was created. This is a consequence of
+    /// how the bug is seeded, and not part of the bug.
     pub(crate) fn misnames(self) -> bool {
         self.rolls_names() || self == Self::NextIndex
     }

@@ -1,32 +1,39 @@
 //! The bugs: what each does, where it is from, and what has to find it.
 //!
-//! A report is one that the reliability page names, in the section given. Where the page names no report but a rule of a
-//! design document, the text says so.
+//! A report is one that the reliability page names, in the section given. Where the page names no
+//! report but a rule of a design document, the text says so.
 
 /// A bug that the controller carries on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mutant {
-    /// Names of replacements are rolled anew at every try, so that a lost reply makes a second machine.
+    /// Names of replacements are rolled anew at every try, so that a lost reply makes a second
+    /// machine.
     RandomNames,
-    /// Who leads is not asked before a step, and names are rolled: two processes make a machine each.
+    /// Who leads is not asked before a step, and names are rolled: two processes make a machine
+    /// each.
     OverlappingLeaders,
     /// A replacement that the cache does not show fills its index, and is not counted as surge.
     SurgeMiscounted,
-    /// Machines that are going are not there any more: everything that was deleted at once is replaced at once.
+    /// Machines that are going are not there any more: everything that was deleted at once is
+    /// replaced at once.
     GoingUncounted,
     /// A pause that was asked for is not seen, and the rollout goes on.
     PauseIgnored,
-    /// What a user changes while a rollout is under way is not seen: the first template is carried through.
+    /// What a user changes while a rollout is under way is not seen: the first template is carried
+    /// through.
     EditUnseen,
-    /// Everything is decided on caches, nothing that was written is remembered, and names are rolled.
+    /// Everything is decided on caches, nothing that was written is remembered, and names are
+    /// rolled.
     BehindDuplicates,
-    /// The wait for the cache after a write gives up at once, the cache is listed where the API server is to be, and names are rolled.
+    /// The wait for the cache after a write gives up at once, the cache is listed where the API
+    /// server is to be, and names are rolled.
     SyncTimeout,
     /// A list of machines that comes back short is believed.
     ShortList,
     /// Machines that do not serve yet are not counted, and made once more.
     UnreadyUncounted,
-    /// A deletion is no write that is waited for: a machine that is going is still taken for one that stays.
+    /// A deletion is no write that is waited for: a machine that is going is still taken for one
+    /// that stays.
     DeletionUnseen,
     /// The hook of a machine is taken off before its deletion, so that its etcd member goes first.
     HookRemoved,
@@ -98,7 +105,8 @@ pub enum Mutant {
     GeneratedOnce,
     /// A member of etcd that only learns is counted, and another is let go for it.
     LearnersCounted,
-    /// The webhook is asked about Capstan's own writes too, and what it could not be asked about is not tried again.
+    /// The webhook is asked about Capstan's own writes too, and what it could not be asked about is
+    /// not tried again.
     WebhookFinal,
     /// A machine that could not be made for want of permission is not tried again.
     DenialFinal,
@@ -123,7 +131,8 @@ pub struct KnownBug {
     pub section: &'static str,
     /// The scenario that meets it.
     pub scenario: &'static str,
-    /// The invariants that say what is wrong with it. Caught by another it is caught by accident, which does not count.
+    /// The invariants that say what is wrong with it. Caught by another it is caught by accident,
+    /// which does not count.
     pub fits: &'static [&'static str],
 }
 

@@ -1,4 +1,5 @@
-//! The hunt: it runs seeds of the scenario that meets a bug, until an invariant that describes the bug is violated.
+//! The hunt: it runs seeds of the scenario that meets a bug, until an invariant that describes the
+//! bug is violated.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +27,8 @@ pub struct Caught {
     pub caught_by: Option<&'static str>,
     /// The number of seeds that were run.
     pub seeds: u64,
-    /// Violations that do not count: of other invariants, or on seeds that are violated without the bug.
+    /// Violations that do not count: of other invariants, or on seeds that are violated without the
+    /// bug.
     pub accidents: Vec<String>,
     /// The trace of the smallest run, if it was asked for.
     pub trace: Vec<String>,

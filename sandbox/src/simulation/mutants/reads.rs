@@ -1,4 +1,5 @@
-//! What a bug changes in the reads of the controller: in its caches, and in its live reads, which must agree with each other.
+//! What a bug changes in the reads of the controller: in its caches, and in its live reads, which
+//! must agree with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -311,7 +312,8 @@ fn alter_template(set: &mut ControlPlaneMachineSet, pointer: &str, alter: impl F
     }
 }
 
-/// Hides replacements that are not ready, and makes what they replace look current, so that the next index follows.
+/// Hides replacements that are not ready, and makes what they replace look current, so that the
+/// next index follows.
 fn hide_surge(machines: &mut Vec<Machine>, nodes: &Nodes) {
     let hidden: Vec<(String, Option<Value>)> = machines
         .iter()

@@ -1,4 +1,5 @@
-//! What a bug changes in the writes of the controller: another write is executed in its name, or none.
+//! What a bug changes in the writes of the controller: another write is executed in its name, or
+//! none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::simulation::machine_api::objects::PREFIX;
 use super::catalogue::Mutant;
 
 impl Mutant {
-    /// Alters a write of the controller, the one with this number. Returns whether it is executed at all.
+    /// Alters a write of the controller, the one with this number. Returns whether it is executed
+    /// at all.
     pub(crate) fn write(self, call: &mut Call, machines: &BTreeMap<String, Arc<Machine>>, number: u64) -> bool {
         match call {
             Call::Create(key, machine) if key.kind == MACHINE => {

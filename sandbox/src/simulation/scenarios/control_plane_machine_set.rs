@@ -147,7 +147,8 @@ pub(super) fn strangers(random: &mut Random, schedule: &mut ClusterSchedule) {
     }
 }
 
-/// Users create and change machines, and the cloud reports failures of machines that start nevertheless.
+/// Users create and change machines, and the cloud reports failures of machines that start
+/// nevertheless.
 pub(super) fn by_hand(random: &mut Random, schedule: &mut ClusterSchedule) {
     if random.permille(700) {
         rollout(random, schedule);
@@ -167,7 +168,8 @@ pub(super) fn by_hand(random: &mut Random, schedule: &mut ClusterSchedule) {
     }
 }
 
-/// Capstan replaces the ControlPlaneMachineSet operator during a rollout, and is upgraded and downgraded with its CRD.
+/// Capstan replaces the ControlPlaneMachineSet operator during a rollout, and is upgraded and
+/// downgraded with its CRD.
 pub(super) fn upgrades(random: &mut Random, schedule: &mut ClusterSchedule) {
     schedule.setup.keeps_machines = random.permille(300);
     if random.permille(600) {

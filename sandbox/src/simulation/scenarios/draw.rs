@@ -29,8 +29,8 @@ pub(super) fn delete_set(random: &mut Random) -> UserAction {
     UserAction::DeleteSet(random.pick(&policies).copied().unwrap_or(Propagation::Background))
 }
 
-/// Sets which replicas believe that they lead. Both do so for minutes at most: a lease that is not renewed ends within two
-/// minutes, and a wrong clock stretches that only a little.
+/// Sets which replicas believe that they lead. Both do so for minutes at most: a lease that is not
+/// renewed ends within two minutes, and a wrong clock stretches that only a little.
 pub(super) fn lead(schedule: &mut ClusterSchedule, random: &mut Random, minute: u64, first: bool, second: bool) {
     schedule.at(minute, Disruption::Lead(first, second));
     if first && second {

@@ -9,7 +9,8 @@ use crate::simulation::machine_api::state::ClusterSchedule;
 
 use super::draw::{delete_set, lead, minute, position, time};
 
-/// The cluster has no set at first, or one that a user created. Users delete, create, edit, and activate sets.
+/// The cluster has no set at first, or one that a user created. Users delete, create, edit, and
+/// activate sets.
 pub(super) fn generator(random: &mut Random, schedule: &mut ClusterSchedule) {
     schedule.setup.generates = true;
     let states = [None, None, Some("Inactive"), Some("Active")];

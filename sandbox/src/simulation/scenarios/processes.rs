@@ -95,8 +95,9 @@ pub(super) fn clocks(random: &mut Random, schedule: &mut ClusterSchedule) {
     }
 }
 
-/// The leader stops between two requests for longer than its lease, so the other replica leads, and for a time afterwards both
-/// believe that they lead. Requests are slow. Meanwhile machines are deleted, fail, and lose their nodes.
+/// The leader stops between two requests for longer than its lease, so the other replica leads, and
+/// for a time afterwards both believe that they lead. Requests are slow. Meanwhile machines are
+/// deleted, fail, and lose their nodes.
 pub(super) fn standstill(random: &mut Random, schedule: &mut ClusterSchedule) {
     rollout(random, schedule);
     schedule.lag = random.between(200, 3000);

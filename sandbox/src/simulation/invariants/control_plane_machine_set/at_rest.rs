@@ -1,4 +1,5 @@
-//! What must hold once everything has come to rest: nothing is stuck, nothing is left over, and the set reports it.
+//! What must hold once everything has come to rest: nothing is stuck, nothing is left over, and the
+//! set reports it.
 
 use std::collections::BTreeSet;
 
@@ -91,7 +92,8 @@ fn set_stuck(rest: &AtRest<'_>) -> Option<String> {
     set.metadata.is_deleting().then(|| "the set is never gone".to_owned())
 }
 
-/// An Inactive set reports that it is Inactive. One that cannot be parsed reports that it is degraded.
+/// An Inactive set reports that it is Inactive. One that cannot be parsed reports that it is
+/// degraded.
 fn inactive_unreported(rest: &AtRest<'_>) -> Option<String> {
     let set = rest.now.set.as_ref().filter(|_| !rest.now.is_active())?;
     let progressing = condition(set, "Progressing");
@@ -146,8 +148,9 @@ fn machine_outdated(rest: &AtRest<'_>) -> Option<String> {
     Some(format!("machine {name} is outdated: {type_:?} in {zone:?}"))
 }
 
-/// A zone that a user adds takes over only indexes that exceed the share of another zone, as the ControlPlaneMachineSet operator
-/// maps them. So five machines in three zones stay where they are when a fourth zone is added.
+/// A zone that a user adds takes over only indexes that exceed the share of another zone, as the
+/// ControlPlaneMachineSet operator maps them. So five machines in three zones stay where they are
+/// when a fourth zone is added.
 fn zones_uneven(rest: &AtRest<'_>) -> Option<String> {
     let counts = spread(rest.rolling()?, &rest.now.machines);
     let uneven = !rest.evidence.rezoned && unevenness(&counts) > 1;

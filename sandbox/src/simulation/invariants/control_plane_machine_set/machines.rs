@@ -1,8 +1,8 @@
 //! What the ControlPlaneMachineSet controller may write to machines.
 //!
-//! A write is judged by what was true at some moment of the reconcile that caused it: when it began, when it read live, and
-//! now. No controller can know what changes while its request is on the way. But a reason that was true at none of these
-//! moments is not a reason.
+//! A write is judged by what was true at some moment of the reconcile that caused it: when it
+//! began, when it read live, and now. No controller can know what changes while its request is on
+//! the way. But a reason that was true at none of these moments is not a reason.
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::indexes::REPLACES;
@@ -110,8 +110,8 @@ impl MachineWrite<'_> {
         self.is_deletion() && !self.ever(|moment| moment.reason_to_delete(self.name()).is_some())
     }
 
-    /// Whether a machine is deleted that was ready all the time. Its node may have become ready while the request was on the
-    /// way (seed 240046).
+    /// Whether a machine is deleted that was ready all the time. Its node may have become ready
+    /// while the request was on the way (seed 240046).
     fn deletes_ready(&self) -> bool {
         self.is_deletion() && self.always(|moment| moment.has_ready(self.name()))
     }
@@ -142,7 +142,8 @@ impl MachineWrite<'_> {
         let evidence = self.evidence;
         let leaves =
             machine.metadata.is_deleting() && (!self.now.is_ready(machine) || evidence.deleted_by_user.contains(name));
-        // The controller cannot know of a machine that a user creates while the request is on the way.
+        // The controller cannot know of a machine that a user creates while the request is on the
+        // way.
         let unseen = || self.ever(|moment| !moment.machines.contains_key(name));
         let of_user = evidence.made_by_hand.contains(name) && (on_delete || unseen());
         !leaves && !of_user
