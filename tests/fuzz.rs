@@ -7,7 +7,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test that fails is what these are for, and the number of executions is for whoever asks"
+    reason = "a test that fails is what these are for, and the number of executions is for the caller"
 )]
 
 use capstan::cli::documents;

@@ -56,7 +56,7 @@ fn the_controllers_run_under_the_account_that_their_roles_are_bound_to() {
     let pod = &deployment["spec"]["template"]["spec"];
     let mut arguments: Vec<String> = serde_json::from_value(pod["containers"][0]["args"].clone()).unwrap();
     assert!(arguments.contains(&"--controllers".to_owned()));
-    // They are not asked about edits, and may not read what only an answer needs.
+    // They judge no edits, and may not read what only an answer needs.
     assert!(arguments.contains(&"--controllers-only".to_owned()));
     let roles = join(&controllers_rbac_files());
     assert!(!roles.contains("x-k8s.io") && !roles.contains("machinehealthchecks"));

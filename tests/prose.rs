@@ -21,7 +21,7 @@ mod prose {
 
 use std::path::{Path, PathBuf};
 
-use prose::lists::{FORMER_NAMES, FORMER_WORDS, PHRASES};
+use prose::lists::{FORMER_NAMES, FORMER_WORDS, NOT_REWRITTEN, PHRASES};
 use prose::words::{Word, find, is_comment_too_long};
 use prose::{markdown, rust, words};
 
@@ -89,8 +89,18 @@ fn hash_files() -> Vec<File> {
     found
 }
 
-/// Fails with one line for each finding.
+/// Whether a finding is in a file or folder that is not rewritten yet.
+fn is_expected(finding: &str) -> bool {
+    NOT_REWRITTEN.iter().any(|path| finding.starts_with(path))
+}
+
+/// Fails with one line for each finding, apart from those that are expected.
 fn report(title: &str, findings: &[String]) {
+    let findings: Vec<&str> = findings
+        .iter()
+        .map(String::as_str)
+        .filter(|finding| !is_expected(finding))
+        .collect();
     assert!(
         findings.is_empty(),
         "{} {title}:\n{}",
@@ -108,8 +118,7 @@ fn phrases(path: &str, words: &[Word], findings: &mut Vec<String>) {
     }
 }
 
-#[test]
-fn lines_of_pages_have_at_most_100_columns() {
+fn find_long_lines_of_pages() -> Vec<String> {
     let mut findings = Vec::new();
     for file in files("", &[".md"]) {
         for (line, text) in markdown::long_lines(&file.text, COLUMNS) {
@@ -120,11 +129,15 @@ fn lines_of_pages_have_at_most_100_columns() {
             ));
         }
     }
-    report("lines of pages are too long", &findings);
+    findings
 }
 
 #[test]
-fn lines_of_comments_have_at_most_100_columns() {
+fn lines_of_pages_have_at_most_100_columns() {
+    report("lines of pages are too long", &find_long_lines_of_pages());
+}
+
+fn find_long_lines_of_comments() -> Vec<String> {
     let mut findings = Vec::new();
     let mut check = |path: &str, line: usize, text: &str| {
         if is_comment_too_long(text, COLUMNS) {
@@ -143,20 +156,28 @@ fn lines_of_comments_have_at_most_100_columns() {
             }
         }
     }
-    report("lines of comments are too long", &findings);
+    findings
 }
 
 #[test]
-fn pages_contain_no_listed_phrase() {
+fn lines_of_comments_have_at_most_100_columns() {
+    report("lines of comments are too long", &find_long_lines_of_comments());
+}
+
+fn find_phrases_in_pages() -> Vec<String> {
     let mut findings = Vec::new();
     for file in files("", &[".md"]) {
         phrases(&file.path, &markdown::words(&file.text), &mut findings);
     }
-    report("phrases in pages", &findings);
+    findings
 }
 
 #[test]
-fn comments_contain_no_listed_phrase() {
+fn pages_contain_no_listed_phrase() {
+    report("phrases in pages", &find_phrases_in_pages());
+}
+
+fn find_phrases_in_comments() -> Vec<String> {
     let mut findings = Vec::new();
     for file in rust_files() {
         phrases(&file.path, &rust::words_of_comments(&file.text), &mut findings);
@@ -164,11 +185,15 @@ fn comments_contain_no_listed_phrase() {
     for file in hash_files() {
         phrases(&file.path, &words::of_hash_comments(&file.text), &mut findings);
     }
-    report("phrases in comments", &findings);
+    findings
 }
 
 #[test]
-fn messages_contain_no_listed_phrase() {
+fn comments_contain_no_listed_phrase() {
+    report("phrases in comments", &find_phrases_in_comments());
+}
+
+fn find_phrases_in_messages() -> Vec<String> {
     let mut findings = Vec::new();
     for file in rust_files() {
         phrases(&file.path, &rust::words_of_strings(&file.text), &mut findings);
@@ -176,11 +201,15 @@ fn messages_contain_no_listed_phrase() {
     for file in files("webhooks/rules", &[".yaml"]) {
         phrases(&file.path, &words::of(&file.text, 1), &mut findings);
     }
-    report("phrases in messages", &findings);
+    findings
 }
 
 #[test]
-fn sources_contain_no_former_name() {
+fn messages_contain_no_listed_phrase() {
+    report("phrases in messages", &find_phrases_in_messages());
+}
+
+fn find_former_names() -> Vec<String> {
     let mut findings = Vec::new();
     for file in rust_files() {
         let tokens = rust::tokens(&file.text);
@@ -203,5 +232,27 @@ fn sources_contain_no_former_name() {
             findings.extend(lines.iter().map(finding));
         }
     }
-    report("former names", &findings);
+    findings
+}
+
+#[test]
+fn sources_contain_no_former_name() {
+    report("former names", &find_former_names());
+}
+
+#[test]
+fn every_exception_still_has_a_finding() {
+    let findings = [
+        find_long_lines_of_pages(),
+        find_long_lines_of_comments(),
+        find_phrases_in_pages(),
+        find_phrases_in_comments(),
+        find_phrases_in_messages(),
+        find_former_names(),
+    ]
+    .concat();
+    for path in NOT_REWRITTEN {
+        let known = findings.iter().any(|finding| finding.starts_with(path));
+        assert!(known, "{path} is rewritten: remove it from NOT_REWRITTEN");
+    }
 }

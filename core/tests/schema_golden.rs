@@ -1,8 +1,8 @@
-//! The schema engine against what a real kube-apiserver (1.36.3) said of the same objects: verdict, fields, reasons,
-//! messages, pruned fields and the stored object.
+//! The schema engine against what a real kube-apiserver (1.36.3) said of the same objects: verdict,
+//! fields, reasons, messages, pruned fields and the stored object.
 //!
-//! `golden/schema/verdicts.json` was captured with `dryRun=All&fieldValidation=Warn`; objects that today's schema would not
-//! let in were stored under an open schema first.
+//! `golden/schema/verdicts.json` was captured with `dryRun=All&fieldValidation=Warn`; objects that
+//! today's schema would not let in were stored under an open schema first.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Tests may fail loudly.
 
 use std::path::{Path, PathBuf};

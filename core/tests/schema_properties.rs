@@ -1,5 +1,5 @@
-//! What holds of the schema engine for every object: pruning and defaulting settle at once, nothing panics, and an update
-//! that changes nothing is not refused.
+//! What holds of the schema engine for every object: pruning and defaulting settle at once, nothing
+//! panics, and an update that changes nothing is not refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Tests may fail loudly.
 
 use std::sync::LazyLock;
@@ -121,8 +121,8 @@ proptest! {
         for definition in DEFINITIONS.iter() {
             let created = definition.apply(&object, None).violations;
             let updated = definition.apply(&object, Some(&object)).violations;
-            // Rules may be judged now that the shape is forgiven, so they may be news; the status of the old object is not
-            // looked at in a creation.
+            // Rules may be judged now that the shape is forgiven, so they may be news; the status
+            // of the old object is not looked at in a creation.
             let of_shape = |rule: &str| rule.starts_with("schema-") && !matches!(rule, "schema-cel" | "schema-scale");
             for violation in updated.iter().filter(|violation| of_shape(&violation.rule)) {
                 prop_assert!(created.contains(violation), "{violation} is new on an update that changes nothing");
@@ -144,7 +144,8 @@ proptest! {
             let mut stored = old.clone();
             definition.schema.set_defaults(&mut stored);
             definition.schema.prune(&mut stored);
-            // Items that are nothing of a map, and fields that are not of the schema's, cannot be followed.
+            // Items that are nothing of a map, and fields that are not of the schema's, cannot be
+            // followed.
             let followed = matches!(stored["spec"][field], Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_));
             if followed {
                 prop_assert_eq!(definition.apply(&new, Some(&old)).violations, vec![], "{}", field);

@@ -290,7 +290,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// One turn: processor time and latencies.
+    /// One run: processor time and latencies.
     async fn take(
         &mut self,
         contender: &Contender,

@@ -1,4 +1,4 @@
-//! Components of others that run beside Capstan in tests, from published Go modules.
+//! Components of other projects that run beside Capstan in tests, from published Go modules.
 //!
 //! Nothing of them is part of this repository. Programs are built once into the target folder, and
 //! files are read from Go's module cache. The versions are those of `sandbox/neighbours/*/go.mod`.

@@ -25,7 +25,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// The string at a JSON pointer of the object; empty if there is none.
+    /// The string at a JSON pointer of the object; empty if it is absent.
     pub fn text(&self, pointer: &str) -> &str {
         self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }

@@ -25,7 +25,7 @@ use super::lifecycle::Lifecycle;
 use super::limits::{Budget, HEAD_LIMIT, Limits};
 use super::metrics::Metrics;
 
-/// How long the server goes on reading after the last response. Closing a socket that has unread
+/// How long the server continues to read after the last response. Closing a socket that has unread
 /// bytes resets the connection, and the client may then lose the response.
 const LINGER: Duration = Duration::from_secs(1);
 /// The size limit of encrypted bytes that wait for the socket. The library's default is 64 KiB.

@@ -26,7 +26,7 @@ pub struct Limits {
     pub head: Duration,
     /// How long a connection may stay open without a request. It is longer than the 90 seconds
     /// after which an API server closes an idle connection: a side that closes an idle connection
-    /// may lose a request that is on its way, and an API server does not repeat a POST.
+    /// may lose a request that was just sent, and an API server does not repeat a POST.
     pub idle: Duration,
     /// From the end of the request head to the response. It must be shorter than the webhook's
     /// `timeoutSeconds`.

@@ -69,7 +69,7 @@ impl Certificates {
         );
         registry.register(
             "capstan_tls_certificate_expiry_timestamp_seconds",
-            "End of the served certificate's time, in seconds since 1970; 0 when there is none",
+            "End of the served certificate's time, in seconds since 1970; 0 without one",
             self.expiry.clone(),
         );
     }

@@ -160,7 +160,7 @@ impl SelfManaged {
     ///
     /// The step failed. The next pass observes any part of it that was stored.
     pub async fn pass(&mut self, now: i64) -> Result<Outcome, Error> {
-        // The configurations are read first. A CA of ours that a bundle holds is then also in the
+        // The configurations are read first. A CA of Capstan in a bundle is then also in the
         // Secret that is read afterwards.
         let configurations = self.configurations().await?;
         let secret = self

@@ -230,7 +230,7 @@ fn call_of_kind(random: &mut Random, space: &Space, kind: Kind) -> Call {
             let patch = match random.below(5) {
                 0 => json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "1"}}]),
                 1 => {
-                    json!([{"op": "test", "path": "/metadata/name", "value": "nobody"}, {"op": "remove", "path": "/metadata/labels"}])
+                    json!([{"op": "test", "path": "/metadata/name", "value": "another"}, {"op": "remove", "path": "/metadata/labels"}])
                 }
                 2 => json!([{"op": "remove", "path": "/metadata/labels/a"}]),
                 3 => json!([{"op": "add", "path": "/metadata/finalizers", "value": []}]),
@@ -311,7 +311,7 @@ fn call_of_kind(random: &mut Random, space: &Space, kind: Kind) -> Call {
             let mut options = json!({"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions"});
             match random.below(8) {
                 0 => options["preconditions"] = json!({"uid": format!("@uid {path}")}),
-                1 => options["preconditions"] = json!({"uid": "nobody"}),
+                1 => options["preconditions"] = json!({"uid": "another"}),
                 2 => options["preconditions"] = json!({"resourceVersion": format!("@stale {path}")}),
                 3 => {
                     options["preconditions"] =
@@ -453,7 +453,7 @@ fn change(random: &mut Random, kind: Kind, patch: bool) -> Value {
             json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
             json!({"spec": {"taints": "none"}}),
             json!({"spec": {"providerID": "aws:///1"}}),
-            json!({"spec": {"authoritativeAPI": "Nobody"}}),
+            json!({"spec": {"authoritativeAPI": "Other"}}),
             json!({"spec": {"nonsense": true}}),
             json!({"status": {"phase": "Running"}}),
         ],

@@ -1,4 +1,4 @@
-//! Components of others, beside which Capstan runs: OpenShift's CRDs with their test suites, and
+//! Components of other projects that run beside Capstan: OpenShift's CRDs with their test suites, and
 //! the webhooks of its Machine API. The components come from published Go modules, so these tests
 //! need Go.
 

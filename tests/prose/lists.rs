@@ -224,3 +224,26 @@ pub(crate) const FORMER_WORDS: &[(&str, &str)] = &[
     ("unsaid", "the name of the value"),
     ("whoever", "the name of the actor"),
 ];
+
+/// Files and folders whose text is not rewritten yet. The checks skip them. The list only shrinks: an
+/// entry without a finding fails a test.
+pub(crate) const NOT_REWRITTEN: &[&str] = &[
+    "core/src/admission",
+    "core/src/api",
+    "core/src/cpms",
+    "core/src/lib.rs",
+    "core/src/model",
+    "core/src/schema",
+    "core/tests/fuzz",
+    "core/tests/reviews.rs",
+    "docs/defects.md",
+    "docs/mutants.md",
+    "docs/simulation.md",
+    "sandbox/src/simulation",
+    "sandbox/tests/simulation",
+    "tests/architecture",
+    "tests/cluster/deletion.rs",
+    "tests/cluster/policies.rs",
+    "tests/served",
+    "tests/webhooks.rs",
+];

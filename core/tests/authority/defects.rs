@@ -172,7 +172,8 @@ fn h9_users_cannot_change_the_bare_metal_host_of_a_mirror() {
     }
 }
 
-/// On OpenShift the core of Cluster API is capi-manager, and capi-controllers is the sync controller.
+/// On OpenShift the core of Cluster API is capi-manager, and capi-controllers is the sync
+/// controller.
 #[test]
 fn f1_the_controllers_of_openshift_are_recognised() {
     let snapshot = authoritative("MachineAPI");

@@ -109,7 +109,7 @@ pub fn repeat(times: u32, what: What) -> Result<()> {
     Ok(())
 }
 
-/// Measures time and allocations: of the decision that the servers make, and of others for
+/// Measures time and allocations: of the decision that the servers make, and of further ones for
 /// comparison.
 pub(super) fn costs() -> Result<Vec<(&'static str, Cost)>> {
     let machines = surroundings()?;

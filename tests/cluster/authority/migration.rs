@@ -84,7 +84,7 @@ async fn many_warnings_stay_within_the_limits_and_start_with_the_most_important(
         };
         spec["taints"] = json!([{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]);
         let hooks: Vec<_> = (0..5)
-            .map(|number| json!({"name": format!("example.com/{number}{long}"), "owner": "somebody"}))
+            .map(|number| json!({"name": format!("example.com/{number}{long}"), "owner": "another"}))
             .collect();
         spec["lifecycleHooks"] = json!({"preDrain": hooks, "preTerminate": hooks});
         let value = &mut spec["providerSpec"]["value"];

@@ -1,4 +1,4 @@
-//! A cluster of plain objects whose clock stands still, for tests of controllers.
+//! A cluster of plain objects with a clock that only the test moves, for tests of controllers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
