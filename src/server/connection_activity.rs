@@ -2,9 +2,9 @@
 //! either direction, and can evict one that is idle.
 //!
 //! hyper has a timeout for request heads, but that timeout also runs while a connection is idle
-//! between two requests. A server that closes such a connection may lose a request that the
-//! client has just sent, and an API server does not repeat a POST. This module therefore keeps two times apart: the
-//! time since the first byte of a head, and the time since the end of the last response.
+//! between two requests. A server that closes such a connection may lose a request that the client
+//! has just sent, and an API server does not repeat a POST. This module therefore keeps two times
+//! apart: the time since the first byte of a head, and the time since the end of the last response.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! Components of other projects that run beside Capstan: OpenShift's CRDs with their test suites, and
-//! the webhooks of its Machine API. The components come from published Go modules, so these tests
-//! need Go.
+//! Components of other projects that run beside Capstan: OpenShift's CRDs with their test suites,
+//! and the webhooks of its Machine API. The components come from published Go modules, so these
+//! tests need Go.
 
 #![allow(
     clippy::unwrap_used,

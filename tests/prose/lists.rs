@@ -240,7 +240,6 @@ pub(crate) const NOT_REWRITTEN: &[&str] = &[
     "docs/mutants.md",
     "docs/simulation.md",
     "sandbox/src/simulation",
-    "sandbox/tests/simulation",
     "tests/architecture",
     "tests/cluster/deletion.rs",
     "tests/cluster/policies.rs",
