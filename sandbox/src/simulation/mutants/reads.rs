@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::simulation::engine::kinds::Typed;
 use crate::simulation::engine::port::{Answer, Call};
 use crate::simulation::machine_api::controllers::View;
-use crate::simulation::machine_api::kinds::{MACHINE, NODE, OPERATOR, SET};
+use crate::simulation::machine_api::kinds::{MACHINE, NAMESPACE, NODE, OPERATOR, SET};
 use crate::simulation::machine_api::objects::SELECTED;
 
 use super::catalogue::Mutant;
@@ -71,6 +71,7 @@ impl Mutant {
             Self::DeletionOfSetUnseen if sets.is_empty() => {
                 let mut set = ControlPlaneMachineSet::default();
                 set.metadata.name = Some("cluster".to_owned());
+                set.metadata.namespace = Some(NAMESPACE.to_owned());
                 sets.push(Arc::new(set));
             }
             _ => return Arc::clone(view),
