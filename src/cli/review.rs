@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use capstan_core::admission::{Admission, Options, Phase, ROUTES, Request, Route};
+use capstan_core::admission::{Admission, Options, Phase, Request, Route, routes};
 
 use super::cluster::feature_gate;
 use super::{check, documents};
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     // A review of a kind that no webhook judges gets what the first one says of it: that it was sent to the wrong place.
     let fits = |route: &&Route| route.group == request.group && route.resources.contains(&request.resource.as_str());
-    let of_phase = || ROUTES.iter().filter(|route| route.phase == phase);
+    let of_phase = || routes().iter().filter(|route| route.phase == phase);
     let route = of_phase()
         .find(fits)
         .or(of_phase().next())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capstan_core::admission::{Admission, Answer, NoReview, ROUTES, Snapshot};
+use capstan_core::admission::{Admission, Answer, NoReview, Snapshot, routes};
 
 use super::answer::Reviewer;
 
@@ -37,11 +37,11 @@ impl Judge {
 
 impl Reviewer for Judge {
     fn routes(&self) -> Vec<String> {
-        ROUTES.iter().map(|route| route.path.to_owned()).collect()
+        routes().iter().map(|route| route.path.to_owned()).collect()
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
-        let known = ROUTES.iter().find(|known| known.path == route);
+        let known = routes().iter().find(|known| known.path == route);
         let route = known.ok_or_else(|| NoReview(format!("nothing is judged at {route}")))?;
         self.admission.answer(route, body, &self.surroundings.snapshot())
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn every_route_of_core_is_served_and_answers_with_a_record() {
         let judge = judge();
-        assert_eq!(judge.routes().len(), ROUTES.len());
+        assert_eq!(judge.routes().len(), routes().len());
         let review = br#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u-1",
             "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
             "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_no_review_has_nobody_to_answer_to() {
-        let route = ROUTES.first().unwrap().path;
+        let route = routes().first().unwrap().path;
         assert!(judge().review(route, b"{}").is_err());
         assert!(judge().review("/elsewhere", b"{}").is_err());
     }

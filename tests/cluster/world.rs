@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use capstan_core::cel::rules;
+use capstan_core::admission::rule_files;
 use capstan_core::schema::crd;
 use capstan_sandbox::control_plane::{ControlPlane, Editor, Kubectl, Options, Output, wait_until};
 use capstan_sandbox::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, Server, manifests, policies_in_force};
@@ -87,7 +87,7 @@ impl World {
     /// The policies and nothing else: no webhook, and a definition without rules, so that nobody refuses but they.
     pub(crate) async fn policies_only() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
-        let mut definition = crd::crds(&rules::built_in().unwrap()).unwrap().remove(0);
+        let mut definition = crd::crds(&rule_files().unwrap()).unwrap().remove(0);
         without_rules(&mut definition);
         let parts = Parts {
             definition: Some(definition.to_string()),
