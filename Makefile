@@ -1,31 +1,32 @@
-# Everything needs Rust; what starts a real control plane needs Go as well, for its first build.
+# All targets need Rust. Targets that start a control plane need Go as well, for its first build.
 CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 PROFILE ?= fast
 SIMULATE := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)/capstan-sandbox simulate
 SEEDS ?= 100000
 FROM ?= 0
-# The tests that need no API server: those whose sources never start a control plane.
+# The tests whose sources do not start a control plane.
 FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
 .PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz
 
-help: ## What there is
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-run: build ## A cluster on this machine with Capstan in it, and a short tour; CONTEXT=name takes a cluster of yours instead
+run: build ## Start a local cluster with Capstan and show a tour; CONTEXT=name uses an existing cluster
 	@exec $(BIN)/capstan-sandbox run $(if $(CONTEXT),--context '$(CONTEXT)') $(if $(ADDRESS),--address '$(ADDRESS)')
 
-# Both in one call: built apart, their common dependencies would be built twice, with different features.
+# One call builds both packages. Separate calls would build common dependencies twice, because their
+# features differ.
 build:
 	@$(CARGO) build --locked --package capstan --package capstan-sandbox --bins
 
-test: kube simulator ## All tests, against a real API server; every single fault in every simulated scenario
+test: kube simulator ## Run all tests with a real API server, and every single fault in each simulated scenario
 	$(CARGO) test --workspace --locked
 	$(SIMULATE) --exhaustive
 
-simulate: simulator ## Attack the controllers in simulated control planes: SEEDS=100000 FROM=0; PROFILE=release for millions
+simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 19) / 20))
@@ -33,30 +34,30 @@ simulate: simulator ## Attack the controllers in simulated control planes: SEEDS
 simulator:
 	@$(CARGO) build --locked --profile $(PROFILE) --package capstan-sandbox --bin capstan-sandbox
 
-test-long: kube ## What make test does for a minute, for the ten minutes of the requirement
+test-long: kube ## Run the steady-state test for ten minutes instead of one
 	CAPSTAN_STEADY_SECONDS=600 $(CARGO) test --locked --package capstan --test rollout -- a_steady_state --nocapture
 
-test-fast: ## The tests that need no API server
+test-fast: ## Run the tests that need no API server
 	$(CARGO) test --locked --package capstan-core --package capstan-sandbox --lib --bins
 	$(CARGO) test --locked --package capstan --lib --bins $(FAST_TESTS)
 
-kube: build ## The control plane's binaries: found, or built once
+kube: build ## Find the binaries of the control plane, or build them once
 	@$(BIN)/capstan-sandbox kube
 
-lint: ## Format and lints, as CI judges them
+lint: ## Check format and lints as CI does
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-fmt: ## Format everything
+fmt: ## Format the code
 	$(CARGO) fmt --all
 
-deny: ## Licences, advisories and sources of the dependencies (needs cargo-deny)
+deny: ## Check licences, advisories and sources of the dependencies (needs cargo-deny)
 	$(CARGO) deny check
 
-bench: ## Ratios against a null server, into target/bench/summary.json
+bench: ## Compare the server with a null server; the result is target/bench/summary.json
 	$(CARGO) build --release --locked --package capstan --bin capstan --package capstan-sandbox --bin capstan-sandbox
 	$(or $(CARGO_TARGET_DIR),target)/release/capstan-sandbox bench
 
 RUNS ?= 20000
-fuzz: ## Every fuzz target, RUNS executions each; `make test` runs some 23000 in all
+fuzz: ## Run every fuzz target RUNS times; `make test` runs about 23000 in total
 	FUZZ_RUNS=$(RUNS) $(CARGO) test --quiet --locked --package capstan-core --package capstan --test fuzz -- --nocapture

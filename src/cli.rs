@@ -1,9 +1,11 @@
-//! The command line: which subcommands there are, and how their outcome becomes an exit code.
+//! The command line: the subcommands, and the exit code of their result.
 //!
-//! One file a subcommand, each with `pub struct Args` (clap) and `pub fn run(&Args) -> anyhow::Result<ExitCode>`; a new
-//! one is a file, a line in [`Command`] and a line in [`run`]. Nothing is decided here but the exit code of an error.
+//! Each subcommand is one file with `pub struct Args` (clap) and
+//! `pub fn run(&Args) -> anyhow::Result<ExitCode>`. A new subcommand needs a file, a line in
+//! [`Command`] and a line in [`run`]. This module decides nothing but the exit code of an error.
 //!
-//! Exit codes: 0 is success, 1 is a verdict against the input, 2 is input that could not be read or a step that failed.
+//! Exit codes: 0 for success, 1 for a verdict against the input, 2 for input that cannot be read or
+//! a step that failed.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -17,8 +19,9 @@ pub mod completions;
 pub mod documents;
 pub mod gather;
 pub mod generate;
-mod look;
+
 pub mod manifests;
+mod observe;
 pub mod plan;
 pub mod review;
 pub mod rules;
@@ -28,16 +31,16 @@ pub mod wait;
 
 /// Guards and rolls the machines that a Kubernetes control plane runs on.
 ///
-/// `capstan serve` is what runs in a cluster. The other commands give the same answers offline, or print what has to
-/// be installed.
+/// `capstan serve` runs in a cluster. The other commands give the same verdicts
+/// and plans offline, or print what to install.
 #[derive(Debug, Parser)]
-#[command(name = "capstan", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "capstan", version, propagate_version = true, max_term_width = 80)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-// Parsed once and taken apart at once: boxing the large one would help nobody.
+// The value is parsed once and then consumed, so boxing the large variant saves nothing.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -54,13 +57,13 @@ enum Command {
     Completions(completions::Args),
 }
 
-/// Runs the command, and says on standard error why it could not be done.
+/// Runs the command, and reports an error on standard error.
 pub fn main(cli: Cli) -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            // Nobody is left to tell when standard error is closed.
-            let _closed = writeln!(std::io::stderr(), "error: {error:#}");
+            // If standard error is closed, the message cannot be reported anywhere.
+            let _ignored = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::from(2)
         }
     }
@@ -88,7 +91,22 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_definitions_of_the_commands_are_valid() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_text_fits_into_80_columns() {
+        fn check(command: &mut clap::Command) {
+            for help in [command.render_help(), command.render_long_help()] {
+                let text = help.to_string();
+                let long = text.lines().find(|line| line.chars().count() > 80);
+                assert_eq!(long, None, "capstan {}", command.get_name());
+            }
+            command.get_subcommands_mut().for_each(check);
+        }
+        let mut command = Cli::command();
+        command.build();
+        check(&mut command);
     }
 }

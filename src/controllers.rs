@@ -1,44 +1,33 @@
-//! The controllers: they watch the cluster, hand what they see to [`capstan_core`], and write what it answers.
+//! The controllers: one folder or file a controller, and the registry that starts them.
 //!
-//! They decide nothing that core could decide. What they own is the order of reads and writes: what is read from a
-//! cache and what is read live, which precondition a write carries, and what is remembered of it until the caches show
-//! it. Safety never rests on being the only process that runs (decision 15).
+//! A controller hands what it observes to [`capstan_core`], and returns the writes that core
+//! planned. It decides nothing that core could decide, and it performs no write itself:
+//! [`runtime`](crate::runtime) does.
 
 mod assess;
 mod caches;
-mod cluster;
 mod control_plane_machine_set;
-mod events;
-mod follow;
 mod generator;
-mod kind;
-mod leader;
-mod live;
 mod metrics;
-mod mirrors;
-mod object;
-mod step_error;
-mod store;
-mod write;
-mod write_tracker;
+mod observed;
+mod pending_creates;
 
 use std::sync::Arc;
 
-use kube::Client;
+use kube::Client as KubeClient;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use assess::{Assessment, Reading, assess};
-pub use caches::{Caches, View};
-pub use cluster::{Cluster, FIELD_MANAGER, GENERATOR, Object, Written};
-pub use control_plane_machine_set::{Configuration, Controller, ReconcileResult};
-pub use generator::{GENERATED, Generator, REFUSED};
-pub use leader::Election;
-pub use live::observed;
-pub use metrics::Metrics;
-pub use object::{Cacheable, WatchedObject};
+use crate::runtime::{Client, Election, Reconcile, Shared, Worker, stand};
 
-/// The controllers at work, in the background.
+pub use assess::{Assessment, Reading, assess};
+pub use caches::{Caches, snapshot, watches};
+pub use control_plane_machine_set::{Configuration, ControlPlaneMachineSets};
+pub use generator::{FIELD_MANAGER as GENERATOR, GENERATED, Generator, REFUSED};
+pub use metrics::Metrics;
+pub use observed::{control_plane_machine_set, control_plane_machine_sets, observed};
+
+/// The running controllers.
 #[derive(Debug)]
 pub struct Controllers {
     stop: CancellationToken,
@@ -48,25 +37,32 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Starts them. They work while this process leads.
+    /// Starts the controllers in the background. They work while this process is the leader.
     pub fn start(
-        client: &Client,
+        client: &KubeClient,
         caches: &Arc<Caches>,
         configuration: Configuration,
         election: Election,
         metrics: Metrics,
     ) -> Self {
         let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
-        let (leading, election) = leader::stand(client.clone(), election, lease.clone());
-        let namespace = configuration.options.namespace.clone();
-        let cluster = cluster::Served::new(client, &namespace);
-        let generator = Generator::new(cluster.clone(), configuration.identity.clone());
-        let generator = generator.run(caches.views(), leading.clone(), stop.clone());
-        let sets = Controller::new(cluster, configuration, leading, metrics);
-        let tasks = vec![
-            tokio::spawn(sets.run(caches.views(), stop.clone())),
-            tokio::spawn(generator),
-        ];
+        let (leading, election) = stand(client.clone(), election, lease.clone());
+        let (cluster, identity) = (Client::new(client), configuration.identity.clone());
+        let generator = Generator::new(&configuration.options.namespace);
+        let runtime = metrics.runtime.clone();
+        let sets = ControlPlaneMachineSets::new(configuration, metrics);
+        let mut tasks = Vec::new();
+        let mut start = Start {
+            cluster,
+            identity,
+            leading,
+            runtime,
+            caches,
+            stop: &stop,
+            tasks: &mut tasks,
+        };
+        start.controller(generator);
+        start.controller(sets);
         Self {
             tasks,
             stop,
@@ -75,14 +71,40 @@ impl Controllers {
         }
     }
 
-    /// Begins no new write, finishes what was begun, and then gives the Lease back, so that another goes on at once.
+    /// Begins no new write, finishes the writes that have begun, and then releases the Lease, so
+    /// that another replica continues at once.
     pub async fn stop(self) {
         self.stop.cancel();
         for task in self.tasks {
-            // A worker that panicked has already said so.
+            // A worker that panicked has logged it already.
             let _ended = task.await;
         }
         self.lease.cancel();
         let _ended = self.election.await;
+    }
+}
+
+/// What every controller is started with.
+struct Start<'a> {
+    cluster: Client,
+    identity: String,
+    leading: tokio::sync::watch::Receiver<bool>,
+    runtime: crate::runtime::Metrics,
+    caches: &'a Arc<Caches>,
+    stop: &'a CancellationToken,
+    tasks: &'a mut Vec<JoinHandle<()>>,
+}
+
+impl Start<'_> {
+    fn controller<R: Reconcile>(&mut self, controller: R) {
+        let shared = Shared {
+            controller,
+            identity: self.identity.clone(),
+            leading: self.leading.clone(),
+            metrics: self.runtime.clone(),
+        };
+        let worker = Worker::new(shared, self.cluster.clone());
+        let running = worker.run(self.caches.subscribe(), self.stop.clone());
+        self.tasks.push(tokio::spawn(running));
     }
 }

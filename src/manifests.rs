@@ -1,7 +1,8 @@
-//! What is installed in a cluster, as text: the files of `webhooks/` and `manifests/`, built in, and the admission policies,
-//! made out of the rules. `capstan manifests` prints it.
+//! The manifests to install, as text: the files of `webhooks/` and `manifests/`, and the admission
+//! policies, which are generated from the rules. `capstan manifests` prints them.
 //!
-//! Nothing is decided here; tests hold the files against the server's routes and against the rules.
+//! This module decides nothing. Tests compare the files with the server's routes and with the
+//! rules.
 
 use anyhow::Context;
 use capstan_core::admission::policies;
@@ -14,44 +15,44 @@ const CONTROLLERS_RBAC: &str = include_str!("../manifests/controllers-rbac.yaml"
 const CONTROLLERS: &str = include_str!("../manifests/controllers.yaml");
 const SERVICE: &str = include_str!("../manifests/service.yaml");
 const DEPLOYMENT: &str = include_str!("../manifests/deployment.yaml");
-/// The command that writes `webhooks/policies` anew.
+/// The command that regenerates `webhooks/policies`.
 const REGENERATE: &str = "cargo run -p capstan -- manifests policies --out webhooks/policies";
 
-/// The webhook configurations, as files: name and text of each.
+/// The webhook configurations: file names and texts.
 #[must_use]
 pub fn webhook_files() -> Vec<(String, String)> {
     files(&[("mutating.yaml", MUTATING), ("validating.yaml", VALIDATING)])
 }
 
-/// What the server may do, as a file.
+/// The ServiceAccount and the permissions of the server.
 #[must_use]
 pub fn rbac_files() -> Vec<(String, String)> {
     files(&[("rbac.yaml", RBAC)])
 }
 
-/// The server itself, and the address under which the API server finds it, as files.
+/// The server's Service and Deployment.
 #[must_use]
 pub fn deployment_files() -> Vec<(String, String)> {
     files(&[("service.yaml", SERVICE), ("deployment.yaml", DEPLOYMENT)])
 }
 
-/// What the controllers may do, as a file.
+/// The ServiceAccount and the permissions of the controllers.
 #[must_use]
 pub fn controllers_rbac_files() -> Vec<(String, String)> {
     files(&[("controllers-rbac.yaml", CONTROLLERS_RBAC)])
 }
 
-/// The Deployment of the controllers, as a file.
+/// The Deployment of the controllers.
 #[must_use]
 pub fn controllers_files() -> Vec<(String, String)> {
     files(&[("controllers.yaml", CONTROLLERS)])
 }
 
-/// The admission policies with their bindings, a file for each kind: what the API server refuses by itself, also while the
-/// webhook is down.
+/// The admission policies with their bindings, one file for each kind. The API server enforces them
+/// itself, also while the webhook is down.
 ///
 /// # Errors
-/// A policy cannot be written as YAML; a test keeps that from happening.
+/// A policy cannot be serialized as YAML; tests prevent that.
 pub fn policy_files(rules: &[RuleFile]) -> anyhow::Result<Vec<(String, String)>> {
     rules
         .iter()
@@ -69,7 +70,7 @@ pub fn policy_files(rules: &[RuleFile]) -> anyhow::Result<Vec<(String, String)>>
         .collect()
 }
 
-/// Files as one text, as `kubectl apply -f -` reads it.
+/// Joins files into one text for `kubectl apply -f -`.
 #[must_use]
 pub fn join(files: &[(String, String)]) -> String {
     let texts: Vec<&str> = files.iter().map(|(_, text)| text.as_str()).collect();

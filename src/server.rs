@@ -1,7 +1,9 @@
-//! The HTTPS server that the API server calls: it takes bytes in under limits, asks a [`Reviewer`], and sends bytes out.
+//! The HTTPS server that the API server calls. It reads requests under limits, asks a [`Reviewer`]
+//! for the verdict, and writes the response.
 //!
-//! It decides nothing about objects and never reads one. Whoever can reach the port is taken to be hostile: every read
-//! has a limit in time and in bytes, every refusal is an answer, and a panic ends one review.
+//! It makes no decision about objects and never reads one. Every client that can reach the port is
+//! untrusted: each read has a time limit and a size limit, each refusal is a response, and a panic
+//! ends one review only.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,6 +13,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
 use crate::tls::{Certificates, MinVersion};
@@ -19,6 +22,8 @@ mod accept;
 mod answer;
 mod body;
 mod connection;
+mod connection_activity;
+pub mod descriptors;
 mod health;
 mod judge;
 mod lifecycle;
@@ -26,49 +31,51 @@ mod limits;
 pub mod logs;
 mod metrics;
 mod null;
-mod pace;
+
 mod refusal;
 mod webhook;
 
 pub use answer::Reviewer;
-pub use judge::{Judge, Surroundings};
+pub use judge::{Judge, SnapshotSource};
 pub use lifecycle::Lifecycle;
+use limits::Budget;
 pub use limits::{BODY_LIMIT, Limits};
 pub use null::NullReviewer;
 
-/// Where the server listens and how it behaves.
+/// The addresses and limits of the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The address of the webhooks (HTTPS).
     pub listen: SocketAddr,
     /// The address of `/livez`, `/readyz` and `/metrics` (plain HTTP).
     pub health: SocketAddr,
-    /// The oldest TLS version that is spoken.
+    /// The oldest TLS version that the server accepts.
     pub min_version: MinVersion,
-    /// What it takes on at once.
+    /// The limits on what the server accepts at once.
     pub limits: Limits,
-    /// How long it goes on taking everything after it has said that it isn't ready any more.
+    /// How long the server continues to accept connections after `/readyz` reports a shutdown.
     pub shutdown_delay: Duration,
-    /// How long what runs may take to end after that.
+    /// How long active requests may take after that.
     pub drain_timeout: Duration,
 }
 
-/// A server whose sockets are bound.
+/// A server with bound sockets.
 pub struct Server {
     webhooks: TcpListener,
-    health: TcpListener,
     shared: connection::Shared,
-    health_router: axum::Router,
+    health: SocketAddr,
+    /// Stops the thread of the health port.
+    stop_health: DropGuard,
     shutdown_delay: Duration,
     drain_timeout: Duration,
 }
 
 impl Server {
-    /// Binds both sockets. `registry` holds what the caller counts; the server adds its own.
+    /// Binds both sockets. `registry` holds the caller's metrics; the server adds its own.
     ///
     /// # Errors
     ///
-    /// An address cannot be bound, or the TLS settings don't fit the crypto provider.
+    /// An address cannot be bound, or the crypto provider does not support the TLS settings.
     pub async fn bind(
         settings: Settings,
         certificates: Certificates,
@@ -79,10 +86,12 @@ impl Server {
         let metrics = Arc::new(metrics::Metrics::register(&mut registry));
         certificates.register(&mut registry);
         let tls = crate::tls::server_config(&certificates, settings.min_version).map_err(io::Error::other)?;
+        let budget = Budget::new(settings.limits.bodies);
         let shared = connection::Shared {
-            router: webhook::router(&reviewer, &settings.limits, &metrics),
+            router: webhook::router(&reviewer, &settings.limits, &budget, &metrics),
             tls: Some(TlsAcceptor::from(tls)),
             limits: Arc::new(settings.limits),
+            budget,
             lifecycle: lifecycle.clone(),
             metrics,
         };
@@ -92,65 +101,51 @@ impl Server {
             lifecycle,
             registry: Arc::new(registry),
         };
+        let (health, stop_health) = health::start(settings.health, health, &shared)?;
         Ok(Self {
             webhooks: TcpListener::bind(settings.listen).await?,
-            health: TcpListener::bind(settings.health).await?,
             shared,
-            health_router: health::router(health),
+            health,
+            stop_health,
             shutdown_delay: settings.shutdown_delay,
             drain_timeout: settings.drain_timeout,
         })
     }
 
-    /// The address that the webhooks got, with the port if the settings left it open.
+    /// The address of the webhooks, with the port that the operating system chose if the settings
+    /// left it open.
     ///
     /// # Errors
     ///
-    /// The operating system does not say.
+    /// The operating system does not report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.webhooks.local_addr()
     }
 
-    /// The address of health and metrics.
-    ///
-    /// # Errors
-    ///
-    /// The operating system does not say.
-    pub fn health_address(&self) -> io::Result<SocketAddr> {
-        self.health.local_addr()
+    /// The address of health and metrics, with the port that the operating system chose if the settings
+    /// left it open.
+    #[must_use]
+    pub fn health_address(&self) -> SocketAddr {
+        self.health
     }
 
-    /// Serves until the lifecycle leaves and everything that ran has ended. Returns how many connections had to be cut
-    /// because they did not end in time.
+    /// Serves until the lifecycle shuts down and all active requests have ended. Returns how many
+    /// connections were closed because they did not end within the drain timeout.
     pub async fn run(self) -> usize {
         let lifecycle = self.shared.lifecycle.clone();
         let tasks = TaskTracker::new();
         let accepting = tokio::spawn(accept::run(self.webhooks, self.shared.clone(), tasks.clone()));
-        // Health goes on to answer until the very end, so its connections aren't waited for and it never drains. Its
-        // limits are those of the webhooks, with fewer connections.
-        let limits = Limits {
-            connections: 64,
-            ..(*self.shared.limits).clone()
-        };
-        let health = connection::Shared {
-            router: self.health_router,
-            tls: None,
-            limits: Arc::new(limits),
-            lifecycle: Lifecycle::new(),
-            metrics: Arc::clone(&self.shared.metrics),
-        };
-        let health = tokio::spawn(accept::run(self.health, health, TaskTracker::new()));
-
-        lifecycle.leaving().await;
-        tracing::info!(delay = ?self.shutdown_delay, "shutting down: not ready any more");
+        lifecycle.shutting_down().await;
+        tracing::info!(delay = ?self.shutdown_delay, "shutting down: /readyz now fails");
         tokio::time::sleep(self.shutdown_delay).await;
         lifecycle.drain();
-        // Until the socket is closed, so that no connection comes in after the count.
-        let _ended = accepting.await;
+        // Wait until the socket is closed, so that no connection is accepted after the count.
+        let _ignored = accepting.await;
         tasks.close();
-        tracing::info!(connections = tasks.len(), "shutting down: finishing what runs");
-        let _late = tokio::time::timeout(self.drain_timeout, tasks.wait()).await;
-        health.abort();
+        tracing::info!(connections = tasks.len(), "shutting down: draining connections");
+        let _timed_out = tokio::time::timeout(self.drain_timeout, tasks.wait()).await;
+        // The health port responds until here.
+        drop(self.stop_health);
         tasks.len()
     }
 }

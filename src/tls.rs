@@ -1,8 +1,9 @@
-//! Certificates: which one is served, where it comes from, and when it changes.
+//! Certificates: where the serving certificate comes from, and how it is replaced.
 //!
-//! Three sources, one slot. [`files`] follows what others mount, [`self_managed`] keeps an authority and a certificate in
-//! a Secret and the trust in it in the webhook configurations, [`development`] makes one for this machine. All of them
-//! fill [`Certificates`], which the handshakes read without a lock. This room knows nothing of reviews.
+//! There are three sources. [`files`] follows mounted files. [`self_managed`] keeps a certificate
+//! authority (CA) and a serving certificate in a Secret, and the CA in the `caBundle` of the webhook
+//! configurations. [`development`] issues a certificate for the local machine. Each of them updates
+//! [`Certificates`], which TLS handshakes read without a lock. This module never reads a review.
 
 mod certificates;
 mod config;

@@ -1,5 +1,5 @@
-//! What `certs/` configures fits what `webhooks/` registers: the same Service, Secret and configurations, by name.
-// Tests say what went wrong by panicking.
+//! `certs/` and `webhooks/` use the same names for the Service, the Secret and the configurations.
+// A failed test panics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
-/// Namespace and name of the Service that is called, and the name of both configurations.
+/// The namespace and the name of the Service in the webhooks, and the name of both configurations.
 fn registered() -> (String, String, String) {
     let configurations = [read("webhooks/mutating.yaml"), read("webhooks/validating.yaml")].concat();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -38,12 +38,16 @@ fn registered() -> (String, String, String) {
         })
         .collect();
     all.dedup();
-    assert_eq!(all.len(), 1, "one Service and one name for all: {all:?}");
+    assert_eq!(
+        all.len(),
+        1,
+        "all webhooks use one Service, and both configurations have one name: {all:?}"
+    );
     all.swap_remove(0)
 }
 
 #[test]
-fn cert_manager_issues_for_the_service_that_is_called() {
+fn cert_manager_issues_a_certificate_for_the_service_of_the_webhooks() {
     let (namespace, service, _) = registered();
     let objects = read("certs/cert-manager/certificate.yaml");
     assert!(
@@ -62,7 +66,7 @@ fn cert_manager_issues_for_the_service_that_is_called() {
 }
 
 #[test]
-fn the_service_ca_is_asked_by_the_service_and_both_configurations() {
+fn the_service_and_both_configurations_have_the_service_ca_annotations() {
     let (namespace, service, configuration) = registered();
     let objects = read("certs/service-ca/patch.yaml");
     assert_eq!(
@@ -74,14 +78,14 @@ fn the_service_ca_is_asked_by_the_service_and_both_configurations() {
 }
 
 #[test]
-fn self_managed_may_write_its_secret_and_its_configurations_and_nothing_else() {
+fn the_self_managed_role_allows_writes_to_its_secret_and_configurations_only() {
     let (namespace, _, configuration) = registered();
     let objects = read("certs/self-managed/rbac.yaml");
     let secret = named(&objects, "Secret", "capstan-webhook-tls");
     assert_eq!(secret["metadata"]["namespace"], *namespace);
     assert!(
         secret.get("data").is_none() && secret.get("stringData").is_none(),
-        "no key is ever committed"
+        "the manifest contains no key"
     );
     let rules = |kind: &str| {
         named(&objects, kind, "capstan-certificates")["rules"]

@@ -1,15 +1,20 @@
-//! What is written for people is true: metrics, alerts, runbooks, dashboard, reasons, annotations, commands and links are held
-//! against the program and against one another. No API server and no Prometheus is needed.
+//! Compares the documentation with the program: metrics, alerts, runbooks, dashboard, reasons,
+//! annotations, commands, links, and cited decisions. The tests need no API server and no
+//! Prometheus.
 //!
-//! Queries are not evaluated here: their brackets, functions, metrics and labels are checked.
+//! The tests do not evaluate queries. They check brackets, functions, metrics, and labels.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
+    reason = "a panic fails the test"
 )]
+
+mod documentation {
+    mod decisions;
+}
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,14 +41,14 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files of a folder with this ending, and of those below it.
-fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+/// The files with this extension in a folder and its subfolders.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(files(&path, ending));
-        } else if path.extension().is_some_and(|extension| extension == ending) {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
             found.push(path);
         }
     }
@@ -55,15 +60,16 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// What stands between backticks.
+/// The parts of a text between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// A metric as it is exposed, and what sort it is.
+/// The exposed name of each metric, and its type.
 type Metrics = BTreeMap<String, &'static str>;
 
-/// Every metric that the sources register. A family without a count is not in the text of `/metrics`, so the sources are asked.
+/// Every metric that the sources register. The text of `/metrics` does not contain a family without
+/// a count, so this function reads the sources.
 fn registered() -> Metrics {
     let mut metrics = Metrics::new();
     for path in files(&root().join("src"), "rs") {
@@ -81,15 +87,15 @@ fn registered() -> Metrics {
                 .map(|line| line.trim().trim_start_matches("pub(super) "))
                 .find_map(|line| line.strip_prefix(&format!("{field}: ")))
                 .unwrap_or_else(|| panic!("{}: no field {field}", path.display()));
-            let sort = ["Counter", "Gauge", "Histogram"]
+            let metric = ["Counter", "Gauge", "Histogram"]
                 .into_iter()
-                .find(|sort| type_.contains(sort));
-            let sort = sort.unwrap_or_else(|| panic!("{field}: {type_}"));
+                .find(|metric| type_.contains(metric));
+            let metric = metric.unwrap_or_else(|| panic!("{field}: {type_}"));
             let unit = if call.contains("Unit::Seconds") { "_seconds" } else { "" };
-            let total = if sort == "Counter" { "_total" } else { "" };
+            let total = if metric == "Counter" { "_total" } else { "" };
             assert!(
-                metrics.insert(format!("{name}{unit}{total}"), sort).is_none(),
-                "{name} twice"
+                metrics.insert(format!("{name}{unit}{total}"), metric).is_none(),
+                "{name} is registered twice"
             );
         }
     }
@@ -97,11 +103,11 @@ fn registered() -> Metrics {
     metrics
 }
 
-/// The names under which a query finds a metric.
+/// The names of series that queries use, each with the name of its metric.
 fn series(metrics: &Metrics) -> BTreeMap<String, String> {
     let mut series = BTreeMap::new();
-    for (name, sort) in metrics {
-        let endings: &[&str] = if *sort == "Histogram" {
+    for (name, metric) in metrics {
+        let endings: &[&str] = if *metric == "Histogram" {
             &["_bucket", "_sum", "_count"]
         } else {
             &[""]
@@ -113,15 +119,15 @@ fn series(metrics: &Metrics) -> BTreeMap<String, String> {
     series
 }
 
-/// The rows of the tables of docs/metrics.md: name, and labels.
+/// The rows of the tables in docs/metrics.md: the name and the labels of each metric.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let mut rows = BTreeMap::new();
     for line in text("docs/metrics.md").lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        // The tables of our own have a column for the type before the labels.
+        // The tables of the metrics of Capstan have a column for the type before the labels.
         let own = cells[1].starts_with("`capstan_");
         let labels = cells[if own { 3 } else { 2 }];
-        // In parentheses are values.
+        // Parentheses contain the values of a label.
         let outside: String = labels.split('(').map(|part| part.rsplit(')').next().unwrap()).collect();
         let names = quoted(&outside).into_iter().map(str::to_owned).collect();
         rows.insert(quoted(cells[1])[0].to_owned(), names);
@@ -139,8 +145,32 @@ fn every_metric_is_documented_and_every_documented_metric_is_registered() {
     assert_eq!(registered, documented, "docs/metrics.md");
 }
 
+/// The names of all labels: the fields of the structs that the sources encode as labels.
+fn labels() -> BTreeSet<String> {
+    let mut labels = BTreeSet::new();
+    for path in files(&root().join("src"), "rs") {
+        let source = std::fs::read_to_string(&path).unwrap();
+        for label_set in source.split("EncodeLabelSet)]").skip(1) {
+            let fields = label_set.split('{').nth(1).unwrap().split('}').next().unwrap();
+            let code = fields.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let names = code.filter_map(|line| line.split_once(": ")?.0.rsplit(' ').next());
+            labels.extend(names.map(str::to_owned));
+        }
+    }
+    labels
+}
+
+#[test]
+fn every_documented_label_of_capstan_exists_and_every_label_is_documented() {
+    let own = documented()
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("capstan_"));
+    let documented: BTreeSet<String> = own.flat_map(|(_, labels)| labels).collect();
+    assert_eq!(labels(), documented, "docs/metrics.md");
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_exposes_has_the_names_and_types_that_the_sources_give_it() {
+async fn a_server_exposes_metrics_with_the_names_and_types_of_the_sources() {
     let mut registry = Registry::default();
     let _controllers = controllers::Metrics::register(&mut registry);
     let lifecycle = Lifecycle::new();
@@ -155,35 +185,35 @@ async fn what_a_server_exposes_has_the_names_and_types_that_the_sources_give_it(
     let reviewer = Arc::new(NullReviewer::new(vec!["/review".to_owned()]));
     let server = Server::bind(settings, Certificates::new(), reviewer, registry, lifecycle.clone());
     let server = server.await.unwrap();
-    let health = server.health_address().unwrap();
+    let health = server.health_address();
     let running = tokio::spawn(server.run());
     let mut stream = tokio::net::TcpStream::connect(health).await.unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).await.unwrap();
-    lifecycle.leave();
+    lifecycle.shut_down();
     running.await.unwrap();
 
     let registered = registered();
-    let mut seen = 0;
+    let mut exposed = 0;
     for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
-        let (name, sort) = line.split_once(' ').unwrap();
-        let name = if sort == "counter" {
+        let (name, metric) = line.split_once(' ').unwrap();
+        let name = if metric == "counter" {
             format!("{name}_total")
         } else {
             name.to_owned()
         };
         let known = registered
             .get(&name)
-            .unwrap_or_else(|| panic!("{name} is not found in the sources"));
-        assert_eq!(known.to_lowercase(), sort, "{name}");
-        seen += 1;
+            .unwrap_or_else(|| panic!("the sources do not register {name}"));
+        assert_eq!(known.to_lowercase(), metric, "{name}");
+        exposed += 1;
     }
-    assert!(seen > 8, "{page}");
+    assert!(exposed > 8, "{page}");
 }
 
-/// A query, taken apart: the metrics that it reads, with the labels that it selects by.
+/// Parses a query: returns the metrics that it reads, with the labels of their selectors.
 fn reads(query: &str) -> Vec<(String, BTreeSet<String>)> {
     const WORDS: &[&str] = &[
         "and", "or", "unless", "bool", "offset", "by", "without", "on", "ignoring",
@@ -217,7 +247,7 @@ fn reads(query: &str) -> Vec<(String, BTreeSet<String>)> {
         match c {
             '(' | '{' | '[' => open.push(c),
             ')' | '}' | ']' => {
-                let opened = open.pop().unwrap_or_else(|| panic!("nothing to close: {query}"));
+                let opened = open.pop().unwrap_or_else(|| panic!("unmatched {c}: {query}"));
                 assert!(matches!((opened, c), ('(', ')') | ('{', '}') | ('[', ']')), "{query}");
                 if grouping == Some(open.len()) {
                     grouping = None;
@@ -225,7 +255,7 @@ fn reads(query: &str) -> Vec<(String, BTreeSet<String>)> {
             }
             '"' => {
                 let length = chars[at..].iter().position(|c| *c == '"');
-                at += length.unwrap_or_else(|| panic!("a string without end: {query}")) + 1;
+                at += length.unwrap_or_else(|| panic!("unterminated string: {query}")) + 1;
             }
             // Numbers and durations.
             _ if c.is_ascii_digit() => {
@@ -242,7 +272,7 @@ fn reads(query: &str) -> Vec<(String, BTreeSet<String>)> {
                 if open.last() == Some(&'{') {
                     found
                         .last_mut()
-                        .unwrap_or_else(|| panic!("labels of nothing: {query}"))
+                        .unwrap_or_else(|| panic!("labels without a metric: {query}"))
                         .1
                         .insert(word);
                 } else if grouping.is_some() {
@@ -254,7 +284,7 @@ fn reads(query: &str) -> Vec<(String, BTreeSet<String>)> {
                     let next = peek(at);
                     assert!(matches!(next, Some('(' | 'b' | 'w')), "{word}: {query}");
                 } else if peek(at) == Some('(') && !WORDS.contains(&word.as_str()) {
-                    panic!("{word} is no function that is known: {query}");
+                    panic!("unknown function {word}: {query}");
                 } else if !WORDS.contains(&word.as_str()) {
                     found.push((word, BTreeSet::new()));
                 }
@@ -262,13 +292,13 @@ fn reads(query: &str) -> Vec<(String, BTreeSet<String>)> {
             _ => assert!(c.is_whitespace() || "+-*/<>=!,~.".contains(c), "{c:?}: {query}"),
         }
     }
-    assert!(open.is_empty(), "not closed: {query}");
-    assert!(!found.is_empty(), "reads nothing: {query}");
+    assert!(open.is_empty(), "unclosed bracket: {query}");
+    assert!(!found.is_empty(), "no metric: {query}");
     found
 }
 
 fn check_query(query: &str) {
-    // Given by the PodMonitor, or by the sort of the metric.
+    // Labels that the PodMonitor adds, or that belong to the type of the metric.
     const ANYWHERE: &[&str] = &["namespace", "pod", "instance", "le"];
     let documented = documented();
     let own = series(&registered());
@@ -276,16 +306,16 @@ fn check_query(query: &str) {
         let row = own.get(&name).unwrap_or(&name);
         let known = documented
             .get(row)
-            .unwrap_or_else(|| panic!("{name} does not exist: {query}"));
+            .unwrap_or_else(|| panic!("docs/metrics.md does not contain {name}: {query}"));
         for label in labels {
-            let there = known.contains(&label) || ANYWHERE.contains(&label.as_str());
-            assert!(there, "{name} has no label {label}: {query}");
+            let exists = known.contains(&label) || ANYWHERE.contains(&label.as_str());
+            assert!(exists, "{name} has no label {label}: {query}");
         }
     }
 }
 
 #[test]
-fn a_query_is_taken_apart() {
+fn a_query_is_parsed() {
     let read = reads(r#"sum by (a) (rate(x_total{b="(", c!~"}"}[5m])) > 1 and on (d) y == 14 * 3600 - (z offset 6h)"#);
     let names: Vec<&str> = read.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["x_total", "y", "z"]);
@@ -305,11 +335,11 @@ fn alerts() -> Vec<Value> {
 }
 
 #[test]
-fn every_alert_says_what_it_must_and_has_its_runbook() {
+fn every_alert_is_complete_and_has_a_runbook() {
     let mut names = BTreeSet::new();
     for alert in alerts() {
         let name = alert["alert"].as_str().unwrap();
-        assert!(names.insert(name.to_owned()), "{name} twice");
+        assert!(names.insert(name.to_owned()), "two alerts have the name {name}");
         check_query(alert["expr"].as_str().unwrap());
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
         assert!(
@@ -318,8 +348,8 @@ fn every_alert_says_what_it_must_and_has_its_runbook() {
         );
         assert_eq!(alert["labels"]["namespace"], "openshift-machine-api", "{name}");
         for field in ["summary", "description"] {
-            let said = alert["annotations"][field].as_str().unwrap_or_default();
-            assert!(said.ends_with('.'), "{name}: {field} is no sentence");
+            let sentence = alert["annotations"][field].as_str().unwrap_or_default();
+            assert!(sentence.ends_with('.'), "{name}: {field} is not a sentence");
         }
         assert_eq!(
             alert["annotations"]["runbook_url"],
@@ -339,11 +369,11 @@ fn every_alert_says_what_it_must_and_has_its_runbook() {
         .iter()
         .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(runbooks, names, "a runbook without alert");
+    assert_eq!(runbooks, names, "every runbook has an alert");
 }
 
 #[test]
-fn the_dashboard_shows_what_exists() {
+fn the_dashboard_shows_every_metric() {
     let dashboard: Value = serde_json::from_str(&text("manifests/dashboards/capstan.json")).unwrap();
     let mut ids = BTreeSet::new();
     let mut shown = BTreeSet::new();
@@ -359,47 +389,57 @@ fn the_dashboard_shows_what_exists() {
     let own = series(&registered());
     let shown: BTreeSet<&String> = shown.iter().filter_map(|name| own.get(name)).collect();
     let all = registered();
-    assert_eq!(shown, all.keys().collect(), "a metric that nobody is shown");
+    assert_eq!(shown, all.keys().collect(), "the dashboard shows every metric");
+}
+
+/// The code of a module of core and of its child modules, without tests.
+fn module(name: &str) -> String {
+    let path = root().join("core/src").join(name);
+    let mut paths = vec![path.with_extension("rs")];
+    if path.is_dir() {
+        paths.extend(files(&path, "rs"));
+    }
+    let is_test = |path: &PathBuf| path.iter().any(|part| part == "tests" || part == "tests.rs");
+    paths.retain(|path| !is_test(path));
+    let without_tests = |path: &PathBuf| {
+        let code = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        code.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+    };
+    paths.iter().map(without_tests).collect()
+}
+
+/// The string literals of a source, without those in comments.
+fn strings(source: &str) -> Vec<String> {
+    let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let literals = |line: &str| -> Vec<String> { line.split('"').skip(1).step_by(2).map(str::to_owned).collect() };
+    lines.flat_map(literals).collect()
+}
+
+/// Whether a string looks like the reason of a condition or of a wait.
+fn is_reason(text: &str) -> bool {
+    text.len() > 4 && text.starts_with(char::is_uppercase) && text.chars().all(|c| c.is_ascii_alphabetic())
 }
 
 #[test]
-fn the_reference_names_every_reason_wait_and_annotation() {
+fn the_reference_names_every_reason_and_wait() {
     let page = text(REFERENCE);
     let page: BTreeSet<&str> = quoted(&page).into_iter().collect();
-    let source = |path: &str| text(path).split("#[cfg(test)]").next().unwrap().to_owned();
-    let strings = |source: &str| -> Vec<String> {
-        let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-        lines
-            .flat_map(|line| {
-                line.split('"')
-                    .skip(1)
-                    .step_by(2)
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-            })
-            .collect()
-    };
-    let is_reason = |text: &String| {
-        text.len() > 4 && text.starts_with(char::is_uppercase) && text.chars().all(|c| c.is_ascii_alphabetic())
-    };
-    let mut reasons: BTreeSet<String> = strings(&source("core/src/cpms/status.rs"))
+    let mut reasons: BTreeSet<String> = strings(&module("cpms/status"))
         .into_iter()
-        .filter(is_reason)
+        .filter(|text| is_reason(text))
         .collect();
-    // What a set that is leaving would say is not written: its status is left alone.
+    // `False` is the status of a condition. A set that is being deleted keeps its status, so no
+    // condition gets the reason `Deleting` from this literal.
     for other in ["Deleting", "False"] {
         reasons.remove(other);
     }
-    for (path, before) in [
-        ("core/src/cpms/degraded.rs", "reason: \""),
-        ("core/src/cpms/plan.rs", "=> \""),
-    ] {
-        let code = source(path);
+    for (name, before) in [("cpms/degraded", "reason: \""), ("cpms/action", "=> \"")] {
+        let code = module(name);
         let found = code
             .split(before)
             .skip(1)
             .map(|rest| rest.split('"').next().unwrap().to_owned());
-        reasons.extend(found.filter(is_reason));
+        reasons.extend(found.filter(|text| is_reason(text)));
     }
     assert!(reasons.len() > 30, "{reasons:?}");
     let missing: Vec<&String> = reasons
@@ -407,9 +447,14 @@ fn the_reference_names_every_reason_wait_and_annotation() {
         .filter(|reason| !page.contains(reason.as_str()))
         .collect();
     assert!(missing.is_empty(), "{REFERENCE} does not name {missing:?}");
+}
 
+#[test]
+fn the_reference_names_every_annotation() {
+    let page = text(REFERENCE);
+    let page: BTreeSet<&str> = quoted(&page).into_iter().collect();
     let mut annotations = BTreeSet::new();
-    let sources = ["core/src/cpms", "src"].map(|folder| files(&root().join(folder), "rs"));
+    let sources = ["core/src/cpms", "core/src/model", "src"].map(|folder| files(&root().join(folder), "rs"));
     for path in sources.concat() {
         let code = std::fs::read_to_string(path).unwrap();
         let code = code.split("#[cfg(test)]").next().unwrap();
@@ -428,19 +473,33 @@ fn the_reference_names_every_reason_wait_and_annotation() {
     assert!(missing.is_empty(), "{REFERENCE} does not name {missing:?}");
 }
 
+/// The pages that users read: the folder `docs`, and the Markdown files outside of it.
 fn pages() -> Vec<PathBuf> {
-    files(&root().join("docs"), "md")
+    let mut pages = files(&root().join("docs"), "md");
+    pages.extend(OTHER_PAGES.map(|page| root().join(page)));
+    pages
+}
+
+const OTHER_PAGES: [&str; 7] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "certs/README.md",
+    "manifests/README.md",
+    "webhooks/README.md",
+];
+
+/// The lines of a page that are code: they are indented by at least four spaces.
+fn code_lines(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter(|line| line.starts_with("    "))
 }
 
 #[test]
-fn every_command_of_capstan_in_the_documentation_is_one_that_it_knows() {
+fn capstan_knows_every_command_in_the_documentation() {
     let mut commands = 0;
     for page in pages() {
-        for line in std::fs::read_to_string(&page)
-            .unwrap()
-            .lines()
-            .filter(|line| line.starts_with("    "))
-        {
+        for line in code_lines(&std::fs::read_to_string(&page).unwrap()) {
             let line = line.split(" # ").next().unwrap();
             for part in line.split(['|', ';', '>']).flat_map(|part| part.split("&&")) {
                 let words: Vec<&str> = part.split_whitespace().collect();
@@ -455,7 +514,30 @@ fn every_command_of_capstan_in_the_documentation_is_one_that_it_knows() {
     assert!(commands > 20, "{commands}");
 }
 
-/// A heading as an anchor, as forges make it.
+/// The first pattern of each `grep` in a line: the text after its options.
+fn searched(line: &str) -> Option<&str> {
+    let (_, arguments) = line.split_once("grep '")?;
+    arguments.split('\'').next()
+}
+
+#[test]
+fn a_log_line_that_a_runbook_searches_for_exists() {
+    let mut code = String::new();
+    for path in files(&root().join("src"), "rs") {
+        code += &std::fs::read_to_string(path).unwrap();
+    }
+    let mut found = 0;
+    for page in files(&root().join("docs/runbooks"), "md") {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for pattern in code_lines(&text).filter_map(searched) {
+            assert!(code.contains(pattern), "{}: src logs no {pattern:?}", page.display());
+            found += 1;
+        }
+    }
+    assert!(found >= 4, "{found}");
+}
+
+/// A heading as an anchor, as code hosting sites generate it.
 fn anchor(heading: &str) -> String {
     let lower = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = lower
@@ -464,29 +546,85 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
+/// Fails if a link of a page has no target.
+fn check_link(page: &Path, link: &str) {
+    let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+    let target = if path.is_empty() {
+        page.to_owned()
+    } else {
+        page.parent().unwrap().join(path)
+    };
+    assert!(target.exists(), "{}: {link}", page.display());
+    if heading.is_empty() {
+        return;
+    }
+    let text = std::fs::read_to_string(&target).unwrap();
+    let found = text
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .any(|line| anchor(line) == heading);
+    assert!(found, "{}: {link}: no such heading", page.display());
+}
+
 #[test]
-fn every_link_in_the_documentation_leads_somewhere() {
+fn every_link_in_the_documentation_has_a_target() {
+    for page in pages() {
+        let content = std::fs::read_to_string(&page).unwrap();
+        let links = content.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+        for link in links.filter(|link| !link.contains("://")) {
+            check_link(&page, link);
+        }
+    }
+}
+
+#[test]
+fn every_page_of_the_documentation_is_linked() {
+    let mut linked = BTreeSet::new();
     for page in pages() {
         let content = std::fs::read_to_string(&page).unwrap();
         for link in content.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
-            if link.contains("://") {
-                continue;
+            let path = link.split('#').next().unwrap();
+            if let Ok(target) = page.parent().unwrap().join(path).canonicalize() {
+                linked.insert(target);
             }
-            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
-            let target = if path.is_empty() {
-                page.clone()
-            } else {
-                page.parent().unwrap().join(path)
-            };
-            assert!(target.exists(), "{}: {link}", page.display());
-            if !heading.is_empty() {
-                let text = std::fs::read_to_string(&target).unwrap();
-                let found = text
-                    .lines()
-                    .filter(|line| line.starts_with('#'))
-                    .any(|line| anchor(line) == heading);
-                assert!(found, "{}: {link}: no such heading", page.display());
-            }
+        }
+    }
+    let folder = root().join("docs").canonicalize().unwrap();
+    // The alerts link to the runbooks.
+    let runbooks = folder.join("runbooks");
+    for extension in ["md", "svg"] {
+        for page in files(&folder, extension) {
+            let found = linked.contains(&page) || page.starts_with(&runbooks);
+            assert!(found, "no page links to {}", page.display());
+        }
+    }
+}
+
+/// The paths of sources and other files that a page names between backticks.
+fn named_paths(page: &str) -> impl Iterator<Item = &str> {
+    const FOLDERS: [&str; 8] = [
+        "certs/",
+        "core/",
+        "docs/",
+        "manifests/",
+        "sandbox/",
+        "src/",
+        "tests/",
+        "webhooks/",
+    ];
+    let is_path = |text: &&str| {
+        let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+        plain && FOLDERS.iter().any(|folder| text.starts_with(folder))
+    };
+    quoted(page).into_iter().filter(is_path)
+}
+
+#[test]
+fn every_path_in_the_documentation_exists() {
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for path in named_paths(&text) {
+            assert!(root().join(path).exists(), "{}: {path} does not exist", page.display());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `capstan check` of what exists in the Machine API and in Cluster API: the verdict of a cluster, offline, also for kinds whose
-//! schema is somebody else's. No API server is needed.
+//! `capstan check` of objects that exist in the Machine API and in Cluster API: the verdict of a
+//! cluster, offline, also for kinds without a schema in Capstan. No API server is needed.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const OURS: &str = include_str!("fixtures/mirrored/machine-api.yaml");
+const MACHINE_API: &str = include_str!("fixtures/mirrored/machine-api.yaml");
 const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 
 fn fixture(name: &str) -> PathBuf {
@@ -21,15 +21,15 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Exit code and output of `capstan check` over a text.
+/// Exit code and output of `capstan check` of a manifest.
 fn check(arguments: &[&str], text: &str) -> (i32, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("new.yaml");
     std::fs::write(&file, text).unwrap();
-    let (ours, theirs) = (fixture("machine-api.yaml"), fixture("cluster-api.yaml"));
+    let (machine_api, cluster_api) = (fixture("machine-api.yaml"), fixture("cluster-api.yaml"));
     let arguments = arguments.iter().map(|argument| match *argument {
-        "OURS" => ours.as_os_str(),
-        "THEIRS" => theirs.as_os_str(),
+        "MACHINE_API" => machine_api.as_os_str(),
+        "CLUSTER_API" => cluster_api.as_os_str(),
         argument => std::ffi::OsStr::new(argument),
     });
     let output = Command::new(env!("CARGO_BIN_EXE_capstan"))
@@ -38,66 +38,69 @@ fn check(arguments: &[&str], text: &str) -> (i32, String) {
         .arg(&file)
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap(), said)
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), text)
 }
 
 #[test]
-fn a_copy_is_judged_as_a_plain_user_and_as_whoever_is_named() {
-    let scaled = OURS.replace("replicas: 3", "replicas: 5");
-    let (code, said) = check(&["--old", "OURS"], &scaled);
+fn a_mirror_is_judged_for_a_plain_user_and_for_the_given_user() {
+    let scaled = MACHINE_API.replace("replicas: 3", "replicas: 5");
+    let (code, output) = check(&["--old", "MACHINE_API"], &scaled);
     assert!(
-        code == 1 && said.contains("spec.replicas: Forbidden") && said.contains("[authority-spec-locked]"),
-        "{said}"
+        code == 1 && output.contains("spec.replicas: Forbidden") && output.contains("[authority-spec-locked]"),
+        "{output}"
     );
-    let (code, said) = check(&["--old", "OURS", "--as", SYNC], &scaled);
-    assert_eq!(code, 0, "{said}");
-    let (code, said) = check(
-        &["--old", "OURS", "--as", "gitops", "--sync-identity", "gitops"],
+    let (code, output) = check(&["--old", "MACHINE_API", "--as", SYNC], &scaled);
+    assert_eq!(code, 0, "{output}");
+    let (code, output) = check(
+        &["--old", "MACHINE_API", "--as", "gitops", "--sync-identity", "gitops"],
         &scaled,
     );
-    assert_eq!(code, 0, "{said}");
-    let (code, said) = check(&["--old", "OURS", "--as", SYNC, "--sync-identity", "gitops"], &scaled);
-    assert_eq!(code, 1, "{said}");
+    assert_eq!(code, 0, "{output}");
+    let (code, output) = check(
+        &["--old", "MACHINE_API", "--as", SYNC, "--sync-identity", "gitops"],
+        &scaled,
+    );
+    assert_eq!(code, 1, "{output}");
 }
 
 #[test]
-fn the_namespaces_are_those_that_are_configured() {
+fn the_configured_namespaces_are_guarded() {
     let elsewhere = |text: &str| {
         text.replace("openshift-machine-api", "machines")
             .replace("openshift-cluster-api", "capi")
     };
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().join("old.yaml");
-    std::fs::write(&old, elsewhere(OURS)).unwrap();
-    let scaled = elsewhere(&OURS.replace("replicas: 3", "replicas: 5"));
+    std::fs::write(&old, elsewhere(MACHINE_API)).unwrap();
+    let scaled = elsewhere(&MACHINE_API.replace("replicas: 3", "replicas: 5"));
     let old = ["--old", old.to_str().unwrap()];
-    // Elsewhere nothing is mirrored.
-    let (code, said) = check(&old, &scaled);
-    assert_eq!(code, 0, "{said}");
+    // Objects in other namespaces are not mirrored.
+    let (code, output) = check(&old, &scaled);
+    assert_eq!(code, 0, "{output}");
     let namespaces = ["--namespace", "machines", "--cluster-api-namespace", "capi"];
-    let (code, said) = check(&[&old[..], &namespaces[..]].concat(), &scaled);
-    assert!(code == 1 && said.contains("[authority-spec-locked]"), "{said}");
-    assert!(said.contains("in capi") && !said.contains("openshift-"), "{said}");
+    let (code, output) = check(&[&old[..], &namespaces[..]].concat(), &scaled);
+    assert!(code == 1 && output.contains("[authority-spec-locked]"), "{output}");
+    assert!(output.contains("in capi") && !output.contains("openshift-"), "{output}");
     let sync = ["--as", "system:serviceaccount:machines:capstan-controllers"];
-    let (code, said) = check(&[&old[..], &namespaces[..], &sync[..]].concat(), &scaled);
-    assert_eq!(code, 0, "{said}");
+    let (code, output) = check(&[&old[..], &namespaces[..], &sync[..]].concat(), &scaled);
+    assert_eq!(code, 0, "{output}");
 }
 
 #[test]
-fn a_document_without_a_namespace_is_judged_where_its_api_lives() {
+fn a_document_without_namespace_is_judged_in_the_namespace_of_its_api() {
     let anywhere = |text: &str| text.replace(", namespace: openshift-machine-api", "");
-    assert_ne!(anywhere(OURS), OURS);
+    assert_ne!(anywhere(MACHINE_API), MACHINE_API);
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().join("old.yaml");
-    std::fs::write(&old, anywhere(OURS)).unwrap();
-    let scaled = anywhere(&OURS.replace("replicas: 3", "replicas: 5"));
-    let (code, said) = check(&["--old", old.to_str().unwrap()], &scaled);
-    assert!(code == 1 && said.contains("[authority-spec-locked]"), "{said}");
+    std::fs::write(&old, anywhere(MACHINE_API)).unwrap();
+    let scaled = anywhere(&MACHINE_API.replace("replicas: 3", "replicas: 5"));
+    let (code, output) = check(&["--old", old.to_str().unwrap()], &scaled);
+    assert!(code == 1 && output.contains("[authority-spec-locked]"), "{output}");
 }
 
 #[test]
-fn what_is_installed_is_for_the_namespaces_that_are_asked_for() {
+fn manifests_contain_the_requested_namespaces() {
     for what in ["webhooks", "policies", "rbac", "deployment"] {
         let output = Command::new(env!("CARGO_BIN_EXE_capstan"))
             .args([
@@ -121,66 +124,72 @@ fn what_is_installed_is_for_the_namespaces_that_are_asked_for() {
 }
 
 #[test]
-fn a_migration_names_what_stands_in_its_way() {
-    let back = OURS.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
-    let (code, said) = check(&["--old", "OURS", "--with", "THEIRS"], &back);
-    assert_eq!(code, 0, "{said}");
+fn a_migration_request_names_what_prevents_it() {
+    let back = MACHINE_API.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
+    let (code, output) = check(&["--old", "MACHINE_API", "--with", "CLUSTER_API"], &back);
+    assert_eq!(code, 0, "{output}");
     assert!(
-        said.contains("warning: cannot migrate: spec.template.spec.readinessGates"),
-        "{said}"
+        output.contains("warning: cannot migrate: spec.template.spec.readinessGates"),
+        "{output}"
     );
     assert!(
-        said.contains("not checked: AWSMachineTemplate t is not known"),
-        "{said}"
+        output.contains("not checked: AWSMachineTemplate t is not known"),
+        "{output}"
     );
 }
 
 #[test]
-fn a_creation_is_judged_by_what_is_given_and_says_what_is_not() {
-    let new = OURS.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
+fn a_creation_is_judged_by_the_given_objects_and_names_what_is_missing() {
+    let new = MACHINE_API.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
     let new = &new[..new.find("status:").unwrap()];
-    let (code, said) = check(&["--with", "THEIRS"], new);
+    let (code, output) = check(&["--with", "CLUSTER_API"], new);
     assert!(
-        code == 1 && said.contains("[authority-create-beside-cluster-api]"),
-        "{said}"
+        code == 1 && output.contains("[authority-create-beside-cluster-api]"),
+        "{output}"
     );
-    let (code, said) = check(&[], new);
-    assert!(code == 0 && said.contains("not checked"), "{said}");
-    let (code, said) = check(&[], OURS);
-    assert!(code == 1 && said.contains("[authority-status-at-creation]"), "{said}");
-}
-
-#[test]
-fn a_kind_of_cluster_api_is_judged_without_its_schema() {
-    let theirs = std::fs::read_to_string(fixture("cluster-api.yaml")).unwrap();
-    let (code, said) = check(&["--with", "OURS"], &theirs);
-    assert!(code == 1 && said.contains("[authority-capi-create-unpaused]"), "{said}");
-    let (code, said) = check(&["--with", "OURS", "--operation", "delete"], &theirs);
+    let (code, output) = check(&[], new);
+    assert!(code == 0 && output.contains("not checked"), "{output}");
+    let (code, output) = check(&[], MACHINE_API);
     assert!(
-        code == 0 && said.contains("the Machine API's MachineSet workers is deleted with it"),
-        "{said}"
+        code == 1 && output.contains("[authority-status-at-creation]"),
+        "{output}"
     );
 }
 
-/// Where an answer to the API server has to stop, this goes on.
 #[test]
-fn offline_every_field_that_stands_in_the_way_is_named() {
-    let ours = OURS.replace("ClusterAPI", "MachineAPI");
+fn a_kind_of_cluster_api_is_judged_without_a_schema() {
+    let cluster_api = std::fs::read_to_string(fixture("cluster-api.yaml")).unwrap();
+    let (code, output) = check(&["--with", "MACHINE_API"], &cluster_api);
+    assert!(
+        code == 1 && output.contains("[authority-capi-create-unpaused]"),
+        "{output}"
+    );
+    let (code, output) = check(&["--with", "MACHINE_API", "--operation", "delete"], &cluster_api);
+    assert!(
+        code == 0 && output.contains("MachineSet workers in the Machine API is deleted too"),
+        "{output}"
+    );
+}
+
+/// A response to an API server is limited in size; the offline output is not.
+#[test]
+fn offline_every_field_that_prevents_a_migration_is_named() {
+    let machine_api = MACHINE_API.replace("ClusterAPI", "MachineAPI");
     let fields: String = (0..60)
         .map(|number| format!("fieldOfTomorrow{number:02}: {}, ", "x".repeat(60)))
         .collect();
     let many = |text: &str| text.replace("ami: {id: a}", &format!("{fields}ami: {{id: a}}"));
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().join("old.yaml");
-    std::fs::write(&old, many(&ours)).unwrap();
-    let asked = many(&ours).replacen("authoritativeAPI: MachineAPI", "authoritativeAPI: ClusterAPI", 1);
-    let (code, said) = check(&["--old", old.to_str().unwrap()], &asked);
-    assert_eq!(code, 0, "{said}");
+    std::fs::write(&old, many(&machine_api)).unwrap();
+    let asked = many(&machine_api).replacen("authoritativeAPI: MachineAPI", "authoritativeAPI: ClusterAPI", 1);
+    let (code, output) = check(&["--old", old.to_str().unwrap()], &asked);
+    assert_eq!(code, 0, "{output}");
     for number in 0..60 {
         assert!(
-            said.contains(&format!("fieldOfTomorrow{number:02}: Capstan")),
-            "{number}: {said}"
+            output.contains(&format!("fieldOfTomorrow{number:02}: Capstan")),
+            "{number}: {output}"
         );
     }
-    assert!(!said.contains("more; capstan check"), "{said}");
+    assert!(!output.contains("more; capstan check"), "{output}");
 }

@@ -1,5 +1,6 @@
-//! Self-managed certificates in a real API server, with no more rights than `certs/self-managed/rbac.yaml` gives.
-// Tests say what went wrong by panicking.
+//! Self-managed certificates with a real API server, under the permissions of
+//! `certs/self-managed/rbac.yaml`.
+// A failed test panics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use capstan_sandbox::control_plane::{ControlPlane, Options, Output, wait_until};
 use prometheus_client::registry::Registry;
 
 const USER: &str = "system:serviceaccount:openshift-machine-api:capstan-webhook";
-/// Longer than anything takes, also on a loaded machine.
+/// A timeout that also suffices on a loaded machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A server that allows everything, with certificates as a replica in a cluster has them. Returns its port.
+/// Starts a server that allows everything and manages its certificates. Returns its port.
 async fn replica(plane: &ControlPlane) -> u16 {
     let any = "127.0.0.1:0".parse().unwrap();
     let settings = Settings {
@@ -53,7 +54,7 @@ async fn replica(plane: &ControlPlane) -> u16 {
     port
 }
 
-/// One webhook a replica: a call is allowed only when the API server trusts both.
+/// One webhook for each replica. A request succeeds only if the API server trusts both.
 fn webhooks(ports: [u16; 2]) -> String {
     let webhook = |port: u16| {
         format!(
@@ -84,7 +85,7 @@ async fn kubectl(plane: &ControlPlane, arguments: &[&str]) -> anyhow::Result<Out
     plane.kubectl().args(arguments.iter().copied()).run().await?.checked()
 }
 
-/// How many authorities each bundle holds.
+/// The number of CAs in each bundle.
 async fn trusted(plane: &ControlPlane) -> anyhow::Result<Vec<usize>> {
     let path = "jsonpath={.webhooks[*].clientConfig.caBundle}";
     let output = kubectl(plane, &["get", "validatingwebhookconfiguration", "capstan", "-o", path]).await?;
@@ -99,8 +100,8 @@ async fn trusted(plane: &ControlPlane) -> anyhow::Result<Vec<usize>> {
 }
 
 async fn called(plane: &ControlPlane) {
-    wait_until("a call that both replicas allow", LONG, async || {
-        // The namespace's own ConfigMap may be refused until then; this one has no other obstacle.
+    wait_until("both replicas allow a request", LONG, async || {
+        // Only the webhooks can refuse this ConfigMap.
         kubectl(plane, &["create", "configmap", "a", "-n", "trial", "--dry-run=server"])
             .await
             .map(Some)
@@ -110,9 +111,9 @@ async fn called(plane: &ControlPlane) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_replicas_keep_secret_and_bundles_with_the_rights_of_the_manifest() {
-    // Whoever comes first; all install the same.
-    let _other = rustls::crypto::aws_lc_rs::default_provider().install_default();
+async fn two_replicas_maintain_secret_and_bundles_with_the_permissions_of_the_manifest() {
+    // Another test may have installed the same provider already.
+    let _ignored = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let options = Options {
         audit: true,
         no_controllers: true,
@@ -135,7 +136,7 @@ async fn two_replicas_keep_secret_and_bundles_with_the_rights_of_the_manifest() 
         ],
         ["patch", "validatingwebhookconfiguration/capstan", "--all-namespaces"],
     ] {
-        wait_until("the rights are known", LONG, async || {
+        wait_until("the permissions are in effect", LONG, async || {
             let ask = plane.kubectl().as_user(USER, &[]).args(["auth", "can-i"]).args(may);
             ask.run().await?.checked().map(Some)
         })
@@ -147,7 +148,7 @@ async fn two_replicas_keep_secret_and_bundles_with_the_rights_of_the_manifest() 
     called(&plane).await;
     assert_eq!(trusted(&plane).await.unwrap(), [1, 1]);
 
-    // As a chart does that is applied again.
+    // A chart that is applied again removes the bundle.
     let empty = r#"[{"op": "remove", "path": "/webhooks/1/clientConfig/caBundle"}]"#;
     let patch = [
         "patch",
@@ -165,7 +166,7 @@ async fn two_replicas_keep_secret_and_bundles_with_the_rights_of_the_manifest() 
     .unwrap();
     called(&plane).await;
 
-    // Everything that the Secret held is lost, and nothing that the bundles trust.
+    // The Secret loses its data; the bundles still hold the CA.
     let empty = r#"[{"op": "remove", "path": "/data"}]"#;
     kubectl(
         &plane,
@@ -182,7 +183,7 @@ async fn two_replicas_keep_secret_and_bundles_with_the_rights_of_the_manifest() 
     )
     .await
     .unwrap();
-    wait_until("a second authority is trusted beside the first", LONG, async || {
+    wait_until("the bundles hold a second CA beside the first", LONG, async || {
         Ok((trusted(&plane).await? == [2, 2]).then_some(()))
     })
     .await

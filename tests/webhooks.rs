@@ -108,12 +108,17 @@ fn every_webhook_fails_closed_soon_and_for_everybody() {
             ("sideEffects", json!("None")),
             ("matchPolicy", json!("Equivalent")),
             ("admissionReviewVersions", json!(["v1"])),
-            // Whoever could set a label could switch the rules off.
-            ("namespaceSelector", Value::Null),
             ("objectSelector", Value::Null),
         ] {
             assert_eq!(webhook[field], expected, "{name}: {field}");
         }
+        // No label that a user can set may disable the rules. The API server sets this one.
+        let selector = match webhook["rules"][0]["apiGroups"][0].as_str().unwrap() {
+            _ if !is_mirrored(&webhook) => Value::Null,
+            "machine.openshift.io" => json!({"matchLabels": {"kubernetes.io/metadata.name": "openshift-machine-api"}}),
+            _ => json!({"matchLabels": {"kubernetes.io/metadata.name": "openshift-cluster-api"}}),
+        };
+        assert_eq!(webhook["namespaceSelector"], selector, "{name}");
         let again = if phase == Phase::Mutate {
             json!("IfNeeded")
         } else {
@@ -171,7 +176,7 @@ fn only_the_removal_of_finalizers_from_what_is_being_deleted_is_exempt() {
         if is_mirrored(&webhook) {
             assert_eq!(names, ["not-by-the-controllers-of-the-api", exempt]);
         } else {
-            assert_eq!(names, [exempt]);
+            assert_eq!(names, ["not-metadata-written-by-capstan", exempt]);
         }
         let finalizers = conditions.last().unwrap();
         let program = Program::compile(finalizers["expression"].as_str().unwrap()).unwrap();
@@ -247,7 +252,7 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
         } else {
             &config.cluster_api_controllers
         };
-        for user in own {
+        for user in own.iter().chain(&config.etcd_operators) {
             assert!(!asked(user), "{name}: {user}");
             // Who acts as one of them has no token of it.
             assert!(asked_with(json!({"username": user})), "{name}: {user}");
@@ -264,6 +269,60 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
             assert!(asked(user), "{name}: {user}");
         }
     }
+}
+
+#[test]
+fn capstans_controllers_alone_write_metadata_of_a_set_without_asking() {
+    let own = Options::default().authority.sync_identities;
+    let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
+    let set = |annotation: &str, replicas: u8| {
+        json!({"metadata": {"name": "cluster", "annotations": {"capstan.dev/pending-creations": annotation}},
+            "spec": {"replicas": replicas}})
+    };
+    let bare = |annotation: &str| json!({"metadata": {"name": "cluster", "annotations": {"a": annotation}}});
+    // Operation, object, old object, and whether the webhook is asked about Capstan's controllers.
+    let cases = [
+        ("UPDATE", set("[]", 3), set("", 3), false),
+        ("UPDATE", bare("b"), bare("c"), false),
+        ("UPDATE", set("", 5), set("", 3), true),
+        ("UPDATE", bare("b"), set("", 3), true),
+        ("UPDATE", set("", 3), bare("b"), true),
+        ("CREATE", set("", 3), Value::Null, true),
+        ("DELETE", Value::Null, set("", 3), true),
+    ];
+    let mut judged = 0;
+    for (_, webhook) in webhooks().iter().filter(|(_, webhook)| !is_mirrored(webhook)) {
+        let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
+        let program = Program::compile(expression).unwrap();
+        for (operation, object, old, asked) in &cases {
+            let some = |value| Some(value).filter(|value: &&Value| !value.is_null());
+            let asked_with = |user: Value| {
+                let request = json!({"operation": operation, "userInfo": user});
+                program.evaluate_request(&request, some(object), some(old)).unwrap()
+            };
+            for user in &own {
+                assert_eq!(
+                    asked_with(json!({"username": user, "extra": token})),
+                    *asked,
+                    "{operation} {object} {old}"
+                );
+                // A user who impersonates the service account has no token of it.
+                assert!(asked_with(json!({"username": user})), "{operation} {object}");
+                assert!(asked_with(json!({"username": user, "extra": {"scopes": ["a"]}})));
+            }
+            for user in [
+                "kube:admin",
+                "system:serviceaccount:openshift-machine-api:capstan-webhook",
+            ] {
+                assert!(
+                    asked_with(json!({"username": user, "extra": token})),
+                    "{user}: {operation} {object}"
+                );
+            }
+            judged += 1;
+        }
+    }
+    assert_eq!(judged, 2 * cases.len(), "both phases");
 }
 
 /// Holds what is generated against what stands in a folder of the repository.
@@ -375,5 +434,83 @@ fn every_rule_id_is_unique_and_says_what_to_do() {
     }
     for rule in admission.files().iter().flat_map(|file| &file.rules) {
         assert!(!rule.advice.is_empty(), "{} has no advice", rule.id);
+    }
+}
+
+/// Whether a webhook reviews a request of a user with a credential.
+fn reviews(webhook: &Value, request: &Value) -> bool {
+    let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
+    let program = Program::compile(expression).unwrap();
+    program.evaluate_request(request, None, None).unwrap()
+}
+
+fn request_of(user: &str, subresource: &str) -> Value {
+    let mut request = json!({"operation": "UPDATE", "userInfo": {"username": user,
+        "extra": {"authentication.kubernetes.io/credential-id": ["JTI=1"]}}});
+    if !subresource.is_empty() {
+        request["subResource"] = json!(subresource);
+    }
+    request
+}
+
+/// They create and delete Machines while Capstan is unavailable, also objects without a mirror.
+#[test]
+fn f1_the_controllers_of_openshift_work_while_the_webhook_is_unavailable() {
+    let account = |name: &str| format!("system:serviceaccount:{name}");
+    let cluster_api = [
+        "openshift-cluster-api:capi-manager",
+        "openshift-cluster-api:capi-controllers",
+        "openshift-cluster-api:capa-controller-manager",
+        "openshift-etcd-operator:etcd-operator",
+    ];
+    let machine_api = [
+        "openshift-machine-api:machine-api-controllers",
+        "openshift-etcd-operator:etcd-operator",
+    ];
+    for (_, webhook) in webhooks().iter().filter(|(_, webhook)| is_mirrored(webhook)) {
+        let name = webhook["name"].as_str().unwrap();
+        let (own, other) = if name.contains("machine-api") {
+            (&machine_api[..], &cluster_api[..1])
+        } else {
+            (&cluster_api[..], &machine_api[..1])
+        };
+        for user in own {
+            assert!(!reviews(webhook, &request_of(&account(user), "")), "{name}: {user}");
+            assert!(
+                !reviews(webhook, &request_of(&account(user), "status")),
+                "{name}: {user}"
+            );
+        }
+        for user in other
+            .iter()
+            .chain(&["openshift-cluster-api-x:a", "default:capi-manager"])
+        {
+            assert!(reviews(webhook, &request_of(&account(user), "")), "{name}: {user}");
+        }
+    }
+}
+
+/// A Scale does not show whether its MachineSet is a mirror, so a policy cannot guard it.
+#[test]
+fn h10_the_webhook_reviews_scale_requests_of_controllers() {
+    for (_, webhook) in webhooks().iter().filter(|(_, webhook)| is_mirrored(webhook)) {
+        for user in [
+            "system:serviceaccount:openshift-machine-api:machine-api-controllers",
+            "system:serviceaccount:openshift-cluster-api:capi-manager",
+            "system:serviceaccount:openshift-cluster-api:capa-controller-manager",
+        ] {
+            let name = webhook["name"].as_str().unwrap();
+            assert!(reviews(webhook, &request_of(user, "scale")), "{name}: {user}");
+        }
+    }
+}
+
+/// A request in a version that no rule names would not reach the webhook.
+#[test]
+fn f11_a_kind_is_reviewed_in_every_version_that_is_served() {
+    for (phase, webhook) in webhooks() {
+        if phase == Phase::Validate && webhook["rules"][0]["apiGroups"][0] != "machine.openshift.io" {
+            assert_eq!(webhook["rules"][0]["apiVersions"], json!(["*"]), "{}", webhook["name"]);
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! Which API leads: the Machine API or Cluster API, for every object that exists in both.
+//! Which API is authoritative for each object that exists in both the Machine API and Cluster API.
 //!
-//! `spec` reads an object of either API into what this room needs of it; `state` finds its counterpart and says who leads;
-//! `plan` is the migration from one to the other; `rules` judge an edit. The half that does not lead is a copy: it changes
-//! only through whoever keeps the copies.
+//! `spec` reads an object of either API into the fields that this module needs. `state` looks up
+//! the object in the other API and determines which API is authoritative. `plan` computes the next
+//! step of a migration from one API to the other. `rules` judge an edit. The object that is not
+//! authoritative is the mirror. Only the sync controller changes the spec of a mirror.
 //!
-//! Must never: guess about a counterpart that has not been read.
+//! Must never: assume anything about an object in the other API that has not been read.
 //!
 //! Source: the Converting Machine API to Cluster API enhancement; decisions 9 to 13.
 
@@ -14,10 +15,11 @@ pub mod rules;
 pub mod spec;
 pub mod state;
 
-/// The finalizer by which a deletion on one side is kept in step with the other.
+/// The finalizer with which the sync controller coordinates the deletion of a mirrored pair.
 pub const FINALIZER: &str = "sync.machine.openshift.io/finalizer";
-/// The value of the pause annotation that says that the pause is the sync controller's, because the Machine API leads. It
-/// lets the API server guard a copy without looking up its original. Whatever else pauses an object is its user's.
+/// The value that the sync controller gives to the annotation `cluster.x-k8s.io/paused` of a
+/// mirror. A policy recognises a mirror by this value without reading the authoritative object.
+/// Any other value belongs to the user who set it.
 pub const PAUSED_BY_SYNC: &str = "sync.machine.openshift.io";
-/// The label on an infrastructure template that names the MachineSet that it was made for.
+/// The label on an infrastructure template that names the MachineSet it was created for.
 pub const TEMPLATE_SET: &str = "machine.openshift.io/cluster-api-machineset";

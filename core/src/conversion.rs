@@ -1,12 +1,15 @@
-//! Between the Machine API and Cluster API: what one of them cannot say of what the other does, as data.
+//! Lists what cannot be converted between the Machine API and Cluster API.
 //!
-//! [`issues`] answers for any object of either API, and for the infrastructure behind it. An issue names the field, the
-//! reason and the way out, so that whoever asks for a migration hears at once what stands in its way. A value is never
-//! dropped in silence: what is not listed as convertible is listed here, or is an unknown field, which is an issue too.
+//! [`issues`] examines an object of either API, or an infrastructure object. An issue names the
+//! field, the reason and the remedy, so that the response to a migration request can list what
+//! prevents the migration. No value is dropped silently: a field is either convertible, or listed
+//! here with an issue, or unknown, which is also an issue.
 //!
-//! Must never: look anything up. Values that must agree with the cluster's own are compared where both are known.
+//! Must never: look up other objects. [`disagreements`] compares an object with its infrastructure
+//! cluster, and the caller provides both.
 //!
-//! Source: the Converting Machine API to Cluster API enhancement, and the losses found in today's implementation of it.
+//! Source: the Converting Machine API to Cluster API enhancement, and the fields that OpenShift's
+//! implementation of it drops.
 
 mod cluster;
 mod generic;
@@ -23,30 +26,30 @@ use crate::model::FieldPath;
 pub use cluster::{cluster_of, disagreements};
 use row::judge;
 
-/// How bad an issue is.
+/// The effect of an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The object cannot be converted.
     Blocks,
-    /// The object is converted, and this is lost.
+    /// The object can be converted, but the value is lost.
     Loses,
 }
 
-/// Something that the other API cannot say.
+/// A field that the other API cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConversionIssue {
-    /// How bad it is.
+    /// The effect.
     pub severity: Severity,
-    /// The field, from the root of the object that was asked about.
+    /// The field, from the root of the examined object.
     pub path: FieldPath,
-    /// Why it is one, as a clause.
+    /// The reason, as a clause.
     pub reason: String,
-    /// What to do about it, as a clause.
-    pub way_out: String,
+    /// What to do, as a clause.
+    pub remedy: String,
 }
 
-/// What the other API cannot say of this object: what blocks first, then by path. Empty when it converts without a loss,
-/// and for an object of a kind that is not converted.
+/// The fields of this object that the other API cannot express, blocking issues first, then by
+/// path. Empty if nothing is lost, and for a kind that is not converted.
 pub fn issues(object: &Value) -> Vec<ConversionIssue> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_in_silence_is_an_issue_with_its_field() {
+    fn a_value_that_would_be_dropped_is_an_issue_with_its_field() {
         for (change, path) in [
             (json!({"ami": {"arn": "a"}}), "ami"),
             (json!({"iamInstanceProfile": {"arn": "a"}}), "iamInstanceProfile.arn"),
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_blocks_comes_before_what_is_lost_and_names_the_place_in_a_set() {
+    fn blocking_issues_come_first_and_name_the_field_in_the_template() {
         let set = json!({
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
             "spec": {"template": {"spec": {
@@ -168,13 +171,13 @@ mod tests {
         assert!(
             found
                 .iter()
-                .all(|issue| !issue.reason.is_empty() && !issue.way_out.is_empty())
+                .all(|issue| !issue.reason.is_empty() && !issue.remedy.is_empty())
         );
         assert_eq!(found.last().map(|issue| issue.severity), Some(Severity::Loses));
     }
 
     #[test]
-    fn a_field_that_nobody_knows_is_an_issue_wherever_it_stands() {
+    fn an_unknown_field_is_an_issue_at_every_level() {
         for (api, kind, path) in [
             ("machine.openshift.io/v1beta1", "Machine", "spec"),
             ("machine.openshift.io/v1beta1", "MachineSet", "spec"),
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cluster_api_says_beyond_the_machine_api_is_an_issue() {
+    fn a_feature_that_only_cluster_api_has_is_an_issue() {
         let machine = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "spec": {"clusterName": "c", "version": "v1.33.0", "readinessGates": [{"conditionType": "x"}],

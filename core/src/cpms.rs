@@ -3,13 +3,18 @@
 //! Five doors, as in every feature room: `spec` parses, `rules` judges an edit, `state` reads the cluster, `plan` says
 //! what to do next, `status` says what to report. Nothing here writes to a cluster or knows the time.
 
+pub mod action;
 pub mod changes;
 pub mod defaults;
 pub mod degraded;
 pub mod domains;
+pub mod etcd;
 mod fields;
 pub mod generate;
 pub mod indexes;
+pub mod machine_state;
+mod names;
+pub mod observed;
 pub mod pending_creates;
 pub mod placement;
 pub mod plan;

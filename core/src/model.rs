@@ -1,16 +1,24 @@
-//! The words that all rooms share. Nothing here knows a kind, a rule or an API server.
+//! The types that all modules share. Nothing here knows a kind, a rule or an API server.
 
+mod conditions;
 mod edit;
 mod object_ref;
 mod path;
+mod pending;
+mod plan;
 mod revision;
 mod stored;
 mod verdict;
 mod violation;
 
+pub use conditions::{NewCondition, StoredCondition, merge_conditions};
 pub use edit::{Edit, Operation, Propagation, User};
 pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;
+pub use pending::{
+    PENDING_CREATIONS, PendingCreation, UnreadablePendingCreations, pending_creations, pending_creations_patch,
+};
+pub use plan::{Act, Degradation, Plan, Precondition, Step, Wait};
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use stored::{Stored, is_same};
 pub use verdict::{LONGEST_WARNING, LONGEST_WARNINGS, RuleInfo, Verdict, Warning};

@@ -1,6 +1,6 @@
-//! Golden reviews of what exists in the Machine API and in Cluster API: the tables of the Converting Machine API to Cluster API
-//! enhancement row by row, the guards, and the holes of today's policies. What a user of `kubectl` gets to read is in the
-//! snapshots.
+//! Golden reviews of objects that exist in the Machine API and in Cluster API: the rows of the
+//! table in the Converting Machine API to Cluster API enhancement, the guards, and the gaps of the
+//! policies that OpenShift ships. The snapshots contain what a user of `kubectl` reads.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,8 @@ mod world;
 
 #[path = "authority/creation.rs"]
 mod creation;
+#[path = "authority/defects.rs"]
+mod defects;
 #[path = "authority/deletion.rs"]
 mod deletion;
 #[path = "authority/guards.rs"]

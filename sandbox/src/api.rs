@@ -1,15 +1,17 @@
 //! The storage rules of a Kubernetes API server as one pure state machine.
 //!
-//! [`Api::apply`] takes a request and the time, and gives the response and what changed. No task, no clock and no lock
-//! is in here, and names and uids come from counters: the same requests always give the same answers. It is served
-//! twice: stepped by the simulation, and under a real client by [`service`]. It is no server for people.
+//! [`Api::apply`] takes a request and the time, and returns the response and the changes. It uses
+//! no task, clock or lock, and names and uids come from counters. So the same requests always give
+//! the same answers. The simulation calls it directly, and [`service`] serves it to real clients in
+//! tests. It is not a server for production.
 //!
-//! How close it comes to a real kube-apiserver is measured by `tests/fidelity`, which sends the same requests to both;
-//! what differs is listed in `docs/simulation-differences.md`.
+//! `tests/fidelity` sends the same requests to it and to a real kube-apiserver, and compares the
+//! answers. `docs/simulation-differences.md` lists the differences.
 //!
-//! Known to be left out: authentication and authorisation, CRDs as objects (kinds are given to [`Api::new`]), lists at an
-//! exact older version, strategic merge patches with directives other than `$patch: delete` and `$patch: replace`, and
-//! the validation of built-in kinds beyond what [`kinds`] says.
+//! Not implemented: authentication and authorisation, CRDs as objects (kinds are passed to
+//! [`Api::new`]), lists at an exact older version, strategic merge patches with directives other
+//! than `$patch: delete` and `$patch: replace`, and the validation of built-in kinds beyond
+//! [`kinds`].
 
 pub mod admission;
 pub mod garbage;
@@ -24,6 +26,7 @@ mod metadata;
 mod object;
 mod patch;
 mod reads;
+mod reply;
 mod request;
 mod scale;
 mod selector;
@@ -33,7 +36,8 @@ mod writes;
 pub use failure::Failure;
 pub use kinds::{Kind, Scope};
 pub use object::{Fields, Object};
-pub use reads::{List, WatchEvent, WatchStart};
+pub use reads::{WatchEvent, WatchStart};
+pub use reply::{List, Reply};
 pub use request::{DeleteOptions, ListOptions, Part, PatchKind, Request, Target, Verb, WriteOptions};
 pub use selector::Selector;
-pub use store::{Api, Change, ChangeKind, Key, Options, Reply};
+pub use store::{Admit, Api, Change, ChangeKind, Key, Options};

@@ -1,9 +1,9 @@
-//! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager and kubectl, for tests and `make
-//! run`.
+//! A real control plane on loopback for tests and `make run`: etcd, kube-apiserver,
+//! kube-controller-manager and kubectl.
 //!
-//! It owns where the binaries come from, how they are started, who may speak to them, and that they end with their
-//! owner, also when the owner is killed. It must never listen on, or speak to, anything but 127.0.0.1, and never touch
-//! a cluster of the user's.
+//! It decides where the binaries come from, how they are started, and which users they know. The
+//! servers stop with their owner, also when the owner is killed. It must never listen on or connect
+//! to an address other than 127.0.0.1, and never use a cluster of the user.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -11,7 +11,8 @@
 //!
 //! let plane = ControlPlane::start(Options::default()).await?;
 //! plane.allow("alice", &["get", "list"], "", &["configmaps"]).await?;
-//! let output = plane.kubectl().as_user("alice", &["devs"]).args(["get", "configmaps"]).run().await?;
+//! let kubectl = plane.kubectl().as_user("alice", &["devs"]);
+//! let output = kubectl.args(["get", "configmaps"]).run().await?;
 //! assert!(output.success(), "{output}");
 //! # Ok(())
 //! # }
@@ -23,10 +24,12 @@ mod binaries;
 mod build;
 mod certificates;
 mod folder;
+mod kubeconfig;
 mod kubectl;
 mod plane;
 mod process;
 mod proxy;
+mod tool;
 mod wait;
 mod webhook;
 
@@ -35,6 +38,7 @@ pub use binaries::Binaries;
 pub use kubectl::{Editor, Kubectl, Output};
 pub use plane::{ControlPlane, Options};
 pub use process::Process;
+pub(crate) use process::{Tether, spawn_tethered};
 pub use proxy::{Call, Calm, Faults, Proxy};
 pub use wait::{free_port, wait_until};
 pub use webhook::point_at;

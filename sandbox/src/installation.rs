@@ -1,7 +1,8 @@
-//! Capstan in a cluster: its definitions and policies, and its server on this machine with the webhooks pointing at it.
+//! Installs Capstan in a cluster: its CRDs and policies, and a server on this machine that the
+//! webhooks call.
 //!
-//! The manifests are those that the `capstan` binary prints, so what is tried here is what is installed elsewhere. It must
-//! never install anything that it cannot name again to remove it.
+//! It installs the manifests that the `capstan` binary prints, so tests use the same manifests as
+//! clusters. It must never create an object that it cannot name later to delete it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,16 +13,16 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::control_plane::{ControlPlane, Output, Process, free_port, point_at, wait_until};
 
-/// Longer than a loaded machine needs; what fails is noticed at once.
+/// The deadline of each wait, also on a loaded machine. A failure is noticed at once.
 const SOON: Duration = Duration::from_secs(60);
-/// Another process may take a port between its choice and its use.
+/// How many ports are tried. Another process can take a port after it was found free.
 const ATTEMPTS: usize = 5;
 /// The namespace of the Machine API.
 pub const NAMESPACE: &str = "openshift-machine-api";
-/// The user that the server is in a cluster, by `manifests/rbac.yaml`.
+/// The user of the server in a cluster, as in `manifests/rbac.yaml`.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:openshift-machine-api:capstan-webhook";
 
-/// A cluster, as kubectl reaches it.
+/// A cluster and the way in which kubectl connects to it.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     kubectl: PathBuf,
@@ -30,10 +31,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A control plane of ours, as its administrator.
+    /// A control plane of the sandbox, as its administrator.
     ///
     /// # Errors
-    /// Its kubeconfig cannot be written.
+    /// The kubeconfig file cannot be written.
     pub fn of(plane: &ControlPlane) -> Result<Self> {
         Ok(Self {
             kubectl: plane.binaries().kubectl.clone(),
@@ -42,7 +43,8 @@ impl Cluster {
         })
     }
 
-    /// A cluster of the user's, by the name of a context in a kubeconfig; in the user's own, unless another is given.
+    /// A cluster of the user: a context in a kubeconfig file. Without a file, kubectl uses the
+    /// default one of the user.
     pub fn of_context(kubectl: PathBuf, context: &str, kubeconfig: Option<PathBuf>) -> Self {
         Self {
             kubectl,
@@ -51,12 +53,12 @@ impl Cluster {
         }
     }
 
-    /// The name of the context, for a cluster of the user's.
+    /// The name of the context, for a cluster of the user.
     pub fn context(&self) -> Option<&str> {
         self.context.as_deref()
     }
 
-    /// kubectl, for this cluster.
+    /// A command that runs kubectl for this cluster.
     pub fn kubectl(&self) -> Command {
         let mut command = Command::new(&self.kubectl);
         if let Some(kubeconfig) = &self.kubeconfig {
@@ -68,7 +70,7 @@ impl Cluster {
         command
     }
 
-    /// The flags with which `capstan serve` reaches this cluster.
+    /// The flags with which `capstan serve` connects to this cluster.
     pub fn flags(&self) -> Vec<String> {
         let kubeconfig = self
             .kubeconfig
@@ -78,7 +80,8 @@ impl Cluster {
         kubeconfig.chain(context).collect()
     }
 
-    /// Runs kubectl with these arguments and this input. Its failure is an [`Output`], not an error.
+    /// Runs kubectl with these arguments and this standard input. A failure of kubectl is an
+    /// [`Output`], not an error.
     ///
     /// # Errors
     /// kubectl cannot be started.
@@ -88,10 +91,10 @@ impl Cluster {
         run(command, stdin).await
     }
 
-    /// Applies manifests on the server's side. CustomResourceDefinitions among them are served when it returns.
+    /// Applies manifests by server-side apply, and waits until CRDs among them are established.
     ///
     /// # Errors
-    /// The API server refuses one of them.
+    /// The API server refuses a manifest.
     pub async fn apply(&self, manifests: &str) -> Result<()> {
         let apply = [
             "apply",
@@ -114,7 +117,7 @@ impl Cluster {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command until it exits.
 pub(crate) async fn run(mut command: Command, stdin: &str) -> Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     command
@@ -126,7 +129,8 @@ pub(crate) async fn run(mut command: Command, stdin: &str) -> Result<Output> {
         .spawn()
         .with_context(|| format!("starting {program}"))?;
     if let Some(mut input) = child.stdin.take() {
-        // A program that does not read its input says so by its exit code.
+        // The exit code tells whether the program failed; one that does not read its input is no
+        // error here.
         let _ = input.write_all(stdin.as_bytes()).await;
     }
     let output = child
@@ -141,17 +145,18 @@ pub(crate) async fn run(mut command: Command, stdin: &str) -> Result<Output> {
     })
 }
 
-/// What `capstan manifests <what>` prints.
+/// The output of `capstan manifests <what>`.
 ///
 /// # Errors
-/// The binary is not there, or fails.
+/// The binary does not exist, or fails.
 pub async fn manifests(capstan: &Path, what: &str) -> Result<String> {
     let mut command = Command::new(capstan);
     command.args(["manifests", what]);
     Ok(run(command, "").await?.checked()?.stdout)
 }
 
-/// The server, on this machine. It ends when it is dropped, and with this process.
+/// A running `capstan serve` on this machine. It stops when it is dropped, and when this process
+/// ends.
 #[derive(Debug)]
 pub struct Server {
     process: Process,
@@ -162,13 +167,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `capstan serve` and waits until it is ready: its certificate is there, its caches are filled.
+    /// Starts `capstan serve`, and waits until it is ready: it has a certificate, and its caches
+    /// are filled.
     ///
-    /// `flags` say which cluster it looks at; `host` is the address of this machine under which the API server finds it,
-    /// and the only one that it listens on. `folder` gets its log and the authority of its certificate.
+    /// `flags` select the cluster. `host` is the address at which the API server reaches this
+    /// machine, and the only address on which the server listens. `folder` receives the log and the
+    /// CA certificate.
     ///
     /// # Errors
-    /// It cannot be started, ends, or is not ready in time; the error holds what it said last.
+    /// The server cannot be started, exits, or is not ready in time; the error contains the end of
+    /// its log.
     pub async fn start(capstan: &Path, flags: &[String], host: &str, folder: &Path) -> Result<Self> {
         let webhooks = manifests(capstan, "webhooks").await?;
         let mut attempt = 1;
@@ -180,7 +188,7 @@ impl Server {
                 .args([format!("--listen={host}:{port}"), format!("--dns-name={host}")])
                 .arg(format!("--health-addr=127.0.0.1:{health}"))
                 .arg(format!("--dev-certificate={}", folder.display()))
-                // Nobody balances load over it: it may leave at once.
+                // No load balancer is in front of it, so it can stop at once.
                 .args(["--shutdown-delay=0s", "--drain-timeout=2s"])
                 .args(flags);
             let mut process = Process::spawn("capstan", command, &folder.join("capstan.log"))?;
@@ -209,25 +217,27 @@ impl Server {
         &mut self.process
     }
 
-    /// Registers the webhooks, pointing at this server, and waits until the API server asks it.
+    /// Registers the webhooks with the address of this server, and waits until the API server calls
+    /// them.
     ///
     /// # Errors
-    /// The API server refuses them, or does not reach the server.
+    /// The API server refuses the webhooks, or cannot connect to this server.
     pub async fn register(&self, cluster: &Cluster) -> Result<()> {
         self.register_within(cluster, SOON).await
     }
 
-    /// The same, with a deadline: an API server elsewhere may never reach this machine.
+    /// Like [`Server::register`], with a deadline, for an API server that may be unable to connect
+    /// to this machine.
     ///
     /// # Errors
-    /// The API server refuses them, or does not reach the server in time.
+    /// The API server refuses the webhooks, or has not called this server before the deadline.
     pub async fn register_within(&self, cluster: &Cluster, deadline: Duration) -> Result<()> {
         let webhooks = point_at(&self.webhooks, self.port, &self.authority)?;
         let here = |host: &str| format!("https://{host}:{}/", self.port);
         cluster
             .apply(&webhooks.replace(&here("127.0.0.1"), &here(&self.host)))
             .await?;
-        // A set in a namespace where none may be is refused by a rule that only the webhook has, in its second pass.
+        // Only the validating webhook refuses a set in this namespace. No policy has that rule.
         let probe = serde_json::json!({
             "apiVersion": "machine.openshift.io/v1",
             "kind": "ControlPlaneMachineSet",
@@ -247,23 +257,23 @@ impl Server {
                 },
             },
         });
-        wait_until("the API server to ask the webhooks", deadline, async || {
+        wait_until("the API server to call the webhooks", deadline, async || {
             let create = ["create", "--dry-run=server", "-f", "-"];
             let output = cluster.run(&create, &probe.to_string()).await?;
             if output.stderr.contains("cpms-namespace") {
                 return Ok(Some(()));
             }
-            bail!("a probe that they refuse gave {output}")
+            bail!("the probe must be refused; the API server answered {output}")
         })
         .await
     }
 }
 
-/// Waits until the admission policies are in force, which takes about a second after they were applied. While webhooks are
-/// registered too, nothing tells who refuses; then wait before they are.
+/// Waits until the admission policies are in force, about a second after they were applied. Call it
+/// before webhooks are registered, because a webhook would refuse the probe too.
 ///
 /// # Errors
-/// They did not refuse in time.
+/// The policies did not refuse the probe before the deadline.
 pub async fn policies_in_force(cluster: &Cluster) -> Result<()> {
     let probe = r#"{"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet", "metadata": {"name": "cluster",
         "namespace": "default", "finalizers": ["foregroundDeletion"]}, "spec": {"selector": {}, "template": {"machineType":
@@ -275,7 +285,7 @@ pub async fn policies_in_force(cluster: &Cluster) -> Result<()> {
         if output.stderr.contains("ValidatingAdmissionPolicy") {
             return Ok(Some(()));
         }
-        bail!("a probe that they refuse gave {output}")
+        bail!("the probe must be refused; the API server answered {output}")
     })
     .await
 }

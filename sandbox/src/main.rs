@@ -1,4 +1,5 @@
-//! `capstan-sandbox`: the tour, and the control plane of the tests by hand.
+//! `capstan-sandbox`: the command line of the tour, the test control plane, the simulation and the
+//! benchmark.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -13,11 +14,11 @@ use capstan_sandbox::tour::{self, Guest, Home, Screen};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What ships, with a count: the benchmark says how often a decision allocates.
+/// The allocator of the `capstan` binary. It counts allocations for the benchmark.
 #[global_allocator]
 static ALLOCATOR: bench::Counting<mimalloc::MiMalloc> = bench::Counting(mimalloc::MiMalloc);
 
-/// A real Kubernetes control plane on this machine's loopback, for trying things out.
+/// Runs a real Kubernetes control plane on loopback, the simulation and the benchmark
 #[derive(Parser)]
 #[command(name = "capstan-sandbox", version)]
 struct Arguments {
@@ -25,113 +26,117 @@ struct Arguments {
     command: Command,
 }
 
-/// How an outcome is printed.
+/// The format of a result.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
-    /// For people
+    /// Text for reading
     Text,
-    /// For programs
+    /// JSON for programs
     Json,
 }
 
-/// The same, and as a page of the documentation.
+/// The format of a result that can also be a page of the documentation.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TableOutput {
-    /// For people
+    /// Text for reading
     Text,
-    /// For programs
+    /// JSON for programs
     Json,
-    /// For docs/mutants.md
+    /// Markdown for docs/mutants.md
     Markdown,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Bring up a cluster with Capstan in it and show what it refuses, warns of and accepts
+    /// Start a cluster with Capstan and show edits that it refuses, warns about and accepts
     ///
-    /// On a terminal the cluster stays up until Ctrl-C; otherwise the end of the tour is the end of it.
+    /// On a terminal, the cluster runs until Ctrl-C. Otherwise it stops at the end of the tour.
     Run {
-        /// Use the cluster of this context of your kubeconfig instead; what is created there is removed again
+        /// Use the cluster of this kubeconfig context instead; the tour deletes the objects that it
+        /// creates there
         #[arg(long, value_name = "NAME")]
         context: Option<String>,
-        /// Address of this machine, as the API server of that cluster reaches it
+        /// Address at which the API server of that cluster reaches this machine
         #[arg(long, value_name = "ADDRESS", requires = "context")]
         address: Option<String>,
-        /// The capstan to run; the one beside this program by default
+        /// The capstan binary; by default the one in the folder of this program
         #[arg(long, value_name = "FILE")]
         capstan: Option<PathBuf>,
     },
-    /// Print the folder with etcd, kube-apiserver and the rest; build them first if they are not there
+    /// Print the folder of etcd, kube-apiserver, kube-controller-manager and kubectl; build them if
+    /// they are missing
     Kube,
-    /// Start a control plane, print how to reach it, and keep it until Ctrl-C; nothing is left running after that
+    /// Start a control plane, print its kubeconfig, and stop it at Ctrl-C
     ControlPlane {
-        /// Write an audit log into the control plane's folder
+        /// Write an audit log to the folder of the control plane
         #[arg(long)]
         audit: bool,
     },
-    /// Attack the controllers in simulated control planes; exits 1 on a violation
+    /// Run the controllers in simulated control planes with faults; exits 1 if an invariant is
+    /// violated
     Simulate {
         /// The first seed
         #[arg(long, default_value_t = 0)]
         from: u64,
-        /// How many seeds
+        /// The number of seeds
         #[arg(long, default_value_t = 1000)]
         seeds: u64,
-        /// Only this scenario
+        /// Run only this scenario
         #[arg(long, value_name = "NAME", value_parser = scenario)]
         scenario: Option<String>,
-        /// Show what happens in the first seed, step by step
+        /// Print each step of the first seed
         #[arg(long)]
         trace: bool,
-        /// Instead of seeds: every write of each scenario, each with every single fault
+        /// Instead of seeds, inject each single fault at each write of each scenario
         #[arg(long, conflicts_with = "trace")]
         exhaustive: bool,
-        /// Print a hash of what happens in each seed, the same on every machine
+        /// Print a hash of the events of each seed, which is the same on every machine
         #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
         digest: bool,
-        /// Threads; one for each core by default
+        /// The number of threads; by default one for each core
         #[arg(long)]
         cores: Option<u64>,
-        /// How the outcome is printed
+        /// The format of the result
         #[arg(short, long, value_enum, default_value = "text")]
         output: Output,
     },
-    /// Plant known bugs in the controllers, and look whether the simulation finds them; exits 1 if one survives
+    /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
+    /// it misses one
     Mutants {
-        /// At most so many seeds for each
+        /// The largest number of seeds for each bug
         #[arg(long, default_value_t = simulation::LIMIT)]
         seeds: u64,
-        /// Show the story of each
+        /// Print the trace that finds each bug
         #[arg(long)]
         trace: bool,
-        /// How the outcome is printed
+        /// The format of the result
         #[arg(short, long, value_enum, default_value = "text")]
         output: TableOutput,
     },
-    /// Measure the server beside it against one that allows everything; both binaries must be release builds
+    /// Measure the server against one that allows everything; both binaries must be release builds
     Bench {
-        /// The server; by default the `capstan` beside this program
+        /// The capstan binary; by default the one in the folder of this program
         #[arg(long, value_name = "FILE")]
         capstan: Option<PathBuf>,
         /// Another build of the server: compare with it instead of the server that allows everything
         #[arg(long, value_name = "FILE")]
         against: Option<PathBuf>,
-        /// The folder of summary.json
+        /// The folder for summary.json
         #[arg(long, value_name = "DIR", default_value = "target/bench")]
         folder: PathBuf,
-        /// Only this part; may be repeated
+        /// Run only this part; can be repeated
         #[arg(long, value_enum)]
         only: Vec<bench::Part>,
-        /// Let the servers and the client share all cores; the p99 then depends mostly on the scheduler
+        /// Let servers and clients share all cores; the p99 then mainly measures the scheduler
         #[arg(long)]
         shared: bool,
     },
-    /// Make one decision again and again, for a profiler
+    /// Repeat one decision for a profiler
     #[command(hide = true)]
     Decide {
-        /// How often
+        /// The number of repetitions
         times: u32,
-        /// Which one
+        /// The decision
         #[arg(long, value_enum, default_value = "update")]
         what: bench::What,
     },
@@ -141,12 +146,12 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run {
             context: None, capstan, ..
-        } => until_signal(at_home(capstan)),
+        } => until_signal(tour_in_sandbox(capstan)),
         Command::Run {
             context: Some(context),
             address,
             capstan,
-        } => as_guest(&context, address.as_deref(), capstan),
+        } => tour_in_context(&context, address.as_deref(), capstan),
         Command::Kube => kube(),
         Command::ControlPlane { audit } => control_plane(Options {
             audit,
@@ -200,36 +205,36 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say_error(&error);
+            print_error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the one place where this program says why it failed")]
-fn say_error(error: &anyhow::Error) {
+#[expect(clippy::print_stderr, reason = "the program reports its failure on standard error")]
+fn print_error(error: &anyhow::Error) {
     eprintln!("capstan-sandbox: {error:#}");
 }
 
-#[expect(clippy::print_stdout, reason = "the folder is the answer")]
+#[expect(clippy::print_stdout, reason = "the folder is the result of the command")]
 fn kube() -> Result<()> {
     println!("{}", Binaries::locate()?.folder().display());
     Ok(())
 }
 
 fn scenario(name: &str) -> Result<String, String> {
-    let known: Vec<&str> = simulation::SCENARIOS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = simulation::scenarios().collect();
     if known.contains(&name) {
         return Ok(name.to_owned());
     }
-    Err(format!("there are {}", known.join(", ")))
+    Err(format!("must be one of {}", known.join(", ")))
 }
 
 fn threads(cores: Option<u64>) -> u64 {
     cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64))
 }
 
-#[expect(clippy::print_stdout, reason = "the trace is the answer")]
+#[expect(clippy::print_stdout, reason = "the trace is the result of the command")]
 fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
     let outcome = simulation::trace(seed, scenario)?;
     outcome.trace.iter().for_each(|line| println!("{line}"));
@@ -239,7 +244,7 @@ fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the digests are the answer")]
+#[expect(clippy::print_stdout, reason = "the digests are the result of the command")]
 fn digest(from: u64, seeds: u64, scenario: Option<&str>) -> Result<()> {
     for seed in from..from.saturating_add(seeds) {
         println!("{}", simulation::digest(seed, scenario)?);
@@ -247,7 +252,7 @@ fn digest(from: u64, seeds: u64, scenario: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
+#[expect(clippy::print_stdout, reason = "the result of the command")]
 fn exhaust(scenario: Option<&str>, cores: Option<u64>) -> Result<()> {
     let all = simulation::exhaust_all(scenario, usize::try_from(threads(cores)).unwrap_or(1))?;
     print!("{}", simulation::show::exhausted(&all));
@@ -258,7 +263,7 @@ fn exhaust(scenario: Option<&str>, cores: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
+#[expect(clippy::print_stdout, reason = "the result of the command")]
 fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, output: Output) -> Result<()> {
     let sum = simulation::simulate(from, seeds, scenario, threads(cores))?;
     match output {
@@ -271,7 +276,7 @@ fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, o
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the outcome is the answer")]
+#[expect(clippy::print_stdout, reason = "the result of the command")]
 fn mutants(seeds: u64, trace: bool, output: TableOutput) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let all = simulation::hunt(seeds, trace, cores)?;
@@ -304,10 +309,11 @@ fn measure(plan: &bench::Plan) -> Result<()> {
 }
 
 fn control_plane(options: Options) -> Result<()> {
-    until_signal(hold(options))
+    until_signal(run_control_plane(options))
 }
 
-/// Runs until it ends, or until Ctrl-C or SIGTERM: then it is dropped, and what it started ends with it.
+/// Runs a future until it completes, or drops it at Ctrl-C or SIGTERM. Dropping it stops what it
+/// started.
 fn until_signal(running: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let outcome = runtime.block_on(async {
@@ -318,27 +324,27 @@ fn until_signal(running: impl Future<Output = Result<()>>) -> Result<()> {
             _ = terminate.recv() => Ok(()),
         }
     });
-    // A build with Go that was interrupted ends with this process; waiting for it would undo the interruption.
+    // A running Go build ends with this process. Waiting for it would ignore the interruption.
     runtime.shutdown_background();
     outcome
 }
 
-/// The tour in a cluster of our own.
-async fn at_home(capstan: Option<PathBuf>) -> Result<()> {
+/// Runs the tour in a cluster of the sandbox.
+async fn tour_in_sandbox(capstan: Option<PathBuf>) -> Result<()> {
     let capstan = capstan.map_or_else(tour::capstan_beside, Ok)?;
     let mut screen = Screen::stdout();
     let home = Home::start(&capstan, &mut screen).await?;
     tour::play(home.cluster(), &mut screen).await?;
     home.follow(&mut screen).await?;
     if std::io::stdout().is_terminal() {
-        home.say_next(&mut screen)?;
+        home.show_next_steps(&mut screen)?;
         std::future::pending::<()>().await;
     }
     Ok(())
 }
 
-/// The tour in a cluster of the user's. Whatever ends it, what was created is removed.
-fn as_guest(context: &str, address: Option<&str>, capstan: Option<PathBuf>) -> Result<()> {
+/// Runs the tour in a cluster of the user. The created objects are deleted however the tour ends.
+fn tour_in_context(context: &str, address: Option<&str>, capstan: Option<PathBuf>) -> Result<()> {
     let capstan = capstan.map_or_else(tour::capstan_beside, Ok)?;
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     runtime.block_on(async {
@@ -351,8 +357,8 @@ fn as_guest(context: &str, address: Option<&str>, capstan: Option<PathBuf>) -> R
             if std::io::stdout().is_terminal() {
                 screen.blank();
                 screen.plain(&format!(
-                    "It stays until Ctrl-C, which removes it: kubectl --context {context} -n openshift-machine-api edit cpms \
-                     cluster"
+                    "Capstan stays installed until Ctrl-C, which removes it. Try: kubectl --context {context} -n \
+                     openshift-machine-api edit cpms cluster"
                 ));
                 std::future::pending::<()>().await;
             }
@@ -363,21 +369,18 @@ fn as_guest(context: &str, address: Option<&str>, capstan: Option<PathBuf>) -> R
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
         };
-        // A second signal ends the program at once, with what is left in the cluster.
+// A second signal ends the program at once. Created objects may then be left in the cluster.
         let left = tokio::select! {
             left = guest.leave(&mut screen) => left,
-            _ = interrupt.recv() => Err(anyhow::anyhow!("interrupted while removing: look for what is left in {context}")),
-            _ = terminate.recv() => Err(anyhow::anyhow!("terminated while removing: look for what is left in {context}")),
+            _ = interrupt.recv() => Err(anyhow::anyhow!("interrupted while deleting the created objects: check which ones are left in {context}")),
+            _ = terminate.recv() => Err(anyhow::anyhow!("terminated while deleting the created objects: check which ones are left in {context}")),
         };
         outcome.and(left)
     })
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "the lines are the answer, and can be given to `eval`"
-)]
-async fn hold(options: Options) -> Result<()> {
+#[expect(clippy::print_stdout, reason = "the lines are the result of the command, for `eval`")]
+async fn run_control_plane(options: Options) -> Result<()> {
     let plane = ControlPlane::start(options).await?;
     println!("export KUBECONFIG={}", plane.kubeconfig()?.display());
     println!(
@@ -386,9 +389,9 @@ async fn hold(options: Options) -> Result<()> {
             .binaries()
             .kubectl
             .parent()
-            .context("kubectl without a folder")?
+            .context("the path of kubectl must have a folder")?
             .display()
     );
-    println!("# {} is ready; Ctrl-C ends it", plane.url());
+    println!("# {} is ready; Ctrl-C stops it", plane.url());
     std::future::pending().await
 }

@@ -1,6 +1,6 @@
-//! Randomness that is the same everywhere: SplitMix64, seeded by a number, without state of the process or the machine.
+//! Reproducible random numbers (SplitMix64). A seed gives the same numbers on every machine.
 
-/// A stream of numbers that one seed decides.
+/// A stream of random numbers, which its seed determines.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -8,19 +8,23 @@ impl Random {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed ^ 0x6a09_e667_f3bc_c909);
-        // Seeds that differ little are far apart after this.
+        // The first step separates the streams of similar seeds.
         random.next();
         random
     }
 
-    /// A stream of its own, decided by this one: what is drawn from it moves nothing else.
+    /// A new stream that is seeded from this one. Drawing from the new stream does not affect this
+    /// one.
     #[must_use]
     pub fn branch(&mut self) -> Self {
         Self::new(self.next())
     }
 
     /// The next number.
-    #[expect(clippy::should_implement_trait, reason = "it never ends, so it is no iterator")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the stream is infinite, and an iterator would return an Option"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;
@@ -34,17 +38,17 @@ impl Random {
         if bound == 0 { 0 } else { self.next() % bound }
     }
 
-    /// A number of a range, ends included.
+    /// A number in a range, both ends included.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most.saturating_sub(least) + 1)
     }
 
-    /// True in so many of a thousand cases.
+    /// True with a probability of `share` in a thousand.
     pub fn permille(&mut self, share: u64) -> bool {
         self.below(1000) < share
     }
 
-    /// One of a list; `None` of an empty one.
+    /// An item of a list; `None` if the list is empty.
     pub fn pick<'l, T>(&mut self, list: &'l [T]) -> Option<&'l T> {
         let at = usize::try_from(self.below(list.len() as u64)).ok()?;
         list.get(at)
@@ -56,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_decides_the_stream_on_every_machine() {
+    fn a_seed_gives_the_same_stream_on_every_machine() {
         let mut random = Random::new(7);
         let drawn = [random.next(), random.next(), random.next()];
         assert_eq!(

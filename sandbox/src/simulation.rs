@@ -1,30 +1,42 @@
-//! Our controllers, attacked thousands of times a second before they touch a control plane.
+//! The deterministic simulation: the production controllers in simulated clusters, thousands of runs a minute.
 //!
-//! One seed decides a [`Schedule`]: what users, machines, nodes, etcd members, clocks and replicas do at which moment, and
-//! how often which request fails. A [`World`] plays it against the in-memory API server ([`crate::api`]) and against the
-//! controller that ships: `capstan::controllers::Controller`, its plan, its checks, its ledger and its events, polled one
-//! answer at a time through its own seam, `capstan::controllers::Cluster`. What is not the shipped code is the transport
-//! (`kube::Client`), the caches (each kind of each replica lags by itself here) and the election (who believes to lead is
-//! part of a schedule).
+//! A seed decides a schedule: what users, machines, nodes, etcd members, clocks, and replicas do at which moment, and how often
+//! which request fails. A world executes it against the in-memory API server ([`crate::api`]) and the production controllers,
+//! which it polls by hand, one answer at a time. Only the transport, the caches, and the election are simulated: each cache lags
+//! by itself, and the schedule decides which replica believes that it leads.
 //!
-//! After every change of the store the invariants are checked against the truth; at the end everything must have come to
-//! rest as it should. A violation is the seed, the invariant and a trace that a person can read.
+//! Invariants are checked after every change. At the end everything must have come to rest. A violation is reported as a seed, an
+//! invariant, and the trace of the smallest run that leads to it.
+//!
+//! | module | contains |
+//! |---|---|
+//! | `engine` | worlds, schedules, faults, ports, caches, runs, shrinking; it names no kind |
+//! | `machine_api` | the environment of the controllers of the Machine API |
+//! | `actors` | the actors around the controllers |
+//! | `scenarios` | what happens in a run, by controller |
+//! | `invariants` | what must hold, by controller |
+//! | `mutants` | seeded bugs, which the invariants must find |
 
-mod cache;
-mod exhaustive;
+mod actors;
+mod engine;
+mod invariants;
+mod machine_api;
 mod mutants;
-mod objects;
-mod port;
-mod run;
-mod schedule;
+mod runs;
+mod scenarios;
 pub mod show;
-mod truth;
-mod world;
 
-pub use exhaustive::{Exhausted, exhaust, exhaust_all};
-pub use mutants::{About, CATALOGUE, Caught, LIMIT, Mutant, hunt, page, row};
-pub use objects::Sort;
-pub use run::{Found, Summary, digest, simulate, trace};
-pub use schedule::{Act, Mix, SCENARIOS, Schedule, Trouble};
-pub use truth::{INVARIANTS, Violation};
-pub use world::{Actor, Fate, Orders, Outcome, World};
+pub use engine::exhaustive::Exhausted;
+pub use engine::faults;
+pub use engine::faults::FaultRates;
+pub use engine::kinds::{KindId, ObjectKey};
+pub use engine::options::{Outcome, RunOptions, Violation, WriteFault};
+pub use engine::run::{Finding, Summary};
+pub use engine::schedule::{Disruption, Incident, Schedule};
+pub use invariants::{Invariant, invariants};
+pub use machine_api::act::{Act, ClusterFault, MachineFault, UserAction};
+pub use machine_api::kinds::{MACHINE, NODE, OPERATOR, SET};
+pub use machine_api::state::{ClusterSchedule, Setup};
+pub use mutants::{CATALOGUE, Caught, KnownBug, LIMIT, Mutant, hunt, page, row};
+pub use runs::{digest, exhaust, exhaust_all, run, simulate, trace};
+pub use scenarios::{scenarios, schedule};

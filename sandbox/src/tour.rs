@@ -1,7 +1,9 @@
-//! `make run`: a cluster with Capstan in it, and a short tour of what a person at `kubectl` sees.
+//! `make run`: starts a cluster with Capstan, and shows in a short tour what a user of kubectl
+//! sees.
 //!
-//! Every line that looks like kubectl's is kubectl's. The tour ends as it began: a control plane of ours goes with this
-//! process; in a cluster of the user's, everything that was created is removed again, and nothing else is touched.
+//! Every line that looks like output of kubectl is output of kubectl. The tour leaves nothing
+//! behind: a control plane of the sandbox stops with this process. In a cluster of the user, the
+//! tour deletes every object that it created and changes no other object.
 
 mod guest;
 mod rollout;
@@ -23,28 +25,28 @@ const MACHINES: &str = include_str!("../../tests/fixtures/aws/machines.yaml");
 const NODES: &str = include_str!("../../tests/fixtures/aws/nodes.yaml");
 const INFRASTRUCTURE: &str = include_str!("../../tests/fixtures/aws/infrastructure.yaml");
 
-/// Longer than a loaded machine needs.
+/// The deadline of each wait, also on a loaded machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// The `capstan` that was built together with this program.
+/// The `capstan` binary in the folder of this program.
 ///
 /// # Errors
-/// It is not beside this program.
+/// The binary does not exist.
 pub fn capstan_beside() -> Result<PathBuf> {
     let own = std::env::current_exe().context("finding this program")?;
     let capstan = own.with_file_name("capstan");
     if !capstan.is_file() {
         bail!(
-            "{} is not there: build it with `cargo build -p capstan`, as `make run` does",
+            "{} must exist: build it with `cargo build -p capstan`, as `make run` does",
             capstan.display()
         );
     }
     Ok(capstan)
 }
 
-/// A cluster of our own, with everything in it. It ends when it is dropped.
+/// A cluster of the sandbox with Capstan in it. It stops when it is dropped.
 pub struct Home {
-    // The order is that of their end: the server before the cluster that it watches.
+    // Fields are dropped in this order: the server stops before the cluster that it watches.
     _machines: rollout::Machines,
     _server: Server,
     capstan: PathBuf,
@@ -53,15 +55,15 @@ pub struct Home {
 }
 
 impl Home {
-    /// Brings everything up, and says what it does.
+    /// Starts the cluster, and reports progress on the screen.
     ///
     /// # Errors
-    /// A part of it does not start, or is refused.
+    /// A component does not start, or the API server refuses an object.
     pub async fn start(capstan: &Path, screen: &mut Screen) -> Result<Self> {
         screen.step("Starting etcd, kube-apiserver and kube-controller-manager on 127.0.0.1");
         let plane = ControlPlane::start(Options::default()).await?;
         let cluster = Cluster::of(&plane)?;
-        screen.step("Installing the definitions, the policies and the rights of the server");
+        screen.step("Installing the CRDs, the policies and the permissions of the server");
         let mut definitions = manifests(capstan, "crds").await?;
         for foreign in crd::foreign_crds() {
             definitions.push_str(&format!("---\n{foreign}\n"));
@@ -85,8 +87,8 @@ impl Home {
         screen.step("Creating a control plane of three machines in three zones");
         cluster.apply(INFRASTRUCTURE).await?;
         cluster.apply(NODES).await?;
-        furnish(&cluster).await?;
-        screen.step("Starting the controllers, and machines that are simulated");
+        create_control_plane(&cluster).await?;
+        screen.step("Starting the controllers and the simulated machines");
         let machines = rollout::Machines::start(capstan, &plane).await?;
         Ok(Self {
             _machines: machines,
@@ -97,10 +99,10 @@ impl Home {
         })
     }
 
-    /// Follows the rollout that the scenes started.
+    /// Follows the rollout that the last scene starts.
     ///
     /// # Errors
-    /// It does not end.
+    /// The rollout does not finish.
     pub async fn follow(&self, screen: &mut Screen) -> Result<()> {
         rollout::follow(&self.capstan, &self.plane, screen).await
     }
@@ -110,13 +112,13 @@ impl Home {
         &self.cluster
     }
 
-    /// What to type next.
+    /// Shows commands to try next.
     ///
     /// # Errors
     /// The kubeconfig cannot be written.
-    pub fn say_next(&self, screen: &mut Screen) -> Result<()> {
+    pub fn show_next_steps(&self, screen: &mut Screen) -> Result<()> {
         screen.blank();
-        screen.plain("The cluster stays up. In another terminal:");
+        screen.plain("The cluster keeps running. In another terminal:");
         screen.blank();
         screen.plain(&format!("  export KUBECONFIG={}", self.plane.kubeconfig()?.display()));
         let folder = self.plane.binaries().kubectl.parent().unwrap_or(Path::new("/"));
@@ -129,10 +131,10 @@ impl Home {
         screen.plain("  kubectl delete cpms cluster --cascade=foreground");
         screen.blank();
         screen.plain(&format!(
-            "What the server said: {}",
+            "The log of the server: {}",
             self.plane.folder().join("capstan/capstan.log").display()
         ));
-        screen.plain("Ctrl-C ends all of it and leaves nothing.");
+        screen.plain("Ctrl-C stops everything and leaves nothing behind.");
         Ok(())
     }
 }
@@ -142,8 +144,9 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Creates the machines and the set that owns them. The server hears of the machines a moment after they are there.
-async fn furnish(cluster: &Cluster) -> Result<()> {
+/// Creates the machines and the set that manages them. Creating the set is retried until the server
+/// has seen the machines.
+async fn create_control_plane(cluster: &Cluster) -> Result<()> {
     cluster.apply(MACHINES).await?;
     let status = [
         "apply",
@@ -174,18 +177,18 @@ async fn furnish(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// What kubectl is expected to do in a scene.
+/// The expected result of a scene.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Accepted,
     Refused,
 }
 
-/// A command, and what there is to see in its answer.
+/// A command and its expected result.
 struct Scene {
     title: &'static str,
     command: &'static [&'static str],
-    /// Plays the person in `kubectl edit`.
+    /// The editor of `kubectl edit`.
     editor: Option<&'static str>,
     ending: Ending,
 }
@@ -198,13 +201,13 @@ const SCENES: &[Scene] = &[
         ending: Ending::Accepted,
     },
     Scene {
-        title: "Refused: the number of machines is fixed, and scale goes around no rule.",
+        title: "Refused: the number of machines is fixed, also for kubectl scale.",
         command: &["scale", "cpms", "cluster", "--replicas=5"],
         editor: None,
         ending: Ending::Refused,
     },
     Scene {
-        title: "Refused: three zones become one. The way out is in the answer.",
+        title: "Refused: three zones become one. The refusal says how to override it.",
         command: &[
             "patch",
             "cpms",
@@ -218,13 +221,13 @@ const SCENES: &[Scene] = &[
         ending: Ending::Refused,
     },
     Scene {
-        title: "Refused: in the foreground, the garbage collector would take the machines along.",
+        title: "Refused: a foreground deletion would make the garbage collector delete the machines.",
         command: &["delete", "cpms", "cluster", "--cascade=foreground"],
         editor: None,
         ending: Ending::Refused,
     },
     Scene {
-        title: "Accepted without a word: a prefix for the names of machines to come.",
+        title: "Accepted: a prefix for the names of new machines.",
         command: &[
             "patch",
             "cpms",
@@ -237,17 +240,17 @@ const SCENES: &[Scene] = &[
         ending: Ending::Accepted,
     },
     Scene {
-        title: "Warned: a larger instance type is allowed, and replaces machines.",
+        title: "Accepted with a warning: a larger instance type replaces machines.",
         command: &["edit", "cpms", "cluster"],
         editor: Some("sed -i s/m6i.xlarge/m6i.2xlarge/"),
         ending: Ending::Accepted,
     },
 ];
 
-/// Shows the scenes.
+/// Runs the scenes and shows their output.
 ///
 /// # Errors
-/// kubectl cannot be run, or a scene does not end as it should.
+/// kubectl cannot be run, or a scene has another result than expected.
 pub async fn play(cluster: &Cluster, screen: &mut Screen) -> Result<()> {
     for scene in SCENES {
         let mut flags: Vec<String> = Vec::new();
@@ -267,7 +270,7 @@ pub async fn play(cluster: &Cluster, screen: &mut Screen) -> Result<()> {
         let output = crate::installation::run(command, "").await?;
         screen.answer(&output);
         if output.success() != (scene.ending == Ending::Accepted) {
-            bail!("that was not to be expected: {}", scene.title);
+            bail!("kubectl must have the result that the title names: {}", scene.title);
         }
     }
     Ok(())

@@ -1,12 +1,12 @@
-//! The in-memory API server, as clients and the garbage collector meet it. How close it is to a real one is asked by
-//! `tests/fidelity` of the package `capstan`.
+//! Tests of the in-memory API server through a client and through the garbage collector.
+//! `tests/fidelity` compares it with a real API server.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
+    reason = "a test reports a failure by a panic"
 )]
 
 use std::sync::Arc;
@@ -55,8 +55,8 @@ fn names(api: &Api) -> Vec<String> {
     api.of_kind(kind).map(|(key, _)| key.name.clone()).collect()
 }
 
-/// An owner, and two that it owns; one of these has a finalizer.
-fn family() -> Api {
+/// An API with an owner and two dependants, one of which has a finalizer.
+fn owner_with_dependants() -> Api {
     let mut api = api();
     create(&mut api, "namespaces", json!({"metadata": {"name": "default"}}));
     let uid = create(&mut api, "configmaps", json!({"metadata": {"name": "owner"}}));
@@ -92,12 +92,12 @@ fn collect(api: &mut Api) {
         let Some(request) = graph.next(api) else { return };
         api.apply(&request, Timestamp::UNIX_EPOCH).0.unwrap();
     }
-    panic!("the garbage collector does not come to rest");
+    panic!("the garbage collector must finish within 100 requests");
 }
 
 #[test]
-fn background_deletes_dependants_afterwards_and_waits_for_their_finalizers() {
-    let mut api = family();
+fn a_background_deletion_deletes_dependants_and_waits_for_their_finalizers() {
+    let mut api = owner_with_dependants();
     delete(&mut api, Propagation::Background);
     assert_eq!(names(&api), ["child", "held"]);
     collect(&mut api);
@@ -105,8 +105,8 @@ fn background_deletes_dependants_afterwards_and_waits_for_their_finalizers() {
 }
 
 #[test]
-fn foreground_keeps_the_owner_until_its_dependants_are_gone() {
-    let mut api = family();
+fn a_foreground_deletion_keeps_the_owner_until_its_dependants_are_deleted() {
+    let mut api = owner_with_dependants();
     delete(&mut api, Propagation::Foreground);
     collect(&mut api);
     assert_eq!(names(&api), ["held", "owner"]);
@@ -120,8 +120,8 @@ fn foreground_keeps_the_owner_until_its_dependants_are_gone() {
 }
 
 #[test]
-fn orphans_stay_and_lose_their_owner() {
-    let mut api = family();
+fn an_orphaning_deletion_keeps_the_dependants_without_owner_references() {
+    let mut api = owner_with_dependants();
     delete(&mut api, Propagation::Orphan);
     collect(&mut api);
     assert_eq!(names(&api), ["child", "held"]);
@@ -133,8 +133,8 @@ fn orphans_stay_and_lose_their_owner() {
 }
 
 #[test]
-fn a_graph_that_is_old_deletes_nothing_that_has_a_new_owner() {
-    let mut api = family();
+fn a_stale_graph_deletes_no_object_whose_owners_changed() {
+    let mut api = owner_with_dependants();
     let mut graph = Graph::default();
     graph.refresh(&api);
     delete(&mut api, Propagation::Background);
@@ -153,7 +153,7 @@ fn a_graph_that_is_old_deletes_nothing_that_has_a_new_owner() {
 }
 
 #[tokio::test]
-async fn a_watcher_follows_through_cuts_and_after_its_version_is_forgotten() {
+async fn a_watcher_continues_after_a_cut_and_after_a_compaction() {
     let server = Server::new(api(), Timestamp::now);
     let client = server.client("admin", &["system:masters"]);
     let namespaces: kube::Api<Namespace> = kube::Api::all(client.clone());
@@ -180,7 +180,7 @@ async fn a_watcher_follows_through_cuts_and_after_its_version_is_forgotten() {
             maps.create(&PostParams::default(), &make(name)).await.unwrap();
         }
         while !seen.contains(&name.to_owned()) {
-            // A watch whose version is forgotten says so once, and is begun anew.
+            // A watch at a compacted version ends with an error, and the watcher lists again.
             if let Ok(Event::Apply(map) | Event::InitApply(map)) = events.next().await.unwrap() {
                 seen.push(map.metadata.name.unwrap());
             }
@@ -190,7 +190,7 @@ async fn a_watcher_follows_through_cuts_and_after_its_version_is_forgotten() {
 }
 
 #[test]
-fn what_is_forgotten_by_time_is_what_nobody_asks_for() {
+fn forgetting_changes_up_to_a_time_keeps_the_later_history() {
     let mut api = api();
     let at = |second| Timestamp::from_second(second).unwrap();
     create(&mut api, "namespaces", json!({"metadata": {"name": "default"}}));
@@ -200,24 +200,24 @@ fn what_is_forgotten_by_time_is_what_nobody_asks_for() {
         api.apply(&made, at(second)).0.unwrap();
     }
     let maps = api.kind_of("", "configmaps").unwrap();
-    let then = |api: &Api, second| {
+    let history = |api: &Api, second| {
         let version = api.version_at(at(second));
-        let there = api.objects_at(maps, version).into_iter().map(|(key, _)| key.name);
+        let objects = api.objects_at(maps, version).into_iter().map(|(key, _)| key.name);
         let since = api.changes_since(maps, version).map(|change| change.key.name.clone());
-        (there.collect::<Vec<_>>(), since.collect::<Vec<_>>())
+        (objects.collect::<Vec<_>>(), since.collect::<Vec<_>>())
     };
-    let asked = [then(&api, 20), then(&api, 25), then(&api, 30)];
-    assert_eq!(asked[0].0, ["a", "b"]);
-    assert_eq!(asked[0].1, ["c"]);
+    let before = [history(&api, 20), history(&api, 25), history(&api, 30)];
+    assert_eq!(before[0].0, ["a", "b"]);
+    assert_eq!(before[0].1, ["c"]);
     api.forget_until(at(20));
-    assert_eq!([then(&api, 20), then(&api, 25), then(&api, 30)], asked);
-    assert_eq!(then(&api, 10).0, ["a", "b"], "what was before is forgotten");
+    assert_eq!([history(&api, 20), history(&api, 25), history(&api, 30)], before);
+    assert_eq!(history(&api, 10).0, ["a", "b"], "the earlier change must be forgotten");
     api.forget_until(at(40));
-    assert_eq!(then(&api, 30).0, ["a", "b", "c"]);
+    assert_eq!(history(&api, 30).0, ["a", "b", "c"]);
 }
 
 #[tokio::test]
-async fn pages_show_one_moment() {
+async fn all_pages_of_a_list_show_one_version() {
     let server = Server::new(api(), Timestamp::now);
     let client = server.client("admin", &["system:masters"]);
     let maps: kube::Api<ConfigMap> = kube::Api::default_namespaced(client);

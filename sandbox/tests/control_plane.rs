@@ -1,11 +1,11 @@
-//! The real control plane: it starts, it obeys its rules, and it leaves nothing behind.
+//! Tests of the real control plane: it starts, serves users, and leaves nothing behind.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
+    reason = "a test reports a failure by a panic"
 )]
 
 use std::fs;
@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, PostParams, PropagationPolicy};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Long, for a loaded machine; nothing passes by waiting for it.
+/// The deadline of each wait, also on a loaded machine. No test succeeds because it is reached.
 const SOON: Duration = Duration::from_secs(60);
 
 fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
@@ -43,7 +43,7 @@ fn processes_in(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn kubectl_applies_and_edits_as_a_person_would() {
+async fn kubectl_applies_and_edits_as_at_a_terminal() {
     let plane = ControlPlane::shared().await.unwrap();
     let namespace = plane.namespace("kubectl").await.unwrap();
     let version = plane
@@ -78,7 +78,7 @@ async fn kubectl_applies_and_edits_as_a_person_would() {
     assert_eq!(edited.opened.len(), 1);
     assert!(edited.opened[0].contains("colour: red"));
 
-    // What the server refuses is shown to the person, who is asked again.
+    // After a refusal, kubectl opens the editor again with the reason.
     let refused = plane
         .kubectl()
         .args(edit)
@@ -97,7 +97,7 @@ async fn kubectl_applies_and_edits_as_a_person_would() {
 }
 
 #[tokio::test]
-async fn a_plain_user_may_do_what_was_allowed_and_nothing_else() {
+async fn a_user_has_the_granted_permissions_only() {
     let plane = ControlPlane::shared().await.unwrap();
     let get = ["get", "configmaps", "-n", "kube-system"];
     let refused = plane
@@ -125,8 +125,8 @@ async fn a_plain_user_may_do_what_was_allowed_and_nothing_else() {
     );
 
     plane.allow("alice", &["list"], "", &["configmaps"]).await.unwrap();
-    // The authorizer reads a cache, which hears of new roles a moment later.
-    wait_until("alice's rights", SOON, async || {
+    // The authorizer uses a cache that sees new roles a moment later.
+    wait_until("the permissions of alice", SOON, async || {
         Ok(plane
             .kubectl()
             .as_user("alice", &[])
@@ -152,7 +152,7 @@ async fn a_plain_user_may_do_what_was_allowed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_garbage_collector_deletes_what_an_owner_leaves() {
+async fn the_garbage_collector_deletes_the_dependants_of_a_deleted_owner() {
     let plane = ControlPlane::shared().await.unwrap();
     let namespace = plane.namespace("gc").await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(plane.client().await.unwrap(), &namespace);
@@ -168,7 +168,7 @@ async fn the_garbage_collector_deletes_what_an_owner_leaves() {
         ..DeleteParams::default()
     };
     maps.delete("owner", &background).await.unwrap();
-    wait_until("the dependant to go", SOON, async || {
+    wait_until("the dependant to be deleted", SOON, async || {
         Ok(maps.get_opt("dependant").await?.is_none().then_some(()))
     })
     .await
@@ -176,7 +176,7 @@ async fn the_garbage_collector_deletes_what_an_owner_leaves() {
 }
 
 #[tokio::test]
-async fn the_audit_log_counts_writes_and_two_control_planes_do_not_meet() {
+async fn the_audit_log_contains_all_requests_and_two_control_planes_are_independent() {
     let shared = ControlPlane::shared().await.unwrap();
     let options = Options {
         audit: true,
@@ -205,7 +205,7 @@ async fn the_audit_log_counts_writes_and_two_control_planes_do_not_meet() {
     assert!(elsewhere.get_opt("only-here").await.unwrap().is_none());
 
     let by_admin = |event: &&capstan_sandbox::control_plane::AuditEvent| event.user.username == "admin";
-    let asked = wait_until("three requests in the log", SOON, async || {
+    let requests = wait_until("three requests in the log", SOON, async || {
         let events: Vec<_> = own
             .audit_events()?
             .iter()
@@ -217,7 +217,7 @@ async fn the_audit_log_counts_writes_and_two_control_planes_do_not_meet() {
     })
     .await
     .unwrap();
-    let written: Vec<_> = asked.iter().filter(|event| event.is_write()).collect();
+    let written: Vec<_> = requests.iter().filter(|event| event.is_write()).collect();
     assert_eq!(written.len(), 1);
     assert_eq!(written[0].object_ref.as_ref().unwrap().name, "only-here");
 
@@ -229,7 +229,7 @@ async fn the_audit_log_counts_writes_and_two_control_planes_do_not_meet() {
 }
 
 #[tokio::test]
-async fn a_definition_that_was_applied_is_served_at_once() {
+async fn an_applied_crd_is_served_when_apply_returns() {
     let plane = ControlPlane::shared().await.unwrap();
     let yaml = "
 apiVersion: apiextensions.k8s.io/v1
@@ -257,7 +257,7 @@ spec:
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_after_it_was_chosen_leads_to_another_attempt() {
+async fn a_port_that_is_taken_leads_to_another_attempt() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken_port = taken.local_addr().unwrap().port();
     for position in [0, 1, 2] {
@@ -275,7 +275,7 @@ async fn a_port_that_is_taken_after_it_was_chosen_leads_to_another_attempt() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_at_once_is_reported_with_what_it_said() {
+async fn a_server_that_exits_at_once_is_reported_with_its_output() {
     let plane = ControlPlane::shared().await.unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", "echo no certificate here; exit 3"]);
@@ -283,13 +283,13 @@ async fn a_server_that_ends_at_once_is_reported_with_what_it_said() {
     let error = plane.start_server("stub", command, &url).await.unwrap_err();
     let text = format!("{error:#}");
     assert!(
-        text.contains("stub ended (exit status: 3)") && text.contains("no certificate here"),
+        text.contains("stub exited (exit status: 3)") && text.contains("no certificate here"),
         "{text}"
     );
 }
 
 #[tokio::test]
-async fn a_server_beside_the_control_plane_is_waited_for_over_http_and_https_and_ends_in_order() {
+async fn the_start_of_a_server_waits_for_http_or_https_and_its_stop_for_the_exit() {
     let plane = ControlPlane::shared().await.unwrap();
     let port = free_port().unwrap();
     for url in [
@@ -309,22 +309,22 @@ async fn a_server_beside_the_control_plane_is_waited_for_over_http_and_https_and
 }
 
 #[tokio::test]
-async fn a_webhook_of_a_service_is_called_on_loopback() {
+async fn a_webhook_with_a_service_is_called_on_loopback() {
     let plane = ControlPlane::shared().await.unwrap();
     let namespace = plane.namespace("webhook").await.unwrap();
-    // Nobody listens there: the refusal then says which address was called.
+    // No server listens on this port, so the refusal names the address that was called.
     let port = free_port().unwrap();
     let manifest = format!(
         "
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {{name: nobody}}
+metadata: {{name: absent}}
 webhooks:
-- name: nobody.sandbox.capstan.dev
+- name: absent.sandbox.capstan.dev
   admissionReviewVersions: [v1]
   sideEffects: None
   failurePolicy: Fail
-  clientConfig: {{service: {{name: nobody, namespace: capstan, path: /validate}}}}
+  clientConfig: {{service: {{name: absent, namespace: capstan, path: /validate}}}}
   namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {namespace}}}}}
   rules: [{{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}}]
 "
@@ -332,20 +332,20 @@ webhooks:
     let ca = fs::read_to_string(plane.folder().join("ca.crt")).unwrap();
     plane.register_webhooks(&manifest, port, &ca).await.unwrap();
     let create = ["create", "configmap", "probe", "--dry-run=server", "-n", &namespace];
-    let refused = wait_until("the webhook to be asked", SOON, async || {
+    let refused = wait_until("the webhook to be called", SOON, async || {
         let output = plane.kubectl().args(create).run().await?;
         Ok((!output.success()).then_some(output))
     })
     .await
     .unwrap();
     let expected = format!(
-        "failed calling webhook \"nobody.sandbox.capstan.dev\": failed to call webhook: Post \"https://127.0.0.1:{port}/validate?timeout=10s\""
+        "failed calling webhook \"absent.sandbox.capstan.dev\": failed to call webhook: Post \"https://127.0.0.1:{port}/validate?timeout=10s\""
     );
     assert!(refused.stderr.contains(&expected), "{refused}");
 }
 
-/// `capstan-sandbox control-plane`, and the folder of what it started.
-fn held_by_a_process() -> (Child, PathBuf) {
+/// Starts `capstan-sandbox control-plane`. Returns the process and the folder of the control plane.
+fn started_by_a_process() -> (Child, PathBuf) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_capstan-sandbox"))
         .arg("control-plane")
         .stdout(Stdio::piped())
@@ -358,17 +358,17 @@ fn held_by_a_process() -> (Child, PathBuf) {
     (child, kubeconfig.parent().unwrap().to_path_buf())
 }
 
-fn end(child: &Child, signal: Signal) {
+fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
 }
 
 #[tokio::test]
 async fn a_killed_owner_leaves_no_process_behind_and_the_next_one_removes_its_folder() {
-    let (mut child, folder) = held_by_a_process();
+    let (mut child, folder) = started_by_a_process();
     assert_eq!(processes_in(&folder).len(), 3);
-    end(&child, Signal::KILL);
+    send(&child, Signal::KILL);
     child.wait().unwrap();
-    wait_until("the servers to end", SOON, async || {
+    wait_until("the servers to exit", SOON, async || {
         Ok(processes_in(&folder).is_empty().then_some(()))
     })
     .await
@@ -383,10 +383,10 @@ async fn a_killed_owner_leaves_no_process_behind_and_the_next_one_removes_its_fo
 }
 
 #[test]
-fn a_control_plane_that_is_interrupted_by_hand_leaves_nothing() {
+fn an_interrupted_control_plane_leaves_nothing_behind() {
     for signal in [Signal::INT, Signal::TERM] {
-        let (mut child, folder) = held_by_a_process();
-        end(&child, signal);
+        let (mut child, folder) = started_by_a_process();
+        send(&child, signal);
         assert!(child.wait().unwrap().success());
         assert_eq!(processes_in(&folder), [""; 0]);
         assert!(!folder.exists());
@@ -394,7 +394,7 @@ fn a_control_plane_that_is_interrupted_by_hand_leaves_nothing() {
 }
 
 #[test]
-fn without_binaries_and_without_go_one_line_says_what_to_install() {
+fn without_binaries_and_go_one_line_names_what_to_install() {
     let empty = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_capstan-sandbox"))
         .arg("kube")

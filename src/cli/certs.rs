@@ -1,4 +1,4 @@
-//! `capstan certs`: certificates as files, for those who bring their own; and a look at what any PEM file holds.
+//! `capstan certs`: issues certificates into files, and shows the certificates of a PEM file.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,7 +13,8 @@ use crate::tls::issue::{Authority, DAY, Names};
 
 /// Issue certificates into files, and inspect them.
 ///
-/// For a cluster, prefer what renews by itself: cert-manager, the service CA, or `capstan serve --self-managed-secret`.
+/// In a cluster, prefer certificates that are renewed automatically: those of
+/// cert-manager, of the service CA, or of `capstan serve --self-managed-secret`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -26,32 +27,33 @@ enum Command {
     Inspect(Inspect),
 }
 
-/// Issue an authority and a certificate: ca.crt, ca.key, tls.crt, tls.key.
+/// Issue a CA and a serving certificate: ca.crt, ca.key, tls.crt, tls.key.
 ///
-/// An authority that is already in the folder is used again, so that the second run renews the certificate and whoever
-/// trusts ca.crt goes on to. Keys are readable by the owner alone.
+/// If the folder holds a CA, that CA is used again: a second run renews the
+/// certificate, and clients that trust ca.crt continue to work. Only the owner can
+/// read the keys.
 #[derive(Debug, clap::Args)]
 struct Issue {
-    /// Folder to write to; created when it is missing.
+    /// Folder for the files; it is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Name or address that the certificate is for; may be repeated.
+    /// DNS name or IP address of the server; may be repeated.
     #[arg(long, required = true, value_name = "NAME", value_delimiter = ',')]
     dns: Vec<String>,
-    /// Days that the certificate holds.
+    /// Validity of the certificate in days.
     #[arg(long, default_value_t = 90, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=3650))]
     days: i64,
-    /// Days that a new authority holds.
+    /// Validity of a new CA in days.
     #[arg(long, default_value_t = 730, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=3650))]
     ca_days: i64,
 }
 
-/// Show names, time and fingerprint of every certificate in a PEM file.
+/// Show names, validity and fingerprint of every certificate in a PEM file.
 ///
-/// Exit code 1: one of them does not hold now.
+/// The exit code is 1 if a certificate is not valid at present.
 #[derive(Debug, clap::Args)]
 struct Inspect {
-    /// The file; "-" is standard input.
+    /// The PEM file; "-" is standard input.
     file: PathBuf,
 }
 
@@ -59,7 +61,7 @@ struct Inspect {
 ///
 /// # Errors
 ///
-/// A file cannot be read or written, or holds something else than it should.
+/// A file cannot be read or written, or its content is not a certificate.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let now = jiff::Timestamp::now().as_second();
     let mut out = io::stdout().lock();
@@ -72,13 +74,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Writes a file at once or not at all, with the rights it keeps.
+/// Writes a file atomically, with these permissions.
 fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let temporary = path.with_extension("new");
-    let doing = || format!("writing {}", path.display());
-    // One left over from a run that was cut off may have other rights.
+    let context = || format!("writing {}", path.display());
+    // A file that an interrupted run left may have other permissions.
     match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(doing),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(context),
         _ => {}
     }
     let mut file = fs::OpenOptions::new()
@@ -86,9 +88,9 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         .create_new(true)
         .mode(mode)
         .open(&temporary)
-        .with_context(doing)?;
-    file.write_all(text.as_bytes()).with_context(doing)?;
-    fs::rename(&temporary, path).with_context(doing)
+        .with_context(context)?;
+    file.write_all(text.as_bytes()).with_context(context)?;
+    fs::rename(&temporary, path).with_context(context)
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<String>> {
@@ -107,7 +109,7 @@ impl Issue {
         let end = one(&authority.certificate)?.not_after;
         anyhow::ensure!(
             end > now,
-            "the authority in {} has expired; move it away",
+            "the CA in {} has expired; remove ca.crt and ca.key to issue a new one",
             self.dir.display()
         );
         let leaf = authority.leaf(&names, now, (self.days * DAY).min(end - now))?;
@@ -116,7 +118,7 @@ impl Issue {
         let until = date(one(&leaf.certificate)?.not_after);
         writeln!(
             out,
-            "{}: {} until {until}",
+            "{}: {} valid until {until}",
             self.dir.join("tls.crt").display(),
             names.as_slice().join(", ")
         )?;
@@ -131,15 +133,11 @@ impl Issue {
                 let authority = Authority::issue("capstan authority", now, self.ca_days * DAY)?;
                 write(&key, &authority.key, 0o600)?;
                 write(&certificate, &authority.certificate, 0o644)?;
-                writeln!(
-                    out,
-                    "{}: new authority, to be trusted by clients",
-                    certificate.display()
-                )?;
+                writeln!(out, "{}: new CA; clients must trust it", certificate.display())?;
                 Ok(authority)
             }
             _ => anyhow::bail!(
-                "only one of ca.crt and ca.key is in {}; move it away",
+                "{} must hold both ca.crt and ca.key or neither; remove the one that is there",
                 self.dir.display()
             ),
         }
@@ -185,7 +183,7 @@ fn describe(facts: &Facts, now: i64, out: &mut impl Write) -> io::Result<()> {
     } else {
         format!("{days} days left")
     };
-    let kind = if facts.authority { "authority" } else { "certificate" };
+    let kind = if facts.authority { "CA" } else { "certificate" };
     writeln!(out, "{kind} {}", facts.subject)?;
     writeln!(out, "  issuer       {}", facts.issuer)?;
     if !facts.names.is_empty() {
@@ -208,7 +206,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn keys_are_private_and_the_second_run_keeps_the_authority() {
+    fn keys_are_private_and_a_second_run_keeps_the_ca() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("pki");
         let now = 1_800_000_000;
@@ -218,9 +216,13 @@ mod tests {
             days: 90,
             ca_days: 730,
         };
-        let mut said = Vec::new();
-        issue.run(now, &mut said).unwrap();
-        assert!(String::from_utf8(said).unwrap().contains("a.b.svc until 2027-04-15"));
+        let mut output = Vec::new();
+        issue.run(now, &mut output).unwrap();
+        assert!(
+            String::from_utf8(output)
+                .unwrap()
+                .contains("a.b.svc valid until 2027-04-15")
+        );
         let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
         let (authority, first) = (read("ca.crt"), read("tls.crt"));
         issue.run(now + DAY, &mut Vec::new()).unwrap();
@@ -240,12 +242,12 @@ mod tests {
         std::fs::remove_file(dir.join("ca.key")).unwrap();
         assert!(
             issue.run(now, &mut Vec::new()).is_err(),
-            "half an authority is not overwritten"
+            "a CA without its key is not overwritten"
         );
     }
 
     #[test]
-    fn a_certificate_is_shown_with_its_names_and_its_end() {
+    fn inspect_shows_the_names_and_the_end_of_the_validity() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().to_path_buf();
         let now = 1_800_000_000;
@@ -257,16 +259,16 @@ mod tests {
         }
         .run(now, &mut Vec::new())
         .unwrap();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         Inspect {
             file: dir.join("tls.crt"),
         }
-        .run(now, &mut said)
+        .run(now, &mut output)
         .unwrap();
-        let said = String::from_utf8(said).unwrap();
+        let output = String::from_utf8(output).unwrap();
         assert!(
-            said.contains("names        10.0.0.1, a.b.svc\n") && said.contains("(9 days left)"),
-            "{said}"
+            output.contains("names        10.0.0.1, a.b.svc\n") && output.contains("(9 days left)"),
+            "{output}"
         );
         assert!(
             Inspect {

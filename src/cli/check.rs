@@ -1,4 +1,4 @@
-//! `capstan check`: the verdict that a cluster would give, offline.
+//! `capstan check`: gives the verdict of a cluster offline.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -16,46 +16,51 @@ use super::documents::{self, Document};
 
 mod sarif;
 
-/// Check objects as a cluster would: the schema of our CRDs, then the webhooks.
+/// Check objects as a cluster does: against the CRD schemas, then by the webhooks.
 ///
-/// FILE is YAML or JSON, one document or many; `-` is standard input. Without --old an object is judged as a creation; with
-/// it as the update of its namesake there. What the rules look up (Machines, Infrastructure, FeatureGate, ...) is given
-/// with --with; what they need and were not given is said as a warning.
+/// FILE is YAML or JSON with one or more documents; `-` is standard input. Each
+/// object is checked as a creation. With --old, it is checked as an update of the
+/// object with the same kind, namespace and name in that file. --with provides the
+/// objects that rules look up (Machines, Infrastructure, FeatureGate, ...). A rule
+/// whose objects are not given causes a warning.
 ///
-/// Exit code: 0 when all are allowed, 1 when one is refused, 2 when the input cannot be read.
+/// The exit code is 0 if all objects are allowed, 1 if one is refused, and 2 if the
+/// input cannot be read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan check set.yaml
   capstan check --old before.yaml --with machines.yaml after.yaml
-  kubectl get cpms cluster -n openshift-machine-api -o yaml | capstan check --operation delete --propagation foreground -")]
+  kubectl get cpms cluster -n openshift-machine-api -o yaml \\
+    | capstan check --operation delete --propagation foreground -")]
 pub struct Args {
-    /// The objects as they are: an update is judged.
+    /// The current objects, for an update.
     #[arg(long, value_name = "FILE")]
     old: Vec<PathBuf>,
     /// Objects that rules look up: a file or a folder; may be repeated.
     #[arg(long, value_name = "FILE|DIR")]
     with: Vec<PathBuf>,
-    /// What is done. By default `update` with --old, `create` without.
+    /// The operation. The default is `update` with --old, otherwise `create`.
     #[arg(long, value_enum)]
     operation: Option<OperationArg>,
-    /// For a deletion: what becomes of the machines.
+    /// The propagation policy of a deletion.
     #[arg(long, value_enum)]
     propagation: Option<PropagationArg>,
-    /// Who does it, with groups.
+    /// The user who makes the request, with groups.
     #[arg(long = "as", value_name = "USER[,GROUP...]", value_parser = user)]
     user: Option<User>,
-    /// Feature gates over those that are given with --with, such as CPMSRecreate=true; may be repeated.
+    /// Override a feature gate, for example CPMSRecreate=true; may be repeated.
     #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
     feature_gates: Vec<(String, bool)>,
-    /// Namespace of the Machine API; a document that names none is taken to be in the namespace of its API.
+    /// Namespace of the Machine API. An object without a namespace is taken to be in
+    /// the namespace of its API.
     #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE")]
     namespace: String,
     #[command(flatten)]
     authority: Authority,
-    /// How the result is printed.
+    /// The output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
-    /// What is checked.
+    /// The objects to check.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -86,21 +91,21 @@ fn user(text: &str) -> Result<User, String> {
     let name = parts
         .next()
         .filter(|name| !name.is_empty())
-        .ok_or("expected USER[,GROUP...]")?;
+        .ok_or("must be USER[,GROUP...]")?;
     Ok(User::named(name, parts.map(str::to_owned).collect()))
 }
 
-/// One document, and what was said of it.
+/// One document with its verdict.
 struct Row {
     document: Document,
     operation: Operation,
     checked: Checked,
 }
 
-/// Checks, prints, and says by the exit code whether all are allowed.
+/// Checks the objects and prints the verdicts. The exit code tells whether all are allowed.
 ///
 /// # Errors
-/// When an input cannot be read.
+/// An input file cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         feature_gates: args.feature_gates.iter().cloned().collect(),
@@ -108,11 +113,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         namespace: args.namespace.clone(),
         ..Options::default()
     };
-    let admission = Admission::new(options).context("reading the rules that are built in")?;
-    let checker = Checker::new(admission).context("reading the schemas that are built in")?;
+    let admission = Admission::new(options).context("loading the built-in rules")?;
+    let checker = Checker::new(admission).context("loading the built-in schemas")?;
     let inputs = args.old.iter().chain(&args.with).chain(&args.files);
     if inputs.filter(|path| path.as_os_str() == "-").count() > 1 {
-        bail!("standard input (-) is given more than once, and can be read once");
+        bail!("standard input (-) must be given at most once; it is given more than once");
     }
     let old = documents::read_all(&args.old)?;
     let snapshot = snapshot(&args.with)?;
@@ -130,14 +135,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if operation == Operation::Update && before.is_none() {
             let (kind, namespace, name) = document.key();
             bail!(
-                "{}: document at line {}: an update of {kind} {namespace}/{name} needs the object as it is: give it with --old",
+                "{}: document at line {}: an update of {kind} {namespace}/{name} needs the current object; pass it with --old",
                 document.file,
                 document.line
             );
         }
         if args.operation.is_none() && before.is_none() && !args.old.is_empty() {
             note(&format!(
-                "{}: document at line {}: --old holds no object of this kind and name, so it is judged as a creation",
+                "{}: document at line {}: --old holds no object of this kind and name, so this one is checked as a creation",
                 document.file, document.line
             ));
         }
@@ -170,14 +175,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .write_all(text.as_bytes())
         .context("writing the result")?;
     if rows.is_empty() {
-        note("nothing was checked: the input holds no object");
+        note("nothing was checked: the input contains no object");
     }
     let refused = rows.iter().any(|row| row.checked.status.is_some());
     Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// What tells an object from all others: group, kind, namespace, name. One that names no namespace is meant for that of its
-/// API.
+/// The identity of an object: group, kind, namespace, name. An object without a namespace belongs
+/// to the namespace of its API.
 fn identity<'a>(document: &'a Document, args: &'a Args) -> (&'a str, &'a str, &'a str, &'a str) {
     let (kind, namespace, name) = document.key();
     let group = document
@@ -194,22 +199,22 @@ fn identity<'a>(document: &'a Document, args: &'a Args) -> (&'a str, &'a str, &'
 }
 
 fn note(text: &str) {
-    // Nobody is left to tell when standard error is closed.
-    let _closed = writeln!(std::io::stderr(), "note: {text}");
+    // If standard error is closed, the note cannot be reported anywhere.
+    let _ignored = writeln!(std::io::stderr(), "note: {text}");
 }
 
-/// What the rules may look up.
+/// The objects that rules look up.
 ///
 /// # Errors
-/// When a file cannot be read, or an object is not of the shape of its kind.
+/// A file cannot be read, or an object does not have the types of its kind.
 pub fn snapshot(paths: &[PathBuf]) -> anyhow::Result<Snapshot> {
     documents::snapshot(&documents::read_all(paths)?)
 }
 
-/// JSON for people and programs, with a line end.
+/// Formatted JSON with a final line break.
 ///
 /// # Errors
-/// Never for what is printed here.
+/// None for the values that this crate prints.
 pub fn pretty(value: &Value) -> anyhow::Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }

@@ -1,4 +1,5 @@
-//! Which cluster a command speaks to, and which of its parts: flags that several commands share.
+//! Flags that several commands share: the cluster to connect to, and the namespaces and users in
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,29 +11,32 @@ use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::authority::config::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// Which cluster.
+/// The cluster to connect to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Cluster {
-    /// How to reach the API server; by default KUBECONFIG, ~/.kube/config, or the service account of the pod.
+    /// Kubeconfig file. The default is KUBECONFIG, ~/.kube/config, or the service
+    /// account of the pod.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     pub kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig; by default its current one.
+    /// Context in the kubeconfig. The default is its current context.
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     pub context: Option<String>,
 }
 
 impl Cluster {
-    /// A client for it.
+    /// Returns a client for the cluster.
     ///
     /// # Errors
-    /// The configuration cannot be read, or names nothing that can be reached.
+    /// The configuration cannot be read, or it does not describe a usable cluster.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
         let config = match (&self.kubeconfig, &self.context) {
-            (None, None) => kube::Config::infer().await.context("finding a cluster")?,
+            (None, None) => kube::Config::infer()
+                .await
+                .context("finding the configuration of the cluster")?,
             (None, Some(_)) => kube::Config::from_kubeconfig(&options)
                 .await
                 .context("reading the kubeconfig")?,
@@ -48,16 +52,18 @@ impl Cluster {
     }
 }
 
-/// What is judged and acted on.
+/// The objects that Capstan guards and manages.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Scope {
     /// Namespace of the Machine API.
     #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", help_heading = "Cluster")]
     pub namespace: String,
-    /// Feature gates over what the cluster says of them: CPMSMachineNamePrefix=true,CPMSRecreate=true.
+    /// Override feature gates of the cluster, for example
+    /// CPMSMachineNamePrefix=true,CPMSRecreate=true.
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', value_parser = feature_gate, help_heading = "Cluster")]
     pub feature_gates: Vec<(String, bool)>,
-    /// Version whose entry in the FeatureGate counts, and that the ClusterOperator reports.
+    /// Version of the platform: it selects the entry in the FeatureGate, and the
+    /// ClusterOperator reports it.
     #[arg(
         long,
         env = "RELEASE_VERSION",
@@ -67,29 +73,30 @@ pub struct Scope {
         help_heading = "Cluster"
     )]
     pub release_version: String,
-    /// What exists in both APIs.
+    /// Objects that exist in both APIs.
     #[command(flatten)]
     pub authority: Authority,
 }
 
-/// Where the two halves of what exists in both APIs live, and who keeps the copies as the originals.
+/// The location of mirrored objects, and the users that may write mirrors.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Authority {
     /// Namespace of Cluster API.
     #[arg(long, default_value = cluster_x_k8s_io::NAMESPACE, value_name = "NAMESPACE", help_heading = "Cluster")]
     pub cluster_api_namespace: String,
-    /// User that keeps the copies in one API as the originals in the other, and may write them; may be repeated. By default
-    /// the service account of Capstan's controllers.
+    /// User that synchronizes mirrors and may write them; may be repeated. The default
+    /// is the service account of Capstan's controllers.
     #[arg(long, value_name = "USER", help_heading = "Cluster")]
     pub sync_identity: Vec<String>,
-    /// User that may write the number of machines of a MachineSet of Cluster API also while the Machine API leads it: an
-    /// autoscaler that knows Cluster API only; may be repeated. Whoever keeps the copies has to carry the number over.
+    /// User, such as an autoscaler, that may scale a Cluster API MachineSet while the
+    /// Machine API is authoritative; may be repeated. The synchronizing user must copy
+    /// the number to the Machine API.
     #[arg(long, value_name = "USER", help_heading = "Cluster")]
     pub autoscaler_identity: Vec<String>,
 }
 
 impl Authority {
-    /// As core takes it.
+    /// The flags as core's configuration.
     pub fn config(&self, machine_api_namespace: &str) -> Config {
         let mut config = Config::of_namespaces(machine_api_namespace, &self.cluster_api_namespace);
         if !self.sync_identity.is_empty() {
@@ -101,7 +108,7 @@ impl Authority {
 }
 
 impl Scope {
-    /// As core takes it.
+    /// The flags as core's options.
     pub fn options(&self) -> Options {
         Options {
             authority: self.authority.config(&self.namespace),
@@ -112,15 +119,15 @@ impl Scope {
     }
 }
 
-/// Reads `NAME=true` or `NAME=false`.
+/// Parses `NAME=true` or `NAME=false`.
 ///
 /// # Errors
-/// When it is neither.
+/// The text has another form.
 pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
     match text.split_once('=') {
         Some((name, "true")) if !name.is_empty() => Ok((name.to_owned(), true)),
         Some((name, "false")) if !name.is_empty() => Ok((name.to_owned(), false)),
-        _ => Err(String::from("expected NAME=true or NAME=false")),
+        _ => Err(String::from("must be NAME=true or NAME=false")),
     }
 }
 
@@ -129,7 +136,7 @@ mod tests {
     use super::feature_gate;
 
     #[test]
-    fn a_gate_is_named_with_its_state() {
+    fn a_feature_gate_is_a_name_with_true_or_false() {
         assert_eq!(feature_gate("CPMSRecreate=true"), Ok(("CPMSRecreate".to_owned(), true)));
         assert!(
             feature_gate("CPMSRecreate").is_err()

@@ -1,4 +1,5 @@
-//! `capstan completions`: the completion script of a shell, generated from the same definitions as the help.
+//! `capstan completions`: prints the completion script of a shell, generated from the definitions
+//! of the commands.
 
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// Standard output could not be written.
+/// Standard output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::Cli::command(), "capstan", &mut script);

@@ -1,5 +1,6 @@
-//! Files of Kubernetes objects, as the offline commands read them: YAML or JSON, one document or many, `-` for standard
-//! input, a `List` taken apart. What cannot be read is said with file, document and line.
+//! Reads files of Kubernetes objects for the offline commands: YAML or JSON, one or more documents,
+//! `-` for standard input. The items of a `List` become separate objects. An error names the file,
+//! the document and the line.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,24 +13,24 @@ mod unique;
 
 use unique::Unique;
 
-/// An object, and where it stands.
+/// An object with its place in a file.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The file, as it was named; `-` for standard input.
+    /// The file name as the user gave it; `-` for standard input.
     pub file: String,
-    /// The line at which the document starts, from 1; 0 where it is from no file.
+    /// The first line of the document, from 1; 0 for an object that is not from a file.
     pub line: usize,
     /// The object.
     pub object: Value,
 }
 
 impl Document {
-    /// A text of the object, empty where there is none.
+    /// The string at a JSON pointer of the object; empty if there is none.
     pub fn text(&self, pointer: &str) -> &str {
         self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The file, and the line in it.
+    /// The file and the line, for messages.
     pub fn place(&self) -> String {
         match self.line {
             0 => self.file.clone(),
@@ -37,7 +38,7 @@ impl Document {
         }
     }
 
-    /// What identifies the object: kind, namespace, name.
+    /// The kind, namespace and name of the object.
     pub fn key(&self) -> (&str, &str, &str) {
         (
             self.text("/kind"),
@@ -47,10 +48,11 @@ impl Document {
     }
 }
 
-/// Reads files, and all `.yaml`, `.yml` and `.json` files of folders, in the order of their names.
+/// Reads files. For a folder, reads all its `.yaml`, `.yml` and `.json` files in the order of their
+/// names.
 ///
 /// # Errors
-/// When one of them cannot be read, or holds something that is no Kubernetes object.
+/// A file cannot be read, or a document is not a Kubernetes object.
 pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
     for path in paths {
@@ -79,10 +81,10 @@ fn files_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What rules and plans look up, out of these.
+/// Makes the snapshot that rules and plans look objects up in.
 ///
 /// # Errors
-/// When an object is not of the shape of its kind; says where it stands.
+/// An object does not have the types of its kind. The error names its place.
 pub fn snapshot(documents: &[Document]) -> anyhow::Result<Snapshot> {
     for document in documents {
         Snapshot::of_files(std::slice::from_ref(&document.object)).with_context(|| document.place())?;
@@ -94,16 +96,16 @@ pub fn snapshot(documents: &[Document]) -> anyhow::Result<Snapshot> {
 /// Reads one file.
 ///
 /// # Errors
-/// When it cannot be read, or holds something that is no Kubernetes object.
+/// The file cannot be read, or a document is not a Kubernetes object.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Document>> {
     let text = read_text(path)?;
     parse(&path.display().to_string(), &text)
 }
 
-/// The bytes of a file, or of standard input.
+/// Returns the bytes of a file, or of standard input for `-`.
 ///
 /// # Errors
-/// When they cannot be read.
+/// The file cannot be read.
 pub fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
@@ -117,13 +119,13 @@ pub fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(read_bytes(path)?).with_context(|| format!("{}: it is no UTF-8 text", path.display()))
+    String::from_utf8(read_bytes(path)?).with_context(|| format!("{}: must be UTF-8 text", path.display()))
 }
 
-/// Reads the text of a file; `file` is how it is named to people.
+/// Parses the text of a file; `file` is its name in messages.
 ///
 /// # Errors
-/// When it holds something that is no Kubernetes object.
+/// A document is not a Kubernetes object.
 pub fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
     let mut number = 0;
@@ -140,11 +142,11 @@ pub fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
                 number += 1;
                 match next {
                     Ok(Unique(value)) => add(&mut documents, file, number, line, value)?,
-                    // YAML in flow style looks like JSON at first.
+                    // YAML in flow style starts like JSON.
                     Err(_) if stream.byte_offset() == 0 => {
                         add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?;
                     }
-                    Err(error) => bail!("{file}: document {number}, from line {line}: no JSON: {error}"),
+                    Err(error) => bail!("{file}: document {number}, from line {line}: must be valid JSON: {error}"),
                 }
             }
         } else {
@@ -161,15 +163,17 @@ fn yaml(file: &str, number: usize, line: usize, part: &str) -> anyhow::Result<Va
             line + usize::try_from(location.line()).unwrap_or(1) - 1
         });
         let why = error.without_snippet().to_string();
-        // The place is said already, and counted from the start of the file; what follows is for programmers.
+        // The parser's position counts from the start of the document, and the message already
+        // names the line in the file. The text after ", set " concerns options of the parser.
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
         let why = why.split_once(", set ").map_or(why, |(why, _)| why);
-        anyhow::anyhow!("{file}: document {number}, line {at}: it cannot be read: {why}")
+        anyhow::anyhow!("{file}: document {number}, line {at}: must be valid YAML: {why}")
     })
 }
 
-/// The YAML documents of a text with the lines at which they start. A line that starts with `---` ends a document: within
-/// one, only a block scalar at its very top could hold such a line, and an object is none.
+/// Splits a text into YAML documents with their first lines. A line that starts with `---` ends a
+/// document. Only a block scalar at the top level could contain such a line, and that is not an
+/// object.
 fn split(text: &str) -> Vec<(usize, String)> {
     let mut parts: Vec<(usize, String)> = vec![(1, String::new())];
     for (number, line) in text.lines().enumerate() {
@@ -186,11 +190,11 @@ fn split(text: &str) -> Vec<(usize, String)> {
             }
         }
     }
-    let says_something = |part: &str| {
+    let has_content = |part: &str| {
         part.lines()
             .any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
     };
-    parts.retain(|(_, part)| says_something(part));
+    parts.retain(|(_, part)| has_content(part));
     parts
 }
 
@@ -203,7 +207,7 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
     }
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
     if !value.is_object() || kind.is_empty() || value.get("apiVersion").and_then(Value::as_str).is_none() {
-        bail!("{file}: document {number}, line {line}: no Kubernetes object: apiVersion and kind are needed");
+        bail!("{file}: document {number}, line {line}: must be a Kubernetes object with apiVersion and kind");
     }
     let of_list = kind.strip_suffix("List");
     match (of_list, value.get("items")) {
@@ -214,7 +218,7 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
             return Ok(());
         }
         (Some(""), None | Some(Value::Null)) => return Ok(()),
-        (Some(""), Some(_)) => bail!("{file}: document {number}, line {line}: the items of a List are no list"),
+        (Some(""), Some(_)) => bail!("{file}: document {number}, line {line}: items of a List must be a list"),
         _ => {}
     }
     documents.push(Document {
@@ -225,7 +229,8 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
     Ok(())
 }
 
-/// An item of a list as an object of its own: an API server says only once of which kind the items of a `NodeList` are.
+/// An item of a list as a separate object. In a typed list such as a `NodeList`, only the list has
+/// an apiVersion and a kind.
 fn item_of(list: &Value, kind: &str, item: &Value) -> Value {
     let mut item = item.clone();
     if let Value::Object(fields) = &mut item
@@ -243,7 +248,7 @@ fn newlines(text: &str) -> usize {
     text.matches('\n').count()
 }
 
-/// What stands before the first word of a text.
+/// The white space at the start of a text.
 fn blank(text: &str) -> &str {
     text.split_once(|letter: char| !letter.is_whitespace())
         .map_or(text, |(blank, _)| blank)
@@ -254,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_know_the_line_at_which_they_start() {
+    fn each_document_has_the_line_at_which_it_starts() {
         let text = "# a comment\n---\napiVersion: v1\nkind: A\n---\n\n---\napiVersion: v1\nkind: B\n";
         let lines: Vec<(usize, String)> = parse("f", text)
             .unwrap()
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_and_an_array_are_taken_apart() {
+    fn the_items_of_a_list_and_of_an_array_become_documents() {
         let text = r#"[{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"A"}]},{"apiVersion":"v1","kind":"B"}]"#;
         let kinds: Vec<String> = parse("f", text)
             .unwrap()
@@ -276,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_with_document_and_line() {
+    fn a_parse_error_names_document_and_line() {
         let error = parse("f", "apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: [\n")
             .unwrap_err()
             .to_string();
@@ -284,23 +289,26 @@ mod tests {
         let error = parse("f", "apiVersion: v1\nkind: A\n---\nname: x\n")
             .unwrap_err()
             .to_string();
-        assert!(error.contains("document 2, line 3: no Kubernetes object"), "{error}");
+        assert!(
+            error.contains("document 2, line 3: must be a Kubernetes object"),
+            "{error}"
+        );
         let error = format!("{:#}", parse("f", "{\"kind\":").unwrap_err());
         assert!(error.contains("document 1, line 1"), "{error}");
     }
 
     #[test]
-    fn a_list_without_items_is_empty_and_one_of_something_else_is_none() {
+    fn a_list_without_items_is_empty_and_other_items_are_an_error() {
         let list = |items: &str| parse("f", &format!("apiVersion: v1\nkind: List\n{items}\n"));
         assert!(list("").unwrap().is_empty());
         assert!(list("items: null").unwrap().is_empty());
         assert!(list("items: []").unwrap().is_empty());
         let error = list("items: 3").unwrap_err().to_string();
-        assert_eq!(error, "f: document 1, line 1: the items of a List are no list");
+        assert_eq!(error, "f: document 1, line 1: items of a List must be a list");
     }
 
     #[test]
-    fn items_of_a_typed_list_are_of_its_kind() {
+    fn items_of_a_typed_list_have_its_kind() {
         let text = r#"{"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "a"}}]}"#;
         let documents = parse("f", text).unwrap();
         assert_eq!(documents[0].key(), ("Node", "", "a"));
@@ -308,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_twice_in_json_is_an_error_as_it_is_in_yaml() {
+    fn a_duplicate_name_is_an_error_in_json_and_in_yaml() {
         let json = "{\"apiVersion\": \"v1\", \"kind\": \"A\",\n\"spec\": [{\"replicas\": 5, \"replicas\": 3}]}";
         let yaml = "apiVersion: v1\nkind: A\nkind: B\n";
         let second = format!("{{\"apiVersion\": \"v1\", \"kind\": \"A\"}}\n{json}");
@@ -322,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn json_documents_may_follow_one_another() {
+    fn a_file_may_contain_several_json_documents() {
         let text = "{\"apiVersion\":\"v1\",\"kind\":\"A\"}\n\n{\"apiVersion\":\"v1\",\"kind\":\"B\"}\n";
         let lines: Vec<usize> = parse("f", text).unwrap().iter().map(|d| d.line).collect();
         assert_eq!(lines, [1, 3]);
@@ -332,7 +340,7 @@ mod tests {
         #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
 
         #[test]
-        fn any_text_is_documents_or_an_error(text in "(\\PC|\n|---\n|- |: |\\{|\\}|\\[|\\]|apiVersion: v1\n|kind: A\n|\"){0,60}") {
+        fn any_text_gives_documents_or_an_error(text in "(\\PC|\n|---\n|- |: |\\{|\\}|\\[|\\]|apiVersion: v1\n|kind: A\n|\"){0,60}") {
             if let Ok(documents) = parse("f", &text) {
                 proptest::prop_assert!(documents.iter().all(|document| document.line >= 1 && document.object.is_object()));
             }

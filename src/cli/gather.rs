@@ -1,4 +1,5 @@
-//! What the offline commands read from files, read from a cluster instead: once, by plain lists, without caches.
+//! Reads the objects that the offline commands need from a cluster, with one list request for each
+//! kind and without caches.
 
 use anyhow::Context as _;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
@@ -7,7 +8,7 @@ use kube::{Api, Client};
 use super::cluster::Cluster;
 use super::documents::Document;
 
-/// The kinds that plans and rules look at, and whether they stand in the namespace of the Machine API.
+/// The kinds that plans and rules need, and whether they are in the namespace of the Machine API.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     (
         "machine.openshift.io",
@@ -30,10 +31,10 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("config.openshift.io", "v1", "FeatureGate", "featuregates", false),
 ];
 
-/// The objects of a cluster. A kind that it does not serve is left out.
+/// The objects of a cluster. A kind that the cluster does not serve is skipped.
 ///
 /// # Errors
-/// When the cluster cannot be reached, or refuses a list.
+/// The cluster cannot be reached, or it refuses a list request.
 pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Document>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,7 +62,7 @@ async fn list(client: &Client, resource: &ApiResource, namespace: Option<&str>) 
             .items
             .into_iter()
             .map(|mut object| {
-                // Items of a list come without the kind that the list is of.
+                // Items of a list have no apiVersion and kind of their own.
                 object.types = Some(kube::api::TypeMeta {
                     api_version: resource.api_version.clone(),
                     kind: resource.kind.clone(),

@@ -1,4 +1,4 @@
-//! `capstan generate`: a set for machines that exist.
+//! `capstan generate`: prints a ControlPlaneMachineSet for existing machines.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,11 +17,12 @@ use super::gather;
 
 /// Print the ControlPlaneMachineSet that describes existing machines.
 ///
-/// It is Inactive: read it, correct it, and set spec.state to Active. Nothing is written to a cluster.
+/// The set is Inactive: review it, correct it, and then set spec.state to Active.
+/// Nothing is written to a cluster.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Machines, and the Infrastructure and MachineSets if there are any: a file or a folder; may be repeated. Without it,
-    /// a cluster is asked.
+    /// Machines, with the Infrastructure and MachineSets if there are any: a file or a
+    /// folder; may be repeated. Without this flag, they are read from a cluster.
     #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -33,7 +34,7 @@ pub struct Args {
 /// Prints the set as YAML.
 ///
 /// # Errors
-/// When the input cannot be read, or no set can describe the machines.
+/// The input cannot be read, or no set can describe the machines.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let documents = if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
@@ -58,15 +59,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         nodes: snapshot.nodes.as_ref(),
         infrastructure: snapshot.infrastructure.as_deref(),
     };
-    let set = generate(&existing).context("no set can describe these machines")?;
+    let set = generate(&existing).context("generating a set for these machines")?;
     let by_name = existing.machines.iter().any(|machine| {
         let value = machine.spec.provider_spec.value.as_ref();
         value.and_then(Platform::of).is_some_and(Platform::by_name)
     });
     if by_name && existing.infrastructure.is_none() {
-        let note =
-            "note: the Infrastructure cluster is not given, and it alone names the failure domains of this platform\n";
-        std::io::stderr().write_all(note.as_bytes()).context("writing a note")?;
+        let note = "note: the Infrastructure cluster must be given for failure domains: on this platform, only it \
+            defines them\n";
+        std::io::stderr()
+            .write_all(note.as_bytes())
+            .context("writing the note")?;
     }
     let text = serde_saphyr::to_string(&set).context("writing the set as YAML")?;
     std::io::stdout()

@@ -1,4 +1,4 @@
-//! `capstan manifests`: what has to be installed, as it stands in the repository.
+//! `capstan manifests`: prints the manifests of the repository for the configured namespaces.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,24 +13,25 @@ use capstan_core::schema::crd;
 use super::cluster::Authority;
 use crate::manifests;
 
-/// Print what has to be installed in a cluster, ready for `kubectl apply -f -`.
+/// Print the manifests to install, for `kubectl apply -f -`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which manifests.
+    /// Which manifests to print.
     #[arg(value_enum)]
     what: What,
-    /// Namespace of the Machine API, in which Capstan is installed too.
+    /// Namespace of the Machine API, which is also that of Capstan.
     #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE")]
     namespace: String,
     #[command(flatten)]
     authority: Authority,
-    /// Write one file each into this folder instead of printing them.
+    /// Write each manifest to a file in this folder instead of printing it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 impl Args {
-    /// The built-in text for the namespaces that are asked for. What is made from the rules is so already.
+    /// A built-in manifest for the configured namespaces. Manifests that are generated from the
+    /// rules have them already.
     fn place(&self, text: String) -> String {
         let placed = match self.what {
             What::Crds | What::Policies => return text,
@@ -57,7 +58,7 @@ impl Args {
     }
 }
 
-/// Where the flags of the server begin in a Deployment.
+/// The line of a Deployment after which the server's flags start.
 const SERVE: &str = "        - serve\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -66,18 +67,18 @@ enum What {
     Crds,
     /// The webhook configurations.
     Webhooks,
-    /// The ValidatingAdmissionPolicies, which hold while the webhook is down.
+    /// The ValidatingAdmissionPolicies, which work without the webhook.
     Policies,
-    /// The ServiceAccount of the server and what it may do.
+    /// The ServiceAccounts and their permissions.
     Rbac,
-    /// The server itself and its Service.
+    /// The Deployments and the Service.
     Deployment,
 }
 
-/// Prints or writes.
+/// Prints or writes the manifests.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// A file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let files = match args.what {
         What::Crds => crd::crd_files(&rule_files()?)?,
@@ -94,7 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let files: Vec<(String, String)> = files.into_iter().map(|(name, text)| (name, args.place(text))).collect();
     match &args.out {
         Some(folder) => {
-            std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+            std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
             for (name, text) in &files {
                 let path = folder.join(name);
                 std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;

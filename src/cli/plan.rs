@@ -1,4 +1,4 @@
-//! `capstan plan`: what the controller does next, and the whole rollout, before it happens.
+//! `capstan plan`: shows the controller's next step and the whole rollout in advance.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,11 +10,12 @@ use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, NAME};
 use capstan_core::api::machine_openshift_io::machine::{self, Machine};
+use capstan_core::cpms::observed::{Observed, Settings, Unparsable};
 use capstan_core::cpms::plan::plan;
 use capstan_core::cpms::preview::preview;
 use capstan_core::cpms::report::{inactive_report, invalid_report, leaving_report, report, unreadable_report};
 use capstan_core::cpms::spec::{ParseContext, SetState, parse};
-use capstan_core::cpms::state::{Observed, Settings, State, Unparsable};
+use capstan_core::cpms::state::State;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -25,25 +26,27 @@ use super::gather;
 
 mod text;
 
-/// Show what the controller does next, and the rollout that lies ahead.
+/// Show the next step of the controller and the rest of the rollout.
 ///
-/// From files (a set, Machines, Nodes, Infrastructure, ClusterOperators) or from a cluster. Nothing is written.
+/// The input is from files (a set, Machines, Nodes, Infrastructure,
+/// ClusterOperators) or from a cluster. Nothing is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan plan
   capstan plan -f set.yaml -f machines/ -o json
   kubectl get cpms,machines -n openshift-machine-api -o yaml | capstan plan -f -")]
 pub struct Args {
-    /// Objects to plan over: a file or a folder; may be repeated. Without it, a cluster is asked.
+    /// Objects to plan with: a file or a folder; may be repeated. Without this flag,
+    /// they are read from a cluster.
     #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
     files: Vec<PathBuf>,
-    /// The time of the plan, as in 2026-01-31T12:00:00Z; by default, now.
+    /// The time of the plan, such as 2026-01-31T12:00:00Z; the default is now.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
     /// How long the node of a replacement must have been ready.
     #[arg(long, default_value = "10s", value_name = "TIME")]
     min_ready: SignedDuration,
-    /// How the plan is printed.
+    /// The output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
@@ -58,17 +61,17 @@ enum Output {
     Json,
 }
 
-/// Plans and prints.
+/// Prints the plan.
 ///
 /// # Errors
-/// When the input cannot be read or the cluster cannot be reached.
+/// The input cannot be read, or the cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let documents = if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
     } else {
         documents::read_all(&args.files)?
     };
-    let (readable, unparsable) = sort_out(documents)?;
+    let (readable, unparsable) = separate_unparsable(documents)?;
     let now = args.now.unwrap_or_else(Timestamp::now);
     let report = match unparsable
         .iter()
@@ -87,8 +90,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sets aside what cannot be read and is no obstacle to the plan, but a part of it: the controller says so too.
-fn sort_out(documents: Vec<Document>) -> anyhow::Result<(Vec<Document>, Vec<Unparsable>)> {
+/// Separates the sets and Machines that cannot be parsed. The controller reports those in its plan,
+/// so they do not prevent one.
+fn separate_unparsable(documents: Vec<Document>) -> anyhow::Result<(Vec<Document>, Vec<Unparsable>)> {
     const PLANNED: [&str; 2] = [machine::KIND, control_plane_machine_set::KIND];
     let (mut readable, mut unparsable) = (Vec::new(), Vec::new());
     for document in documents {
@@ -108,18 +112,20 @@ fn sort_out(documents: Vec<Document>) -> anyhow::Result<(Vec<Document>, Vec<Unpa
 fn plan_over(snapshot: &Snapshot, unparsable: Vec<Unparsable>, args: &Args, now: Timestamp) -> anyhow::Result<Value> {
     let sets = snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
     let Some(set) = sets.iter().find(|set| set.metadata.name() == NAME).or(sets.first()) else {
-        bail!("there is no ControlPlaneMachineSet: `capstan generate` makes one from the machines that exist");
+        bail!("there must be a ControlPlaneMachineSet; `capstan generate` prints one for the existing machines");
     };
     if snapshot.nodes.is_none() {
-        let note = "note: no Nodes are given, so every machine counts as not ready\n";
-        std::io::stderr().write_all(note.as_bytes()).context("writing a note")?;
+        let note = "note: no Nodes are given, so no machine counts as ready\n";
+        std::io::stderr()
+            .write_all(note.as_bytes())
+            .context("writing the note")?;
     }
     let namespace = set.metadata.namespace.as_deref().unwrap_or(&args.scope.namespace);
-    let with_the_set = |machine: &&Arc<Machine>| {
-        let said = machine.metadata.namespace.as_deref();
-        said.is_none_or(|said| said.is_empty() || said == namespace)
+    let in_namespace = |machine: &&Arc<Machine>| {
+        let own = machine.metadata.namespace.as_deref();
+        own.is_none_or(|own| own.is_empty() || own == namespace)
     };
-    let machines = snapshot.machines.iter().flatten().filter(with_the_set);
+    let machines = snapshot.machines.iter().flatten().filter(in_namespace);
     let observed = Observed {
         machines: machines.cloned().collect(),
         nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),

@@ -1,4 +1,4 @@
-//! `capstan review`: an AdmissionReview in, the AdmissionReview out, byte for byte what the server answers.
+//! `capstan review`: reads an AdmissionReview and prints the response of the server, byte for byte.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,21 +10,22 @@ use capstan_core::admission::{Admission, Options, Phase, Request, Route, routes}
 use super::cluster::feature_gate;
 use super::{check, documents};
 
-/// Answer an AdmissionReview as the server would.
+/// Print the server's response to an AdmissionReview.
 ///
-/// Exit code: 0 whatever the verdict, 2 when the input is no AdmissionReview.
+/// The exit code is 0 for every verdict, and 2 if the input is not an
+/// AdmissionReview.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Objects that rules look up: a file or a folder; may be repeated.
     #[arg(long, value_name = "FILE|DIR")]
     with: Vec<PathBuf>,
-    /// Which of the two webhooks answers.
+    /// The webhook that responds.
     #[arg(long, value_enum, default_value = "validate")]
     webhook: Webhook,
-    /// Feature gates over those that are given with --with; may be repeated.
+    /// Override a feature gate; may be repeated.
     #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
     feature_gates: Vec<(String, bool)>,
-    /// The AdmissionReview; standard input by default.
+    /// The AdmissionReview; `-` is standard input.
     #[arg(default_value = "-", value_name = "FILE")]
     file: PathBuf,
 }
@@ -35,16 +36,16 @@ enum Webhook {
     Validate,
 }
 
-/// Answers.
+/// Prints the response.
 ///
 /// # Errors
-/// When the input is no AdmissionReview.
+/// The input is not an AdmissionReview.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         feature_gates: args.feature_gates.iter().cloned().collect(),
         ..Options::default()
     };
-    let admission = Admission::new(options).context("reading the rules that are built in")?;
+    let admission = Admission::new(options).context("loading the built-in rules")?;
     let snapshot = check::snapshot(&args.with)?;
     let body = documents::read_bytes(&args.file)?;
     let request = Request::read(&body, false).with_context(|| args.file.display().to_string())?;
@@ -52,16 +53,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Webhook::Mutate => Phase::Mutate,
         Webhook::Validate => Phase::Validate,
     };
-    // A review of a kind that no webhook judges gets what the first one says of it: that it was sent to the wrong place.
+    // If no webhook serves the kind of the review, the first route responds with the refusal of a
+    // wrong kind.
     let fits = |route: &&Route| route.group == request.group && route.resources.contains(&request.resource.as_str());
     let of_phase = || routes().iter().filter(|route| route.phase == phase);
     let route = of_phase()
         .find(fits)
         .or(of_phase().next())
-        .context("no webhook is served")?;
+        .context("finding the webhook")?;
     let answer = admission.answer(route, &body, &snapshot)?;
     std::io::stdout()
         .write_all(&answer.body)
-        .context("writing the answer")?;
+        .context("writing the response")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `capstan rules`: every rule there is.
+//! `capstan rules`: lists all rules.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -10,19 +10,20 @@ use serde_json::{Value, json};
 
 use super::check::pretty;
 
-/// What stands above the table.
+/// The text above the table.
 const HEAD: &str = "# Rules
 
-Every rule that Capstan enforces. A refusal names the rule in brackets, the metric `capstan_decisions_total` counts by it.
-`schema`: the CRD; `policy`: the ValidatingAdmissionPolicies, which hold while the webhook is down; `webhook`: the server;
-`offline`: `capstan check`. Printed by `capstan rules -o markdown`.
+All rules that Capstan enforces. A refusal names its rule in brackets, and the metric
+`capstan_decisions_total` has the rule as a label. The enforcers are `schema`, the CRD; `policy`,
+the ValidatingAdmissionPolicies, which work without the webhook; `webhook`, the server; and
+`offline`, `capstan check`. `capstan rules -o markdown` prints this page.
 
 ";
 
-/// List every rule: what it demands, of which field, and who enforces it.
+/// List all rules with their fields, demands and enforcers.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How the list is printed.
+    /// The output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
 }
@@ -37,10 +38,10 @@ enum Output {
 /// Prints the list.
 ///
 /// # Errors
-/// When standard output is closed.
+/// Standard output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let table = Admission::new(Options::default())
-        .context("reading the rules that are built in")?
+        .context("loading the built-in rules")?
         .table();
     let text = match args.output {
         Output::Text => table.iter().map(as_text).collect(),

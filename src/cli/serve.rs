@@ -1,4 +1,5 @@
-//! `capstan serve`: puts server, certificates and reviewer together, and takes the process from start to end.
+//! `capstan serve`: assembles server, certificates, reviewer and controllers, and manages the
+//! process from start to shutdown.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,25 +9,33 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capstan_core::admission::{Admission, Snapshot, Source};
-use capstan_core::cpms::state::Settings as PlanSettings;
+use capstan_core::cpms::observed::Settings as PlanSettings;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
 use super::cluster::{Cluster, Scope};
-use crate::controllers::{Caches, Configuration, Controllers, Election, Metrics};
-use crate::server::{Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, Surroundings, logs};
+use crate::controllers::{Caches, Configuration, Controllers, Metrics};
+use crate::runtime::Election;
+use crate::server::{
+    Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, SnapshotSource, descriptors, logs,
+};
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
 use crate::tls::self_managed::{self, SelfManaged};
 use crate::tls::{Certificates, MinVersion, development, rotation};
 
-/// Run the admission webhook server.
+/// Run the admission webhook server and, with --controllers, the controllers.
 ///
-/// It needs a certificate, in one of three ways: files that something else writes (--tls-cert, --tls-key), a Secret that
-/// capstan manages itself (--self-managed-secret), or one for this machine alone (--dev-certificate).
+/// The server needs a certificate from one of three sources: files that another
+/// program writes (--tls-cert, --tls-key), a Secret that Capstan manages
+/// (--self-managed-secret), or a certificate for this machine (--dev-certificate).
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "capstan serve [OPTIONS] --tls-cert <FILE> --tls-key <FILE>
+       capstan serve [OPTIONS] --self-managed-secret <NAMESPACE/NAME>
+           --dns-name <NAME>
+       capstan serve [OPTIONS] --dev-certificate <DIR>")]
 #[command(group(clap::ArgGroup::new("certificate").required(true).multiple(false)
     .args(["tls_cert", "self_managed_secret", "dev_certificate"])))]
 pub struct Args {
@@ -37,17 +46,17 @@ pub struct Args {
     #[arg(long, default_value = "0.0.0.0:8081", value_name = "ADDRESS")]
     health_addr: SocketAddr,
 
-    /// Certificate and chain, PEM. Reloaded when its content changes.
+    /// Certificate chain, PEM. It is reloaded when its content changes.
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Certificate")]
     tls_cert: Option<PathBuf>,
     /// Private key, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Certificate")]
     tls_key: Option<PathBuf>,
-    /// Secret that capstan keeps authority and certificate in.
+    /// Secret in which Capstan keeps its CA and its certificate.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced, requires = "dns_name",
         help_heading = "Certificate")]
     self_managed_secret: Option<(String, String)>,
-    /// Validating or mutating webhook configuration whose caBundle is kept; may be repeated.
+    /// Webhook configuration whose caBundle Capstan writes; may be repeated.
     #[arg(
         long,
         value_name = "NAME",
@@ -55,13 +64,15 @@ pub struct Args {
         help_heading = "Certificate"
     )]
     webhook_configuration: Vec<String>,
-    /// Name or address that the certificate is for, such as capstan-webhook.openshift-machine-api.svc; may be repeated.
+    /// DNS name or IP address of the server, for example
+    /// capstan-webhook.openshift-machine-api.svc; may be repeated.
     #[arg(long, value_name = "NAME", conflicts_with = "tls_cert", help_heading = "Certificate")]
     dns_name: Vec<String>,
-    /// Make a certificate for localhost and write its authority to DIR/ca.crt ("memory": write nothing).
+    /// Issue a certificate for localhost and write its CA to DIR/ca.crt; "memory" writes
+    /// nothing.
     #[arg(long, value_name = "DIR", help_heading = "Certificate")]
     dev_certificate: Option<PathBuf>,
-    /// Oldest version of TLS.
+    /// Oldest TLS version to accept.
     #[arg(
         long,
         value_enum,
@@ -71,19 +82,19 @@ pub struct Args {
     )]
     tls_min_version: MinVersion,
 
-    /// Time for one review; below the webhook's timeoutSeconds.
+    /// Time limit of a review; must be shorter than the webhook's timeoutSeconds.
     #[arg(long, default_value = "4s", value_parser = duration, value_name = "TIME", help_heading = "Limits")]
     deadline: Duration,
-    /// Connections at once.
+    /// Limit of concurrent connections.
     #[arg(long, default_value_t = Limits::default().connections, value_name = "NUMBER", help_heading = "Limits")]
     max_connections: usize,
-    /// Reviews at once; more are answered with 429.
+    /// Limit of concurrent reviews; the server refuses more with 429.
     #[arg(long, default_value_t = Limits::default().reviews, value_name = "NUMBER", help_heading = "Limits")]
     max_reviews: usize,
-    /// Time between "not ready" and "no new connections" after SIGTERM.
+    /// How long the server accepts connections after SIGTERM, while not ready.
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Limits")]
     shutdown_delay: Duration,
-    /// Time for what runs to end after that.
+    /// How long active requests may take after that.
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Limits")]
     drain_timeout: Duration,
 
@@ -92,30 +103,32 @@ pub struct Args {
     #[command(flatten)]
     scope: Scope,
 
-    /// Run the controllers too, which act on the machines. Without it only edits are judged.
+    /// Also run the controllers, which manage machines.
     #[arg(long, help_heading = "Controllers")]
     controllers: bool,
-    /// Follow nothing that only the webhooks look up: for a process beside others that judge edits.
+    /// Do not watch objects that only the webhooks need; for a process whose webhooks
+    /// are not registered.
     #[arg(long, requires = "controllers", help_heading = "Controllers")]
     controllers_only: bool,
-    /// How long the node of a replacement has been ready before the machine that it replaces is deleted.
+    /// How long the node of a replacement must be ready before the old machine is
+    /// deleted.
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     min_ready: Duration,
-    /// Lease, in --namespace, by which one of several processes is chosen to act.
+    /// Lease in --namespace for leader election.
     #[arg(long, default_value = "capstan", value_name = "NAME", help_heading = "Controllers")]
     lease: String,
-    /// How long a leader that does not answer keeps the others from acting.
+    /// How long a Lease is valid without renewal.
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     lease_duration: Duration,
-    /// Name of this process in the Lease, in requests and in events, which no other may have while it runs; by default the
-    /// host's name and the process id.
+    /// Name of this process in the Lease, in requests and in events; it must be unique
+    /// among running processes. The default is the host name and the process id.
     #[arg(long, env = "POD_NAME", value_name = "NAME", help_heading = "Controllers")]
     identity: Option<String>,
 
-    /// How log lines look.
+    /// Format of the log.
     #[arg(long, value_enum, default_value = "text", help_heading = "Logs")]
     log_format: logs::Format,
-    /// What is logged, such as "info" or "info,capstan::review=off".
+    /// Log filter, such as "info" or "info,capstan::review=off".
     #[arg(
         long,
         env = "CAPSTAN_LOG",
@@ -125,10 +138,10 @@ pub struct Args {
     )]
     log: String,
 
-    /// Judge nothing, allow everything: the yardstick of the benchmark.
+    /// Allow everything without reading objects: the baseline of the benchmark.
     #[arg(long, hide = true)]
     null_reviewer: bool,
-    /// Look things up in these files, read once, instead of a cluster: what the benchmark holds against the yardstick.
+    /// Use the objects of these files instead of a cluster: for the benchmark.
     #[arg(long, hide = true, value_name = "FILE|DIR", conflicts_with = "null_reviewer")]
     snapshot: Vec<PathBuf>,
 }
@@ -138,25 +151,25 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok((namespace.to_owned(), name.to_owned()))
         }
-        _ => Err("expected NAMESPACE/NAME".to_owned()),
+        _ => Err("must be NAMESPACE/NAME".to_owned()),
     }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text
         .parse()
-        .map_err(|_| "expected a time such as 500ms, 4s or 1m".to_owned())?;
-    Duration::try_from(span).map_err(|_| "expected a time that is not negative".to_owned())
+        .map_err(|_| "must be a duration such as 500ms, 4s or 1m".to_owned())?;
+    Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
 }
 
-/// Serves until a signal ends it.
+/// Serves until a signal stops the process.
 ///
 /// # Errors
 ///
-/// It cannot start, or a second signal cut off what ran.
+/// The server cannot start, or a second signal interrupted the shutdown.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let logs = logs::start(args.log_format, &args.log).context("starting the logs")?;
-    // Reviews take microseconds; more threads than that only cost memory on a large machine.
+    // Reviews take microseconds. On a large machine, more threads would only use memory.
     let threads = std::thread::available_parallelism()
         .map_or(2, std::num::NonZero::get)
         .min(4);
@@ -165,7 +178,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(serve(args));
-    // What was cut off must not hold up the end.
+    // Tasks that were interrupted must not delay the end of the process.
     runtime.shutdown_background();
     drop(logs);
     outcome
@@ -181,7 +194,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         min_version: args.tls_min_version,
         limits: Limits {
             deadline: args.deadline,
-            connections: args.max_connections,
+            connections: descriptors::connections_within_limit(args.max_connections),
             reviews: args.max_reviews,
             ..Limits::default()
         },
@@ -194,10 +207,10 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
         .await
         .context("binding the sockets")?;
-    certify(args, certificates).await?;
-    tracing::info!(webhooks = %server.address()?, health = %server.health_address()?, "serving");
+    provide_certificate(args, certificates).await?;
+    tracing::info!(webhooks = %server.address()?, health = %server.health_address(), "serving");
     let controllers = match (metrics, cluster) {
-        (Some(metrics), Some((client, caches))) => Some(control(args, &client, &caches, metrics)?),
+        (Some(metrics), Some((client, caches))) => Some(start_controllers(args, &client, &caches, metrics)?),
         _ => None,
     };
 
@@ -205,12 +218,13 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
-        // It ends by itself only after it was asked to.
+        // The server ends only after a shutdown was requested.
         _ = &mut running => return Ok(ExitCode::SUCCESS),
     }
-    lifecycle.leave();
+    lifecycle.shut_down();
     let ending = async {
-        // Side by side: what the controllers still write is judged by the webhooks, here or elsewhere.
+        // Both stop at the same time: writes of the controllers are reviewed by the webhooks of
+        // this process or of another one.
         let controllers = async {
             if let Some(controllers) = controllers {
                 controllers.stop().await;
@@ -221,30 +235,30 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     tokio::select! {
         cut = ending => {
             if cut > 0 {
-                tracing::warn!(connections = cut, "shut down; some connections did not end in time");
+                tracing::warn!(connections = cut, "shut down; closed connections that exceeded the drain timeout");
             } else {
                 tracing::info!("shut down");
             }
             Ok(ExitCode::SUCCESS)
         }
-        _ = terminate.recv() => anyhow::bail!("a second signal cut off what ran"),
-        _ = interrupt.recv() => anyhow::bail!("a second signal cut off what ran"),
+        _ = terminate.recv() => anyhow::bail!("a second signal interrupted the shutdown"),
+        _ = interrupt.recv() => anyhow::bail!("a second signal interrupted the shutdown"),
     }
 }
 
-/// Who judges, and the cluster that it looks at.
+/// The reviewer, with the client and the caches of its cluster.
 async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kube::Client, Arc<Caches>)>)> {
     if args.null_reviewer {
         return Ok((Arc::new(NullReviewer::new(vec!["/null".to_owned()])), None));
     }
-    let admission = Admission::new(args.scope.options()).context("reading the rules")?;
+    let admission = Admission::new(args.scope.options()).context("loading the rules")?;
     if !args.snapshot.is_empty() {
         let snapshot = Snapshot {
             source: Source::Cluster,
             ..check::snapshot(&args.snapshot)?
         };
         return Ok((
-            Arc::new(Judge::new(admission, Arc::new(Fixed(Arc::new(snapshot))))),
+            Arc::new(Judge::new(admission, Arc::new(FixedSnapshot(Arc::new(snapshot))))),
             None,
         ));
     }
@@ -255,12 +269,17 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kub
     } else {
         Caches::start_mirrored(&client, &args.scope.namespace, cluster_api)
     };
-    let judge = Judge::new(admission, Arc::new(Cached(Arc::clone(&caches))));
+    let judge = Judge::new(admission, Arc::new(CachedSnapshot(Arc::clone(&caches))));
     Ok((Arc::new(judge), Some((client, caches))))
 }
 
-/// Who acts.
-fn control(args: &Args, client: &kube::Client, caches: &Arc<Caches>, metrics: Metrics) -> anyhow::Result<Controllers> {
+/// Starts the controllers.
+fn start_controllers(
+    args: &Args,
+    client: &kube::Client,
+    caches: &Arc<Caches>,
+    metrics: Metrics,
+) -> anyhow::Result<Controllers> {
     let identity = args.identity.clone().unwrap_or_else(|| {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         format!("{}-{}", host.trim(), std::process::id())
@@ -281,10 +300,10 @@ fn control(args: &Args, client: &kube::Client, caches: &Arc<Caches>, metrics: Me
     Ok(Controllers::start(client, caches, configuration, election, metrics))
 }
 
-/// The caches, as the judge looks at them.
-struct Cached(Arc<Caches>);
+/// The caches as the reviewer's source of snapshots.
+struct CachedSnapshot(Arc<Caches>);
 
-impl Surroundings for Cached {
+impl SnapshotSource for CachedSnapshot {
     fn snapshot(&self) -> Arc<Snapshot> {
         self.0.snapshot()
     }
@@ -294,10 +313,10 @@ impl Surroundings for Cached {
     }
 }
 
-/// A cluster that never changes.
-struct Fixed(Arc<Snapshot>);
+/// A snapshot that never changes.
+struct FixedSnapshot(Arc<Snapshot>);
 
-impl Surroundings for Fixed {
+impl SnapshotSource for FixedSnapshot {
     fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.0)
     }
@@ -307,19 +326,20 @@ impl Surroundings for Fixed {
     }
 }
 
-/// Fills the slot, and keeps it filled in the background.
-async fn certify(args: &Args, certificates: Certificates) -> anyhow::Result<()> {
+/// Obtains the certificate, and keeps it current in the background.
+async fn provide_certificate(args: &Args, certificates: Certificates) -> anyhow::Result<()> {
     if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
         let files = Files {
             certificate: certificate.clone(),
             key: key.clone(),
         };
         let mut follower = Follower::new(files, certificates);
-        // At the start a bad file is a mistake in the set-up, to be told at once; a missing one may come (cert-manager).
-        match follower.look().await {
+        // At the start, an invalid file is a configuration error and ends the process. A missing
+        // file may be created later, for example by cert-manager.
+        match follower.reload().await {
             Ok(_) => {}
             Err(files::Error::Read { path, source }) if source.kind() == std::io::ErrorKind::NotFound => {
-                tracing::warn!(path = %path.display(), "no certificate yet; not ready until there is one");
+                tracing::warn!(path = %path.display(), "the certificate file does not exist yet; not ready until it does");
             }
             Err(error) => return Err(error).context("loading the certificate"),
         }
@@ -336,7 +356,7 @@ async fn certify(args: &Args, certificates: Certificates) -> anyhow::Result<()> 
         tokio::spawn(SelfManaged::new(client, settings, certificates).run());
     } else if let Some(folder) = &args.dev_certificate {
         let folder = (folder.as_os_str() != "memory").then_some(folder.as_path());
-        development::serve(&certificates, folder, &args.dns_name).context("making a certificate")?;
+        development::serve(&certificates, folder, &args.dns_name).context("issuing the development certificate")?;
     }
     Ok(())
 }
@@ -347,7 +367,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn times_are_written_as_people_write_them() {
+    fn durations_have_units() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("0s"), Ok(Duration::ZERO));
@@ -356,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_named_with_its_namespace() {
+    fn a_secret_is_given_with_its_namespace() {
         assert_eq!(namespaced("a/b"), Ok(("a".to_owned(), "b".to_owned())));
         assert!(["a", "a/", "/b", "a/b/c"].iter().all(|text| namespaced(text).is_err()));
     }

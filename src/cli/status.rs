@@ -1,35 +1,41 @@
-//! `capstan status`: the control plane as a tree, how far its rollout is, and why each machine waits.
+//! `capstan status`: shows the control plane as a tree, the progress of its rollout, and the reason
+//! why each machine waits.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use capstan_core::cpms::machine_state::{MachineState, NodeState};
 use capstan_core::cpms::plan::Plan;
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::{SetState, Spec};
-use capstan_core::cpms::state::{MachineState, NodeState, State};
+use capstan_core::cpms::state::State;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::check::pretty;
-use super::look::{Where, runtime};
-use crate::controllers::{Assessment, Reading, View};
+use super::observe::{ObservedCluster, runtime};
+use crate::controllers::{Assessment, Reading};
+use crate::runtime::View;
 
-/// Show the control plane: indexes, machines, nodes, hooks, the progress of a rollout, and why each machine waits.
+/// Show the state of the control plane and the progress of its rollout.
+///
+/// The output is a tree of indexes, machines, nodes and hooks, with the reason why
+/// each machine waits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan status --watch
   capstan status -o json | jq .progress")]
 pub struct Args {
-    /// Go on, and show every change, until Ctrl-C.
+    /// Continue, and show every change until Ctrl-C.
     #[arg(short, long)]
     watch: bool,
-    /// How the status is printed; with --watch, JSON is one line for each change.
+    /// The output format; JSON with --watch is one line for each change.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
-    place: Where,
+    cluster: ObservedCluster,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -41,13 +47,13 @@ enum Output {
 /// Prints the status.
 ///
 /// # Errors
-/// When there is no set, or it cannot be read.
+/// There is no set, or the cluster cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(async {
         if args.watch {
             watch(args).await
         } else {
-            let view = args.place.view().await?;
+            let view = args.cluster.view().await?;
             print(&show(args, &view)?)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -55,12 +61,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn watch(args: &Args) -> anyhow::Result<ExitCode> {
-    let (_caches, mut views) = args.place.watch().await?;
+    let (_caches, mut views) = args.cluster.watch().await?;
     let clears = args.output == Output::Text && std::io::stdout().is_terminal();
     let mut last = String::new();
     loop {
         let view = views.borrow_and_update().clone();
-        // Between two sets, or before the first, there is nothing to show but that.
+        // While no set exists, the output is that error.
         let text = show(args, &view).unwrap_or_else(|error| format!("{error:#}\n"));
         if text != last {
             print(&if clears {
@@ -72,7 +78,7 @@ async fn watch(args: &Args) -> anyhow::Result<ExitCode> {
         }
         tokio::select! {
             changed = views.changed() => if changed.is_err() { return Ok(ExitCode::SUCCESS) },
-            // Some waits end with time alone.
+            // Some waits end only because time passes.
             () = tokio::time::sleep(std::time::Duration::from_secs(1)) => {}
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
         }
@@ -81,7 +87,7 @@ async fn watch(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn show(args: &Args, view: &View) -> anyhow::Result<String> {
     let now = Timestamp::now();
-    let assessment = args.place.assess(view, now)?;
+    let assessment = args.cluster.assess(view, now)?;
     match args.output {
         Output::Text => Ok(as_text(&assessment, now)),
         Output::Json if args.watch => Ok(as_json(&assessment, now).to_string()),
@@ -105,12 +111,9 @@ fn node(machine: &MachineState) -> String {
     }
 }
 
-/// Why this machine waits, or what waits for it.
+/// The reasons why this machine, or a step for it, waits.
 fn waits<'a>(plan: &'a Plan, machine: &'a MachineState) -> impl Iterator<Item = &'a str> {
-    let about = plan
-        .waits
-        .iter()
-        .filter(|wait| wait.machine.as_deref() == Some(&machine.name));
+    let about = plan.waits.iter().filter(|wait| wait.machine() == Some(&machine.name));
     about.map(|wait| wait.message.as_str())
 }
 
@@ -118,9 +121,9 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
     let name = assessment.set.metadata.name();
     let (spec, state) = match &assessment.reading {
         Reading::Valid(read) => (&read.0, &read.1),
-        Reading::Leaving => return format!("ControlPlaneMachineSet {name} is being deleted; its machines stay\n"),
+        Reading::Leaving => return format!("ControlPlaneMachineSet {name} is being deleted; its machines are kept\n"),
         Reading::Invalid(violations) => {
-            let head = format!("ControlPlaneMachineSet {name} is not valid, and nothing is done with it\n");
+            let head = format!("ControlPlaneMachineSet {name} is not valid; the controller does nothing\n");
             return violations
                 .iter()
                 .fold(head, |text, violation| format!("{text}  {violation}\n"));
@@ -158,15 +161,15 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
             let (branch, below) = if end { ("└─", "   ") } else { ("├─", "│  ") };
             let age = if machine.is_current() { "up to date" } else { "outdated" };
             let phase = machine.phase.as_deref().unwrap_or("no phase");
-            let going = if machine.is_deleting() { ", going" } else { "" };
+            let deleting = if machine.is_deleting() { ", being deleted" } else { "" };
             let _ = writeln!(
                 text,
-                "{trunk} {branch} {}  {phase}{going}, {age}, {}",
+                "{trunk} {branch} {}  {phase}{deleting}, {age}, {}",
                 machine.name,
                 node(machine)
             );
             for hook in machine.hooks.iter().filter(|_| machine.is_deleting()) {
-                let _ = writeln!(text, "{trunk} {below} held by hook {hook}");
+                let _ = writeln!(text, "{trunk} {below} waits for hook {hook}");
             }
             for wait in waits(plan, machine) {
                 let _ = writeln!(text, "{trunk} {below} waits: {wait}");
@@ -176,15 +179,15 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
     for reason in &plan.degraded {
         let _ = writeln!(text, "Degraded ({}): {}", reason.reason, reason.message);
     }
-    for wait in plan.waits.iter().filter(|wait| wait.machine.is_none()) {
+    for wait in plan.waits.iter().filter(|wait| wait.machine().is_none()) {
         let _ = writeln!(text, "Waits: {}", wait.message);
     }
     for note in &plan.notes {
         let _ = writeln!(text, "Note: {note}");
     }
     if let Some(step) = plan.disruptive() {
-        let machine = step.machine.as_deref().unwrap_or_default();
-        let _ = writeln!(text, "Next: {} {machine}: {}", step.action.name(), step.because);
+        let machine = step.machine().unwrap_or_default();
+        let _ = writeln!(text, "Next: {} {machine}: {}", step.verb(), step.because);
     }
     text
 }
@@ -199,7 +202,7 @@ fn as_json(assessment: &Assessment, now: Timestamp) -> Value {
         "active": assessment.is_active(),
         "conditions": conditions,
         "waits": plan.waits.iter().map(|wait| json!({
-            "index": wait.index, "machine": wait.machine, "for": wait.reason.name(), "message": wait.message,
+            "index": wait.index, "machine": wait.machine(), "for": wait.reason.name(), "message": wait.message,
         })).collect::<Vec<Value>>(),
         "notes": plan.notes,
     });
@@ -242,7 +245,7 @@ fn of_index(spec: &Spec, state: &State, plan: &Plan, index: u32) -> Value {
     let waits = plan
         .waits
         .iter()
-        .filter(|wait| wait.index == Some(index) && wait.machine.is_none());
+        .filter(|wait| wait.index == Some(index) && wait.machine().is_none());
     json!({
         "index": index,
         "failureDomain": listed_domain(spec, state, index),
@@ -251,7 +254,7 @@ fn of_index(spec: &Spec, state: &State, plan: &Plan, index: u32) -> Value {
     })
 }
 
-/// The set's own entry for where the machine of an index belongs; null for a place that the set does not list.
+/// The failure domain of an index as the set lists it; null if the set does not list it.
 fn listed_domain(spec: &Spec, state: &State, index: u32) -> Value {
     let domain = state.placement.get(&index);
     let listed = domain.filter(|domain| spec.failure_domains.contains(domain));

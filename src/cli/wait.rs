@@ -1,4 +1,4 @@
-//! `capstan wait`: returns when a rollout is done or the control plane is at rest, for pipelines.
+//! `capstan wait`: waits until a rollout is complete or the control plane is stable, for pipelines.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -9,28 +9,31 @@ use capstan_core::cpms::spec::SetState;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::look::{Where, runtime};
+use super::observe::{ObservedCluster, runtime};
 use crate::controllers::{Assessment, Reading};
 
-/// Something that needs a person is given this long to pass by itself: nodes restart.
+/// How long a state that needs a user may last before the command gives up. It covers the restart
+/// of a node.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// Wait until a rollout is done, or until the control plane is at rest.
+/// Wait until a rollout is complete, or until the control plane is stable.
 ///
-/// Exit code: 0 when it is so; 1 when it will not become so without a person (degraded, invalid, past its progress
-/// deadline); 2 when the cluster cannot be read; 3 when the time is over.
+/// The exit code is 0 when the condition is met; 1 when it cannot be met without a
+/// user (degraded, invalid, past its progress deadline); 2 when the cluster cannot
+/// be read; 3 when the timeout has passed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   kubectl apply -f set.yaml && capstan wait --for rollout --timeout 2h")]
 pub struct Args {
-    /// rollout: all machines are up to date and ready. stable: in addition, nothing is to be done or waited for.
+    /// rollout: all machines are up to date and ready. stable: in addition, there are no
+    /// steps and no waits.
     #[arg(long = "for", value_enum, default_value = "rollout")]
     what: What,
-    /// How long to wait.
+    /// The timeout.
     #[arg(long, default_value = "1h", value_name = "TIME")]
     timeout: SignedDuration,
     #[command(flatten)]
-    place: Where,
+    cluster: ObservedCluster,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -39,75 +42,75 @@ enum What {
     Stable,
 }
 
-/// Waits.
+/// Waits until the condition is met.
 ///
 /// # Errors
-/// When the cluster cannot be read.
+/// The cluster cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(wait(args))
 }
 
-/// How it stands.
-enum Stand {
-    /// It is so.
+/// The state of the condition.
+enum Progress {
+    /// The condition is met.
     Done,
-    /// Not yet, and this is why.
-    Not(String),
-    /// Not, and it needs a person.
+    /// The condition is not met yet, for this reason.
+    Pending(String),
+    /// The condition cannot be met without a user, for this reason.
     Stuck(String),
 }
 
 async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
     let end = Instant::now() + Duration::try_from(args.timeout).unwrap_or_default();
-    let (_caches, mut views) = args.place.watch().await?;
+    let (_caches, mut views) = args.cluster.watch().await?;
     let mut last = String::new();
     let mut stuck: Option<Instant> = None;
     loop {
         let view = views.borrow_and_update().clone();
         let now = Timestamp::now();
-        let stand = stand(args.what, &args.place.assess(&view, now)?, now);
-        let why = match stand {
-            Stand::Done => return Ok(ExitCode::SUCCESS),
-            Stand::Not(why) => {
+        let progress = progress_of(args.what, &args.cluster.assess(&view, now)?, now);
+        let why = match progress {
+            Progress::Done => return Ok(ExitCode::SUCCESS),
+            Progress::Pending(why) => {
                 stuck = None;
                 why
             }
-            Stand::Stuck(why) => {
+            Progress::Stuck(why) => {
                 if stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
-                    say(&format!("it needs a person: {why}"));
+                    report(&format!("a user must act: {why}"));
                     return Ok(ExitCode::from(1));
                 }
                 why
             }
         };
         if why != last {
-            say(&why);
+            report(&why);
             last = why;
         }
         tokio::select! {
-            changed = views.changed() => if changed.is_err() { anyhow::bail!("the caches have ended") },
+            changed = views.changed() => if changed.is_err() { anyhow::bail!("the caches stopped") },
             () = tokio::time::sleep_until(end) => {
-                say("the time is over");
+                report("the timeout has passed");
                 return Ok(ExitCode::from(3));
             }
-            // Some waits end with time alone.
+            // Some waits end only because time passes.
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
     }
 }
 
-fn say(text: &str) {
-    // Nobody is left to tell when standard error is closed.
-    let _closed = writeln!(std::io::stderr(), "{text}");
+fn report(text: &str) {
+    // If standard error is closed, the text cannot be reported anywhere.
+    let _ignored = writeln!(std::io::stderr(), "{text}");
 }
 
-fn stand(what: What, assessment: &Assessment, now: Timestamp) -> Stand {
+fn progress_of(what: What, assessment: &Assessment, now: Timestamp) -> Progress {
     let (spec, state) = match &assessment.reading {
         Reading::Valid(read) => (&read.0, &read.1),
-        Reading::Leaving => return Stand::Stuck("the set is being deleted".to_owned()),
+        Reading::Leaving => return Progress::Stuck("the set is being deleted".to_owned()),
         Reading::Invalid(violations) => {
             let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            return Stand::Stuck(texts.join("; "));
+            return Progress::Stuck(texts.join("; "));
         }
     };
     let plan = &assessment.plan;
@@ -116,19 +119,19 @@ fn stand(what: What, assessment: &Assessment, now: Timestamp) -> Stand {
     let complete = done == all && state.machines.len() == spec.replicas.count();
     let quiet = plan.steps.is_empty() && plan.waits.is_empty() && plan.degraded.is_empty();
     match what {
-        What::Rollout if complete => return Stand::Done,
-        What::Stable if complete && quiet => return Stand::Done,
+        What::Rollout if complete => return Progress::Done,
+        What::Stable if complete && quiet => return Progress::Done,
         _ => {}
     }
     if let Some(reason) = plan.degraded.first() {
-        return Stand::Stuck(reason.message.clone());
+        return Progress::Stuck(reason.message.clone());
     }
     let late = capstan_core::cpms::plan::overdue(spec, state, now);
     if !late.is_empty() {
-        return Stand::Stuck(late.join("; "));
+        return Progress::Stuck(late.join("; "));
     }
     if spec.state == SetState::Inactive {
-        return Stand::Stuck("the set is Inactive and acts on no machine".to_owned());
+        return Progress::Stuck("the set is Inactive; set spec.state to Active".to_owned());
     }
     let waits: Vec<&str> = plan.waits.iter().map(|wait| wait.message.as_str()).collect();
     let next = plan.disruptive().map(|step| step.because.as_str());
@@ -136,6 +139,6 @@ fn stand(what: What, assessment: &Assessment, now: Timestamp) -> Stand {
         .into_iter()
         .chain(next)
         .next()
-        .unwrap_or("the controller is to act");
-    Stand::Not(format!("{done} of {all} up to date: {why}"))
+        .unwrap_or("the controller has not acted yet");
+    Progress::Pending(format!("{done} of {all} up to date: {why}"))
 }

@@ -1,4 +1,4 @@
-//! What core says about a set at one moment, whether the moment comes from the caches or from a live read.
+//! The assessment of a set by core at one moment, from the caches or from a live read.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
-use capstan_core::cpms::degraded::Degradation;
+use capstan_core::cpms::observed::{Observed, Settings};
 use capstan_core::cpms::plan::{Plan, plan};
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::spec::{SetState, Spec};
-use capstan_core::cpms::state::{Observed, Settings, State};
+use capstan_core::cpms::state::State;
 use capstan_core::cpms::{degraded, removal, status};
-use capstan_core::model::Violation;
+use capstan_core::model::{Degradation, Violation};
 use jiff::Timestamp;
 
 /// A set, and what is to be done about it.
@@ -27,18 +27,19 @@ pub struct Assessment {
     pub reading: Reading,
 }
 
-/// How a set was read.
+/// Whether a set is valid.
 #[derive(Debug)]
 pub enum Reading {
     /// It is valid.
     Valid(Box<(Spec, State)>),
-    /// It is not, or cannot even be read, and nothing is done with it; the plan says why. Empty for what cannot be read.
+    /// It is invalid, or cannot be decoded. Nothing is done with it, and the plan gives the reason.
+    /// The list is empty for a set that cannot be decoded.
     Invalid(Vec<Violation>),
-    /// It is on its way out, valid or not.
+    /// It is being deleted, valid or not.
     Leaving,
 }
 
-/// Reads a set and plans for it; `memory` is what the last look left.
+/// Parses a set and plans for it. `cache` keeps derived values between reconciles.
 pub fn assess(
     set: Arc<ControlPlaneMachineSet>,
     observed: Observed,
@@ -57,7 +58,7 @@ pub fn assess(
     }
     match cache.parse(&set, observed.infrastructure.as_ref(), options.gates(gate), true) {
         Ok(spec) => {
-            let state = State::observe_again(&spec, observed, settings, cache);
+            let state = State::observe_with(&spec, observed, settings, cache);
             let plan = plan(&spec, &state, now);
             Assessment {
                 set,
@@ -102,12 +103,12 @@ impl Assessment {
         }
     }
 
-    /// Whether the set acts.
+    /// Whether the set is active.
     pub fn is_active(&self) -> bool {
         match &self.reading {
             Reading::Valid(read) => read.0.state == SetState::Active,
             Reading::Invalid(_) => self.set.spec.state.as_deref() == Some("Active"),
-            // One that cannot go needs somebody; one that goes is no longer anybody's affair.
+            // A set whose deletion is blocked needs attention. A set that is deleted does not.
             Reading::Leaving => !self.plan.degraded.is_empty(),
         }
     }
@@ -120,8 +121,8 @@ impl Assessment {
         }
     }
 
-    /// The nodes that the next disruptive step depends on, beside those of the control plane: those of the machines of
-    /// its index. `None` without such a step.
+    /// The nodes that the next disruptive step depends on, beside those of the control plane: those
+    /// of the machines of its index. `None` without such a step.
     pub fn decisive_nodes(&self) -> Option<Vec<String>> {
         let step = self.plan.disruptive()?;
         let (Some(index), Some(state)) = (step.index, self.state()) else {

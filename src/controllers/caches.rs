@@ -1,164 +1,132 @@
-//! The caches that admission and the controllers share: one store a kind, and one picture of them all.
+//! The caches that admission and the controllers share: which kinds are watched, from the kind
+//! table, and the snapshot that rules look things up in.
 //!
-//! Admission reads the [`Snapshot`] without a lock and without a call. The picture is made anew after every change, or
-//! after several that came together; what has not been read yet is `None` in it, and never guessed.
+//! Admission reads the snapshot without a lock and without a call to the API server.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use capstan_core::admission::{Snapshot, Source};
-use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
-use capstan_core::api::config_openshift_io::feature_gate::{self, FeatureGate};
-use capstan_core::api::config_openshift_io::infrastructure::{self, Infrastructure};
+use capstan_core::api::cluster_x_k8s_io;
+use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
+use capstan_core::api::config_openshift_io::infrastructure::Infrastructure;
 use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds::{self, Home, KindEntry, Reader};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
-use capstan_core::authority::spec::PairMember;
-use kube::Client;
+use capstan_core::api::objects::{CachedObject, Index, Objects};
+use capstan_core::authority::spec::{Api, Kind, PairMember};
+use capstan_core::authority::state::Mirrors;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::follow::follow;
-use super::kind::Kind;
-use super::mirrors::MirrorStores;
-use super::object::Cacheable;
-use super::store::{Contents, Store};
-
-/// The cluster at one moment: what admission looks up, and what only the controllers need.
-#[derive(Clone, Debug, Default)]
-pub struct View {
-    /// What rules look up.
-    pub snapshot: Arc<Snapshot>,
-    /// The MachineSets of the namespace; `None` is unknown.
-    pub machine_sets: Option<Vec<Arc<MachineSet>>>,
-    /// Machines that cannot be read, by name, with the reason.
-    pub unreadable_machines: BTreeMap<String, String>,
-    /// ControlPlaneMachineSets that cannot be read, by name, with the reason.
-    pub unreadable_sets: BTreeMap<String, String>,
-    /// Whether the cluster serves ClusterOperators; false also while that is unknown.
-    pub serves_cluster_operators: bool,
-    /// Whether everything was read once, or is known not to be served.
-    pub known: bool,
-}
+use super::observed::{etcd, feature_gate, infrastructure};
+use crate::runtime::{Caches as RuntimeCaches, Subscription, View, Watch};
 
 /// Watches the cluster in the background until it is dropped.
 #[derive(Debug)]
 pub struct Caches {
-    stores: Stores,
-    snapshot: ArcSwap<Snapshot>,
-    view: watch::Sender<Arc<View>>,
+    caches: Arc<RuntimeCaches>,
+    snapshot: Arc<ArcSwap<Snapshot>>,
     stop: CancellationToken,
 }
 
-#[derive(Debug)]
-struct Stores {
-    machines: Arc<Store<Machine>>,
-    machine_sets: Arc<Store<MachineSet>>,
-    sets: Arc<Store<ControlPlaneMachineSet>>,
-    nodes: Arc<Store<Node>>,
-    infrastructure: Arc<Store<Infrastructure>>,
-    feature_gate: Arc<Store<FeatureGate>>,
-    etcd: Arc<Store<ClusterOperator>>,
-    own: Arc<Store<ClusterOperator>>,
-    mirrors: Option<MirrorStores>,
+/// What is watched for the machines of `namespace`; and, with a namespace of Cluster API, for the
+/// objects that exist in both APIs.
+pub fn watches(namespace: &str, cluster_api: Option<&str>) -> Vec<Watch> {
+    let entries: Vec<KindEntry> = kinds::all().collect();
+    let whole = entries.iter().filter(|entry| entry.is_read_by(Reader::Controllers));
+    let mut watches: Vec<Watch> = whole
+        .filter_map(|entry| Some(within(as_wire_type(entry)?, entry, namespace, cluster_api)))
+        .collect();
+    if cluster_api.is_some() {
+        let guarded = entries.iter().filter(|entry| entry.is_read_by(Reader::Guards));
+        watches.extend(guarded.map(|entry| {
+            let watch = Watch::of::<PairMember>(&entry.kind);
+            within(watch, entry, namespace, cluster_api)
+        }));
+    }
+    watches
+}
+
+/// Makes a watch of a line of the kind table.
+type AsWatch = fn(&KindEntry) -> Watch;
+
+/// A watch that keeps the objects of a kind as its wire type.
+fn as_wire_type(entry: &KindEntry) -> Option<Watch> {
+    fn of<T: CachedObject>(entry: &KindEntry) -> Watch {
+        Watch::of::<T>(&entry.kind).named(entry.names)
+    }
+    let types: [(&KindInfo, AsWatch); 7] = [
+        (&kinds::MACHINES, of::<Machine>),
+        (&kinds::MACHINE_SETS, of::<MachineSet>),
+        (&kinds::CONTROL_PLANE_MACHINE_SETS, of::<ControlPlaneMachineSet>),
+        (&kinds::NODES, of::<Node>),
+        (&kinds::INFRASTRUCTURES, of::<Infrastructure>),
+        (&kinds::FEATURE_GATES, of::<FeatureGate>),
+        (&kinds::CLUSTER_OPERATORS, of::<ClusterOperator>),
+    ];
+    let (_, watch) = types.into_iter().find(|(kind, _)| **kind == *entry.kind)?;
+    Some(watch(entry))
+}
+
+fn within(watch: Watch, entry: &KindEntry, machine_api: &str, cluster_api: Option<&str>) -> Watch {
+    match entry.home {
+        Home::MachineApi => watch.within(machine_api),
+        Home::ClusterApi => watch.within(cluster_api.unwrap_or(cluster_x_k8s_io::NAMESPACE)),
+        Home::Cluster => watch,
+    }
 }
 
 impl Caches {
-    /// Starts to watch what belongs to the machines of `namespace`.
-    pub fn start(client: &Client, namespace: &str) -> Arc<Self> {
+    /// Watches what belongs to the machines of `namespace`.
+    pub fn start(client: &kube::Client, namespace: &str) -> Arc<Self> {
         Self::start_with(client, namespace, None)
     }
 
-    /// The same, and what exists in both APIs: the other half lives in `cluster_api`.
-    pub fn start_mirrored(client: &Client, namespace: &str, cluster_api: &str) -> Arc<Self> {
+    /// The same, and the objects that exist in both APIs. `cluster_api` is the namespace of Cluster
+    /// API.
+    pub fn start_mirrored(client: &kube::Client, namespace: &str, cluster_api: &str) -> Arc<Self> {
         Self::start_with(client, namespace, Some(cluster_api))
     }
 
-    fn start_with(client: &Client, namespace: &str, cluster_api: Option<&str>) -> Arc<Self> {
-        let (sender, mut changes) = watch::channel(0_u64);
-        let stop = CancellationToken::new();
-        let watching = Watching {
-            client,
-            changed: sender,
-            stop: stop.clone(),
-        };
-        let stores = Stores {
-            machines: watching.start(Kind::machines(namespace)),
-            machine_sets: watching.start(Kind::machine_sets(namespace)),
-            sets: watching.start(Kind::control_plane_machine_sets(namespace)),
-            nodes: watching.start(Kind::nodes()),
-            infrastructure: watching.start(Kind::infrastructure()),
-            feature_gate: watching.start(Kind::feature_gate()),
-            etcd: watching.start(Kind::cluster_operator(cluster_operator::ETCD)),
-            own: watching.start(Kind::cluster_operator(cluster_operator::NAME)),
-            mirrors: cluster_api.map(|cluster_api| {
-                MirrorStores::start(namespace, cluster_api, |kind| watching.start::<PairMember>(kind))
-            }),
-        };
+    fn start_with(client: &kube::Client, namespace: &str, cluster_api: Option<&str>) -> Arc<Self> {
+        let caches = RuntimeCaches::start(client, &watches(namespace, cluster_api));
         let empty = Snapshot {
             source: Source::Cluster,
             ..Snapshot::default()
         };
-        let caches = Arc::new(Self {
-            stores,
-            snapshot: ArcSwap::from_pointee(empty),
-            view: watch::Sender::default(),
-            stop: stop.clone(),
-        });
-        let publishing = Arc::downgrade(&caches);
-        tokio::spawn(stop.run_until_cancelled_owned(async move {
-            loop {
-                // What comes while the picture is made is in the next one.
-                changes.mark_unchanged();
-                let Some(caches) = publishing.upgrade() else { return };
-                caches.publish();
-                drop(caches);
-                if changes.changed().await.is_err() {
-                    return;
-                }
-            }
-        }));
-        caches
+        let (snapshot, stop) = (Arc::new(ArcSwap::from_pointee(empty)), CancellationToken::new());
+        let publishing = publish(caches.views(), Arc::clone(&snapshot), cluster_api.is_some());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(publishing));
+        Arc::new(Self { caches, snapshot, stop })
     }
 
-    /// The picture that rules look at: no lock, no call.
+    /// What rules look up: no lock, no call.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// The picture, and word of every new one.
+    /// The newest view, and every later one.
     pub fn views(&self) -> watch::Receiver<Arc<View>> {
-        self.view.subscribe()
+        self.caches.views()
     }
 
-    /// Whether every kind has been read once, or is known not to be served.
+    /// Every changed object from now on.
+    pub fn subscribe(&self) -> Subscription {
+        self.caches.subscribe()
+    }
+
+    /// Whether every kind was read once, or is known not to be served.
     ///
     /// # Errors
     /// What is missing, for the person who reads `/readyz`.
     pub fn synced(&self) -> Result<(), String> {
-        let missing: Vec<String> = self
-            .stores
-            .synced()
-            .into_iter()
-            .filter_map(|(kind, state)| match state {
-                Ok(()) => None,
-                Err(None) => Some(kind.to_owned()),
-                Err(Some(reason)) => Some(format!("{kind} ({reason})")),
-            })
-            .collect();
-        if missing.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("not read yet: {}", missing.join(", ")))
-        }
-    }
-
-    fn publish(&self) {
-        let view = Arc::new(self.stores.view());
-        self.snapshot.store(Arc::clone(&view.snapshot));
-        self.view.send_replace(view);
+        self.caches.synced()
     }
 }
 
@@ -168,123 +136,107 @@ impl Drop for Caches {
     }
 }
 
-struct Watching<'a> {
-    client: &'a Client,
-    changed: watch::Sender<u64>,
-    stop: CancellationToken,
-}
-
-impl Watching<'_> {
-    fn start<T: Cacheable>(&self, kind: Kind) -> Arc<Store<T>> {
-        let store = Arc::new(Store::new(self.changed.clone()));
-        let following = follow(self.client.clone(), kind, Arc::clone(&store));
-        tokio::spawn(self.stop.clone().run_until_cancelled_owned(following));
-        store
-    }
-}
-
-impl Stores {
-    fn synced(&self) -> Vec<(&'static str, Result<(), Option<String>>)> {
-        let mut synced = vec![
-            ("machines", self.machines.synced()),
-            ("machinesets", self.machine_sets.synced()),
-            ("controlplanemachinesets", self.sets.synced()),
-            ("nodes", self.nodes.synced()),
-            ("infrastructures", self.infrastructure.synced()),
-            ("featuregates", self.feature_gate.synced()),
-            ("clusteroperators etcd", self.etcd.synced()),
-            ("clusteroperators control-plane-machine-set", self.own.synced()),
-        ];
-        synced.extend(self.mirrors.iter().flat_map(MirrorStores::synced));
-        synced
-    }
-
-    fn view(&self) -> View {
-        let machines = self.machines.contents();
-        let sets = self.sets.contents();
-        let operators = self.etcd.contents().zip(self.own.contents());
-        let snapshot = Snapshot {
-            source: Source::Cluster,
-            machines: machines.as_ref().map(all),
-            nodes: self.nodes.contents().map(|nodes| {
-                let nodes = nodes.objects.iter();
-                nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect()
-            }),
-            infrastructure: one(&self.infrastructure, infrastructure::NAME),
-            feature_gate: one(&self.feature_gate, feature_gate::NAME),
-            cluster_operators: operators.as_ref().map(|(etcd, own)| {
-                let own = own.objects.get(cluster_operator::NAME).cloned();
-                let both = [(cluster_operator::ETCD, of_etcd(etcd)), (cluster_operator::NAME, own)];
-                let known = both
-                    .into_iter()
-                    .filter_map(|(name, there)| Some((name.to_owned(), there?)));
-                known.collect()
-            }),
-            control_plane_machine_sets: sets.as_ref().map(all),
-            mirrors: self.mirrors.as_ref().map(MirrorStores::picture).unwrap_or_default(),
-            ..Snapshot::default()
-        };
-        View {
-            snapshot: Arc::new(snapshot),
-            machine_sets: self.machine_sets.contents().as_ref().map(all),
-            unreadable_machines: machines.map(|contents| contents.unreadable).unwrap_or_default(),
-            unreadable_sets: sets.map(|contents| contents.unreadable).unwrap_or_default(),
-            serves_cluster_operators: operators.is_some_and(|(_, own)| own.served),
-            known: self.synced().iter().all(|(_, state)| state.is_ok()),
+/// Keeps the snapshot as the newest view is.
+async fn publish(mut views: watch::Receiver<Arc<View>>, published: Arc<ArcSwap<Snapshot>>, mirrored: bool) {
+    let indexes = MirrorIndexes::default();
+    loop {
+        let view = Arc::clone(&views.borrow_and_update());
+        let mut next = snapshot(&view.objects);
+        if mirrored {
+            next.mirrors = indexes.mirrors(&view.objects);
+        }
+        published.store(Arc::new(next));
+        if views.changed().await.is_err() {
+            return;
         }
     }
 }
 
-fn all<T>(contents: &Contents<T>) -> Vec<Arc<T>> {
-    contents.objects.values().cloned().collect()
+/// What rules look up in a view, without the objects that exist in both APIs.
+pub fn snapshot(objects: &Objects) -> Snapshot {
+    let operators = objects.of::<ClusterOperator>(&kinds::CLUSTER_OPERATORS).map(|known| {
+        let decoded = known
+            .objects
+            .iter()
+            .map(|(key, one)| (key.name.clone(), Arc::clone(one)));
+        let mut all: BTreeMap<String, Arc<ClusterOperator>> = decoded.collect();
+        if let Some(etcd) = etcd(objects) {
+            all.insert(
+                capstan_core::api::config_openshift_io::cluster_operator::ETCD.to_owned(),
+                etcd,
+            );
+        }
+        all
+    });
+    let nodes = objects.of::<Node>(&kinds::NODES).map(|known| {
+        let nodes = known.objects.iter();
+        nodes.map(|(key, node)| (key.name.clone(), Arc::clone(node))).collect()
+    });
+    Snapshot {
+        source: Source::Cluster,
+        machines: all(objects, &kinds::MACHINES),
+        nodes,
+        infrastructure: infrastructure(objects).cloned(),
+        feature_gate: feature_gate(objects).cloned(),
+        cluster_operators: operators,
+        control_plane_machine_sets: all(objects, &kinds::CONTROL_PLANE_MACHINE_SETS),
+        ..Snapshot::default()
+    }
 }
 
-/// The operator of etcd. One that cannot be read says nothing, which is not the same as that all is well.
-fn of_etcd(operators: &Contents<ClusterOperator>) -> Option<Arc<ClusterOperator>> {
-    let name = cluster_operator::ETCD;
-    let silent = || operators.unreadable.contains_key(name).then(Arc::default);
-    operators.objects.get(name).cloned().or_else(silent)
+fn all<T: CachedObject>(objects: &Objects, kind: &KindInfo) -> Option<Vec<Arc<T>>> {
+    Some(objects.all::<T>(kind)?.cloned().collect())
 }
 
-fn one<T: PartialEq>(store: &Store<T>, name: &str) -> Option<Arc<T>> {
-    store.contents()?.objects.get(name).cloned()
+/// The objects of both APIs by name, as the guards look them up. An index is made anew only when an
+/// object of its kind changed.
+#[derive(Debug, Default)]
+struct MirrorIndexes {
+    made: Mutex<BTreeMap<(String, String), Made>>,
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+type ByName = capstan_core::authority::state::Index;
+type Made = (Arc<Index<PairMember>>, ByName);
 
-    use super::*;
-    use crate::controllers::object::WatchedObject;
-
-    #[test]
-    fn an_operator_of_etcd_that_cannot_be_read_is_there_and_says_nothing() {
-        let store: Store<ClusterOperator> = Store::new(watch::Sender::new(0));
-        store.absent();
-        assert_eq!(of_etcd(&store.contents().unwrap()), None);
-        let etcd = json!({"metadata": {"name": "etcd"}, "status": {"conditions": "all is well"}});
-        store.replace(vec![serde_json::from_value(etcd).unwrap()]);
-        let there = of_etcd(&store.contents().unwrap()).unwrap();
-        assert!(there.status.conditions.is_empty());
+impl MirrorIndexes {
+    fn index(&self, objects: &Objects, kind: &KindInfo) -> Option<ByName> {
+        let known = &objects.of::<PairMember>(kind)?.objects;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (kind.group.to_string(), kind.kind.to_string());
+        if let Some((from, index)) = made.get(&key)
+            && Arc::ptr_eq(from, known)
+        {
+            return Some(Arc::clone(index));
+        }
+        let names = known.iter().map(|(key, member)| (key.name.clone(), Arc::clone(member)));
+        let index: ByName = Arc::new(names.collect());
+        made.insert(key, (Arc::clone(known), Arc::clone(&index)));
+        Some(index)
     }
 
-    #[test]
-    fn a_picture_shares_its_objects_with_the_store_and_with_the_picture_before() {
-        let (sender, _changes) = watch::channel(0);
-        let store: Store<Machine> = Store::new(sender);
-        let seen = |name: &str| -> WatchedObject<Machine> {
-            serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
-        };
-        store.replace(vec![seen("a"), seen("b")]);
-        let before = all(&store.contents().unwrap());
-        store.apply(seen("c"));
-        let after = all(&store.contents().unwrap());
-        assert_eq!((before.len(), after.len()), (2, 3));
-        assert!(
-            before
-                .iter()
-                .zip(&after)
-                .all(|(before, after)| Arc::ptr_eq(before, after))
-        );
+    fn mirrors(&self, objects: &Objects) -> Mirrors {
+        let mut mirrors = Mirrors::default();
+        let pairs = [
+            (Api::MachineApi, Kind::Machine, &kinds::MACHINES),
+            (Api::MachineApi, Kind::MachineSet, &kinds::MACHINE_SETS),
+            (Api::MachineApi, Kind::MachineHealthCheck, &kinds::MACHINE_HEALTH_CHECKS),
+            (Api::ClusterApi, Kind::Machine, &kinds::CLUSTER_API_MACHINES),
+            (Api::ClusterApi, Kind::MachineSet, &kinds::CLUSTER_API_MACHINE_SETS),
+            (
+                Api::ClusterApi,
+                Kind::MachineHealthCheck,
+                &kinds::CLUSTER_API_MACHINE_HEALTH_CHECKS,
+            ),
+        ];
+        for (api, of, kind) in pairs {
+            *mirrors.of_mut(api).slot(of) = self.index(objects, kind);
+        }
+        let known: Vec<&str> = kinds::KINDS.iter().map(|entry| entry.kind.group.as_ref()).collect();
+        for entry in kinds::all().filter(|entry| !known.contains(&entry.kind.group.as_ref())) {
+            if let Some(index) = self.index(objects, &entry.kind) {
+                mirrors.infrastructure.insert(entry.kind.kind.to_string(), index);
+            }
+        }
+        mirrors
     }
 }

@@ -1,396 +1,339 @@
-//! The controller of ControlPlaneMachineSets: look, plan, check against a live read, write, and say so.
+//! The controller of ControlPlaneMachineSets.
 //!
-//! One worker for the one set. It wakes when the caches change, or when a wait of the plan ends with time; nothing is
-//! polled. Every write follows from one live snapshot, and only a step that cache and live read agree on removes or
-//! makes a machine. A failure of one object is told with the object, and stops no other.
+//! It observes the set with its machines, nodes and operators, hands them to core, and turns the
+//! plan of core into writes. Only a step on which the caches and a live read agree creates or
+//! deletes a machine. It writes nothing itself, and it decides nothing that core could decide.
 
+mod idle;
+mod live;
 mod report;
-mod rest;
 #[cfg(test)]
 mod tests;
-mod unreadable;
+mod undecodable;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use capstan_core::admission::Options;
-use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperatorStatus};
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
-use capstan_core::cpms::plan::{Action, Step};
+use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperatorStatus;
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
+    ControlPlaneMachineSet, ControlPlaneMachineSetStatus, NAME,
+};
+use capstan_core::cpms::indexes::REPLACES;
+use capstan_core::cpms::observed::{Observed as Cluster, Settings};
+use capstan_core::cpms::pending_creates;
+use capstan_core::cpms::plan::{self, Action};
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
-use capstan_core::cpms::state::{Observed, Settings};
-use jiff::{SignedDuration, Timestamp};
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use capstan_core::model::{ObjectRef, PendingCreation};
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::assess::{Assessment, assess};
-use super::caches::View;
-use super::cluster::{Cluster, Object};
-use super::events::Events;
-use super::follow::Pauses;
-use super::live::{observed, read};
+use super::caches::watches;
 use super::metrics::Metrics;
-use super::step_error::StepError;
-use super::write::Writer;
-use super::write_tracker::CachedVersion;
-use rest::Rest;
-
-/// While a node is away, what is reported of it changes with time alone.
-const AWAY: SignedDuration = SignedDuration::from_mins(1);
+use super::observed::{SetInView, feature_gate, is_complete, observed, set_in};
+use super::pending_creates::PendingCreates;
+use crate::runtime::{
+    self, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch, Write,
+    Written,
+};
+use idle::Idle;
+use report::LastWrite;
 
 /// What is configured.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     /// Namespace, gates, version.
     pub options: Options,
-    /// What decides the pace.
+    /// What decides how fast a rollout goes.
     pub settings: Settings,
-    /// Who this process is, in events.
+    /// The name of this process, in events and in records of creations.
     pub identity: String,
 }
 
 /// The controller.
-pub struct Controller<C> {
+#[derive(Debug)]
+pub struct ControlPlaneMachineSets {
     configuration: Configuration,
-    leading: watch::Receiver<bool>,
-    writer: Writer<C>,
-    events: Events,
     metrics: Metrics,
-    /// What the last look left for the next.
-    cache: ReconcileCache,
-    /// What the last look came to rest on.
-    rest: Option<Rest>,
-    /// What our ClusterOperator says of Capstan itself.
+    /// What the ClusterOperator says of Capstan itself.
     parts: ClusterOperatorStatus,
-    /// What was written there last.
-    said: Option<report::Said>,
-    /// Since when something fails, and what.
-    failure: Option<(Timestamp, String)>,
-    /// Whether the definition in the cluster does not keep what is said of each machine.
+}
+
+/// What is kept of a set between reconciles.
+#[derive(Debug, Default)]
+pub struct State {
+    cache: ReconcileCache,
+    pending: PendingCreates,
+    /// What the last reconcile was based on, if it had nothing to do.
+    idle: Option<Idle>,
+    /// What was written last to the ClusterOperator.
+    last_write: Option<LastWrite>,
+    /// The status that is being written to the set.
+    status: Option<ControlPlaneMachineSetStatus>,
+    /// Whether the CRD in the cluster drops the list of machines in the status.
     drops_machines: bool,
 }
 
-/// What came of a turn.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReconcileResult {
-    /// Whether there was a look.
-    pub looked: bool,
-    /// When to look again although nothing changed.
-    pub at: Option<Timestamp>,
-    /// Whether something failed, and is to be tried again after a pause.
-    pub failed: bool,
-    /// Until when the caches are waited for.
-    pub behind: Option<Instant>,
+/// A set and its surroundings.
+#[derive(Debug)]
+pub struct Observed {
+    /// What core says about the set; `None` if there is no set.
+    assessment: Option<Assessment>,
+    /// The set as JSON, if it cannot be decoded.
+    undecodable: Option<Arc<Value>>,
 }
 
-/// When to look again although nothing changed.
-#[derive(Debug, Default)]
-struct Outcome {
-    at: Option<Timestamp>,
-    failed: bool,
-}
-
-impl<C: Cluster> Controller<C> {
-    /// A controller of a cluster, which has written nothing yet. It acts while `leading` says so.
-    pub fn new(cluster: C, configuration: Configuration, leading: watch::Receiver<bool>, metrics: Metrics) -> Self {
+impl ControlPlaneMachineSets {
+    /// The controller of the sets in the namespace of the options.
+    pub fn new(configuration: Configuration, metrics: Metrics) -> Self {
         Self {
-            writer: Writer::new(cluster),
-            events: Events::new(configuration.identity.clone()),
-            cache: ReconcileCache::default(),
-            rest: None,
             parts: report::parts(&configuration.options),
-            said: None,
             configuration,
-            leading,
             metrics,
-            failure: None,
-            drops_machines: false,
         }
     }
 
-    /// Works until `stop`. A write that has begun is finished; none is begun after.
-    pub(super) async fn run(mut self, mut views: watch::Receiver<Arc<View>>, stop: CancellationToken) {
-        let mut pauses = Pauses::new();
-        let mut due: Option<Instant> = Some(Instant::now());
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                changed = self.leading.changed() => if changed.is_err() { return },
-                changed = views.changed() => if changed.is_err() { return },
-                () = until(due) => {}
-            }
-            let leads = *self.leading.borrow_and_update();
-            self.metrics.leads(leads);
-            let view = Arc::clone(&views.borrow_and_update());
-            if !leads {
-                due = None;
-                continue;
-            }
-            let turn = self.turn(&view, &stop).await;
-            let mut next = turn.at.map(instant);
-            if turn.behind.is_some() && !turn.looked {
-                due = turn.behind;
-                continue;
-            }
-            if turn.failed {
-                let pause = Instant::now() + pauses.next().unwrap_or(Duration::from_secs(30));
-                next = Some(next.map_or(pause, |next| next.min(pause)));
-            } else {
-                pauses.reset();
-            }
-            due = [next, turn.behind].into_iter().flatten().min();
-        }
+    /// The key of the set: there is one name, in one namespace.
+    pub fn object(&self) -> ObjectRef {
+        kinds::CONTROL_PLANE_MACHINE_SETS.object(self.namespace(), NAME)
     }
 
-    /// One turn with what the caches show: nothing while they do not show what was written, and one look otherwise. The
-    /// simulation takes turns with this function.
-    pub async fn turn(&mut self, view: &View, stop: &CancellationToken) -> ReconcileResult {
-        let began = self.writer.cluster.instant();
-        self.writer.writes.settle(began, |object| cached_version(view, object));
-        let behind = self.writer.writes.waits_until();
-        if behind.is_some() {
-            self.metrics.behind();
-            return ReconcileResult {
-                behind,
-                ..ReconcileResult::default()
-            };
-        }
-        let outcome = self.look(view, stop).await;
-        self.metrics.looked(self.writer.cluster.instant().duration_since(began));
-        ReconcileResult {
-            looked: true,
-            at: outcome.at,
-            failed: outcome.failed,
-            behind: self.writer.writes.waits_until(),
-        }
-    }
-
-    /// One look at the cluster, and what follows from it.
-    async fn look(&mut self, view: &View, stop: &CancellationToken) -> Outcome {
-        if let Some(reason) = view.unreadable_sets.get(NAME).filter(|_| view.known) {
-            let now = self.writer.cluster.now();
-            return self.unreadable(view, reason, now, stop).await;
-        }
-        let Some(set) = set_of(view) else {
-            return Outcome::default();
-        };
-        let now = self.writer.cluster.now();
-        let Some(set) = set else {
-            self.metrics.forget();
-            let told = self.operator(view, None, false, now).await;
-            return self.outcome(&Vec::from_iter(told.err()), None);
-        };
-        let last = self.rest.take().filter(|last| last.holds(view, &set, now));
-        if let Some(last) = last
-            && self.unsaid(view, Some(&last.status), last.active, now).is_none()
-        {
-            let at = last.at;
-            self.rest = Some(last);
-            return self.outcome(&[], at);
-        }
-        let mut seen = observed(view);
-        self.writer.recall(&mut seen, &set, false);
-        let mut current = self.assess(Arc::clone(&set), seen, view, now);
-        let calm = current.plan.steps.is_empty() && rest::is_readable(view);
-        let mut errors = Vec::new();
-        let mut taken = Vec::new();
-        if !current.plan.steps.is_empty() {
-            let began = self.writer.cluster.instant();
-            match read(&self.writer.cluster, view, current.decisive_nodes().as_deref()).await {
-                Ok((Some(Ok(set)), mut fresh)) => {
-                    self.writer.recall(&mut fresh, &set, true);
-                    let expected = current.plan.disruptive().map(|step| Expected {
-                        step: identity(step),
-                        read: began,
-                    });
-                    current = self.assess(set, fresh, view, now);
-                    taken = self.act(&current, expected.as_ref(), stop, &mut errors).await;
-                }
-                Ok((None | Some(Err(_)), _)) => {
-                    // Gone or broken since; the caches will say so.
-                    return Outcome::default();
-                }
-                Err(failure) => errors.push(failure),
-            }
-        }
-        if stop.is_cancelled() {
-            return Outcome::default();
-        }
-        if !taken.is_empty() && errors.is_empty() {
-            // The caches will show what was done, and the next look reports that; now there is nothing new to say.
-            self.tell(&current, &taken, &errors);
-            return self.outcome(&errors, current.plan.look_again);
-        }
-        let (status, failed) = self.report(view, &current, &taken, &errors, now).await;
-        errors.extend(failed);
-        self.count(&current, now);
-        self.tell(&current, &taken, &errors);
-        let away = current
-            .state()
-            .is_some_and(|state| state.each_machine().any(|machine| machine.is_restarting(now)));
-        let at = [
-            current.plan.look_again,
-            away.then(|| now.checked_add(AWAY).ok()).flatten(),
-        ];
-        let at = at.into_iter().flatten().min();
-        self.rest = (calm && errors.is_empty()).then(|| Rest {
-            snapshot: Arc::clone(&view.snapshot),
-            set,
-            status,
-            active: current.is_active(),
-            looked: now,
-            at,
-        });
-        self.outcome(&errors, at)
+    fn namespace(&self) -> &str {
+        &self.configuration.options.namespace
     }
 
     fn assess(
-        &mut self,
+        &self,
         set: Arc<ControlPlaneMachineSet>,
-        observed: Observed,
+        observed: Cluster,
         view: &View,
         now: Timestamp,
+        state: &mut State,
     ) -> Assessment {
-        let gate = view.snapshot.feature_gate.as_deref();
+        let gate = feature_gate(&view.objects).map(|gate| &**gate);
         let Configuration { options, settings, .. } = &self.configuration;
-        assess(set, observed, gate, options, *settings, now, &mut self.cache)
+        assess(set, observed, gate, options, *settings, now, &mut state.cache)
     }
 
-    /// Takes the steps of a plan that was made from a live read. A failed repair does not keep the next from being
-    /// tried, but nothing is made or removed after it.
-    async fn act<'a>(
-        &mut self,
-        current: &'a Assessment,
-        expected: Option<&Expected>,
-        stop: &CancellationToken,
-        errors: &mut Vec<StepError>,
-    ) -> Vec<&'a Step> {
-        let mut taken = Vec::new();
-        for step in &current.plan.steps {
-            if stop.is_cancelled() || !*self.leading.borrow() {
-                break;
-            }
-            // What makes the others safe: the finalizer goes only when nothing else is left to do.
-            let last = step.is_disruptive() || (matches!(step.action, Action::PatchSet(_)) && step.machine.is_none());
-            if last && !errors.is_empty() {
-                break;
-            }
-            let expected = expected.filter(|expected| expected.step == identity(step));
-            if step.is_disruptive() && expected.is_none() {
-                tracing::debug!(
-                    step = step.action.name(),
-                    "the caches see it differently; looking again when they change"
-                );
-                break;
-            }
-            let (action, machine) = (step.action.name(), step.machine.as_deref().unwrap_or(NAME));
-            let taking = async {
-                // Before it is asked for, whoever comes after must be able to know.
-                let who = self.configuration.identity.as_str();
-                self.writer.write_down(who, &current.set, step).await?;
-                if let Some(expected) = expected {
-                    self.writer.fresh(step, expected.read)?;
-                }
-                self.writer.take(step).await
-            };
-            match taking.await {
-                Ok(()) => {
-                    tracing::info!(action, machine, index = step.index, because = step.because, "step");
-                    self.metrics.step(action, "done");
-                    taken.push(step);
-                }
-                Err(failure) if failure.is_conflict() => {
-                    tracing::debug!(action, machine, %failure, "it changed in the meantime");
-                    self.metrics.step(action, "conflict");
-                    errors.push(failure);
-                }
-                Err(failure) => {
-                    tracing::warn!(action, machine, %failure, "step");
-                    self.metrics.step(action, "failed");
-                    errors.push(failure);
-                }
-            }
-            // A set that nothing holds must own no machine: the garbage collector would take them along.
-            if matches!(step.action, Action::PatchSet(_)) && !errors.is_empty() {
-                break;
+    fn observe_set(
+        &self,
+        set: &Arc<ControlPlaneMachineSet>,
+        view: &View,
+        source: Source,
+        state: &mut State,
+        moment: Moment,
+    ) -> Observation<Observed> {
+        if source == Source::Caches {
+            let last = state.idle.take().filter(|last| last.holds(view, set, moment.time));
+            if let Some(last) = last
+                && self
+                    .operator_changes(view, Some(&last.status), last.active, state, moment.time)
+                    .is_none()
+            {
+                let at = last.at;
+                state.idle = Some(last);
+                return Observation::Idle(at);
             }
         }
-        taken
+        let mut cluster = observed(view);
+        let version = set.metadata.resource_version.as_deref().unwrap_or_default();
+        let live = source == Source::Live;
+        let recorded = pending_creates::recorded(set);
+        state.pending.read(recorded, version, live, moment.instant);
+        state.pending.add_to(&mut cluster, moment.instant, moment.time);
+        let assessment = self.assess(Arc::clone(set), cluster, view, moment.time, state);
+        Observation::Found(Observed {
+            assessment: Some(assessment),
+            undecodable: None,
+        })
     }
 
-    fn outcome(&mut self, errors: &[StepError], at: Option<Timestamp>) -> Outcome {
-        for failure in errors.iter().filter(|failure| !failure.is_conflict()) {
-            tracing::warn!(%failure, "trying again");
-        }
-        Outcome {
-            at,
-            failed: !errors.is_empty(),
-        }
+    /// A write to the set.
+    fn write_set(&self, verb: Verb) -> Write {
+        Write::new(&kinds::CONTROL_PLANE_MACHINE_SETS, self.namespace(), NAME, verb)
+    }
+
+    /// A step of core's plan, as a write.
+    fn step(&self, step: &plan::Step) -> Option<Step> {
+        let machine = |verb| {
+            let name = step.machine().unwrap_or_default();
+            Write::new(&kinds::MACHINES, self.namespace(), name, verb)
+        };
+        let write = match &step.action {
+            Action::Create { machine: wanted, .. } => match serde_json::to_value(wanted) {
+                Ok(body) => machine(Verb::Create {
+                    body,
+                    purpose: &[REPLACES],
+                }),
+                Err(error) => {
+                    tracing::error!(%error, machine = step.machine(), "the new machine cannot be encoded");
+                    return None;
+                }
+            },
+            Action::Delete { .. } => machine(Verb::Delete {
+                precondition: step
+                    .precondition
+                    .as_ref()
+                    .map(|there| (there.uid.clone(), there.resource_version.clone())),
+            }),
+            Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
+            Action::PatchSet(patch) | Action::RemoveRecords(patch) => self.write_set(Verb::Patch(patch.clone())),
+        };
+        let patches_set = matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_));
+        Some(Step {
+            write,
+            action: step.verb(),
+            because: step.because.clone(),
+            disruptive: step.is_disruptive(),
+            // The finalizer of the set is removed only when nothing else is left to do.
+            needs_success: step.is_disruptive() || (patches_set && step.machine().is_none()),
+            // Machines get the set as their owner only after the finalizer of the set is stored.
+            // Otherwise the garbage collector would delete them together with the set.
+            gates_others: patches_set,
+        })
     }
 }
 
-/// The step that makes or removes a machine as the caches have it, and when the live read began that it is held to.
-struct Expected {
-    step: Identity,
-    read: Instant,
+/// The position of a runtime step is the position of the step of core's plan.
+fn core_step(observed: &Observed, position: usize) -> Option<&plan::Step> {
+    observed.assessment.as_ref()?.plan.steps.get(position)
 }
 
-/// What makes two steps the same: what is done to which machine of which index.
-type Identity = (&'static str, Option<String>, Option<u32>);
+impl Reconcile for ControlPlaneMachineSets {
+    const NAME: &'static str = "control-plane-machine-set";
 
-fn identity(step: &Step) -> Identity {
-    (step.action.name(), step.machine.clone(), step.index)
-}
+    type State = State;
+    type Observed = Observed;
 
-/// The set; `None` while it is not known whether there is one, or what it depends on.
-fn set_of(view: &View) -> Option<Option<Arc<ControlPlaneMachineSet>>> {
-    let snapshot = &view.snapshot;
-    let sets = snapshot.control_plane_machine_sets.as_ref()?;
-    let complete = snapshot.machines.is_some() && snapshot.nodes.is_some() && snapshot.cluster_operators.is_some();
-    // A set that cannot be read is there, but there is nothing to be done about it.
-    let known = complete && view.known && !view.unreadable_sets.contains_key(NAME);
-    known.then(|| sets.iter().find(|set| set.metadata.name() == NAME).cloned())
-}
-
-/// How the caches show an object that was written.
-fn cached_version<'a>(view: &'a View, object: &Object) -> Option<CachedVersion<'a>> {
-    let snapshot = &view.snapshot;
-    let meta = match object {
-        Object::Set(name) => {
-            let sets = snapshot.control_plane_machine_sets.as_ref()?;
-            &sets.iter().find(|set| set.metadata.name() == name)?.metadata
-        }
-        Object::Machine(name) => {
-            let machines = snapshot.machines.as_ref()?;
-            &machines
-                .iter()
-                .find(|machine| machine.metadata.name() == name)?
-                .metadata
-        }
-        Object::ClusterOperator => {
-            &snapshot
-                .cluster_operators
-                .as_ref()?
-                .get(cluster_operator::NAME)?
-                .metadata
-        }
-    };
-    Some(CachedVersion {
-        uid: meta.uid(),
-        version: meta.resource_version.as_deref().unwrap_or_default(),
-    })
-}
-
-fn instant(at: Timestamp) -> Instant {
-    let left = at.duration_since(Timestamp::now());
-    Instant::now() + Duration::try_from(left).unwrap_or(Duration::ZERO)
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
+    fn kind(&self) -> &KindInfo {
+        &kinds::CONTROL_PLANE_MACHINE_SETS
     }
+
+    fn watches(&self) -> Vec<Watch> {
+        watches(self.namespace(), None)
+    }
+
+    fn all(&self, _view: &View) -> Vec<ObjectRef> {
+        vec![self.object()]
+    }
+
+    /// The plan of the set depends on everything that is watched.
+    fn affected(&self, _changed: &ObjectRef, _view: &View) -> Vec<ObjectRef> {
+        vec![self.object()]
+    }
+
+    /// The ClusterOperator is reported also without a set.
+    fn is_gone(&self, _object: &ObjectRef, _view: &View) -> bool {
+        false
+    }
+
+    fn leadership(&self, is_leader: bool) {
+        if !is_leader {
+            self.metrics.forget();
+        }
+    }
+
+    fn observe(
+        &self,
+        object: &ObjectRef,
+        view: &View,
+        source: Source,
+        state: &mut State,
+        moment: Moment,
+    ) -> Observation<Observed> {
+        if !view.synced {
+            return Observation::Nothing;
+        }
+        match set_in(view, &object.namespace) {
+            Some(SetInView::Undecodable(undecodable)) => {
+                self.observe_undecodable(undecodable, view, source, state, moment)
+            }
+            Some(SetInView::Absent) if source == Source::Caches && is_complete(view) => Observation::Found(Observed {
+                assessment: None,
+                undecodable: None,
+            }),
+            Some(SetInView::Found(set)) if is_complete(view) => self.observe_set(set, view, source, state, moment),
+            _ => Observation::Nothing,
+        }
+    }
+
+    async fn read_live<C: runtime::Cluster>(
+        &self,
+        _object: &ObjectRef,
+        cluster: &C,
+        view: &View,
+        observed: &Observed,
+    ) -> Result<Option<View>, StepError> {
+        let decisive = observed.assessment.as_ref().and_then(Assessment::decisive_nodes);
+        live::read(cluster, self.namespace(), view, decisive.as_deref())
+            .await
+            .map(Some)
+    }
+
+    fn plan(&self, observed: &Observed, _state: &mut State, _moment: Moment) -> Vec<Step> {
+        let steps = observed.assessment.iter().flat_map(|assessment| &assessment.plan.steps);
+        steps.map_while(|step| self.step(step)).collect()
+    }
+
+    /// Records in the set, as it was read, that this process is about to create a machine. The
+    /// record fails if the set changed since.
+    fn before(&self, observed: &Observed, step: usize, state: &mut State, moment: Moment) -> Option<Write> {
+        let (identity, set) = (&self.configuration.identity, &observed.assessment.as_ref()?.set);
+        let new = pending_creates::creation(core_step(observed, step)?, identity, moment.time)?;
+        // While the record cannot be read, the plan is degraded and creates nothing.
+        let recorded = pending_creates::recorded(set).ok()?;
+        let pending = &mut state.pending;
+        if pending.is_recorded(&new, &recorded, moment.instant) {
+            return None;
+        }
+        let superseded = |earlier: &PendingCreation| pending.is_superseded_by(earlier, &new);
+        let patch = pending_creates::record(set, &new, superseded).ok()?;
+        // Before the outcome is known: if the record is stored, it is not another process's.
+        pending.record(new, moment.instant);
+        Some(self.write_set(Verb::Patch(patch)))
+    }
+
+    fn failed(
+        &self,
+        observed: &Observed,
+        step: usize,
+        error: &StepError,
+        state: &mut State,
+        moment: Moment,
+    ) -> Option<Write> {
+        let step = core_step(observed, step)?;
+        if let (Action::Create { machine, .. }, Some(index)) = (&step.action, step.index)
+            && !error.is_refusal()
+        {
+            state.pending.never_answered(index, machine, moment.instant);
+        }
+        None
+    }
+
+    fn status(&self, reconciled: &Reconciled<'_, Observed>, state: &mut State) -> Vec<Write> {
+        self.status_writes(reconciled, state)
+    }
+
+    fn stored(&self, observed: &Observed, write: &Write, written: &Written, state: &mut State) {
+        self.status_stored(observed, write, written, state);
+    }
+
+    fn report<'a>(&self, reconciled: &Reconciled<'a, Observed>, state: &mut State) -> Report<'a> {
+        self.report_set(reconciled, state)
+    }
+}
+
+/// A patch of the status of a set as it was read. It fails if the set changed since.
+fn status_patch(set: &ControlPlaneMachineSet, status: Value) -> Value {
+    let meta = &set.metadata;
+    let metadata = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
+    fields([("metadata", metadata), ("status", status)])
+}
+
+/// An object of these fields, which are not copied.
+fn fields<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Value::Object(fields.collect())
 }

@@ -1,248 +1,321 @@
-//! The generator: an Inactive set for a cluster that has none, kept up to date in place until somebody activates it.
+//! The generator: an Inactive set for a cluster that has none, kept up to date until a user
+//! activates it.
 //!
-//! It applies on the server's side, under a name of its own and without force: a field that a user has touched is the
-//! user's. It writes only when what it would generate has changed, which an annotation of the set tells. A set without
-//! that annotation is somebody else's and never touched; neither is one that is Active or on its way out. That there is
-//! none is asked of the API server and not of a cache: an apply cannot say that it must be the first. What a rule refuses
-//! is told in an event and not asked for again until something changes.
+//! It applies on the server's side, under a field manager of its own and without force: a field
+//! that a user has edited stays the user's. It writes only when what it would generate has changed,
+//! which an annotation of the set records. It never touches a set without that annotation, an
+//! Active set, or a set that is being deleted. Before it creates a set it asks the API server
+//! whether there is one, because an apply cannot require that the object is new. A set that a rule
+//! refuses is reported in an event, and is not applied again until something changes.
 
 mod refused;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use capstan_core::api::core_v1::node::Node;
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
+use capstan_core::api::objects::{CachedObject, Objects};
 use capstan_core::cpms::generate::{Existing, generate, update};
-use capstan_core::model::canonical_json;
+use capstan_core::model::{NamespacedName, ObjectRef, canonical_json};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::caches::View;
-use super::cluster::{Cluster, Object};
-use super::control_plane_machine_set::ReconcileResult;
-use super::events::{Events, News};
-use super::follow::Pauses;
-use super::step_error::StepError;
-use super::write_tracker::{CachedVersion, WriteTracker};
-use refused::{Refused, basis};
+use super::caches::watches;
+use super::observed::{control_plane_machine_set, infrastructure, is_decodable};
+use crate::runtime::{
+    self, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
+    Write,
+};
+use refused::{Basis, Refused, basis};
 
-/// What was generated last, as a hash: an annotation of every set that the generator made.
+/// The field manager of the generated set.
+pub const FIELD_MANAGER: &str = "capstan-generator";
+
+/// The annotation of every generated set. Its value is a hash of what was generated last.
 pub const GENERATED: &str = "capstan.dev/generated";
 
-/// The reason of the event that tells why a set is not generated, or not brought up to date.
+/// The reason of the event about a set that a rule refuses.
 pub const REFUSED: &str = "GenerationRefused";
 
 /// The generator.
-pub struct Generator<C> {
-    cluster: C,
-    writes: WriteTracker,
-    /// Why nothing could be generated, as it was last said.
+#[derive(Debug)]
+pub struct Generator {
+    namespace: String,
+}
+
+/// What is kept between reconciles.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Why no set can be generated, as it was last logged.
     unsupported: String,
     /// What a rule refused.
     refused: Refused,
-    events: Events,
+    /// The message about a refusal that is repeated no more.
+    believed: Option<String>,
 }
 
-impl<C: Cluster> Generator<C> {
-    /// A generator for a cluster, which has written nothing yet. In events it is called `identity`.
-    pub fn new(cluster: C, identity: String) -> Self {
+/// A set that should be applied.
+#[derive(Debug)]
+pub struct Observed {
+    /// The set that exists.
+    existing: Option<ControlPlaneMachineSet>,
+    /// The set that is wanted, if it differs; with its hash.
+    wanted: Option<(ControlPlaneMachineSet, String)>,
+    basis: Basis,
+}
+
+impl Generator {
+    /// The generator of the set in a namespace.
+    pub fn new(namespace: &str) -> Self {
         Self {
-            cluster,
-            writes: WriteTracker::default(),
-            unsupported: String::new(),
-            refused: Refused::default(),
-            events: Events::new(identity),
+            namespace: namespace.to_owned(),
         }
     }
 
-    /// Works until `stop`, while `leading` says so.
-    pub(super) async fn run(
-        mut self,
-        mut views: watch::Receiver<Arc<View>>,
-        mut leading: watch::Receiver<bool>,
-        stop: CancellationToken,
-    ) {
-        let mut pauses = Pauses::new();
-        let mut due: Option<Instant> = Some(Instant::now());
-        loop {
-            let timer = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due).await,
-                    None => std::future::pending().await,
+    /// The key of the set that is generated.
+    pub fn object(&self) -> ObjectRef {
+        kinds::CONTROL_PLANE_MACHINE_SETS.object(&self.namespace, NAME)
+    }
+
+    fn wanted(
+        &self,
+        view: &View,
+        existing: Option<&ControlPlaneMachineSet>,
+        state: &mut State,
+    ) -> Option<ControlPlaneMachineSet> {
+        let machines: Vec<_> = all(&view.objects, &kinds::MACHINES);
+        let machine_sets: Vec<_> = all::<MachineSet>(&view.objects, &kinds::MACHINE_SETS);
+        let nodes = view.objects.of::<Node>(&kinds::NODES).map(|known| {
+            let nodes = known.objects.iter();
+            nodes.map(|(key, node)| (key.name.clone(), node.clone())).collect()
+        });
+        let known = Existing {
+            machines: &machines,
+            machine_sets: &machine_sets,
+            nodes: nodes.as_ref(),
+            infrastructure: infrastructure(&view.objects).map(|one| &**one),
+        };
+        let wanted = match existing {
+            Some(existing) => update(&known, existing),
+            None => generate(&known).map(Some),
+        };
+        match wanted {
+            Ok(wanted) => {
+                if wanted.is_some() {
+                    state.unsupported.clear();
                 }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                changed = leading.changed() => if changed.is_err() { return },
-                changed = views.changed() => if changed.is_err() { return },
-                () = timer => {}
+                wanted
             }
-            let leads = *leading.borrow_and_update();
-            let view = Arc::clone(&views.borrow_and_update());
-            due = None;
-            if !leads {
-                continue;
-            }
-            let turn = self.turn(&view).await;
-            if turn.failed {
-                due = Some(Instant::now() + pauses.next().unwrap_or(Duration::from_secs(30)));
-            } else if turn.looked {
-                pauses.reset();
-            }
-            due = [due, turn.behind].into_iter().flatten().min();
-        }
-    }
-
-    /// One turn with what the caches show: nothing while they do not show what was written, and one look otherwise. The
-    /// simulation takes turns with this function.
-    pub async fn turn(&mut self, view: &View) -> ReconcileResult {
-        if !view.known {
-            return ReconcileResult::default();
-        }
-        self.writes.settle(self.cluster.instant(), |_| {
-            let meta = &there(view)?.metadata;
-            Some(CachedVersion {
-                uid: meta.uid(),
-                version: meta.resource_version.as_deref().unwrap_or_default(),
-            })
-        });
-        let behind = self.writes.waits_until();
-        if behind.is_some() {
-            return ReconcileResult {
-                behind,
-                ..ReconcileResult::default()
-            };
-        }
-        let looked = self.look(view).await;
-        if let Err(failure) = &looked
-            && !failure.is_conflict()
-        {
-            tracing::warn!(%failure, "generating a set");
-        }
-        ReconcileResult {
-            looked: true,
-            failed: looked.is_err(),
-            behind: self.writes.waits_until(),
-            ..ReconcileResult::default()
-        }
-    }
-
-    async fn look(&mut self, view: &View) -> Result<(), StepError> {
-        let there = there(view);
-        let ours = there.is_none_or(|set| {
-            let active = set.spec.state.as_deref() == Some("Active");
-            !active && !set.metadata.is_deleting() && set.metadata.annotations.contains_key(GENERATED)
-        });
-        // What cannot be read may be what makes the difference.
-        let readable = view.unreadable_machines.is_empty() && view.unreadable_sets.is_empty();
-        if !ours || !readable {
-            return Ok(());
-        }
-        let existing = Existing {
-            machines: view.snapshot.machines.as_deref().unwrap_or_default(),
-            machine_sets: view.machine_sets.as_deref().unwrap_or_default(),
-            nodes: view.snapshot.nodes.as_ref(),
-            infrastructure: view.snapshot.infrastructure.as_deref(),
-        };
-        let wanted = match there {
-            Some(there) => update(&existing, there),
-            None => generate(&existing).map(Some),
-        };
-        let wanted = match wanted {
-            Ok(Some(wanted)) => wanted,
-            Ok(None) => return Ok(()),
             Err(reason) => {
                 let reason = reason.to_string();
-                if reason != self.unsupported {
+                if reason != state.unsupported {
                     tracing::info!(reason, "no set is generated");
-                    self.unsupported = reason;
+                    state.unsupported = reason;
                 }
-                return Ok(());
+                None
             }
-        };
-        self.unsupported.clear();
-        let hash = hash(&wanted);
-        let known = there.and_then(|set| set.metadata.annotations.get(GENERATED));
-        if known == Some(&hash) {
-            return Ok(());
         }
-        let (basis, now) = (basis(view, &hash), self.cluster.instant());
-        if self.refused.stands(&basis, now) {
-            return Ok(());
-        }
-        let failure = match self.apply(there, &wanted, &hash).await {
-            Err(failure) if failure.is_by_rule() => failure,
-            other => {
-                self.refused.forget();
-                return other;
-            }
-        };
-        if !self.refused.again(basis, now) {
-            return Err(failure);
-        }
-        let message =
-            format!("{failure}; it is asked for again when the machines, the set or the Infrastructure change");
-        tracing::warn!(message, "the generated set is refused");
-        let news = News {
-            warning: true,
-            reason: REFUSED,
-            key: format!("{hash} {failure}"),
-            message: message.into(),
-        };
-        self.events
-            .say(&self.cluster, there.unwrap_or(&wanted), vec![news], &[]);
-        Ok(())
     }
 
-    async fn apply(
-        &mut self,
-        there: Option<&ControlPlaneMachineSet>,
-        wanted: &ControlPlaneMachineSet,
-        hash: &str,
-    ) -> Result<(), StepError> {
-        let failure = |error| StepError::new(format!("applying the generated ControlPlaneMachineSet {NAME}"), error);
+    /// The object to apply.
+    fn body(&self, observed: &Observed) -> Option<Value> {
+        let (wanted, hash) = observed.wanted.as_ref()?;
         let mut wanted = wanted.clone();
         let meta = &mut wanted.metadata;
-        meta.annotations.insert(GENERATED.to_owned(), hash.to_owned());
-        if let Some(there) = there {
-            // Not if it was activated in the meantime.
-            meta.uid.clone_from(&there.metadata.uid);
-            meta.resource_version.clone_from(&there.metadata.resource_version);
-        } else if self.cluster.set().await.map_err(failure)?.is_some() {
-            // Somebody made one that the caches do not show yet. To apply would be to write into it.
-            return Ok(());
+        meta.annotations.insert(GENERATED.to_owned(), hash.clone());
+        if let Some(existing) = &observed.existing {
+            // The apply fails if the set was activated in the meantime.
+            meta.uid.clone_from(&existing.metadata.uid);
+            meta.resource_version.clone_from(&existing.metadata.resource_version);
         }
-        let mut object = serde_json::to_value(wanted).map_err(|error| failure(kube::Error::SerdeError(error)))?;
-        let applied = match self.cluster.apply(object.clone()).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                let theirs = conflicts(&status);
-                if theirs.is_empty() || theirs.iter().any(|path| path == ".spec.state") {
-                    return Err(failure(kube::Error::Api(status)));
-                }
-                tracing::info!(fields = theirs.join(", "), "left to whoever set them");
-                for path in &theirs {
-                    remove(&mut object, path);
-                }
-                self.cluster.apply(object).await
-            }
-            other => other,
+        serde_json::to_value(wanted).ok()
+    }
+
+    fn apply(&self, body: Value) -> Write {
+        let verb = Verb::Apply {
+            manager: FIELD_MANAGER,
+            body,
         };
-        let applied = applied.map_err(failure)?;
-        tracing::info!(hash, "applied the generated ControlPlaneMachineSet");
-        let (what, now) = (Object::Set(NAME.to_owned()), self.cluster.instant());
-        self.writes.created(what, &applied.uid, &applied.version, now);
-        Ok(())
+        Write::new(&kinds::CONTROL_PLANE_MACHINE_SETS, &self.namespace, NAME, verb)
     }
 }
 
-fn there(view: &View) -> Option<&ControlPlaneMachineSet> {
-    let sets = view.snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
-    let named = sets.iter().find(|set| set.metadata.name() == NAME);
-    named.map(|set| &**set)
+fn all<T: CachedObject>(objects: &Objects, kind: &KindInfo) -> Vec<Arc<T>> {
+    objects.all::<T>(kind).into_iter().flatten().cloned().collect()
+}
+
+impl Reconcile for Generator {
+    const NAME: &'static str = "control-plane-machine-set-generator";
+
+    type State = State;
+    type Observed = Observed;
+
+    fn kind(&self) -> &KindInfo {
+        &kinds::CONTROL_PLANE_MACHINE_SETS
+    }
+
+    fn watches(&self) -> Vec<Watch> {
+        watches(&self.namespace, None)
+    }
+
+    fn all(&self, _view: &View) -> Vec<ObjectRef> {
+        vec![self.object()]
+    }
+
+    /// What is generated depends on machines, MachineSets, nodes and the Infrastructure.
+    fn affected(&self, _changed: &ObjectRef, _view: &View) -> Vec<ObjectRef> {
+        vec![self.object()]
+    }
+
+    /// A missing set is generated.
+    fn is_gone(&self, _object: &ObjectRef, _view: &View) -> bool {
+        false
+    }
+
+    fn observe(
+        &self,
+        object: &ObjectRef,
+        view: &View,
+        source: Source,
+        state: &mut State,
+        _moment: Moment,
+    ) -> Observation<Observed> {
+        if !view.synced || !is_decodable(&view.objects) {
+            return Observation::Nothing;
+        }
+        let existing = control_plane_machine_set(view, &object.namespace);
+        if existing.is_some_and(|set| !is_ours(set)) {
+            return Observation::Nothing;
+        }
+        if source == Source::Live && existing.is_some() {
+            // The set was created since the caches were read. They will show it.
+            return Observation::Nothing;
+        }
+        let existing = existing.map(|set| &**set);
+        let wanted = self.wanted(view, existing, state).and_then(|wanted| {
+            let hash = hash(&wanted);
+            let recorded = existing.and_then(|set| set.metadata.annotations.get(GENERATED));
+            (recorded != Some(&hash)).then_some((wanted, hash))
+        });
+        let hash = wanted.as_ref().map_or("", |(_, hash)| hash);
+        Observation::Found(Observed {
+            basis: basis(&view.objects, hash),
+            existing: existing.cloned(),
+            wanted,
+        })
+    }
+
+    async fn read_live<C: runtime::Cluster>(
+        &self,
+        _object: &ObjectRef,
+        cluster: &C,
+        view: &View,
+        observed: &Observed,
+    ) -> Result<Option<View>, StepError> {
+        if observed.existing.is_some() {
+            return Ok(None);
+        }
+        let (kind, key) = (
+            &kinds::CONTROL_PLANE_MACHINE_SETS,
+            NamespacedName::new(self.namespace.as_str(), NAME),
+        );
+        view.refreshed::<ControlPlaneMachineSet>(cluster, kind, &key)
+            .await
+            .map(Some)
+    }
+
+    fn plan(&self, observed: &Observed, state: &mut State, moment: Moment) -> Vec<Step> {
+        if observed.wanted.is_none() || state.refused.stands(&observed.basis, moment.instant) {
+            return Vec::new();
+        }
+        let Some(body) = self.body(observed) else {
+            return Vec::new();
+        };
+        let creates = observed.existing.is_none();
+        vec![Step {
+            write: self.apply(body),
+            action: "apply",
+            because: if creates {
+                "there is no set".to_owned()
+            } else {
+                "the machines of the generated set changed".to_owned()
+            },
+            disruptive: false,
+            needs_success: true,
+            gates_others: true,
+        }]
+    }
+
+    fn failed(
+        &self,
+        observed: &Observed,
+        _step: usize,
+        error: &StepError,
+        _state: &mut State,
+        _moment: Moment,
+    ) -> Option<Write> {
+        let theirs = error.field_conflicts();
+        if theirs.is_empty() || theirs.iter().any(|path| path == ".spec.state") {
+            return None;
+        }
+        tracing::info!(fields = theirs.join(", "), "other field managers keep these fields");
+        let mut body = self.body(observed)?;
+        for path in &theirs {
+            remove(&mut body, path);
+        }
+        Some(self.apply(body))
+    }
+
+    fn status(&self, _reconciled: &Reconciled<'_, Observed>, _state: &mut State) -> Vec<Write> {
+        Vec::new()
+    }
+
+    fn tolerated(&self, observed: &Observed, error: &StepError, state: &mut State, moment: Moment) -> bool {
+        if !error.is_by_rule() {
+            state.refused.forget();
+            return false;
+        }
+        if !state.refused.again(observed.basis.clone(), moment.instant) {
+            return false;
+        }
+        let message = format!("{error}; it is applied again when the machines, the set or the Infrastructure change");
+        tracing::warn!(message, "the generated set is refused");
+        state.believed = Some(message);
+        true
+    }
+
+    fn report<'a>(&self, reconciled: &Reconciled<'a, Observed>, state: &mut State) -> Report<'a> {
+        let observed = reconciled.observed;
+        if !reconciled.taken.is_empty() {
+            state.refused.forget();
+        }
+        let (Some(message), Some((wanted, hash))) = (state.believed.take(), &observed.wanted) else {
+            return Report::default();
+        };
+        let about = observed.existing.as_ref().unwrap_or(wanted);
+        let event = EventSpec {
+            warning: true,
+            reason: REFUSED,
+            key: format!("{hash} {message}"),
+            message: message.into(),
+        };
+        Report {
+            about: Some(about.metadata.clone()),
+            lasting: vec![event],
+            ..Report::default()
+        }
+    }
+}
+
+/// Whether the generator may change a set: it generated the set, and no user has activated it.
+fn is_ours(set: &ControlPlaneMachineSet) -> bool {
+    let active = set.spec.state.as_deref() == Some("Active");
+    !active && !set.metadata.is_deleting() && set.metadata.annotations.contains_key(GENERATED)
 }
 
 fn hash(set: &ControlPlaneMachineSet) -> String {
@@ -251,17 +324,8 @@ fn hash(set: &ControlPlaneMachineSet) -> String {
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The fields that others own and that hold something else, as the API server names them.
-fn conflicts(status: &kube::core::Status) -> Vec<String> {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .filter(|cause| cause.reason == "FieldManagerConflict")
-        .map(|cause| cause.field.clone())
-        .collect()
-}
-
-/// Removes a field by a path such as `.spec.strategy.type`. What stands in a list goes with the whole list: a list that
-/// is half ours would be nobody's.
+/// Removes a field by a path such as `.spec.strategy.type`. A field inside a list removes the whole
+/// list, because a list has one owner.
 fn remove(object: &mut Value, path: &str) {
     let path = path.split('[').next().unwrap_or_default();
     let mut parts: Vec<&str> = path.split('.').filter(|part| !part.is_empty()).collect();
@@ -269,157 +333,5 @@ fn remove(object: &mut Value, path: &str) {
     let parent = parts.into_iter().try_fold(object, |value, part| value.get_mut(part));
     if let Some(parent) = parent.and_then(Value::as_object_mut) {
         parent.remove(last);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use capstan_core::admission::Snapshot;
-    use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
-    use capstan_core::api::core_v1::node::Node;
-    use capstan_core::api::machine_openshift_io::machine::Machine;
-    use k8s_openapi::api::core::v1::Event;
-    use kube::api::DeleteParams;
-
-    use super::*;
-    use crate::controllers::cluster::Written;
-    use crate::controllers::object::WatchedObject;
-
-    /// A cluster in which every set is refused.
-    #[derive(Clone, Default)]
-    struct Refusing(Arc<Mutex<(usize, Vec<Event>)>>);
-
-    fn not_asked<T>() -> kube::Result<T> {
-        Err(kube::Error::Service("nobody asks for this".into()))
-    }
-
-    impl Cluster for Refusing {
-        fn now(&self) -> jiff::Timestamp {
-            jiff::Timestamp::UNIX_EPOCH
-        }
-
-        fn instant(&self) -> Instant {
-            Instant::now()
-        }
-
-        async fn set(&self) -> kube::Result<Option<WatchedObject<ControlPlaneMachineSet>>> {
-            Ok(None)
-        }
-
-        async fn machines(&self) -> kube::Result<Vec<WatchedObject<Machine>>> {
-            not_asked()
-        }
-
-        async fn control_plane_nodes(&self) -> kube::Result<Vec<WatchedObject<Node>>> {
-            not_asked()
-        }
-
-        async fn node(&self, _: &str) -> kube::Result<Option<WatchedObject<Node>>> {
-            not_asked()
-        }
-
-        async fn etcd(&self) -> kube::Result<Option<WatchedObject<ClusterOperator>>> {
-            not_asked()
-        }
-
-        async fn machine(&self, _: &str) -> kube::Result<WatchedObject<Machine>> {
-            not_asked()
-        }
-
-        async fn create(&self, _: &Object, _: Value) -> kube::Result<Written> {
-            not_asked()
-        }
-
-        async fn patch(&self, _: &Object, _: bool, _: Value) -> kube::Result<Written> {
-            not_asked()
-        }
-
-        async fn apply(&self, _: Value) -> kube::Result<Written> {
-            self.0.lock().unwrap().0 += 1;
-            let status = json!({"status": "Failure", "code": 422, "reason": "Invalid", "message": "a rule says no"});
-            Err(kube::Error::Api(serde_json::from_value(status).unwrap()))
-        }
-
-        async fn delete(&self, _: &str, _: &DeleteParams) -> kube::Result<Option<Written>> {
-            not_asked()
-        }
-
-        fn tell(&self, _: &str, events: Vec<Event>) {
-            self.0.lock().unwrap().1.extend(events);
-        }
-    }
-
-    fn view(version: &str) -> View {
-        let machine = |index: usize| -> Arc<Machine> {
-            let machine = json!({
-                "metadata": {"name": format!("c-master-{index}"), "uid": index.to_string(), "resourceVersion": version,
-                    "labels": {"machine.openshift.io/cluster-api-cluster": "c",
-                        "machine.openshift.io/cluster-api-machine-role": "master",
-                        "machine.openshift.io/cluster-api-machine-type": "master"}},
-                "spec": {"providerSpec": {"value": {"kind": "GCPMachineProviderSpec", "zone": format!("z{index}")}}},
-            });
-            Arc::new(serde_json::from_value(machine).unwrap())
-        };
-        let snapshot = Snapshot {
-            machines: Some((0..3).map(machine).collect()),
-            control_plane_machine_sets: Some(Vec::new()),
-            ..Snapshot::default()
-        };
-        View {
-            snapshot: Arc::new(snapshot),
-            known: true,
-            ..View::default()
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_a_rule_refuses_is_told_once_and_asked_for_again_when_something_changed() {
-        let cluster = Refusing::default();
-        let mut generator = Generator::new(cluster.clone(), "test".to_owned());
-        let asked = || cluster.0.lock().unwrap().0;
-        let before = view("1");
-        let mut turns = 0;
-        while generator.turn(&before).await.failed {
-            turns += 1;
-            assert!(turns < 100, "it is never believed");
-        }
-        let first = asked();
-        assert!(first > 1, "the webhook may see less than we do for a moment");
-        for _ in 0..20 {
-            assert!(!generator.turn(&before).await.failed);
-        }
-        assert_eq!(asked(), first);
-        {
-            let world = cluster.0.lock().unwrap();
-            let [event] = world.1.as_slice() else {
-                panic!("{:?}", world.1)
-            };
-            assert_eq!(event.reason.as_deref(), Some(REFUSED));
-            let message = event.message.as_deref().unwrap();
-            assert!(message.contains("a rule says no"), "{message}");
-        }
-        assert!(generator.turn(&view("2")).await.failed);
-        assert_eq!(asked(), first + 1);
-    }
-
-    #[test]
-    fn a_field_that_is_left_to_others_goes_with_its_whole_list() {
-        let mut object = json!({"spec": {"strategy": {"type": "a"}, "list": [{"x": 1}], "replicas": 3}});
-        remove(&mut object, ".spec.strategy.type");
-        remove(&mut object, ".spec.list[0].x");
-        remove(&mut object, ".spec.absent.field");
-        assert_eq!(object, json!({"spec": {"strategy": {}, "replicas": 3}}));
-    }
-
-    #[test]
-    fn the_hash_depends_on_the_spec_alone() {
-        let mut set = ControlPlaneMachineSet::default();
-        let before = hash(&set);
-        set.metadata.name = Some("cluster".to_owned());
-        assert_eq!(hash(&set), before);
-        set.spec.replicas = Some(5);
-        assert_ne!(hash(&set), before);
     }
 }

@@ -1,11 +1,13 @@
-//! What the controllers count, in OpenMetrics text. Labels come from fixed sets only: reasons, actions, results.
+//! What is counted of the machines of a control plane, in OpenMetrics text. Labels come from fixed
+//! sets: states and reasons.
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::runtime;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Reason {
@@ -13,49 +15,38 @@ struct Reason {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Step {
-    action: &'static str,
-    result: &'static str,
+struct State {
+    state: &'static str,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Sort {
-    sort: &'static str,
-}
-
-/// All counters of the controllers. Clones count together.
+/// All metrics of the controllers. Clones count together.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    machines: Family<Sort, Gauge>,
+    /// The metrics that every controller has.
+    pub(super) runtime: runtime::Metrics,
+    machines: Family<State, Gauge>,
     waits: Family<Reason, Gauge>,
     overdue: Gauge,
     degraded: Family<Reason, Gauge>,
     degraded_since: Gauge,
-    steps: Family<Step, Counter>,
     rollouts: Histogram,
-    looks: Histogram,
-    behind: Counter,
-    leader: Gauge,
 }
 
 impl Metrics {
-    /// Counters at zero, listed in `registry`.
+    /// Metrics at zero, listed in `registry`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
+            runtime: runtime::Metrics::register(registry),
             machines: Family::default(),
             waits: Family::default(),
             overdue: Gauge::default(),
             degraded: Family::default(),
             degraded_since: Gauge::default(),
-            steps: Family::default(),
             rollouts: Histogram::new([60.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 5400.0, 7200.0, 14400.0]),
-            looks: Histogram::new([0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0]),
-            behind: Counter::default(),
-            leader: Gauge::default(),
         };
         registry.register(
             "capstan_control_plane_machines",
-            "Machines of the set by sort: wanted, all, ready, updated, unavailable indexes",
+            "Machines of the set by state: wanted, all, ready, updated, unavailable indexes",
             metrics.machines.clone(),
         );
         registry.register(
@@ -65,12 +56,12 @@ impl Metrics {
         );
         registry.register(
             "capstan_rollout_overdue",
-            "Machines that take longer than the progress deadline to come or to go",
+            "Machines that exceed the progress deadline",
             metrics.overdue.clone(),
         );
         registry.register(
             "capstan_degraded",
-            "1 for each reason that stops the care of the machines",
+            "1 for each reason that stops the replacement of machines",
             metrics.degraded.clone(),
         );
         registry.register_with_unit(
@@ -79,45 +70,16 @@ impl Metrics {
             Unit::Seconds,
             metrics.degraded_since.clone(),
         );
-        registry.register(
-            "capstan_rollout_steps",
-            "Writes to machines and sets, by action and result",
-            metrics.steps.clone(),
-        );
         registry.register_with_unit(
             "capstan_rollout_duration",
-            "From the first machine in need of an update to the last one updated",
+            "From the first outdated machine to the last updated one",
             Unit::Seconds,
             metrics.rollouts.clone(),
-        );
-        registry.register_with_unit(
-            "capstan_reconcile_duration",
-            "From a change in the cluster to the end of what followed from it",
-            Unit::Seconds,
-            metrics.looks.clone(),
-        );
-        registry.register(
-            "capstan_cache_behind",
-            "Looks that were put off because the caches did not show the last write yet",
-            metrics.behind.clone(),
-        );
-        registry.register(
-            "capstan_leader",
-            "1 while this process is the one that works",
-            metrics.leader.clone(),
         );
         metrics
     }
 
-    /// Whether this process leads. One that does not has nothing to say of the machines.
-    pub(super) fn leads(&self, leads: bool) {
-        self.leader.set(i64::from(leads));
-        if !leads {
-            self.forget();
-        }
-    }
-
-    /// There is no set, or it is somebody else's to look after.
+    /// Forgets what was counted: there is no set, or this process is not the leader.
     pub(super) fn forget(&self) {
         self.machines.clear();
         self.waits.clear();
@@ -126,21 +88,9 @@ impl Metrics {
         self.degraded_since.set(0);
     }
 
-    pub(super) fn behind(&self) {
-        self.behind.inc();
-    }
-
-    pub(super) fn looked(&self, duration: std::time::Duration) {
-        self.looks.observe(duration.as_secs_f64());
-    }
-
-    pub(super) fn step(&self, action: &'static str, result: &'static str) {
-        self.steps.get_or_create(&Step { action, result }).inc();
-    }
-
     pub(super) fn machines(&self, counts: &[(&'static str, i64)]) {
-        for (sort, count) in counts {
-            self.machines.get_or_create(&Sort { sort }).set(*count);
+        for (state, count) in counts {
+            self.machines.get_or_create(&State { state }).set(*count);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Takes connections, as many as there may be, and gives each a task of its own, so that no handshake and no head holds
-//! up another.
+//! Accepts connections up to the limit and serves each in its own task, so that a slow handshake or
+//! request head does not delay other connections.
 
 use std::io;
 use std::sync::Arc;
@@ -11,52 +11,74 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::connection::{self, Shared};
-use super::pace::Paces;
+use super::connection_activity::OpenConnections;
 
-/// After an error that is not about one connection, such as having no file descriptor left.
+/// The pause after an error that does not concern a single connection, such as a lack of file
+/// descriptors, and between two attempts to get a connection slot.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts until the server drains. The connections go on in `tasks`.
+/// Accepts connections until the server drains. The tasks of the connections run on in `tasks`.
+///
+/// At the end, it accepts the connections in the kernel's queue, which closing the listener would reset
+/// although their clients have connected.
 pub(super) async fn run(listener: TcpListener, shared: Shared, tasks: TaskTracker) {
-    let places = Arc::new(Semaphore::new(shared.limits.connections.min(Semaphore::MAX_PERMITS)));
-    let paces = Arc::new(Paces::default());
+    let slots = Arc::new(Semaphore::new(shared.limits.connections.min(Semaphore::MAX_PERMITS)));
+    let connections = Arc::new(OpenConnections::default());
     let lifecycle = shared.lifecycle.clone();
     let accept = async {
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _peer)) => stream,
                 Err(error) => {
-                    if !about_one_connection(&error) {
-                        tracing::warn!(%error, "connections cannot be accepted");
+                    if !concerns_one_connection(&error) {
+                        tracing::warn!(%error, "accepting connections failed; retrying");
                         tokio::time::sleep(PAUSE).await;
                     }
                     continue;
                 }
             };
-            let Some(place) = place(&places, &paces).await else {
+            let Some(slot) = acquire_slot(&slots, &connections).await else {
                 return;
             };
-            spawn(stream, place, &paces, &shared, &tasks);
+            spawn(stream, slot, &connections, &shared, &tasks);
         }
     };
     tokio::select! {
         () = accept => {}
         () = lifecycle.draining() => {}
     }
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((stream, _peer)) = listener.accept() {
+        // While the queue is emptied, no connection is evicted or waited for.
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            return;
+        };
+        if stream.set_nonblocking(true).is_ok()
+            && let Ok(stream) = TcpStream::from_std(stream)
+        {
+            spawn(stream, slot, &connections, &shared, &tasks);
+        }
+    }
 }
 
-fn spawn(stream: TcpStream, place: OwnedSemaphorePermit, paces: &Arc<Paces>, shared: &Shared, tasks: &TaskTracker) {
-    let entry = paces.open();
+fn spawn(
+    stream: TcpStream,
+    slot: OwnedSemaphorePermit,
+    connections: &Arc<OpenConnections>,
+    shared: &Shared,
+    tasks: &TaskTracker,
+) {
+    let entry = connections.open();
     let shared = shared.clone();
     tasks.spawn(async move {
-        // Those of the health port are not counted.
+        // The metric does not count connections to the health port, which has no TLS.
         let counted = shared.tls.is_some().then(|| Counted::new(&shared.metrics.connections));
-        connection::serve(stream, Arc::clone(&entry.pace), shared).await;
-        drop((counted, entry, place));
+        connection::serve(stream, Arc::clone(&entry.activity), shared).await;
+        drop((counted, entry, slot));
     });
 }
 
-/// Counts a connection, however it ends.
+/// Counts a connection in the gauge until it is dropped.
 struct Counted(Gauge);
 
 impl Counted {
@@ -72,22 +94,23 @@ impl Drop for Counted {
     }
 }
 
-/// A place for one connection: a free one, or that of the connection that has been idle for the longest time. While all
-/// are busy, newcomers wait in the kernel's queue.
-async fn place(places: &Arc<Semaphore>, paces: &Paces) -> Option<OwnedSemaphorePermit> {
+/// Returns a slot for one connection. If no slot is free, the connection that has been idle for the
+/// longest time is evicted. While all connections are busy, new ones wait in the kernel's queue.
+async fn acquire_slot(slots: &Arc<Semaphore>, connections: &OpenConnections) -> Option<OwnedSemaphorePermit> {
     loop {
-        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Some(place);
+        if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
+            return Some(slot);
         }
-        paces.make_room();
-        // All were busy, or the one that was asked got a request first: ask again.
-        if let Ok(place) = tokio::time::timeout(PAUSE, Arc::clone(places).acquire_owned()).await {
-            return place.ok();
+        connections.evict_idlest();
+        // No slot is released if all connections were busy, or if a request reached the evicted
+        // connection first. The loop then tries again.
+        if let Ok(slot) = tokio::time::timeout(PAUSE, Arc::clone(slots).acquire_owned()).await {
+            return slot.ok();
         }
     }
 }
 
-fn about_one_connection(error: &io::Error) -> bool {
+fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

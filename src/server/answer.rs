@@ -1,24 +1,26 @@
-//! What the server asks for a verdict, and what it gets. The server never looks into a review itself.
+//! The interface between the server and the code that gives verdicts. The server itself never reads
+//! a review.
 
 use capstan_core::admission::{Answer, NoReview};
 
-/// Judges reviews. Called on the runtime's own threads: it computes, it never waits.
+/// Gives the verdict on reviews. The server calls it in threads of their own, a limited number at the
+/// same time. It computes and never waits.
 pub trait Reviewer: Send + Sync + 'static {
-    /// The paths that reviews are served on, each starting with `/`.
+    /// The paths of the webhooks, each starting with `/`.
     fn routes(&self) -> Vec<String>;
 
-    /// Judges the body of one request.
+    /// Gives the verdict on the body of one request.
     ///
     /// # Errors
     ///
-    /// The body is no `AdmissionReview`, so there is no uid to answer to. Everything else, also an object that can't be
-    /// read, is an [`Answer`].
+    /// The body is not an `AdmissionReview`, so there is no uid to respond to. For all other input,
+    /// also for an object that cannot be read, the result is an [`Answer`].
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview>;
 
-    /// Whether everything that the rules look up has been read once.
+    /// Whether the caches hold everything that the rules look up.
     ///
     /// # Errors
     ///
-    /// What is missing, for the person who reads `/readyz`.
+    /// What is missing, as text for `/readyz`.
     fn ready(&self) -> Result<(), String>;
 }

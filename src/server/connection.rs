@@ -1,8 +1,8 @@
-//! One connection, from its first byte to its last: handshake, the protocol that ALPN chose, the time limits, and the
-//! orderly end.
+//! Serves one connection: the TLS handshake, the protocol that ALPN selects, the timeouts, and the
+//! graceful shutdown.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,38 +19,47 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
+use super::body::Guarded;
+use super::connection_activity::{ConnectionActivity, TimeoutCheck, TrackedStream};
 use super::lifecycle::Lifecycle;
-use super::limits::Limits;
+use super::limits::{Budget, HEAD_LIMIT, Limits};
 use super::metrics::Metrics;
-use super::pace::{Look, Pace, Paced};
 
-/// How long bytes that nobody will read are still taken in after the last answer, so that the answer arrives: closing a
-/// socket with unread bytes resets it.
+/// How long the server goes on reading after the last response. Closing a socket that has unread
+/// bytes resets the connection, and the client may then lose the response.
 const LINGER: Duration = Duration::from_secs(1);
+/// The size limit of encrypted bytes that wait for the socket. The library's default is 64 KiB.
+const TLS_BUFFER: usize = 32 << 10;
+/// The flow control window of HTTP/2 for request bodies, of a stream and of a connection. The client
+/// sends no more until the server has read and charged the bytes. The library's default is 1 MiB.
+const HTTP2_WINDOW: u32 = 256 << 10;
 
-/// What every connection of a listener shares.
+/// What all connections of a listener share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) router: Router,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) limits: Arc<Limits>,
+    pub(super) budget: Budget,
     pub(super) lifecycle: Lifecycle,
     pub(super) metrics: Arc<Metrics>,
 }
 
 /// Serves the connection until either side ends it.
-pub(super) async fn serve(stream: TcpStream, pace: Arc<Pace>, shared: Shared) {
-    // An answer is one small write; waiting to fill a packet only delays it. Without the option it is merely slower.
-    let _slower = stream.set_nodelay(true);
+pub(super) async fn serve(stream: TcpStream, activity: Arc<ConnectionActivity>, shared: Shared) {
+    // A response is one small write, and Nagle's algorithm only delays it. If the option cannot be
+    // set, the connection works more slowly.
+    let _ignored = stream.set_nodelay(true);
     let Some(acceptor) = shared.tls.clone() else {
-        return http1(Paced::new(stream, Arc::clone(&pace)), pace, shared).await;
+        let stream = TrackedStream::new(stream, Arc::clone(&activity), Some(shared.budget.share()));
+        return http1(stream, activity, shared).await;
     };
     let stream = tokio::select! {
-        shaken = timeout(shared.limits.handshake, acceptor.accept(stream)) => match shaken {
+        handshake = timeout(shared.limits.handshake, acceptor.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)))) => match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 shared.metrics.handshake_failed("error");
-                tracing::debug!(%error, "handshake failed");
+                tracing::debug!(%error, "TLS handshake failed");
                 return;
             }
             Err(_elapsed) => {
@@ -58,153 +67,169 @@ pub(super) async fn serve(stream: TcpStream, pace: Arc<Pace>, shared: Shared) {
                 return;
             }
         },
-        () = pace.make_room.notified() => {
+        () = activity.evict.notified() => {
             shared.metrics.cut("room");
             return;
         }
     };
-    let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = Paced::new(stream, Arc::clone(&pace));
-    if two {
-        http2(stream, pace, shared).await;
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let head = (!is_http2).then(|| shared.budget.share());
+    let stream = TrackedStream::new(stream, Arc::clone(&activity), head);
+    if is_http2 {
+        http2(stream, activity, shared).await;
     } else {
-        http1(stream, pace, shared).await;
+        http1(stream, activity, shared).await;
     }
 }
 
-/// Answers one request, and says goodbye in the answer when the server is about to leave.
-async fn answer(request: Request<Incoming>, pace: Arc<Pace>, shared: Shared) -> Result<Response<Body>, Infallible> {
-    let busy = pace.request();
-    let closes = request.version() < Version::HTTP_2;
+/// Answers one request. During a shutdown, the response asks the client to close the connection.
+async fn answer(
+    request: Request<Incoming>,
+    activity: Arc<ConnectionActivity>,
+    shared: Shared,
+) -> Result<Response<Body>, Infallible> {
+    let mut active = activity.start_request();
+    let is_http1 = request.version() < Version::HTTP_2;
     let mut response = shared.router.oneshot(request.map(Body::new)).await?;
-    if closes && shared.lifecycle.is_leaving() {
-        // The client closes then, and cannot send another request into a closing socket.
+    if is_http1 && shared.lifecycle.is_shutting_down() {
+        // The client closes the connection itself, so it sends no request into a closing socket.
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    drop(busy);
-    Ok(response)
+    active.start_response();
+    Ok(response.map(|body| Body::new(Guarded { body, _guard: active })))
 }
 
-async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, pace: Arc<Pace>, shared: Shared) {
+async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, activity: Arc<ConnectionActivity>, shared: Shared) {
     let service = {
-        let (pace, shared) = (Arc::clone(&pace), shared.clone());
-        service_fn(move |request| Box::pin(answer(request, Arc::clone(&pace), shared.clone())))
+        let (activity, shared) = (Arc::clone(&activity), shared.clone());
+        service_fn(move |request| Box::pin(answer(request, Arc::clone(&activity), shared.clone())))
     };
     let mut connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
+        .max_buf_size(HEAD_LIMIT)
         .serve_connection(TokioIo::new(stream), service);
-    let mut watch = Watch::new(&pace, &shared, true);
+    let mut events = Events::new(&activity, &shared, true);
     let ended = loop {
         tokio::select! {
             ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended.is_ok(),
-            event = watch.next() => match event {
-                Event::Goodbye => std::pin::Pin::new(&mut connection).graceful_shutdown(),
-                Event::Cut => break false,
+            event = events.next() => match event {
+                Event::ShutDown => std::pin::Pin::new(&mut connection).graceful_shutdown(),
+                Event::Close => break false,
             }
         }
     };
     if ended {
         let mut stream = connection.into_parts().io.into_inner();
-        let _gone = timeout(LINGER, linger(&mut stream)).await;
+        let _ignored = timeout(LINGER, linger(&mut stream)).await;
     }
 }
 
-/// Closes our side, then takes in what the client still sends.
+/// Closes the server's side, then reads what the client still sends.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> std::io::Result<()> {
     stream.shutdown().await?;
-    let mut rest = vec![0; 16 << 10];
-    while stream.read(&mut rest).await? > 0 {}
+    let mut discarded = vec![0; 16 << 10];
+    while stream.read(&mut discarded).await? > 0 {}
     Ok(())
 }
 
-async fn http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, pace: Arc<Pace>, shared: Shared) {
+async fn http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    activity: Arc<ConnectionActivity>,
+    shared: Shared,
+) {
     let service = {
-        let (pace, shared) = (Arc::clone(&pace), shared.clone());
-        service_fn(move |request| answer(request, Arc::clone(&pace), shared.clone()))
+        let (activity, shared) = (Arc::clone(&activity), shared.clone());
+        service_fn(move |request| answer(request, Arc::clone(&activity), shared.clone()))
     };
     let streams = u32::try_from(shared.limits.reviews).unwrap_or(u32::MAX).min(100);
     let mut connection = pin!(
         hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(streams)
-            .max_header_list_size(16 << 10)
+            .max_header_list_size(u32::try_from(HEAD_LIMIT).unwrap_or(u32::MAX))
+            .initial_stream_window_size(HTTP2_WINDOW)
+            .initial_connection_window_size(HTTP2_WINDOW)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(10))
             .serve_connection(TokioIo::new(stream), service)
     );
-    let mut watch = Watch::new(&pace, &shared, false);
+    let mut events = Events::new(&activity, &shared, false);
     loop {
         tokio::select! {
             ended = &mut connection => {
                 if let Err(error) = ended {
-                    tracing::debug!(%error, "connection ended");
+                    tracing::debug!(%error, "connection closed with an error");
                 }
                 return;
             }
-            event = watch.next() => match event {
-                Event::Goodbye => connection.as_mut().graceful_shutdown(),
-                Event::Cut => return,
+            event = events.next() => match event {
+                Event::ShutDown => connection.as_mut().graceful_shutdown(),
+                Event::Close => return,
             }
         }
     }
 }
 
-/// Something that a connection must do.
+/// What a connection must do.
 enum Event {
-    /// Finish what runs, take nothing new.
-    Goodbye,
-    /// End now.
-    Cut,
+    /// Finish the active requests and accept no more.
+    ShutDown,
+    /// Close at once.
+    Close,
 }
 
-/// Waits for what concerns one connection.
-struct Watch<'a> {
-    pace: &'a Pace,
+/// Waits for the events of one connection: eviction, the shutdown of the server, and timeouts.
+struct Events<'a> {
+    activity: &'a ConnectionActivity,
     shared: &'a Shared,
-    one: bool,
-    look: Instant,
-    said_goodbye: bool,
+    is_http1: bool,
+    next_check: Instant,
+    shutdown_started: bool,
 }
 
-impl<'a> Watch<'a> {
-    fn new(pace: &'a Pace, shared: &'a Shared, one: bool) -> Self {
+impl<'a> Events<'a> {
+    fn new(activity: &'a ConnectionActivity, shared: &'a Shared, is_http1: bool) -> Self {
         Self {
-            pace,
+            activity,
             shared,
-            one,
-            look: Instant::now() + shared.limits.head,
-            said_goodbye: false,
+            is_http1,
+            next_check: Instant::now() + shared.limits.head,
+            shutdown_started: false,
         }
     }
 
     async fn next(&mut self) -> Event {
         loop {
             tokio::select! {
-                () = self.pace.make_room.notified() => {
+                () = self.activity.evict.notified() => {
                     self.shared.metrics.cut("room");
-                    return Event::Cut;
+                    return Event::Close;
                 }
-                () = goodbye(&self.shared.lifecycle, self.one), if !self.said_goodbye => {
-                    self.said_goodbye = true;
-                    return Event::Goodbye;
+                () = shutdown(self.activity, self.shared, self.is_http1), if !self.shutdown_started => {
+                    self.shutdown_started = true;
+                    return Event::ShutDown;
                 }
-                () = sleep_until(self.look) => match self.pace.look(&self.shared.limits, self.one) {
-                    Look::Again(then) => self.look = then,
-                    Look::Stalled => {
+                () = sleep_until(self.next_check) => match self.activity.check_timeouts(&self.shared.limits, self.is_http1) {
+                    TimeoutCheck::CheckAt(then) => self.next_check = then,
+                    TimeoutCheck::HeadStalled => {
                         self.shared.metrics.cut("head");
-                        return Event::Cut;
+                        return Event::Close;
                     }
-                    Look::Idle if self.said_goodbye => {
+                    TimeoutCheck::WriteStalled => {
+                        self.shared.metrics.cut("write");
+                        return Event::Close;
+                    }
+                    TimeoutCheck::Idle if self.shutdown_started => {
                         self.shared.metrics.cut("idle");
-                        return Event::Cut;
+                        return Event::Close;
                     }
-                    Look::Idle => {
-                        self.said_goodbye = true;
-                        self.look = Instant::now() + self.shared.limits.head;
-                        return Event::Goodbye;
+                    TimeoutCheck::Idle => {
+                        self.shutdown_started = true;
+                        self.next_check = Instant::now() + self.shared.limits.head;
+                        return Event::ShutDown;
                     }
                 }
             }
@@ -212,15 +237,22 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// HTTP/2 has a way to say goodbye that loses nothing, so it is said as soon as the server is to leave; in HTTP/1.1 an
-/// idle connection can only be closed, so that waits until no new connections are taken.
-fn goodbye(lifecycle: &Lifecycle, one: bool) -> impl Future<Output = ()> + Send {
-    let lifecycle = lifecycle.clone();
-    async move {
-        if one {
-            lifecycle.draining().await;
-        } else {
-            lifecycle.leaving().await;
+/// Waits until a connection must shut down. GOAWAY in HTTP/2 loses no request, so it is sent as soon
+/// as the shutdown starts. In HTTP/1.1 the server can only close an idle connection, so it waits until
+/// the drain starts.
+///
+/// A new connection without a request is about to send one, which would be lost. It gets a grace
+/// period for its first request.
+async fn shutdown(activity: &ConnectionActivity, shared: &Shared, is_http1: bool) {
+    if is_http1 {
+        shared.lifecycle.draining().await;
+    } else {
+        shared.lifecycle.shutting_down().await;
+    }
+    if let Some(end) = activity.grace(shared.limits.grace) {
+        tokio::select! {
+            () = activity.first_request.notified() => {}
+            () = sleep_until(end) => {}
         }
     }
 }

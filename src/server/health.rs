@@ -1,20 +1,30 @@
-//! Liveness, readiness and metrics, in plain HTTP on a port of their own: kubelet and Prometheus need no certificate for
-//! them, and they answer when TLS is the trouble. They say nothing about objects.
+//! Liveness, readiness and metrics, over plain HTTP on a separate port: the kubelet and Prometheus
+//! need no certificate, and the port responds when TLS fails. It never exposes objects.
+//!
+//! The port has a thread and a runtime of its own, so that it responds whatever the reviews do.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
+use super::accept;
 use super::answer::Reviewer;
+use super::connection::Shared;
 use super::lifecycle::Lifecycle;
+use super::limits::{Budget, Limits};
 use crate::tls::Certificates;
 
-/// What readiness looks at.
+/// What `/readyz` checks.
 #[derive(Clone)]
 pub(super) struct Health {
     pub(super) reviewer: Arc<dyn Reviewer>,
@@ -23,15 +33,16 @@ pub(super) struct Health {
     pub(super) registry: Arc<Registry>,
 }
 
-/// Each check with what is wrong; the socket is bound before anything can ask.
+/// Each check with its failure. The server binds its sockets before it serves this port, so there
+/// is no check for them.
 fn checks(health: &Health) -> [(&'static str, Result<(), String>); 3] {
-    let leaving = if health.lifecycle.is_leaving() {
+    let shutdown = if health.lifecycle.is_shutting_down() {
         Err("the server is shutting down".to_owned())
     } else {
         Ok(())
     };
     [
-        ("shutdown", leaving),
+        ("shutdown", shutdown),
         (
             "certificate",
             health.certificates.valid_at(jiff::Timestamp::now().as_second()),
@@ -84,11 +95,72 @@ fn respond(code: StatusCode, text: String, kind: &'static str) -> Response<Body>
     response
 }
 
+/// Connections to the health port at the same time.
+pub(super) const CONNECTIONS: usize = 64;
+/// Bytes of incomplete request heads on the health port.
+const HEADS: usize = 1 << 20;
+
+/// Binds the health port and serves it in its own thread until the guard is dropped. Returns the bound
+/// address.
+///
+/// # Errors
+///
+/// The address cannot be bound, or the thread cannot be started.
+pub(super) fn start(address: SocketAddr, health: Health, webhooks: &Shared) -> io::Result<(SocketAddr, DropGuard)> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    // The port responds during the whole shutdown, so its lifecycle never drains.
+    let shared = Shared {
+        router: router(health),
+        tls: None,
+        limits: Arc::new(Limits {
+            connections: CONNECTIONS,
+            ..(*webhooks.limits).clone()
+        }),
+        budget: Budget::new(HEADS),
+        lifecycle: Lifecycle::new(),
+        metrics: Arc::clone(&webhooks.metrics),
+    };
+    let (report, started) = mpsc::channel();
+    let serve = move || {
+        let start = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let listener = {
+                let _context = runtime.enter();
+                TcpListener::from_std(listener)?
+            };
+            Ok::<_, io::Error>((runtime, listener))
+        };
+        let (outcome, ready) = match start() {
+            Ok(ready) => (Ok(()), Some(ready)),
+            Err(error) => (Err(error), None),
+        };
+        // The receiver waits for this report.
+        let _ignored = report.send(outcome);
+        if let Some((runtime, listener)) = ready {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept::run(listener, shared, TaskTracker::new()) => {}
+                    () = stopped.cancelled() => {}
+                }
+            });
+        }
+    };
+    std::thread::Builder::new().name("health".to_owned()).spawn(serve)?;
+    started
+        .recv()
+        .unwrap_or_else(|_| Err(io::Error::other("the thread of the health port ended")))?;
+    Ok((address, stop.drop_guard()))
+}
+
 /// `/livez`, `/readyz`, `/metrics`.
-pub(super) fn router(health: Health) -> Router {
+fn router(health: Health) -> Router {
     let (ready, measured) = (health.clone(), health);
     Router::new()
-        // Alive is who answers. A stuck dependency is no reason to be restarted.
+        // The process is alive if it responds. A failed dependency is no reason for a restart.
         .route(
             "/livez",
             get(|| async { respond(StatusCode::OK, "ok\n".to_owned(), "text/plain; charset=utf-8") }),

@@ -1,4 +1,4 @@
-//! The reviewer that runs in a cluster: the rules of core, over the picture of the cluster that the caches keep.
+//! The reviewer for clusters: it applies the rules of core to the snapshot that the caches keep.
 
 use std::sync::Arc;
 
@@ -6,32 +6,29 @@ use capstan_core::admission::{Admission, Answer, NoReview, Snapshot, routes};
 
 use super::answer::Reviewer;
 
-/// Where the judge looks things up: memory, never a call.
-pub trait Surroundings: Send + Sync + 'static {
-    /// The cluster as it was last seen.
+/// Where [`Judge`] looks objects up. It reads memory and never calls the API server.
+pub trait SnapshotSource: Send + Sync + 'static {
+    /// The objects of the cluster as last observed.
     fn snapshot(&self) -> Arc<Snapshot>;
 
-    /// Whether everything has been read once.
+    /// Whether each cache has been filled once.
     ///
     /// # Errors
     ///
-    /// What is missing, for the person who reads `/readyz`.
+    /// What is missing, as text for `/readyz`.
     fn ready(&self) -> Result<(), String>;
 }
 
-/// Judges by the rules of core.
+/// Gives verdicts by the rules of core.
 pub struct Judge {
     admission: Admission,
-    surroundings: Arc<dyn Surroundings>,
+    source: Arc<dyn SnapshotSource>,
 }
 
 impl Judge {
-    /// Judges by these rules, with these surroundings.
-    pub fn new(admission: Admission, surroundings: Arc<dyn Surroundings>) -> Self {
-        Self {
-            admission,
-            surroundings,
-        }
+    /// A reviewer with these rules and this source of snapshots.
+    pub fn new(admission: Admission, source: Arc<dyn SnapshotSource>) -> Self {
+        Self { admission, source }
     }
 }
 
@@ -41,13 +38,19 @@ impl Reviewer for Judge {
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
+<<<<<<< HEAD
         let known = routes().iter().find(|known| known.path == route);
         let route = known.ok_or_else(|| NoReview(format!("nothing is judged at {route}")))?;
         self.admission.answer(route, body, &self.surroundings.snapshot())
+=======
+        let known = ROUTES.iter().find(|known| known.path == route);
+        let route = known.ok_or_else(|| NoReview(format!("no webhook is served at {route}")))?;
+        self.admission.answer(route, body, &self.source.snapshot())
+>>>>>>> runtime
     }
 
     fn ready(&self) -> Result<(), String> {
-        self.surroundings.ready()
+        self.source.ready()
     }
 }
 
@@ -57,24 +60,24 @@ mod tests {
 
     use super::*;
 
-    struct Nothing;
+    struct NotSynced;
 
-    impl Surroundings for Nothing {
+    impl SnapshotSource for NotSynced {
         fn snapshot(&self) -> Arc<Snapshot> {
             Arc::default()
         }
 
         fn ready(&self) -> Result<(), String> {
-            Err("not read yet: machines".to_owned())
+            Err("not synced: machines".to_owned())
         }
     }
 
     fn judge() -> Judge {
-        Judge::new(Admission::new(Options::default()).unwrap(), Arc::new(Nothing))
+        Judge::new(Admission::new(Options::default()).unwrap(), Arc::new(NotSynced))
     }
 
     #[test]
-    fn every_route_of_core_is_served_and_answers_with_a_record() {
+    fn every_route_of_core_is_served_and_returns_a_record() {
         let judge = judge();
         assert_eq!(judge.routes().len(), routes().len());
         let review = br#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u-1",
@@ -96,14 +99,19 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn what_is_no_review_has_nobody_to_answer_to() {
         let route = routes().first().unwrap().path;
+=======
+    fn a_body_that_is_not_a_review_is_an_error() {
+        let route = ROUTES.first().unwrap().path;
+>>>>>>> runtime
         assert!(judge().review(route, b"{}").is_err());
         assert!(judge().review("/elsewhere", b"{}").is_err());
     }
 
     #[test]
-    fn readiness_is_that_of_the_caches() {
-        assert_eq!(judge().ready(), Err("not read yet: machines".to_owned()));
+    fn readiness_follows_the_caches() {
+        assert_eq!(judge().ready(), Err("not synced: machines".to_owned()));
     }
 }

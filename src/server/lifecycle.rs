@@ -1,45 +1,46 @@
-//! The stages of leaving: serving; leaving (not ready, still taking everything); draining (nothing new). Between the
-//! first two and the third lies the time that load balancers need to look elsewhere.
+//! The stages of a shutdown: serving; shutting down (not ready, but still accepting connections);
+//! draining (no new connections). The time between the last two lets load balancers remove the
+//! server from their endpoints.
 
 use tokio_util::sync::CancellationToken;
 
-/// Where the server is on its way out. Clones share it.
+/// The stage that the server has reached. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Lifecycle {
-    leaving: CancellationToken,
+    shutting_down: CancellationToken,
     draining: CancellationToken,
 }
 
 impl Lifecycle {
-    /// A server that has just started.
+    /// The lifecycle of a server that has just started.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins the orderly end. Asking twice is harmless.
-    pub fn leave(&self) {
-        self.leaving.cancel();
+    /// Starts the shutdown. Further calls have no effect.
+    pub fn shut_down(&self) {
+        self.shutting_down.cancel();
     }
 
-    /// Stops taking connections.
+    /// Stops accepting connections.
     pub(super) fn drain(&self) {
-        self.leaving.cancel();
+        self.shutting_down.cancel();
         self.draining.cancel();
     }
 
-    /// Whether the end has begun.
+    /// Whether the shutdown has started.
     #[must_use]
-    pub fn is_leaving(&self) -> bool {
-        self.leaving.is_cancelled()
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.is_cancelled()
     }
 
-    /// Until the end begins.
-    pub async fn leaving(&self) {
-        self.leaving.cancelled().await;
+    /// Waits until the shutdown starts.
+    pub async fn shutting_down(&self) {
+        self.shutting_down.cancelled().await;
     }
 
-    /// Until nothing new is taken.
+    /// Waits until the server stops accepting connections.
     pub async fn draining(&self) {
         self.draining.cancelled().await;
     }

@@ -1,122 +1,74 @@
-//! Logs to standard output, as text or JSON, one line an event.
+//! Logs to standard output, as text or JSON, with one line for each event.
 //!
-//! A line is handed to a thread that writes many at once: a system call per review would cost as much as the review, and
-//! a terminal or pipe that stalls must not stall admission. When more than [`ROOM`] bytes wait, lines are dropped, counted, and
-//! the number is reported on the next line that fits.
+//! `tracing-appender` passes the lines through a bounded queue to a writer thread, so that a terminal
+//! or a pipe that stalls never blocks the server. The thread writes many lines at once, because a
+//! system call for each review would cost as much as the review. When the queue is full, lines are
+//! dropped and counted, and a later line reports their number.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::io::{self, BufWriter, Write};
+use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
 
-/// Bytes that may wait to be written.
-const ROOM: usize = 1 << 20;
-/// How long lines may be gathered before they are written.
-const GATHER: Duration = Duration::from_millis(20);
+/// The capacity of the queue, in lines. The line of a review has about 400 bytes, so a full queue
+/// takes less than 2 MiB.
+const QUEUED_LINES: usize = 4096;
+/// The pause after each write, in which lines gather in the queue.
+const WRITE_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the end of the process waits for the last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Plain text.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object for each line.
     Json,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: Vec<u8>,
-    dropped: u64,
-    writing: bool,
-    closed: bool,
+/// The writer thread's output: buffers lines, and reports dropped ones.
+struct Output<W: Write> {
+    out: BufWriter<W>,
+    format: Format,
+    /// Set as soon as the queue exists.
+    dropped: Arc<OnceLock<ErrorCounter>>,
+    reported: usize,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Lines {
-    queue: Arc<(Mutex<Queue>, Condvar)>,
-}
-
-impl Write for Lines {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let (queue, changed) = &*self.queue;
-        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.waiting.len() + line.len() > ROOM {
-            queue.dropped += 1;
-        } else {
-            let wake = queue.waiting.is_empty();
-            queue.waiting.extend_from_slice(line);
-            drop(queue);
-            if wake {
-                changed.notify_all();
-            }
+impl<W: Write> Output<W> {
+    fn report_dropped_lines(&mut self) {
+        let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
+        let new = dropped.saturating_sub(self.reported);
+        if new == 0 {
+            return;
         }
+        self.reported = dropped;
+        let message = format!("{new} log lines dropped");
+        let _ignored = match self.format {
+            Format::Text => writeln!(self.out, " WARN {message}"),
+            Format::Json => writeln!(self.out, r#"{{"level":"WARN","message":"{message}"}}"#),
+        };
+    }
+}
+
+/// If the output is closed, its errors cannot be reported anywhere, so they are ignored.
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let _ignored = self.out.write_all(line);
         Ok(line.len())
     }
 
+    /// The writer thread calls this when the queue is empty.
     fn flush(&mut self) -> io::Result<()> {
+        self.report_dropped_lines();
+        let _ignored = self.out.flush();
+        std::thread::sleep(WRITE_INTERVAL);
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Lines {
-    /// Writes what comes, until closed and empty.
-    fn pump(&self, mut out: impl Write) {
-        let (queue, changed) = &*self.queue;
-        let mut batch = Vec::new();
-        loop {
-            let mut state = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            while state.waiting.is_empty() && state.dropped == 0 && !state.closed {
-                state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            if !state.closed {
-                drop(state);
-                std::thread::sleep(GATHER);
-                state = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            }
-            std::mem::swap(&mut batch, &mut state.waiting);
-            let dropped = std::mem::take(&mut state.dropped);
-            let done = state.closed && batch.is_empty() && dropped == 0;
-            state.writing = !done;
-            drop(state);
-            if !done {
-                // A closed standard output leaves nobody to tell.
-                let _closed = out.write_all(&batch);
-                if dropped > 0 {
-                    let _closed = writeln!(
-                        out,
-                        "{{\"level\":\"WARN\",\"message\":\"{dropped} log lines dropped\"}}"
-                    );
-                }
-                let _closed = out.flush();
-                batch.clear();
-                queue.lock().unwrap_or_else(PoisonError::into_inner).writing = false;
-            }
-            changed.notify_all();
-            if done {
-                return;
-            }
-        }
-    }
-
-    /// Waits until everything is written, at most for a second: the process is about to end.
-    fn close(&self) {
-        let (queue, changed) = &*self.queue;
-        let mut state = queue.lock().unwrap_or_else(PoisonError::into_inner);
-        state.closed = true;
-        changed.notify_all();
-        let unwritten = |queue: &mut Queue| queue.writing || !queue.waiting.is_empty();
-        let _written = changed.wait_timeout_while(state, Duration::from_secs(1), unwritten);
     }
 }
 
@@ -124,92 +76,162 @@ impl Lines {
 #[derive(Debug)]
 #[must_use = "the last lines are written when this is dropped"]
 pub struct Logs {
-    lines: Lines,
+    writer: Option<WorkerGuard>,
 }
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        self.lines.close();
+        let (done, finished) = mpsc::channel();
+        let writer = self.writer.take();
+        // The guard prints to standard output if the queue stays full, which blocks if that output
+        // stalls. It is dropped in its own thread, so that the process ends all the same.
+        let flush = move || {
+            drop(writer);
+            // The receiver has stopped waiting if this takes longer than the timeout.
+            let _ignored = done.send(());
+        };
+        if std::thread::Builder::new().spawn(flush).is_ok() {
+            let _timed_out = finished.recv_timeout(FLUSH_TIMEOUT);
+        }
     }
 }
 
-/// Starts logging. `filter` is what `RUST_LOG` would hold, for example `info` or `capstan=debug`.
+fn queue(format: Format, out: impl Write + Send + 'static, lines: usize) -> (NonBlocking, Logs) {
+    let dropped = Arc::new(OnceLock::new());
+    let output = Output {
+        out: BufWriter::with_capacity(64 << 10, out),
+        format,
+        dropped: Arc::clone(&dropped),
+        reported: 0,
+    };
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(lines)
+        .thread_name("logs")
+        .finish(output);
+    // The cell is empty until here.
+    let _ignored = dropped.set(writer.error_counter());
+    (writer, Logs { writer: Some(guard) })
+}
+
+/// Starts logging. `filter` has the syntax of `RUST_LOG`, for example `info` or `capstan=debug`.
 ///
 /// # Errors
 ///
-/// The filter cannot be read, the thread cannot be started, or something logs already.
+/// The filter cannot be parsed, or another logger is installed.
 pub fn start(format: Format, filter: &str) -> anyhow::Result<Logs> {
     let filter = EnvFilter::try_new(filter)?;
-    let lines = Lines::default();
+    let (writer, logs) = queue(format, io::stdout(), QUEUED_LINES);
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(lines.clone())
+        .with_writer(writer)
         .with_ansi(false);
     let started = match format {
         Format::Text => subscriber.try_init(),
         Format::Json => subscriber.json().flatten_event(true).try_init(),
     };
     started.map_err(|error| anyhow::anyhow!("{error}"))?;
-    let pump = lines.clone();
-    std::thread::Builder::new()
-        .name("logs".to_owned())
-        .spawn(move || pump.pump(io::stdout().lock()))?;
-    // The message of a panic may hold a piece of an object, so only its place is told.
+    // The message of a panic may contain a part of an object, so only its place is logged.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, "panic: a defect of capstan");
+        tracing::error!(place, "panic, which is a defect of capstan");
     }));
-    Ok(Logs { lines })
+    Ok(logs)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Lines, ROOM};
-    use std::io::Write;
+    use super::{Format, queue};
+    use std::io::{self, Write};
+    use std::sync::mpsc::{Receiver, Sender, channel};
     use std::sync::{Arc, Mutex};
 
+    /// Collects the output. Each write waits for a permit, if there is a receiver of permits.
     #[derive(Clone, Default)]
-    struct Out(Arc<Mutex<Vec<u8>>>);
+    struct Out {
+        text: Arc<Mutex<Vec<u8>>>,
+        permits: Option<Arc<Mutex<Receiver<()>>>>,
+        blocked: Option<Sender<()>>,
+    }
+
+    impl Out {
+        /// An output that stalls until a permit is sent, and the signal that it has stalled.
+        fn stalled() -> (Self, Sender<()>, Receiver<()>) {
+            let (permit, permits) = channel();
+            let (blocked, is_blocked) = channel();
+            let out = Self {
+                text: Arc::default(),
+                permits: Some(Arc::new(Mutex::new(permits))),
+                blocked: Some(blocked),
+            };
+            (out, permit, is_blocked)
+        }
+
+        fn text(&self) -> String {
+            String::from_utf8(self.text.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl Write for Out {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if let Some(permits) = &self.permits {
+                let _ignored = self.blocked.as_ref().map(|blocked| blocked.send(()));
+                // A closed channel permits all further writes.
+                let _closed = permits.lock().unwrap().recv();
+            }
+            self.text.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
-        fn flush(&mut self) -> std::io::Result<()> {
+        fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
     }
 
     #[test]
-    fn every_line_is_written_before_the_end() {
-        let (mut lines, out) = (Lines::default(), Out::default());
-        let (pump, sink) = (lines.clone(), out.clone());
-        let thread = std::thread::spawn(move || pump.pump(sink));
+    fn all_lines_are_written_before_the_end() {
+        let out = Out::default();
+        let (mut writer, logs) = queue(Format::Text, out.clone(), 2000);
         for number in 0..1000 {
-            writeln!(lines, "line {number}").unwrap();
+            writer.write_all(format!("line {number}\n").as_bytes()).unwrap();
         }
-        lines.close();
-        thread.join().unwrap();
-        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text.lines().count(), 1000);
-        assert!(text.ends_with("line 999\n"));
+        drop(logs);
+        assert_eq!(out.text().lines().count(), 1000);
+        assert!(out.text().ends_with("line 999\n"));
     }
 
     #[test]
-    fn a_stalled_output_drops_lines_and_says_so_later() {
-        let (mut lines, out) = (Lines::default(), Out::default());
-        let line = vec![b'x'; ROOM / 2];
-        for _ in 0..5 {
-            lines.write_all(&line).unwrap();
+    fn a_stalled_output_drops_lines_and_reports_their_number_later() {
+        for (format, report) in [
+            (Format::Text, " WARN 5 log lines dropped\n"),
+            (
+                Format::Json,
+                "{\"level\":\"WARN\",\"message\":\"5 log lines dropped\"}\n",
+            ),
+        ] {
+            let (out, permit, is_blocked) = Out::stalled();
+            let (mut writer, logs) = queue(format, out.clone(), 2);
+            writer.write_all(b"first\n").unwrap();
+            // The writer thread waits for the output, and two more lines fill the queue.
+            is_blocked.recv().unwrap();
+            for _ in 0..7 {
+                writer.write_all(b"next\n").unwrap();
+            }
+            drop(permit);
+            drop(logs);
+            assert_eq!(out.text(), format!("first\nnext\nnext\n{report}"));
         }
-        let (pump, sink) = (lines.clone(), out.clone());
-        let thread = std::thread::spawn(move || pump.pump(sink));
-        lines.close();
-        thread.join().unwrap();
-        let written = out.0.lock().unwrap().clone();
-        let text = String::from_utf8(written).unwrap();
-        assert!(text.contains("3 log lines dropped"), "{}", text.len());
+    }
+
+    #[test]
+    fn a_stalled_output_does_not_prevent_the_end_of_the_process() {
+        let (out, _permit, is_blocked) = Out::stalled();
+        let (mut writer, logs) = queue(Format::Text, out, 2);
+        writer.write_all(b"first\n").unwrap();
+        is_blocked.recv().unwrap();
+        for _ in 0..7 {
+            writer.write_all(b"next\n").unwrap();
+        }
+        drop(logs);
     }
 }

@@ -1,5 +1,5 @@
-//! What the server counts, in OpenMetrics text. Labels come from fixed sets only (routes, rule ids, HTTP codes), never
-//! from a request, so the number of series is bounded.
+//! The server's metrics, as OpenMetrics text. Label values come from fixed sets only (routes, rule
+//! ids, HTTP codes) and never from a request, so the number of series is bounded.
 
 use std::fmt::Debug;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ struct Request {
 struct Decision {
     route: String,
     verdict: &'static str,
-    /// The id of the rule; empty when none denied.
+    /// The id of the rule; empty for a verdict without a rule.
     rule: String,
 }
 
@@ -33,7 +33,7 @@ struct Reason {
     reason: &'static str,
 }
 
-/// All counters of the server. Cheap to update, without a lock for the usual case.
+/// All metrics of the server. Most updates take no lock.
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
     requests: Family<Request, Counter>,
@@ -51,7 +51,7 @@ struct RouteLabel {
     route: String,
 }
 
-/// From a cheap review to the deadline: a review takes tens of microseconds, a slow body takes seconds.
+/// From a fast review to the deadline: a review takes tens of microseconds, a slow body seconds.
 #[derive(Clone, Debug)]
 struct Buckets;
 
@@ -64,7 +64,7 @@ impl prometheus_client::metrics::family::MetricConstructor<Histogram> for Bucket
 }
 
 impl Metrics {
-    /// Counters at zero, listed in `registry`.
+    /// Registers all metrics in `registry`, with the value zero.
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             requests: Family::default(),
@@ -83,18 +83,18 @@ impl Metrics {
         );
         registry.register(
             "capstan_decisions",
-            "Verdicts by rule; a denial counts once for every rule that denied",
+            "Verdicts by rule; a denial counts once for each rule that denied",
             metrics.decisions.clone(),
         );
         registry.register_with_unit(
             "capstan_review_duration",
-            "From the end of a request's head to its answer",
+            "Time from the end of the request head to the response",
             Unit::Seconds,
             metrics.durations.clone(),
         );
         registry.register(
             "capstan_reviews_in_flight",
-            "Reviews without an answer yet",
+            "Reviews without a response",
             metrics.in_flight.clone(),
         );
         registry.register(
@@ -104,7 +104,7 @@ impl Metrics {
         );
         registry.register(
             "capstan_panics",
-            "Reviews that ended in a panic: defects",
+            "Reviews that ended in a panic, each of which is a defect",
             metrics.panics.clone(),
         );
         registry.register(
@@ -114,7 +114,7 @@ impl Metrics {
         );
         registry.register(
             "capstan_connections_cut",
-            "Connections ended for a head that stalled, for idling, or to make room",
+            "Connections that the server closed: stalled head, idle timeout, or eviction",
             metrics.cuts.clone(),
         );
         metrics
@@ -132,7 +132,7 @@ impl Metrics {
         self.panics.inc();
     }
 
-    /// The counters of one route, looked up once.
+    /// The metrics of one route. The caller keeps them, so that a request needs no lookup.
     pub(super) fn route(&self, route: &str) -> RouteMetrics {
         let route = route.to_owned();
         RouteMetrics {
@@ -152,7 +152,7 @@ impl Metrics {
     }
 }
 
-/// The counters of one route. What nearly every review touches is at hand.
+/// The metrics of one route. The series that most reviews update are looked up in advance.
 #[derive(Clone, Debug)]
 pub(super) struct RouteMetrics {
     route: String,

@@ -1,5 +1,5 @@
-//! The reviewer that reads nothing but the envelope and allows everything: what the server itself costs. It is the
-//! yardstick of the benchmark and never a way to run a cluster.
+//! The reviewer that reads only the envelope and allows everything. The benchmark uses it to
+//! measure the server without the rules; it must never run in a cluster.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -8,14 +8,14 @@ use capstan_core::admission::{Answer, NoReview, Record};
 
 use super::answer::Reviewer;
 
-/// Allows everything, having read the uid alone.
+/// Allows everything. It reads only the uid.
 #[derive(Debug)]
 pub struct NullReviewer {
     routes: Vec<String>,
 }
 
 impl NullReviewer {
-    /// Serves these paths.
+    /// A reviewer for these paths.
     #[must_use]
     pub fn new(routes: Vec<String>) -> Self {
         Self { routes }

@@ -1,31 +1,31 @@
-//! Answers of the server itself, when there is no verdict: the HTTP code, and a `Status` as Kubernetes writes it. The
-//! API server then does what the webhook's failure policy says, and shows the message.
+//! Responses of the server itself when there is no verdict: the HTTP code and a Kubernetes
+//! `Status`. The API server then applies the webhook's failure policy and shows the message.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 
-/// Why there is no verdict.
+/// Why a request gets no verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Not a path of a webhook.
+    /// The path belongs to no webhook.
     NoSuchRoute,
-    /// Not a POST.
+    /// The method is not POST.
     Method,
-    /// Not JSON by its own account.
+    /// The content type is not JSON.
     ContentType,
-    /// Longer than the limit.
+    /// The body is larger than the limit.
     TooLarge,
-    /// The body did not arrive in time.
+    /// The body did not arrive before the deadline.
     TooSlow,
-    /// The body broke off.
+    /// The connection failed before the end of the body.
     Broken,
-    /// Not an `AdmissionReview`.
+    /// The body is not an `AdmissionReview`.
     NoReview(String),
-    /// As many reviews or bytes at once as there may be.
+    /// The limit of concurrent reviews or bytes is reached.
     Busy,
-    /// It arrived, but nobody waits for the answer any more.
+    /// The body arrived, but the deadline has passed.
     TooLate,
-    /// A defect of Capstan.
+    /// The review panicked, which is a defect of Capstan.
     Defect,
 }
 
@@ -44,7 +44,7 @@ impl Refusal {
         }
     }
 
-    /// The `reason` of a `Status`, from the list of the API machinery (`metav1.StatusReason`).
+    /// The `reason` of the `Status`, one of the API machinery's `metav1.StatusReason` values.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::NoSuchRoute => "NotFound",
@@ -61,16 +61,16 @@ impl Refusal {
 
     fn message(&self) -> &str {
         match self {
-            Self::NoSuchRoute => "capstan serves no webhook on this path",
-            Self::Method => "a review is sent with POST",
-            Self::ContentType => "a review is sent as application/json",
-            Self::TooLarge => "the review is larger than 7 MiB",
-            Self::TooSlow => "the review did not arrive in time",
-            Self::Broken => "the review broke off before its end",
+            Self::NoSuchRoute => "the path must be that of a registered webhook; see `capstan manifests webhooks`",
+            Self::Method => "the method must be POST",
+            Self::ContentType => "the content type must be application/json",
+            Self::TooLarge => "the review must not be larger than 7 MiB",
+            Self::TooSlow => "the review must arrive before the deadline; it did not",
+            Self::Broken => "the review must be complete; the connection failed before its end",
             Self::NoReview(message) => message,
-            Self::Busy => "capstan is judging as many reviews as it may at once; try again",
-            Self::TooLate => "capstan got to the review after its deadline",
-            Self::Defect => "capstan failed on this review; its log says where",
+            Self::Busy => "the limit of concurrent reviews is reached; try again",
+            Self::TooLate => "the deadline passed before capstan gave a verdict; try again",
+            Self::Defect => "capstan panicked on this review, which is a defect; its log names the place in the code",
         }
     }
 
@@ -85,7 +85,8 @@ impl Refusal {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if *self == Self::Busy {
-            // The API server's client waits that long and repeats the call, all within the webhook's timeout.
+            // The API server's client waits for that time and repeats the call within the webhook's
+            // timeout.
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if *self == Self::Method {

@@ -1,5 +1,5 @@
-//! The way of one review through the server: what it must look like, how much of it is taken, who judges it, and what is
-//! logged and counted. The verdict itself comes from the [`Reviewer`].
+//! Handles one review request: checks its form, reads the body under the limits, asks the
+//! [`Reviewer`] for the verdict, and records logs and metrics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,37 +10,39 @@ use axum::body::{Body, HttpBody};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use axum::routing::any;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use capstan_core::admission::{Answer, Record};
 
 use super::answer::Reviewer;
-use super::body;
-use super::limits::{BODY_LIMIT, Budget, Gate, Limits};
+use super::body::{self, Charged};
+use super::limits::{BODY_LIMIT, Budget, Gate, Judges, Limits};
 use super::metrics::{Metrics, RouteMetrics};
 use super::refusal::Refusal;
 
-/// One path.
+/// One webhook path.
 struct Route {
     path: String,
     metrics: RouteMetrics,
     panics: Arc<Metrics>,
     gate: Gate,
+    judges: Judges,
     budget: Budget,
     deadline: Duration,
     reviewer: Arc<dyn Reviewer>,
 }
 
-/// A router with every path of the reviewer.
-pub(super) fn router(reviewer: &Arc<dyn Reviewer>, limits: &Limits, metrics: &Arc<Metrics>) -> Router {
-    // One gate and one budget for all paths: they share the processors and the memory.
+/// A router with all paths of the reviewer.
+pub(super) fn router(reviewer: &Arc<dyn Reviewer>, limits: &Limits, budget: &Budget, metrics: &Arc<Metrics>) -> Router {
+    // All paths share the limits, since they share the processors and the memory.
     let gate = Gate::new(limits.reviews);
-    let budget = Budget::new(limits.bodies);
+    let judges = Judges::new(limits.judges);
     let routes = reviewer.routes().into_iter().fold(Router::new(), |router, path| {
         let route = Arc::new(Route {
             metrics: metrics.route(&path),
             panics: Arc::clone(metrics),
             gate: gate.clone(),
+            judges: judges.clone(),
             budget: budget.clone(),
             deadline: limits.deadline,
             reviewer: Arc::clone(reviewer),
@@ -54,11 +56,11 @@ pub(super) fn router(reviewer: &Arc<dyn Reviewer>, limits: &Limits, metrics: &Ar
 async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Response<Body> {
     let start = Instant::now();
     match judge(&route, request, start).await {
-        Ok(answer) => {
+        Ok((record, body)) => {
             let duration = start.elapsed();
-            route.metrics.answered(&answer.record, duration);
-            log(&route.path, &answer.record, duration);
-            let mut response = Response::new(Body::from(answer.body));
+            route.metrics.answered(&record, duration);
+            log(&route.path, &record, duration);
+            let mut response = Response::new(Body::new(body));
             response
                 .headers_mut()
                 .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -71,7 +73,7 @@ async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Resp
                 target: "capstan::review",
                 route = route.path,
                 code = refusal.code().as_u16(),
-                // Not the message: it may quote the body.
+                // The message is not logged: it may quote the body.
                 reason = refusal.reason(),
                 duration_us = micros(duration),
                 "no verdict"
@@ -81,7 +83,8 @@ async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Resp
     }
 }
 
-async fn judge(route: &Route, request: Request<Body>, start: Instant) -> Result<Answer, Refusal> {
+/// Reads the body and returns the verdict with the body of the response, at the latest at the deadline.
+async fn judge(route: &Arc<Route>, request: Request<Body>, start: Instant) -> Result<(Record, Charged), Refusal> {
     if request.method() != Method::POST {
         return Err(Refusal::Method);
     }
@@ -91,20 +94,44 @@ async fn judge(route: &Route, request: Request<Body>, start: Instant) -> Result<
     if request.body().size_hint().lower() > BODY_LIMIT as u64 {
         return Err(Refusal::TooLarge);
     }
-    let Some(_place) = route.gate.enter() else {
+    let Some(_permit) = route.gate.enter() else {
         return Err(Refusal::Busy);
     };
     let _counted = InFlight::enter(&route.panics);
     let deadline = start + route.deadline;
     let mut share = route.budget.share();
     let body = body::read(request.into_body(), BODY_LIMIT, &mut share, deadline).await?;
-    if Instant::now() >= deadline {
+    let Some(judging) = route.judges.acquire(body.len(), deadline).await else {
         return Err(Refusal::TooLate);
-    }
-    // A verdict takes microseconds, less than handing it to another thread; so it is made right here. A panic is a defect
-    // of one rule, and must not take along the reviews of others: nothing that a reviewer shares is left half-changed,
-    // since it changes nothing.
-    match catch_unwind(AssertUnwindSafe(|| route.reviewer.review(&route.path, &body))) {
+    };
+    // A verdict mostly takes microseconds, but a large object may take longer. It is computed in its own
+    // thread, so that it delays neither other reviews nor the response at the deadline. The thread keeps
+    // the permit and the share until it ends, because it uses a processor and memory until then.
+    let verdict = tokio::task::spawn_blocking({
+        let route = Arc::clone(route);
+        move || {
+            let verdict = review_body(&route, &body);
+            if Instant::now() > deadline {
+                tracing::warn!(target: "capstan::review", route = route.path, "a verdict took longer than the deadline");
+            }
+            drop((judging, share));
+            verdict
+        }
+    });
+    let answer = match timeout_at(deadline, verdict).await {
+        Ok(Ok(verdict)) => verdict?,
+        // The runtime shuts down.
+        Ok(Err(_cancelled)) => return Err(Refusal::TooLate),
+        Err(_elapsed) => return Err(Refusal::TooLate),
+    };
+    let body = Charged::new(answer.body, route.budget.share()).ok_or(Refusal::Busy)?;
+    Ok((answer.record, body))
+}
+
+/// Asks the reviewer. A panic is a defect of one rule and must not affect other reviews. Nothing that
+/// reviews share can be left half-changed, since a reviewer changes nothing.
+fn review_body(route: &Route, body: &[u8]) -> Result<Answer, Refusal> {
+    match catch_unwind(AssertUnwindSafe(|| route.reviewer.review(&route.path, body))) {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(no_review)) => Err(Refusal::NoReview(no_review.to_string())),
         Err(_payload) => {
@@ -114,7 +141,7 @@ async fn judge(route: &Route, request: Request<Body>, start: Instant) -> Result<
     }
 }
 
-/// Counts itself while it lives, however it ends.
+/// Counts a review in the gauge until it is dropped.
 struct InFlight(Arc<Metrics>);
 
 impl InFlight {
@@ -162,7 +189,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The log line is bounded, whatever a caller puts into a name.
+/// Limits the length of a value in the log, whatever a client sends as a name.
 fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(253)).unwrap_or_default()
 }
@@ -173,7 +200,7 @@ mod tests {
     use axum::http::{HeaderMap, HeaderValue, header};
 
     #[test]
-    fn json_is_json_with_parameters_and_in_capitals_and_nothing_else_is() {
+    fn the_content_type_is_json_with_or_without_parameters_in_any_case() {
         let of = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(value).unwrap());
@@ -187,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_is_cut_between_characters() {
+    fn logged_values_are_cut_between_characters() {
         assert_eq!(short("master-0"), "master-0");
         assert_eq!(short(&"é".repeat(200)).len(), 252);
     }

@@ -1,4 +1,4 @@
-//! The slot that holds the certificate being served.
+//! The certificate that the server presents at present.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// A certificate that must not be served.
+/// Why a certificate must not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
-    /// The certificate file is no PEM certificate.
+    /// The certificate file holds no valid PEM certificate.
     #[error("the certificate cannot be read: {0}")]
     Certificate(String),
-    /// The key file is no PEM private key.
+    /// The key file holds no valid PEM private key.
     #[error("the private key cannot be read")]
     Key,
-    /// Another key's certificate, or a kind of key that is not known.
-    #[error("the private key does not fit the certificate: {0}")]
+    /// The key belongs to another certificate, or its type is not supported.
+    #[error("the private key does not match the certificate: {0}")]
     Mismatch(rustls::Error),
-    /// Its time is over or has not begun.
+    /// The certificate has expired or is not valid yet.
     #[error("the certificate is {0}")]
     Time(String),
 }
 
-/// A certificate with its key, and when it holds.
+/// A certificate with its key and its validity, in seconds since 1970.
 #[derive(Debug)]
-struct Served {
+pub(super) struct Served {
     key: Arc<CertifiedKey>,
     not_before: i64,
     not_after: i64,
@@ -44,8 +44,8 @@ struct Outcome {
     outcome: &'static str,
 }
 
-/// What is served now. Clones share the slot. A change is seen by the next handshake; connections go on with what they
-/// began with.
+/// The serving certificate. Clones share it. The next handshake uses a new certificate; open
+/// connections continue with the certificate of their handshake.
 #[derive(Clone, Debug, Default)]
 pub struct Certificates {
     served: Arc<ArcSwapOption<Served>>,
@@ -54,13 +54,13 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// An empty slot: handshakes fail until it is filled.
+    /// No certificate: handshakes fail until one is served.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lists what is counted here.
+    /// Registers the metrics of the certificate.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "capstan_tls_reloads",
@@ -74,12 +74,12 @@ impl Certificates {
         );
     }
 
-    /// Serves this certificate from now on, if it is one, fits its key and holds at `now` (seconds since 1970). What was
-    /// served before stays otherwise.
+    /// Serves this certificate from now on, if it can be parsed, matches its key and is valid at
+    /// `now` (seconds since 1970). Otherwise, the current certificate stays.
     ///
     /// # Errors
     ///
-    /// Why it is not served. Already counted.
+    /// Why the certificate is not served. The metric has counted the failure.
     pub fn serve(&self, chain_pem: &[u8], key_pem: &[u8], now: i64) -> Result<(), Invalid> {
         let outcome = Self::check(chain_pem, key_pem, now);
         let label = if outcome.is_ok() { "ok" } else { "failed" };
@@ -90,27 +90,29 @@ impl Certificates {
         Ok(())
     }
 
-    /// Counts a certificate that could not even be read.
+    /// Counts a failure to read a certificate in the metric.
     pub(super) fn count_failure(&self) {
         self.reloads.get_or_create(&Outcome { outcome: "failed" }).inc();
     }
 
-    fn check(chain_pem: &[u8], key_pem: &[u8], now: i64) -> Result<Served, Invalid> {
+    /// Parses a certificate that may be served at `now` (seconds since 1970).
+    pub(super) fn check(chain_pem: &[u8], key_pem: &[u8], now: i64) -> Result<Served, Invalid> {
         let chain = CertificateDer::pem_slice_iter(chain_pem)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| Invalid::Certificate(error.to_string()))?;
         let leaf = chain
             .first()
-            .ok_or_else(|| Invalid::Certificate("there is none in the file".to_owned()))?;
+            .ok_or_else(|| Invalid::Certificate("the file holds no certificate".to_owned()))?;
         let (_, parsed) =
             x509_parser::parse_x509_certificate(leaf).map_err(|error| Invalid::Certificate(error.to_string()))?;
         let (not_before, not_after) = (
             parsed.validity().not_before.timestamp(),
             parsed.validity().not_after.timestamp(),
         );
-        // The error of the reader is not shown: it may hold a piece of the file.
+        // The parser's error is not shown, because it may quote the key.
         let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| Invalid::Key)?;
-        // Checks that key and certificate belong together; for a key type where it can't say, that is an error too.
+        // This checks that the key matches the certificate. It also fails for a key type for which
+        // rustls cannot compare the two.
         let key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(Invalid::Mismatch)?;
         let served = Served {
             key: Arc::new(key),
@@ -121,15 +123,15 @@ impl Certificates {
         Ok(served)
     }
 
-    /// Whether something is served that holds at `now` (seconds since 1970).
+    /// Whether a certificate is served that is valid at `now` (seconds since 1970).
     ///
     /// # Errors
     ///
-    /// What is wrong, for the person who reads `/readyz`.
+    /// What is wrong, as text for `/readyz`.
     pub fn valid_at(&self, now: i64) -> Result<(), String> {
         match self.served.load().as_deref() {
             Some(served) => served.valid_at(now),
-            None => Err("not there yet".to_owned()),
+            None => Err("none yet".to_owned()),
         }
     }
 }
@@ -141,7 +143,7 @@ impl Served {
         if now < self.not_before {
             Err(format!("not valid before {}", date(self.not_before)))
         } else if now > self.not_after {
-            Err(format!("expired since {}", date(self.not_after)))
+            Err(format!("expired at {}", date(self.not_after)))
         } else {
             Ok(())
         }
@@ -170,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_valid_before_the_first_certificate_and_after_the_end_of_it() {
+    fn validity_requires_a_certificate_that_has_not_expired() {
         let certificates = Certificates::new();
-        assert_eq!(certificates.valid_at(NOW), Err("not there yet".to_owned()));
+        assert_eq!(certificates.valid_at(NOW), Err("none yet".to_owned()));
         let (certificate, key) = pair();
         certificates.serve(certificate.as_bytes(), key.as_bytes(), NOW).unwrap();
         assert_eq!(certificates.valid_at(NOW), Ok(()));
@@ -180,12 +182,12 @@ mod tests {
             certificates
                 .valid_at(NOW + 2 * DAY)
                 .unwrap_err()
-                .starts_with("expired since 2027-01-")
+                .starts_with("expired at 2027-01-")
         );
     }
 
     #[test]
-    fn a_bad_pair_is_refused_and_the_good_one_stays() {
+    fn an_invalid_certificate_is_refused_and_the_current_one_stays() {
         let certificates = Certificates::new();
         let (certificate, key) = pair();
         certificates.serve(certificate.as_bytes(), key.as_bytes(), NOW).unwrap();

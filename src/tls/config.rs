@@ -1,4 +1,4 @@
-//! How TLS is spoken: versions, key exchange, protocols.
+//! The TLS settings: versions, key exchange, application protocols.
 
 use std::sync::Arc;
 
@@ -7,22 +7,23 @@ use rustls::crypto::aws_lc_rs;
 
 use super::Certificates;
 
-/// The oldest version of TLS that is spoken. Older ones than these cannot be offered at all.
+/// The oldest TLS version that the server accepts. TLS 1.1 and older are never accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum MinVersion {
     /// TLS 1.2 and 1.3.
     #[default]
     #[value(name = "1.2")]
     Tls12,
-    /// TLS 1.3 alone.
+    /// TLS 1.3 only.
     #[value(name = "1.3")]
     Tls13,
 }
 
-/// The settings of every handshake. The certificate does not depend on the name that the client asks for: API servers
-/// also call by address.
+/// The settings of every handshake. The certificate does not depend on the requested server name,
+/// because API servers also connect by address.
 ///
-/// X25519MLKEM768 is preferred (rustls' feature `prefer-post-quantum`), then X25519, P-256 and P-384.
+/// X25519MLKEM768 is preferred (rustls' feature `prefer-post-quantum`), then X25519, P-256 and
+/// P-384.
 ///
 /// # Errors
 ///
@@ -32,7 +33,8 @@ pub fn server_config(certificates: &Certificates, min_version: MinVersion) -> Re
         MinVersion::Tls12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
         MinVersion::Tls13 => &[&rustls::version::TLS13],
     };
-    // Named, not the process's default: a second provider in the tree must not change what is offered here.
+    // The provider is named instead of taken from the process default, so that a second provider
+    // in the dependencies cannot change the settings.
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(versions)?
         .with_no_client_auth()

@@ -1,22 +1,25 @@
-//! A certificate for this machine, made at the start and gone at the end: for `make run`, for trying things out, never
-//! for a cluster. The key never touches the disk; only the authority's certificate is written, for clients to trust.
+//! A certificate for the local machine, issued at the start of the process. It is for `make run`
+//! and for trials, never for a cluster. The key is never written to disk; only the CA certificate
+//! is written, for clients to trust.
 
 use std::path::Path;
 
 use super::Certificates;
 use super::issue::{Authority, DAY, Names};
 
-/// For how long it holds, in a folder: longer than anybody leaves it running.
+/// The validity of a certificate whose CA is written to a folder. It exceeds the length of a trial.
 const LIFETIME: i64 = 30 * DAY;
-/// For how long it holds in memory alone, where nobody can come to trust it: longer than any process runs. The controllers
-/// have one for their listener on loopback, and must not become unready for it.
+/// The validity of a certificate that exists in memory only, so that no client can trust it. The
+/// controllers have such a certificate for their listener on loopback; it must not expire while the
+/// process runs, because the process would no longer be ready.
 const LIFETIME_IN_MEMORY: i64 = 3650 * DAY;
 
-/// Serves a new certificate for localhost and `names`, and writes the authority to `ca.crt` in `folder`, if one is given.
+/// Serves a new certificate for localhost and `names`. Writes the CA certificate to `ca.crt` in
+/// `folder`, if a folder is given.
 ///
 /// # Errors
 ///
-/// A name that can stand in no certificate, or a folder that cannot be written.
+/// A name is not allowed in a certificate, or the folder cannot be written.
 pub fn serve(certificates: &Certificates, folder: Option<&Path>, names: &[String]) -> anyhow::Result<()> {
     use anyhow::Context as _;
     let now = jiff::Timestamp::now().as_second();

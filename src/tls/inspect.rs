@@ -1,4 +1,4 @@
-//! What a certificate says about itself: names, time, fingerprint.
+//! Reads the fields of certificates: names, validity, fingerprint.
 
 use sha2::{Digest, Sha256};
 use x509_parser::extensions::GeneralName;
@@ -6,7 +6,7 @@ use x509_parser::extensions::GeneralName;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-/// What a person or the rotation wants to know of one certificate.
+/// The fields of one certificate that users and the rotation need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The subject, as text.
@@ -15,27 +15,27 @@ pub struct Facts {
     pub issuer: String,
     /// DNS names and addresses, sorted.
     pub names: Vec<String>,
-    /// May sign others.
+    /// Whether it is a CA certificate.
     pub authority: bool,
-    /// Seconds since 1970.
+    /// The start of the validity, in seconds since 1970.
     pub not_before: i64,
-    /// Seconds since 1970.
+    /// The end of the validity, in seconds since 1970.
     pub not_after: i64,
-    /// SHA-256 over the DER form, in hexadecimal digits: what tells one certificate from another.
+    /// The SHA-256 of the DER form, in hexadecimal digits. It identifies the certificate.
     pub fingerprint: String,
-    /// The subject's key identifier, in hexadecimal digits; empty if it has none.
+    /// The subject key identifier, in hexadecimal digits; empty if the certificate has none.
     pub key_id: String,
-    /// The key identifier of the issuer; empty if it does not say.
+    /// The authority key identifier, in hexadecimal digits; empty if the certificate has none.
     pub authority_key_id: String,
 }
 
-/// Not a certificate.
+/// A PEM block that is not a valid certificate.
 #[derive(Debug, thiserror::Error)]
 #[error("certificate {number}: {reason}")]
 pub struct Unreadable {
-    /// Counted from 1.
+    /// The position of the block, from 1.
     pub number: usize,
-    /// What is wrong.
+    /// The error of the parser.
     pub reason: String,
 }
 
@@ -96,11 +96,11 @@ fn facts(der: &[u8]) -> Result<Facts, String> {
     })
 }
 
-/// Every certificate in a PEM text, in its order. Other PEM blocks are passed over.
+/// All certificates in a PEM text, in order. PEM blocks of other types are ignored.
 ///
 /// # Errors
 ///
-/// One of them is damaged.
+/// A certificate cannot be parsed.
 pub fn certificates(pem: &[u8]) -> Result<Vec<Facts>, Unreadable> {
     CertificateDer::pem_slice_iter(pem)
         .enumerate()
@@ -120,7 +120,7 @@ mod tests {
     use crate::tls::issue::{Authority, DAY, Names};
 
     #[test]
-    fn a_leaf_says_its_names_and_its_issuer() {
+    fn the_names_and_the_issuer_of_a_leaf_are_read() {
         let now = 1_800_000_000;
         let authority = Authority::issue("capstan", now, 10 * DAY).unwrap();
         let names = Names::new(["b.example".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()]).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_an_error_with_its_place() {
+    fn an_invalid_certificate_is_an_error_with_its_position() {
         let error = certificates(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap_err();
         assert_eq!(error.number, 1);
         assert!(certificates(b"nothing").unwrap().is_empty());

@@ -1,5 +1,7 @@
-//! Makes authorities and leaves. The profile: ECDSA on P-256, an authority that may sign leaves only, a leaf for server
-//! authentication with the names as subject alternative names; both begin an hour early, for clocks that lag.
+//! Issues CA certificates and serving certificates. Both use ECDSA on P-256. A CA may sign serving
+//! certificates but no further CA. A serving certificate is for server authentication, with its
+//! names as subject alternative names. The validity starts one hour early, for clocks that are
+//! slow.
 
 use std::net::IpAddr;
 
@@ -13,36 +15,36 @@ use time::OffsetDateTime;
 
 /// Seconds in a day.
 pub const DAY: i64 = 86_400;
-/// How much earlier than now a certificate begins.
+/// How many seconds before the issuing the validity starts.
 const LAG: i64 = 3_600;
 
-/// It could not be issued.
+/// Why a certificate could not be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The certificate library refuses: names or keys.
+    /// The certificate library refuses the names or the key.
     #[error(transparent)]
     Library(#[from] rcgen::Error),
-    /// Not a date.
+    /// A date is out of range.
     #[error("a date out of range")]
     Date(#[from] time::error::ComponentRange),
-    /// The certificate of the authority is none of ours.
+    /// The CA certificate cannot be parsed or has no common name.
     #[error("the certificate of the authority cannot be read")]
     Authority,
-    /// A leaf without names fits nobody.
+    /// A serving certificate without names matches no client's request.
     #[error("a certificate needs at least one DNS name or address")]
     NoNames,
 }
 
-/// What a leaf is for: DNS names and addresses.
+/// The DNS names and addresses of a serving certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(Vec<String>);
 
 impl Names {
-    /// The names, in order and once each.
+    /// The names, sorted and without duplicates.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no name.
     pub fn new(names: impl IntoIterator<Item = String>) -> Result<Self, Error> {
         let mut names: Vec<_> = names.into_iter().filter(|name| !name.is_empty()).collect();
         names.sort();
@@ -54,11 +56,11 @@ impl Names {
         }
     }
 
-    /// The names under which pods of this machine's cluster reach a Service.
+    /// The names under which clients in the cluster reach a Service.
     ///
     /// # Errors
     ///
-    /// None can occur with a namespace and a name.
+    /// No error occurs if namespace and name are given.
     pub fn of_service(namespace: &str, name: &str) -> Result<Self, Error> {
         Self::new([
             format!("{name}.{namespace}.svc"),
@@ -66,14 +68,14 @@ impl Names {
         ])
     }
 
-    /// As text, sorted.
+    /// The names, sorted.
     #[must_use]
     pub fn as_slice(&self) -> &[String] {
         &self.0
     }
 }
 
-/// A certificate with its key, both PEM.
+/// A serving certificate with its key, both PEM.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Leaf {
     /// The certificate.
@@ -83,7 +85,7 @@ pub struct Leaf {
 }
 
 impl std::fmt::Debug for Leaf {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Leaf")
             .field("certificate", &self.certificate)
@@ -91,7 +93,7 @@ impl std::fmt::Debug for Leaf {
     }
 }
 
-/// A certificate authority with its key, both PEM.
+/// A CA certificate with its key, both PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
     /// The certificate.
@@ -101,7 +103,7 @@ pub struct Authority {
 }
 
 impl std::fmt::Debug for Authority {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Authority")
             .field("certificate", &self.certificate)
@@ -116,17 +118,19 @@ fn validity(params: &mut CertificateParams, from: i64, to: i64) -> Result<(), Er
 }
 
 impl Authority {
-    /// A new authority that holds for `lifetime` seconds from `now` (seconds since 1970).
+    /// Issues a CA certificate that is valid for `lifetime` seconds from `now` (seconds since
+    /// 1970).
     ///
     /// # Errors
     ///
-    /// Dates out of range.
+    /// The dates are out of range.
     pub fn issue(name: &str, now: i64, lifetime: i64) -> Result<Self, Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         validity(&mut params, now - LAG, now + lifetime)?;
         params.distinguished_name = DistinguishedName::new();
-        // Two authorities of one product must differ in name, else a verifier may build the wrong chain and give up.
+        // The names of two CAs must differ. Otherwise, a client may build the chain with the wrong
+        // one and then fail.
         params
             .distinguished_name
             .push(DnType::CommonName, format!("{name} {now}"));
@@ -150,14 +154,15 @@ impl Authority {
         name.map(ToOwned::to_owned).ok_or(Error::Authority)
     }
 
-    /// A leaf for `names` that holds for `lifetime` seconds from `now` (seconds since 1970). It is the caller's part to
-    /// keep it within the authority's time.
+    /// Issues a serving certificate for `names` that is valid for `lifetime` seconds from `now`
+    /// (seconds since 1970). The caller must keep it within the validity of the CA.
     ///
     /// # Errors
     ///
-    /// A name that can stand in no certificate, dates out of range, or an authority that cannot be read.
+    /// A name is not allowed in a certificate, a date is out of range, or the CA cannot be read.
     pub fn leaf(&self, names: &Names, now: i64, lifetime: i64) -> Result<Leaf, Error> {
-        // What of the authority goes into a leaf: its name, and an identifier computed from its key.
+        // A serving certificate contains the CA's name and an identifier computed from the CA's
+        // key.
         let mut own = CertificateParams::default();
         own.distinguished_name = DistinguishedName::new();
         own.distinguished_name.push(DnType::CommonName, self.common_name()?);

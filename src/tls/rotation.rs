@@ -1,36 +1,40 @@
-//! What to do next about the authorities, the leaf, and who trusts them: one pure function, [`next`], over what the
-//! Secret and the webhook configurations hold. It is asked again after every step, by every replica, after every restart.
+//! Decides the next step of the certificate rotation. The pure function [`next`] compares the
+//! contents of the Secret with those of the webhook configurations. Each replica calls it after
+//! every step and after every restart.
 //!
-//! What it promises: as long as an API server sees a configuration within [`Profile::settle`] and a replica sees the
-//! Secret within [`Profile::retire`], the certificate that any replica presents verifies under the bundle that any API
-//! server holds. The first installation is the exception: a bundle that is still empty trusts nobody.
+//! Guarantee: every API server accepts the certificate that any replica presents, as long as API
+//! servers observe a webhook configuration within [`Profile::settle`] and replicas observe the
+//! Secret within [`Profile::retire`]. The first installation is an exception, since an empty bundle
+//! trusts no certificate.
 //!
-//! How: an authority signs only after it has been seen in every bundle for `settle`. It is taken out of the bundles only
-//! after the leaf has come from another one for `retire`. An authority that stands in a bundle and not in the Secret is
-//! taken into the Secret before any bundle is written, so that a lost Secret loses no trust.
+//! A CA signs only after it has been in every bundle for `settle`. It is removed from the bundles
+//! only after the serving certificate has come from another CA for `retire`. A CA that is in a
+//! bundle and not in the Secret is copied into the Secret before any bundle is written, so that the
+//! loss of the Secret removes no trust.
 //!
-//! What the caller owes: the configurations are read before the Secret; every write fails if what it changes was changed
-//! since it was read; one step a reading.
+//! The caller must read the configurations before the Secret, must make each write fail if the
+//! object has changed since it was read, and must take one step for each read.
 
 use std::collections::BTreeSet;
 
 use super::issue::DAY;
 
-/// The times of rotation, all in seconds.
+/// The durations of the rotation, all in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// For how long a new authority holds.
+    /// The validity of a new CA.
     pub authority_lifetime: i64,
-    /// The next authority is made when the newest has less than this left.
+    /// A new CA is issued when the newest one has less than this time left.
     pub authority_renewal: i64,
-    /// For how long a new leaf holds, at most as long as its authority.
+    /// The validity of a new serving certificate, limited to that of its CA.
     pub leaf_lifetime: i64,
-    /// The next leaf is made when the present one has less than this left.
+    /// A new serving certificate is issued when the current one has less than this time left.
     pub leaf_renewal: i64,
-    /// How long an authority stands in every bundle before it signs: the time API servers take to see it, and by how
-    /// much the clocks of replicas may differ.
+    /// How long a CA must be in every bundle before it signs. It covers the delay of API servers
+    /// and the clock difference between replicas.
     pub settle: i64,
-    /// How long an authority stays trusted after the leaf has come from another: the time replicas take to see the leaf.
+    /// How long a CA stays trusted after another CA has issued the serving certificate. It covers
+    /// the delay with which replicas observe the Secret.
     pub retire: i64,
 }
 
@@ -47,103 +51,106 @@ impl Default for Profile {
     }
 }
 
-/// An authority in the Secret. Times are seconds since 1970.
+/// A CA in the Secret. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     /// Its fingerprint.
     pub id: String,
-    /// When it ends.
+    /// The end of its validity.
     pub not_after: i64,
-    /// Its key is there. Without, it is only trusted.
+    /// Whether the Secret holds its key. A CA without a key is trusted but cannot sign.
     pub signs: bool,
-    /// When it came into the Secret.
+    /// When it was added to the Secret.
     pub added: i64,
-    /// Since when it has stood in every bundle.
+    /// Since when it has been in every bundle.
     pub published: Option<i64>,
 }
 
-/// The leaf in the Secret. Times are seconds since 1970.
+/// The serving certificate in the Secret. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The id of the authority that signed it; empty if it is none of those in the Secret.
+    /// The id of the CA that signed it; empty if the Secret does not hold that CA.
     pub issuer: String,
-    /// When it ends.
+    /// The end of its validity.
     pub not_after: i64,
-    /// When it came into the Secret.
+    /// When it was added to the Secret.
     pub issued: i64,
-    /// It has every name that is wanted.
+    /// Whether it contains every configured name.
     pub names_fit: bool,
 }
 
-/// What the Secret holds.
+/// The contents of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Oldest first.
+    /// The CAs, oldest first.
     pub authorities: Vec<Authority>,
-    /// Ids of those that were taken out on purpose.
+    /// The ids of the CAs that the rotation has removed.
     pub retired: BTreeSet<String>,
-    /// What is presented.
+    /// The serving certificate.
     pub leaf: Option<Leaf>,
 }
 
-/// What one `caBundle` holds.
+/// The contents of one `caBundle`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
-    /// Ids of the certificates in it that hold now.
+    /// The ids of the CA certificates that are valid at present.
     pub trusted: BTreeSet<String>,
-    /// Something else is in it as well: garbage, or certificates whose time is over.
-    pub rest: bool,
+    /// Whether the bundle also holds content that is not a valid CA certificate: other data,
+    /// expired certificates, or serving certificates.
+    pub has_other_content: bool,
 }
 
-/// One thing to do.
+/// One step of the rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Take these from the bundles into the Secret, without keys.
+    /// Copy these CA certificates from the bundles into the Secret, without keys.
     Adopt(BTreeSet<String>),
-    /// Make the next authority and put it into the Secret.
+    /// Issue a CA and add it to the Secret.
     AddAuthority,
-    /// Write down in the Secret since when the authority has stood in every bundle; `None`: it doesn't any more.
+    /// Record in the Secret since when a CA has been in every bundle; `None` if it no longer is.
     Record {
-        /// Which.
+        /// The id of the CA.
         id: String,
         /// Seconds since 1970.
         published: Option<i64>,
     },
-    /// Write into every bundle what [`Held::target`] says.
+    /// Write [`Held::target`] into every bundle.
     Publish,
-    /// Make a new leaf and put it into the Secret.
+    /// Issue a serving certificate and store it in the Secret.
     IssueLeaf {
-        /// The id of the authority that signs it.
+        /// The id of the CA that signs it.
         issuer: String,
-        /// The names of the present leaf stay in it: it is replaced for its names, and a replica may want the old ones.
+        /// Whether the new certificate keeps the names of the current one. This is so when it is
+        /// replaced for its names, since another replica may be configured with the former names.
         keep_names: bool,
     },
-    /// Take the authority out of the Secret.
+    /// Remove a CA from the Secret.
     Retire {
-        /// Which.
+        /// The id of the CA.
         id: String,
     },
-    /// All is well.
+    /// There is nothing to do.
     Nothing,
 }
 
 impl Held {
-    /// What every bundle should hold.
+    /// The CAs that every bundle must hold.
     #[must_use]
     pub fn target(&self) -> BTreeSet<String> {
         self.authorities.iter().map(|authority| authority.id.clone()).collect()
     }
 }
 
-/// The next step at `now` (seconds since 1970), given what the Secret holds and every bundle of the configurations that
-/// exist.
+/// Returns the next step at `now` (seconds since 1970), from the contents of the Secret and of
+/// every bundle in the configurations that exist.
 #[must_use]
 pub fn next(now: i64, profile: &Profile, held: &Held, bundles: &[Bundle]) -> Step {
     adopt(held, bundles)
         .or_else(|| add_authority(now, profile, held))
         .or_else(|| publish(held, bundles))
         .or_else(|| record(now, held, bundles))
-        // Before the next leaf, since its date is what the time of retiring is counted from.
+        // `retire` comes before the next serving certificate, because it counts from that
+        // certificate's date.
         .or_else(|| retire(now, profile, held))
         .or_else(|| issue_leaf(now, profile, held))
         .unwrap_or(Step::Nothing)
@@ -175,11 +182,15 @@ fn add_authority(now: i64, profile: &Profile, held: &Held) -> Option<Step> {
 
 fn publish(held: &Held, bundles: &[Bundle]) -> Option<Step> {
     let target = held.target();
-    if bundles.iter().all(|bundle| !bundle.rest && bundle.trusted == target) {
+    if bundles
+        .iter()
+        .all(|bundle| !bundle.has_other_content && bundle.trusted == target)
+    {
         return None;
     }
-    // Somebody took it out, and an API server may have seen that: the time begins anew. Not for the one that signed what
-    // is presented, since waiting would help nobody.
+    // Another client has removed a CA from a bundle, and an API server may have observed that, so
+    // the time in `published` starts again. This does not apply to the CA of the serving
+    // certificate: it is in use already, and waiting would not help.
     let issuer = held.leaf.as_ref().map(|leaf| leaf.issuer.as_str());
     let lost = held.authorities.iter().find(|authority| {
         authority.published.is_some()
@@ -209,7 +220,7 @@ fn record(now: i64, held: &Held, bundles: &[Bundle]) -> Option<Step> {
 fn issue_leaf(now: i64, profile: &Profile, held: &Held) -> Option<Step> {
     let settled = |authority: &&Authority| authority.published.is_some_and(|since| since + profile.settle <= now);
     let present = held.leaf.as_ref().filter(|leaf| leaf.not_after > now);
-    // When one authority is all there is and nothing valid is presented, nobody can be hurt by the new leaf.
+    // If there is one CA only and no valid serving certificate, a new certificate breaks no client.
     let alone = held
         .authorities
         .iter()
@@ -221,7 +232,8 @@ fn issue_leaf(now: i64, profile: &Profile, held: &Held) -> Option<Step> {
     } else {
         signers(now, held).rfind(settled)
     }?;
-    // Near the end of its authority a leaf cannot be made to last longer, and then it isn't made again.
+    // Near the end of its CA's validity, a serving certificate cannot last longer than the current
+    // one, and is not issued again.
     let lasts_longer = |leaf: &Leaf| (now + profile.leaf_lifetime).min(signer.not_after) > leaf.not_after;
     let due = |leaf: &Leaf| leaf.not_after - now < profile.leaf_renewal && lasts_longer(leaf);
     let keep_names = match present {

@@ -1,7 +1,9 @@
-//! Certificates without anybody else: authority and leaf in a Secret, the trust in the webhook configurations.
+//! Self-managed certificates: the CA and the serving certificate are in a Secret, and the CA is in
+//! the `caBundle` of the webhook configurations.
 //!
-//! [`rotation::next`] says what to do; this carries it out, one step a reading. Any number of replicas may do so at once:
-//! every write fails when what it changes was changed meanwhile, and then everything is read again.
+//! [`rotation::next`] decides each step; this module reads the objects and executes the step.
+//! Several replicas may run at once: a write fails if its object has changed since it was read, and
+//! the replica then reads all objects again.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -21,47 +23,50 @@ use stored::Stored;
 
 mod stored;
 
-/// Everything is looked at again after this long without an event: authorities and leaves age silently.
-const TICK: Duration = Duration::from_secs(60);
-/// Between two steps: they are few and rare, and a defect must not hammer the API server.
-const STEP: Duration = Duration::from_millis(100);
-/// Between a step that failed or met another replica, and the next reading.
+/// How long to wait for an event before all objects are read again. Certificates age without
+/// events.
+const RESYNC: Duration = Duration::from_secs(60);
+/// The pause between two steps. Steps are rare, and a defect must not overload the API server.
+const STEP_PAUSE: Duration = Duration::from_millis(100);
+/// The pause after a conflict with another replica. After an error, the pause is ten times as long.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is managed, for whom.
+/// The objects and the names to manage.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Namespace of the Secret.
+    /// The namespace of the Secret.
     pub namespace: String,
-    /// Name of the Secret. It is created when it is missing.
+    /// The name of the Secret, which is created if it does not exist.
     pub secret: String,
-    /// Names of webhook configurations, of either kind. One that does not exist is passed over until it does.
+    /// The names of webhook configurations, validating or mutating. Those that do not exist are
+    /// ignored until they do.
     pub configurations: Vec<String>,
-    /// The names that the leaf must have.
+    /// The names that the serving certificate must contain.
     pub names: Names,
-    /// The times of rotation.
+    /// The durations of the rotation.
     pub profile: Profile,
 }
 
-/// The step could not be done.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server, while doing something.
+    /// A request to the API server failed.
     #[error("{doing}: {source}")]
     Api {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What came back.
+        /// The response or the connection error.
         source: Box<kube::Error>,
     },
-    /// What the Secret holds is not ours. To start anew, delete it: what the bundles trust is kept.
-    #[error("the Secret cannot be read: {0}")]
+    /// The Secret holds data of another program. To start again, delete the Secret: the CAs in the
+    /// bundles stay trusted.
+    #[error("the Secret must hold capstan's rotation state: {0}; delete the Secret to issue new certificates")]
     Secret(String),
     /// A certificate could not be issued.
-    #[error("issuing: {0}")]
+    #[error("issuing a certificate: {0}")]
     Issue(#[from] super::issue::Error),
-    /// A certificate just issued, or found in the Secret, cannot be served.
-    #[error("serving: {0}")]
+    /// A certificate that was just issued, or that the Secret holds, cannot be served.
+    #[error("serving the certificate of the Secret: {0}")]
     Serve(#[from] super::Invalid),
 }
 
@@ -74,29 +79,29 @@ impl Error {
     }
 }
 
-/// How a reading ended.
+/// The result of one pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The step was taken, or there was none.
+    /// The step was executed, or there was none.
     Done(Step),
-    /// Another replica was faster; read again.
-    Overtaken,
+    /// Another replica changed an object first; read all objects again.
+    Conflict,
 }
 
-/// A configuration as it was read.
+/// A webhook configuration as it was read.
 struct Configuration {
     kind: ApiResource,
     object: DynamicObject,
-    /// The certificates of each webhook, in its order: PEM.
+    /// The `caBundle` of each webhook, in order, as PEM.
     bundles: Vec<Vec<u8>>,
 }
 
-/// Keeps Secret, bundles and the served certificate in step.
+/// Keeps the Secret, the bundles and the serving certificate consistent.
 pub struct SelfManaged {
     client: Client,
     settings: Settings,
     certificates: Certificates,
-    /// The leaf that is served.
+    /// The serving certificate, PEM.
     served: Option<String>,
 }
 
@@ -105,13 +110,13 @@ fn kinds() -> [ApiResource; 2] {
         .map(|kind| ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind)))
 }
 
-/// 409 is the answer to a stale replace or to a second create; 422 to a JSON patch whose test failed.
+/// A stale replace or a second create fails with 409, a JSON patch with a failed test with 422.
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409 || status.code == 422)
 }
 
 impl SelfManaged {
-    /// Nothing is read yet.
+    /// A manager that has read nothing yet.
     #[must_use]
     pub fn new(client: Client, settings: Settings, certificates: Certificates) -> Self {
         Self {
@@ -148,13 +153,15 @@ impl SelfManaged {
         Ok(found)
     }
 
-    /// Reads everything, serves the leaf if it is new, and takes one step. `now` is in seconds since 1970.
+    /// Reads all objects, serves the certificate of the Secret if it is new, and executes one step.
+    /// `now` is in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// The step could not be taken. Nothing is half-done that the next reading would not see.
+    /// The step failed. The next pass observes any part of it that was stored.
     pub async fn pass(&mut self, now: i64) -> Result<Outcome, Error> {
-        // In this order: an authority that stands in a bundle is then in the Secret as well, or was never there.
+        // The configurations are read first. A CA of ours that a bundle holds is then also in the
+        // Secret that is read afterwards.
         let configurations = self.configurations().await?;
         let secret = self
             .secrets()
@@ -188,17 +195,18 @@ impl SelfManaged {
         match done {
             Ok(()) => {
                 if step != Step::Nothing {
-                    tracing::info!(?step, "certificates: step taken");
+                    tracing::info!(?step, "certificate rotation: step executed");
                     self.serve(&stored, now)?;
                 }
                 Ok(Outcome::Done(step))
             }
-            Err(Error::Api { source, .. }) if is_conflict(&source) => Ok(Outcome::Overtaken),
+            Err(Error::Api { source, .. }) if is_conflict(&source) => Ok(Outcome::Conflict),
             Err(error) => Err(error),
         }
     }
 
-    /// A Secret without a leaf changes nothing: what was served is served on.
+    /// Serves the certificate of the Secret if it is new. If the Secret holds none, the current
+    /// certificate stays.
     fn serve(&mut self, stored: &Stored, now: i64) -> Result<(), Error> {
         let Some(leaf) = stored.leaf() else { return Ok(()) };
         if self.served.as_ref() != Some(&leaf.certificate) && stored.leaf_holds(now) {
@@ -215,7 +223,8 @@ impl SelfManaged {
             Some(mut secret) => {
                 stored.write(&mut secret).map_err(Error::Secret)?;
                 let name = secret.name_any();
-                // With the resourceVersion that was read, so it fails when somebody else wrote.
+                // The object has the resourceVersion that was read, so the API server refuses the
+                // write if the Secret has changed.
                 api.replace(&name, &PostParams::default(), &secret)
                     .await
                     .map_err(Error::api("writing the Secret"))?;
@@ -236,7 +245,7 @@ impl SelfManaged {
     async fn publish(&self, stored: &Stored, configurations: &[Configuration], now: i64) -> Result<(), Error> {
         let pem = stored.bundle();
         let wanted = observe(pem.as_bytes(), now);
-        // A ByteString becomes a base64 string and nothing else.
+        // A ByteString is serialized as a base64 string.
         let value = serde_json::json!(ByteString(pem.into_bytes()));
         for one in configurations {
             let test = serde_json::json!({
@@ -269,7 +278,8 @@ impl SelfManaged {
         Ok(())
     }
 
-    /// Fires when the Secret or a configuration changes. Only a trigger: what is decided on is read anew.
+    /// Yields when the Secret or a configuration changes. An event only starts a pass, which reads
+    /// the objects again.
     fn events(&self) -> impl Stream<Item = ()> + Send + use<> {
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         let secret = watcher(self.secrets(), named(&self.settings.secret))
@@ -286,20 +296,20 @@ impl SelfManaged {
         futures::stream::select_all(streams)
     }
 
-    /// Keeps everything in step, for ever.
+    /// Keeps the certificates consistent, without end.
     pub async fn run(mut self) {
         let mut events = Box::pin(self.events());
         loop {
             let now = jiff::Timestamp::now().as_second();
             match self.pass(now).await {
                 Ok(Outcome::Done(Step::Nothing)) => {
-                    let _event_or_tick = tokio::time::timeout(TICK, events.next()).await;
+                    let _event_or_resync = tokio::time::timeout(RESYNC, events.next()).await;
                 }
-                Ok(Outcome::Done(_)) => tokio::time::sleep(STEP).await,
-                Ok(Outcome::Overtaken) => tokio::time::sleep(PAUSE).await,
+                Ok(Outcome::Done(_)) => tokio::time::sleep(STEP_PAUSE).await,
+                Ok(Outcome::Conflict) => tokio::time::sleep(PAUSE).await,
                 Err(error) => {
                     self.certificates.count_failure();
-                    tracing::error!(%error, "certificates: step failed");
+                    tracing::error!(%error, "certificate rotation: step failed; retrying");
                     tokio::time::sleep(PAUSE * 10).await;
                 }
             }
@@ -307,7 +317,7 @@ impl SelfManaged {
     }
 }
 
-/// The `caBundle` of every webhook of a configuration; empty where there is none or it is no base64.
+/// The `caBundle` of every webhook of a configuration; empty if it is missing or not base64.
 fn bundles(object: &DynamicObject) -> Vec<Vec<u8>> {
     let webhooks = object.data.get("webhooks").and_then(serde_json::Value::as_array);
     let bundle = |webhook: &serde_json::Value| {
@@ -323,7 +333,7 @@ fn bundles(object: &DynamicObject) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What a bundle trusts now.
+/// The contents of a bundle at `now` (seconds since 1970).
 fn observe(pem: &[u8], now: i64) -> Bundle {
     match inspect::certificates(pem) {
         Ok(all) => {
@@ -332,13 +342,16 @@ fn observe(pem: &[u8], now: i64) -> Bundle {
                 .filter(|one| one.authority && one.not_after > now)
                 .map(|one| one.fingerprint.clone())
                 .collect();
-            // Text that holds no certificate at all is rubbish too, such as a placeholder.
-            let rest = valid.len() != all.len() || (all.is_empty() && !pem.is_empty());
-            Bundle { trusted: valid, rest }
+            // Text without any certificate, such as a placeholder, is other content too.
+            let has_other_content = valid.len() != all.len() || (all.is_empty() && !pem.is_empty());
+            Bundle {
+                trusted: valid,
+                has_other_content,
+            }
         }
         Err(_) => Bundle {
             trusted: BTreeSet::new(),
-            rest: true,
+            has_other_content: true,
         },
     }
 }

@@ -1,9 +1,9 @@
-//! The offline commands as a pipeline meets them: arguments, exit codes, and the JSON that is a contract.
+//! The offline commands as pipelines use them: arguments, exit codes, and the stable JSON output.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test that cannot start the program or read its output should stop"
+    reason = "a test fails if it cannot start the program or read its output"
 )]
 
 use std::io::Write as _;
@@ -62,7 +62,7 @@ fn machine(index: usize, zone: &str) -> Value {
     })
 }
 
-/// A folder of this test, gone with it.
+/// A temporary folder, removed at the end of the test.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -105,8 +105,8 @@ fn capstan(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that refuses its arguments closes its input unread.
-    let _closed = child.stdin.take().unwrap().write_all(input.as_bytes());
+    // A command that refuses its arguments closes its input without reading it.
+    let _ignored = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
@@ -185,7 +185,7 @@ fn a_refused_update_exits_with_1_and_names_field_value_and_rule() {
 }
 
 #[test]
-fn a_good_set_with_its_machines_is_allowed_without_a_word() {
+fn a_valid_set_with_its_machines_is_allowed_without_warnings() {
     let folder = Folder::new();
     let file = folder.objects("set.yaml", &[set()]);
     let output = capstan(
@@ -206,7 +206,7 @@ fn a_good_set_with_its_machines_is_allowed_without_a_word() {
 }
 
 #[test]
-fn what_a_rule_needs_and_was_not_given_is_a_warning() {
+fn a_rule_whose_objects_are_not_given_causes_a_warning() {
     let output = capstan(&["check", "-o", "json", "-"], &set().to_string());
     assert_eq!(output.status.code(), Some(0));
     let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -218,7 +218,7 @@ fn what_a_rule_needs_and_was_not_given_is_a_warning() {
 }
 
 #[test]
-fn the_patch_fills_in_what_is_missing() {
+fn the_patch_adds_defaults() {
     let folder = Folder::new();
     let mut set = set();
     let value = set
@@ -241,7 +241,7 @@ fn the_patch_fills_in_what_is_missing() {
 }
 
 #[test]
-fn a_deletion_is_judged_by_its_propagation() {
+fn the_verdict_on_a_deletion_depends_on_its_propagation_policy() {
     let text = set().to_string();
     let run = |propagation: &str| {
         capstan(
@@ -274,7 +274,7 @@ fn a_deletion_is_judged_by_its_propagation() {
 }
 
 #[test]
-fn unknown_fields_are_refused_as_kubectl_has_them_refused() {
+fn unknown_fields_are_refused_with_the_message_of_the_api_server() {
     let mut set = set();
     set["spec"]["replicsa"] = json!(3);
     let output = capstan(&["check", "-o", "json", "-"], &set.to_string());
@@ -293,7 +293,7 @@ fn unknown_fields_are_refused_as_kubectl_has_them_refused() {
 }
 
 #[test]
-fn types_enums_and_required_fields_are_the_schema_s() {
+fn the_schema_checks_types_enums_and_required_fields() {
     for (change, field, words) in [
         (json!({"replicas": "three"}), "spec.replicas", "must be of type integer"),
         (
@@ -319,13 +319,13 @@ fn types_enums_and_required_fields_are_the_schema_s() {
         assert_eq!(output.status.code(), Some(1), "{change}");
         let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
         let causes = rows[0]["causes"].as_array().unwrap();
-        let said = |cause: &&Value| cause["field"] == field && cause["message"].as_str().unwrap().contains(words);
-        assert!(causes.iter().any(|cause| said(&cause)), "{change}: {rows}");
+        let matches = |cause: &&Value| cause["field"] == field && cause["message"].as_str().unwrap().contains(words);
+        assert!(causes.iter().any(|cause| matches(&cause)), "{change}: {rows}");
     }
 }
 
 #[test]
-fn input_that_cannot_be_read_exits_with_2_and_says_file_document_and_line() {
+fn input_that_cannot_be_read_exits_with_2_and_names_file_document_and_line() {
     let folder = Folder::new();
     let file = folder.file(
         "broken.yaml",
@@ -346,7 +346,7 @@ fn input_that_cannot_be_read_exits_with_2_and_says_file_document_and_line() {
 }
 
 #[test]
-fn what_is_given_twice_or_holds_nothing_is_not_passed_over_in_silence() {
+fn duplicate_or_empty_input_is_reported() {
     let output = capstan(&["check", "--with", "-", "-"], &set().to_string());
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("more than once"), "{}", stderr(&output));
@@ -366,12 +366,12 @@ fn what_is_given_twice_or_holds_nothing_is_not_passed_over_in_silence() {
 }
 
 #[test]
-fn an_object_finds_itself_among_the_old_ones_also_where_one_of_both_names_no_namespace() {
+fn an_object_without_a_namespace_is_matched_with_its_old_version() {
     let folder = Folder::new();
     let mut new = set();
     new["spec"]["replicas"] = json!(5);
     new["metadata"].as_object_mut().unwrap().remove("namespace");
-    // A namesake of another API is another object.
+    // An object with the same name in another API group does not match.
     let other =
         json!({"apiVersion": "example.com/v1", "kind": "ControlPlaneMachineSet", "metadata": {"name": "cluster"}});
     let (old, new) = (
@@ -387,11 +387,11 @@ fn an_object_finds_itself_among_the_old_ones_also_where_one_of_both_names_no_nam
     let mut unknown = set();
     unknown["metadata"]["name"] = json!("other");
     let output = capstan(&["check", "--old", path(&old), "-"], &unknown.to_string());
-    assert!(stderr(&output).contains("judged as a creation"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("checked as a creation"), "{}", stderr(&output));
 }
 
 #[test]
-fn null_in_metadata_says_nothing_and_another_type_is_told_with_its_field() {
+fn null_in_metadata_is_accepted_and_a_wrong_type_is_refused_with_its_field() {
     let nulls = |object: &mut Value| {
         for field in [
             "labels",
@@ -429,7 +429,7 @@ fn null_in_metadata_says_nothing_and_another_type_is_told_with_its_field() {
 }
 
 #[test]
-fn recreate_needs_its_gate_and_an_acknowledgement_of_the_risk() {
+fn recreate_requires_its_feature_gate_and_the_acknowledgement_of_the_risk() {
     let folder = Folder::new();
     let machines = folder.machines();
     let mut set = set();
@@ -455,7 +455,7 @@ fn recreate_needs_its_gate_and_an_acknowledgement_of_the_risk() {
     assert_eq!(
         check(&set, "true").status.code(),
         Some(1),
-        "the risk is not acknowledged"
+        "the set does not acknowledge the risk"
     );
     set["metadata"]["annotations"] = json!({"capstan.dev/recreate-acknowledged": "etcd-quorum-at-risk"});
     assert_eq!(check(&set, "false").status.code(), Some(1));
@@ -464,7 +464,7 @@ fn recreate_needs_its_gate_and_an_acknowledgement_of_the_risk() {
 }
 
 #[test]
-fn each_document_gets_a_row_and_one_refusal_is_enough_for_exit_1() {
+fn each_document_gets_a_row_and_one_refusal_causes_exit_code_1() {
     let mut other = set();
     other["metadata"]["name"] = json!("other");
     let text = format!("{}\n---\n{}\n", set(), other);
@@ -476,7 +476,7 @@ fn each_document_gets_a_row_and_one_refusal_is_enough_for_exit_1() {
 }
 
 #[test]
-fn sarif_points_at_file_and_line() {
+fn sarif_contains_file_and_line() {
     let folder = Folder::new();
     let mut other = set();
     other["metadata"]["name"] = json!("other");
@@ -513,7 +513,7 @@ fn review(object: &Value, old: &Value) -> String {
 }
 
 #[test]
-fn a_review_is_answered_with_exit_0_whatever_the_verdict() {
+fn review_exits_with_0_for_every_verdict() {
     let mut new = set();
     new["spec"]["state"] = json!("Inactive");
     let output = capstan(&["review"], &review(&new, &set()));
@@ -552,19 +552,18 @@ fn the_rules_are_listed_with_id_kind_path_message_operations_and_enforcers() {
     assert!(stdout(&capstan(&["rules", "-o", "markdown"], "")).contains("| `cpms-foreground-deletion` |"));
 }
 
-/// A set with three machines that run, as files of `capstan plan`.
 #[test]
-fn the_page_of_rules_is_what_the_command_prints() {
+fn docs_rules_md_is_the_output_of_the_command() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md")).unwrap();
     let printed = stdout(&capstan(&["rules", "-o", "markdown"], ""));
     assert_eq!(
         page, printed,
-        "renew it: cargo run -p capstan -- rules -o markdown > docs/rules.md"
+        "update it: cargo run -p capstan -- rules -o markdown > docs/rules.md"
     );
 }
 
 #[test]
-fn every_set_of_manifests_can_be_read_again() {
+fn check_parses_all_printed_manifests() {
     for what in ["crds", "webhooks", "policies"] {
         let output = capstan(&["manifests", what], "");
         assert_eq!(output.status.code(), Some(0), "{what}");

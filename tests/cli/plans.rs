@@ -1,4 +1,4 @@
-//! `capstan plan` and `capstan generate` over files.
+//! `capstan plan` and `capstan generate` with files.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn planned(input: &str) -> Value {
 }
 
 #[test]
-fn a_plan_says_what_is_next_and_lists_the_whole_rollout() {
+fn a_plan_contains_the_next_step_and_the_whole_rollout() {
     let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
     let plan = planned(&world(|set| *set.pointer_mut(&value).unwrap() = json!("n2-standard-8")));
     assert_eq!(
@@ -90,7 +90,7 @@ fn a_plan_says_what_is_next_and_lists_the_whole_rollout() {
 }
 
 #[test]
-fn a_set_that_has_what_it_asks_for_plans_nothing() {
+fn a_set_whose_machines_match_has_an_empty_plan() {
     let plan = planned(&world(|_| {}));
     for part in ["changes", "next", "waits", "rollout", "degraded"] {
         assert_eq!(plan[part], json!([]), "{part}");
@@ -100,7 +100,7 @@ fn a_set_that_has_what_it_asks_for_plans_nothing() {
 }
 
 #[test]
-fn a_set_that_is_not_valid_plans_nothing_and_says_why() {
+fn an_invalid_set_has_no_steps_and_a_reason() {
     let plan = planned(&world(|set| set["spec"]["replicas"] = json!(4)));
     assert_eq!(
         (&plan["next"], &plan["degraded"][0]["reason"]),
@@ -109,7 +109,7 @@ fn a_set_that_is_not_valid_plans_nothing_and_says_why() {
 }
 
 #[test]
-fn what_cannot_be_read_is_part_of_the_plan_as_it_is_of_the_controllers() {
+fn objects_that_cannot_be_parsed_are_reported_in_the_plan() {
     let text = world(|_| {});
     let (set, rest) = text.split_once("\n---\n").unwrap();
     let broken = format!("{set}\n---\n{}", rest.replacen("\"spec\":{", "\"spec\":7,\"was\":{", 1));
@@ -137,7 +137,7 @@ fn what_cannot_be_read_is_part_of_the_plan_as_it_is_of_the_controllers() {
 }
 
 #[test]
-fn machines_of_other_namespaces_and_conditions_written_by_hand_do_no_harm() {
+fn machines_of_other_namespaces_and_conditions_without_times_are_accepted() {
     let mut other = machine(7, "a");
     other["metadata"]["namespace"] = json!("elsewhere");
     let etcd = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "etcd"},
@@ -148,7 +148,7 @@ fn machines_of_other_namespaces_and_conditions_written_by_hand_do_no_harm() {
 }
 
 #[test]
-fn an_inactive_set_plans_nothing_and_says_what_activating_it_would_do() {
+fn an_inactive_set_has_no_steps_and_shows_the_steps_after_activation() {
     let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
     let input = world(|set| {
         *set.pointer_mut(&value).unwrap() = json!("n2-standard-8");
@@ -158,34 +158,37 @@ fn an_inactive_set_plans_nothing_and_says_what_activating_it_would_do() {
     for part in ["next", "waits", "rollout", "degraded"] {
         assert_eq!(plan[part], json!([]), "{part}");
     }
-    let foretold: Vec<&str> = plan["activation"]
+    let activation: Vec<&str> = plan["activation"]
         .as_array()
         .unwrap()
         .iter()
         .map(|step| step["action"].as_str().unwrap())
         .collect();
-    let disruptive: Vec<&str> = foretold.into_iter().filter(|action| *action != "patch").collect();
+    let disruptive: Vec<&str> = activation.into_iter().filter(|action| *action != "patch").collect();
     assert_eq!(disruptive, ["create", "delete", "create", "delete", "create", "delete"]);
     let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &input));
     assert!(
-        page.contains("The set is Inactive and acts on nothing. Activated, it would\n  1. "),
+        page.contains("The set is Inactive. After activation, the controller would\n  1. "),
         "{page}"
     );
     assert!(
         !page.contains("\nRollout\n") && !page.contains("Nothing to do"),
         "{page}"
     );
-    let alike = world(|set| set["spec"]["state"] = json!("Inactive"));
-    let page = stdout(&capstan(&["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"], &alike));
+    let matching = world(|set| set["spec"]["state"] = json!("Inactive"));
+    let page = stdout(&capstan(
+        &["plan", "-f", "-", "--now", "2026-01-01T01:00:00Z"],
+        &matching,
+    ));
     assert!(page.contains("Nothing to do: the set is Inactive"), "{page}");
 }
 
 #[test]
-fn a_set_that_is_being_deleted_shows_every_patch_until_it_is_gone() {
+fn the_plan_of_a_set_that_is_being_deleted_contains_every_patch() {
     let input = world(|set| {
         set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
         set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
-        set["metadata"]["uid"] = json!("of-nobody");
+        set["metadata"]["uid"] = json!("set-uid-2");
     });
     let plan = planned(&input);
     let last = json!([{"action": "patch", "index": null, "machine": null, "failureDomain": null,
@@ -193,17 +196,17 @@ fn a_set_that_is_being_deleted_shows_every_patch_until_it_is_gone() {
     assert_eq!((&plan["next"], &plan["rollout"]), (&last, &last));
     let page = stdout(&capstan(&["plan", "-f", "-"], &input));
     assert!(page.contains("patch the set: no machine names the set"), "{page}");
-    let gone = world(|set| {
+    let without_finalizer = world(|set| {
         set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
         set["metadata"]["finalizers"] = json!(["other/finalizer"]);
-        set["metadata"]["uid"] = json!("of-nobody");
+        set["metadata"]["uid"] = json!("set-uid-2");
     });
-    let page = stdout(&capstan(&["plan", "-f", "-"], &gone));
+    let page = stdout(&capstan(&["plan", "-f", "-"], &without_finalizer));
     assert!(page.contains("Nothing to do: the set is being deleted"), "{page}");
 }
 
 #[test]
-fn a_generated_set_is_valid_inactive_and_rolls_nothing_when_it_is_activated() {
+fn a_generated_set_is_valid_and_inactive_and_its_activation_replaces_no_machine() {
     let folder = Folder::new();
     let machines = folder.machines();
     let output = capstan(&["generate", "-f", path(&machines)], "");
@@ -233,7 +236,7 @@ fn a_generated_set_is_valid_inactive_and_rolls_nothing_when_it_is_activated() {
 }
 
 #[test]
-fn a_set_is_generated_of_vsphere_machines_with_a_word_about_the_infrastructure_that_is_not_given() {
+fn generate_notes_that_vsphere_failure_domains_need_the_infrastructure() {
     let machines: Vec<String> = (0..3)
         .map(|index| {
             let mut machine = machine(index, "a");
@@ -244,7 +247,7 @@ fn a_set_is_generated_of_vsphere_machines_with_a_word_about_the_infrastructure_t
     let output = capstan(&["generate", "-f", "-"], &machines.join("\n---\n"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("the Infrastructure cluster is not given"),
+        stderr(&output).contains("the Infrastructure cluster must be given"),
         "{}",
         stderr(&output)
     );

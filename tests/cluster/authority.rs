@@ -1,5 +1,6 @@
-//! What exists in the Machine API and in Cluster API, in a real cluster: `kubectl` as a plain user, as an administrator and as
-//! the sync controller's service account, in both directions. Each test has objects of its own in one shared cluster.
+//! Objects that exist in the Machine API and in Cluster API, on a real API server: `kubectl` as a
+//! plain user, as an administrator and as the sync controller, in both directions. Each test has
+//! its own objects in a shared cluster.
 
 mod creation;
 mod deletion;

@@ -1,5 +1,5 @@
-//! The CustomResourceDefinitions on a real API server: they install without a word of complaint, `kubectl` shows them well,
-//! and the offline engine says of every golden object what this server says.
+//! The CRDs on a real API server: they install without warnings, kubectl shows their objects, and
+//! the offline engine judges every golden object as the server does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,17 +48,17 @@ async fn install(plane: &ControlPlane, folder: &Path) {
         .await
         .unwrap();
     assert!(output.success(), "{output}");
-    assert_eq!(output.stderr, "", "the API server warns");
+    assert_eq!(output.stderr, "", "the API server must not warn");
     let mut others: Vec<String> = crd::foreign_crds().iter().map(Value::to_string).collect();
     others.push(read_json("widget.json").to_string());
     for other in others {
         let output = plane.apply_yaml(&other).await.unwrap();
         assert!(output.success(), "{output}");
-        assert_eq!(output.stderr, "", "the API server warns");
+        assert_eq!(output.stderr, "", "the API server must not warn");
     }
     let names = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
     kubectl(plane, &names).await;
-    // A kind is served a moment after its definition says so.
+    // A kind is served a moment after its CRD is established.
     let resources = ["controlplanemachinesets", "widgets", "machines", "clusteroperators"];
     wait_until("the kinds are served", SOON, async || {
         let names = kubectl(plane, &["api-resources", "-o", "name"]).await;
@@ -69,7 +69,7 @@ async fn install(plane: &ControlPlane, folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_schemas_are_structural_and_the_server_has_nothing_to_say_about_them() {
+async fn the_schemas_are_structural_and_have_no_failed_condition() {
     let plane = installed().await;
     let definitions: Value = serde_json::from_str(&kubectl(plane, &["get", "crd", "-o", "json"]).await).unwrap();
     let definitions = definitions["items"].as_array().unwrap();
@@ -156,7 +156,7 @@ async fn b20_kubectl_explains_lists_and_scales_a_set() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_offline_engine_says_of_a_creation_what_this_server_says() {
+async fn the_offline_engine_and_the_api_server_agree_on_creations() {
     let plane = installed().await;
     let namespace = plane.namespace("engine").await.unwrap();
     let client = plane.client().await.unwrap();

@@ -1,7 +1,7 @@
-//! The rules and the schema, as the interpreter sees them and as the API server does: thousands of generated objects, created
-//! and updated in dry runs, and no difference in any verdict.
+//! Differential test of the rules and the schema: the interpreter and the API server judge
+//! thousands of generated creations and updates, and their verdicts must agree.
 //!
-//! The generator is seeded: a difference comes again with every run.
+//! The generator is seeded, so a difference is reproducible.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use super::fixtures::{self, TEMPLATE_POINTER};
 use super::world::{SOON, without_rules};
 
-/// Objects that are created, and objects that are updates, for the schema and again for the policies.
+/// The number of creations and the number of updates, for the schema and for the policies each.
 const CASES: usize = 1000;
-/// Requests at once.
+/// The number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
-/// What an API server says of an object: nothing, or every cause that it names.
+/// The causes for which an API server refuses an object; empty if it accepts the object.
 type Causes = Vec<(String, String, String)>;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +42,7 @@ async fn the_api_server_and_the_interpreter_agree_on_thousands_of_objects() {
     without_rules(&mut open);
     cluster.apply(&open.to_string()).await.unwrap();
 
-    // What is stored before any rule is in force may break all of them.
+    // Objects that are stored before any rule is in force can violate all rules.
     let mut generator = Generator::new(1);
     let mut stored = Vec::new();
     while stored.len() < 40 {
@@ -66,17 +66,17 @@ async fn the_api_server_and_the_interpreter_agree_on_thousands_of_objects() {
     cluster.apply(&strict.to_string()).await.unwrap();
     schema_in_force(&cluster).await;
     let compared_schema = compare_schema(&client, &strict, &stored).await;
-    say(&format!(
+    report(&format!(
         "compared {compared_schema} objects with the schema and {compared_policies} with the policies: no difference"
     ));
 }
 
-/// Says it past the test runner, which keeps what a test prints: these numbers are part of the result.
-fn say(text: &str) {
+/// Writes to standard error directly, because the test harness captures printed output.
+fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "differential: {text}");
 }
 
-/// Waits until the schema refuses a name, and the policies do not.
+/// Waits until the schema refuses a name and the policies do not.
 async fn schema_in_force(cluster: &Cluster) {
     let mut other = fixtures::set();
     other["metadata"]["name"] = json!("other");
@@ -91,11 +91,11 @@ async fn schema_in_force(cluster: &Cluster) {
     .unwrap();
 }
 
-/// Stores an object in a namespace of its own; `None` when the shape of it is refused.
+/// Stores an object in a namespace of its own; `None` if its shape is refused.
 async fn store(plane: &ControlPlane, client: &Client, number: usize, mut object: Value) -> Option<Value> {
     let namespace = format!("case-{number}");
     let create = ["create", "namespace", &namespace];
-    // It is there already when the last object was refused.
+    // The namespace already exists if the object before was refused.
     plane.kubectl().args(create).run().await.unwrap();
     object["metadata"]["namespace"] = json!(namespace);
     send(client, "POST", &collection(&namespace), "", &object).await.ok()
@@ -105,7 +105,7 @@ fn collection(namespace: &str) -> String {
     format!("/apis/machine.openshift.io/v1/namespaces/{namespace}/controlplanemachinesets")
 }
 
-/// Sends an object, and returns what is stored or all causes of the refusal.
+/// Sends an object. Returns the stored object, or all causes of the refusal.
 async fn send(client: &Client, method: &str, path: &str, query: &str, object: &Value) -> Result<Value, Causes> {
     let request = Request::builder()
         .method(method)
@@ -124,7 +124,8 @@ async fn send(client: &Client, method: &str, path: &str, query: &str, object: &V
             let causes = status.details.into_iter().flat_map(|details| details.causes);
             let mut causes: Causes = causes
                 .map(|cause| (cause.field, cause.reason, cause.message))
-                // A number of the wrong type, which is named by itself, also stops each rule about it; the engine says it once.
+                // The API server reports a number of the wrong type once by itself and once for
+                // each rule on it. The engine reports it once.
                 .filter(|(_, _, message)| !message.contains("invalid data, expected int, got float64 evaluating rule"))
                 .collect();
             causes.sort();
@@ -134,14 +135,14 @@ async fn send(client: &Client, method: &str, path: &str, query: &str, object: &V
     }
 }
 
-/// A creation, or an update of a stored object, as the API server is asked about it.
+/// A creation, or an update of a stored object.
 struct Case {
     object: Value,
     old: Option<Value>,
 }
 
 impl Case {
-    async fn ask(&self, client: &Client) -> Causes {
+    async fn causes(&self, client: &Client) -> Causes {
         let dry = "&dryRun=All";
         let answer = match &self.old {
             None => send(client, "POST", &collection("default"), dry, &self.object).await,
@@ -155,7 +156,7 @@ impl Case {
     }
 }
 
-/// The same number of creations and of updates.
+/// The cases of a seed: as many creations as updates.
 fn cases(seed: u64, stored: &[Value]) -> Vec<Case> {
     let mut generator = Generator::new(seed);
     let mut cases = Vec::new();
@@ -179,7 +180,8 @@ fn cases(seed: u64, stored: &[Value]) -> Vec<Case> {
     cases
 }
 
-/// Every cause of every refusal by the schema, against the offline engine.
+/// Compares all causes of refusals by the schema with the offline engine. Returns the number of
+/// compared objects.
 async fn compare_schema(client: &Client, strict: &Value, stored: &[Value]) -> usize {
     let rules = rule_files().unwrap();
     let definition = Definition::parse(strict, None, &rules[0]).unwrap();
@@ -204,7 +206,8 @@ async fn compare_schema(client: &Client, strict: &Value, stored: &[Value]) -> us
     .await
 }
 
-/// The first rule of the policies that does not hold, against the interpreter.
+/// Compares the first violated rule of the policies with the interpreter. Returns the number of
+/// compared objects.
 async fn compare_policies(client: &Client, open: &Value, stored: &[Value]) -> usize {
     let files = rule_files().unwrap();
     let order: Vec<String> = files
@@ -265,12 +268,12 @@ async fn compare_policies(client: &Client, open: &Value, stored: &[Value]) -> us
     .await
 }
 
-/// Asks the API server about all cases, a few at a time, and judges each answer.
+/// Sends all cases to the API server, several at a time, and judges each answer.
 async fn compare(client: &Client, cases: Vec<Case>, judge: impl Fn(&Case, &Causes) -> String) -> usize {
     let mut answers = futures::stream::iter(cases.into_iter().map(|case| {
         let client = client.clone();
         async move {
-            let causes = case.ask(&client).await;
+            let causes = case.causes(&client).await;
             (case, causes)
         }
     }))
@@ -281,8 +284,9 @@ async fn compare(client: &Client, cases: Vec<Case>, judge: impl Fn(&Case, &Cause
         *verdicts.entry(judge(&case, &causes)).or_default() += 1;
         compared += 1;
     }
-    say(&format!("verdicts: {verdicts:?}"));
-    // A generator that only makes nonsense, or only valid objects, would compare nothing.
+    report(&format!("verdicts: {verdicts:?}"));
+    // The comparison is useful only if the cases contain enough accepted and enough refused
+    // objects.
     assert!(
         verdicts.get("allowed").is_some_and(|allowed| *allowed > compared / 20),
         "{verdicts:?}"
@@ -296,7 +300,7 @@ async fn compare(client: &Client, cases: Vec<Case>, judge: impl Fn(&Case, &Cause
     compared
 }
 
-/// Makes sets that are nearly right, from a seed.
+/// Generates sets that are valid or nearly valid, from a seed.
 struct Generator(u64);
 
 impl Generator {
@@ -304,7 +308,7 @@ impl Generator {
         Self(seed)
     }
 
-    /// SplitMix64: small, and the same everywhere.
+    /// SplitMix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -317,7 +321,7 @@ impl Generator {
         usize::try_from(self.next() % count as u64).unwrap()
     }
 
-    /// One time in `of`.
+    /// True with a probability of one in `of`.
     fn chance(&mut self, of: usize) -> bool {
         self.below(of) == 0
     }
@@ -326,7 +330,7 @@ impl Generator {
         choices[self.below(choices.len())].clone()
     }
 
-    /// A set with nothing, something, or much wrong with it.
+    /// A set with up to three changes.
     fn object(&mut self) -> Value {
         let mut object = fixtures::set();
         for _ in 0..self.below(4) {
@@ -335,7 +339,7 @@ impl Generator {
         object
     }
 
-    /// One change, somewhere that rules look at.
+    /// Changes one field that a rule reads.
     fn change(&mut self, object: &mut Value) {
         let template = TEMPLATE_POINTER;
         match self.below(14) {
@@ -448,7 +452,7 @@ impl Generator {
         json!(names[self.below(names.len())])
     }
 
-    /// Domains of one platform, as they should be or with a member too many or too few.
+    /// Failure domains of one platform, sometimes with a missing or a surplus field.
     fn domains(&mut self) -> Value {
         if self.chance(6) {
             return Value::Null;
@@ -533,7 +537,7 @@ impl Generator {
         }
     }
 
-    /// A name, or something that is none.
+    /// A name, or an invalid text.
     fn text(&mut self) -> Value {
         if self.chance(3) {
             let letters: Vec<char> = "ab0-._A ü\n:/é9z".chars().collect();
@@ -570,7 +574,8 @@ impl Generator {
     }
 }
 
-/// Sets a field of the object at `pointer`, or removes it; does nothing where there is no object.
+/// Sets a field of the object at `pointer`, or removes it if `value` is null. Does nothing if there
+/// is no object at `pointer`.
 fn set(object: &mut Value, pointer: &str, field: &str, value: Value) {
     let Some(map) = object.pointer_mut(pointer).and_then(Value::as_object_mut) else {
         return;

@@ -1,4 +1,4 @@
-//! The objects that the tests start from: `tests/fixtures`.
+//! The objects in `tests/fixtures`, with which the tests start.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const NODES: &str = include_str!("../fixtures/aws/nodes.yaml");
 const INFRASTRUCTURE: &str = include_str!("../fixtures/aws/infrastructure.yaml");
 const GCP: &str = include_str!("../fixtures/gcp/provider-spec.yaml");
 
-/// The definition that behaves as OpenShift's.
+/// A CRD that behaves like that of OpenShift.
 pub(crate) const OPENSHIFT_CRD: &str = include_str!("../fixtures/openshift/controlplanemachinesets.yaml");
 
 /// The path of the machine template in a set.
@@ -18,7 +18,7 @@ pub(crate) const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_opensh
 /// The same path as a JSON pointer.
 pub(crate) const TEMPLATE_POINTER: &str = "/spec/template/machines_v1beta1_machine_openshift_io";
 
-/// Nodes and Infrastructure.
+/// The Nodes and the Infrastructure object.
 pub(crate) fn surroundings() -> String {
     format!("{NODES}---\n{INFRASTRUCTURE}")
 }
@@ -32,12 +32,12 @@ pub(crate) fn machines(count: usize) -> Vec<Value> {
     machines
 }
 
-/// A set of three machines, active.
+/// An Active set of three machines.
 pub(crate) fn set() -> Value {
     serde_saphyr::from_str(SET).unwrap()
 }
 
-/// The same, with as many replicas as said, and in this state.
+/// A set with this number of replicas and this state.
 pub(crate) fn set_of(replicas: usize, state: &str) -> Value {
     let mut set = set();
     set["spec"]["replicas"] = json!(replicas);

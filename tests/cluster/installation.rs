@@ -1,5 +1,5 @@
-//! The manifests as a cluster takes them: kustomize builds them, the API server accepts them, and nothing in them breaks the
-//! strictest rules for pods.
+//! The manifests in a cluster: kustomize builds them, the API server accepts them, and the pods
+//! satisfy the restricted Pod Security Standard.
 
 use std::path::Path;
 
@@ -13,8 +13,9 @@ fn folder(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn everything_is_applied_with_one_command_and_nothing_is_warned_of() {
-    // Where webhooks are registered, those of the tests point to this machine, and would be mixed with these.
+async fn all_manifests_are_applied_with_one_command_and_without_warnings() {
+    // In other clusters, the registered webhooks have the address of this machine and would be
+    // merged with these.
     let cluster = World::policies_only().await.with_machines(3).await;
     let plane = cluster.plane();
     let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k"];
@@ -41,12 +42,12 @@ async fn everything_is_applied_with_one_command_and_nothing_is_warned_of() {
         "clusterrole.",
         "clusterrolebinding",
     ] {
-        assert!(output.stdout.contains(kind), "{kind} is not in {output}");
+        assert!(output.stdout.contains(kind), "the output must contain {kind}: {output}");
     }
 }
 
 #[tokio::test]
-async fn the_pods_keep_the_restricted_standard() {
+async fn the_pods_satisfy_the_restricted_standard() {
     let cluster = World::ours().await.with_machines(3).await;
     let plane = cluster.plane();
     let namespace = plane.namespace("restricted").await.unwrap();
@@ -64,7 +65,7 @@ async fn the_pods_keep_the_restricted_standard() {
         .find(|document| document["kind"] == "Deployment")
         .unwrap();
     let mut spec = deployment["spec"]["template"]["spec"].clone();
-    // The account is in its own namespace; the standard is about the rest.
+    // The service account is in another namespace and does not matter for the standard.
     spec.as_object_mut().unwrap().remove("serviceAccountName");
     spec["automountServiceAccountToken"] = json!(false);
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "webhook", "namespace": namespace}, "spec": spec});
@@ -77,10 +78,10 @@ async fn the_pods_keep_the_restricted_standard() {
 }
 
 #[tokio::test]
-async fn the_account_may_do_what_its_server_does_and_nothing_near_it() {
+async fn the_service_account_has_only_the_permissions_of_its_server() {
     let cluster = World::ours().await.with_machines(3).await;
     let account = capstan_sandbox::installation::SERVICE_ACCOUNT;
-    for (verb, resource, namespace, may) in [
+    for (verb, resource, namespace, allowed) in [
         ("watch", "machines.machine.openshift.io", NAMESPACE, "yes"),
         ("delete", "machines.machine.openshift.io", NAMESPACE, "no"),
         ("patch", "controlplanemachinesets.machine.openshift.io", NAMESPACE, "no"),
@@ -101,8 +102,12 @@ async fn the_account_may_do_what_its_server_does_and_nothing_near_it() {
             "no",
         ),
     ] {
-        let ask = ["auth", "can-i", verb, resource, "-n", namespace, "--as", account];
-        let output = cluster.plane().kubectl().args(ask).run().await.unwrap();
-        assert_eq!(output.stdout.trim(), may, "{verb} {resource} in {namespace}: {output}");
+        let can_i = ["auth", "can-i", verb, resource, "-n", namespace, "--as", account];
+        let output = cluster.plane().kubectl().args(can_i).run().await.unwrap();
+        assert_eq!(
+            output.stdout.trim(),
+            allowed,
+            "{verb} {resource} in {namespace}: {output}"
+        );
     }
 }

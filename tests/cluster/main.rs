@@ -1,12 +1,13 @@
-//! Capstan in a real cluster: an API server of its own, `kubectl` as a person would use it, and the text that the person
-//! reads. One binary, so that it is linked once; each control plane in it is started once and shared by its tests.
+//! Tests of Capstan in a real cluster through kubectl: they compare the text that a user sees. The
+//! tests are one binary, so that it is linked once. Each control plane is started once and shared
+//! by its tests.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
+    reason = "a test reports a failure by a panic"
 )]
 
 mod authority;

@@ -1,4 +1,4 @@
-//! On the definition that OpenShift ships, Capstan says the same: its rules do not depend on its own CRD.
+//! Capstan on a CRD that behaves like that of OpenShift. Its rules do not depend on its own CRD.
 
 use serde_json::json;
 
@@ -7,14 +7,14 @@ use super::refusals;
 use super::world::World;
 
 #[tokio::test]
-async fn every_edit_that_is_refused_on_our_definition_is_refused_on_theirs_in_the_same_words() {
+async fn every_edit_that_our_crd_refuses_is_refused_with_the_same_text_on_theirs() {
     for refusal in refusals::all() {
         refusal.try_every_way(World::openshift().await).await;
     }
 }
 
 #[tokio::test]
-async fn their_definition_takes_any_name_and_capstan_does_not() {
+async fn a_set_of_another_name_is_refused_although_their_crd_accepts_it() {
     let cluster = World::openshift().await.with_set(3, "Active").await;
     let mut other = fixtures::set();
     other["metadata"]["name"] = json!("other");
@@ -34,7 +34,7 @@ async fn their_definition_takes_any_name_and_capstan_does_not() {
 }
 
 #[tokio::test]
-async fn what_their_definition_defaults_is_no_change() {
+async fn defaults_of_their_crd_are_no_change() {
     let cluster = World::openshift().await.with_set(3, "Active").await;
     let spec = cluster.get().await["spec"].clone();
     let authority = spec.pointer("/template/machines_v1beta1_machine_openshift_io/spec/authoritativeAPI");

@@ -1,5 +1,5 @@
-//! With the webhook down: the policies refuse what CEL can state, by themselves, and whoever is refused still reads what to
-//! do. The definition here has no rules, so nobody else says no.
+//! With the webhook down: the policies refuse what CEL can state, by themselves, and whoever is
+//! refused still reads what to do. The definition here has no rules, so nobody else says no.
 
 use std::collections::BTreeSet;
 
@@ -90,7 +90,7 @@ async fn the_policies_refuse_a_second_set_and_a_foreground_deletion() {
 
 #[tokio::test]
 async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
-    let world = World::doomed().await;
+    let world = World::with_stoppable_server().await;
     let cluster = world.with_set(3, "Active").await;
     let finalizers = r#"{"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}"#;
     cluster.patch(finalizers).await.checked().unwrap();
@@ -108,7 +108,8 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
     let down = "failed calling webhook \"validate.controlplanemachineset.capstan.dev\"";
     assert!(!delete.success() && delete.stderr.contains(down), "{delete}");
 
-    // Without the configurations, as an administrator may take them away in an emergency, the policies go on.
+    // Without the configurations, as an administrator may take them away in an emergency, the
+    // policies go on.
     let configurations = [
         "delete",
         "mutatingwebhookconfigurations/capstan",
@@ -126,7 +127,8 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
     .await
     .unwrap();
 
-    // Put back with nobody behind them: what is being deleted can still lose its finalizers, also one at a time.
+    // Put back with nobody behind them: what is being deleted can still lose its finalizers, also
+    // one at a time.
     let webhooks = capstan::manifests::join(&capstan::manifests::webhook_files());
     let authority = std::fs::read_to_string(cluster.plane().folder().join("ca.crt")).unwrap();
     let nobody = free_port().unwrap();
@@ -152,7 +154,8 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
     assert_eq!(left.stdout, "");
 }
 
-/// Each rule of the policy, in the real API server, on its own cases: a broken expression would refuse everything or nothing.
+/// Each rule of the policy, in the real API server, on its own cases: a broken expression would
+/// refuse everything or nothing.
 #[tokio::test]
 async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     let cluster = World::policies_only().await.with_machines(3).await;
@@ -169,7 +172,8 @@ async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     for rule in &rules {
         for (cases, denied) in [(&rule.cases.deny, true), (&rule.cases.allow, false)] {
             for case in cases {
-                // A policy names the first of its rules that does not hold. So a case also stands beside what is right.
+                // A policy names the first of its rules that does not hold. So a case also stands
+                // beside what is right.
                 for beside in [false, true] {
                     let mut set = fixtures::set();
                     put(&mut set, &rule.path, &case.this, beside);
@@ -198,8 +202,8 @@ async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     assert_eq!(silent, [""; 0]);
 }
 
-/// Puts a value at a rule's path, over or beside what is there; a list on the way becomes one with a single item, and the
-/// failure domains become those of its platform.
+/// Puts a value at a rule's path, over or beside what is there; a list on the way becomes one with
+/// a single item, and the failure domains become those of its platform.
 fn put(object: &mut Value, path: &str, value: &Value, beside: bool) {
     let mut node = object;
     for part in path.split('.') {

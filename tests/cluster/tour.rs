@@ -1,4 +1,5 @@
-//! `make run`, as it goes: the tour ends well, says what it should, and a cluster of the user's is afterwards as it was.
+//! Tests of `make run`: the tour succeeds and shows the expected output, and leaves a cluster of
+//! the user unchanged.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use capstan_sandbox::tour::{Guest, Home, Screen, play};
 
 use super::world::{World, capstan};
 
-/// Keeps what is shown.
+/// A writer that keeps the output of the tour.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -31,13 +32,13 @@ impl Write for Kept {
 }
 
 #[tokio::test]
-async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_what_to_type_next() {
+async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_the_next_steps() {
     let kept = Kept::default();
     let mut screen = Screen::to(kept.clone());
     let home = Home::start(capstan(), &mut screen).await.unwrap();
     play(home.cluster(), &mut screen).await.unwrap();
     home.follow(&mut screen).await.unwrap();
-    home.say_next(&mut screen).unwrap();
+    home.show_next_steps(&mut screen).unwrap();
     let text = kept.text();
     for words in [
         "$ kubectl scale cpms cluster --replicas=5\nThe ControlPlaneMachineSet \"cluster\" is invalid: spec.replicas: Invalid \
@@ -53,14 +54,14 @@ async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_what_to_type
         "Deleting",
         "$ capstan status\n",
         "\n  export KUBECONFIG=/",
-        "Ctrl-C ends all of it",
+        "Ctrl-C stops everything",
     ] {
-        assert!(text.contains(words), "{words:?} is not in {text}");
+        assert!(text.contains(words), "the output must contain {words:?}: {text}");
     }
-    assert!(!text.contains('\x1b'), "colours outside a terminal");
+    assert!(!text.contains('\x1b'), "there must be no colours without a terminal");
 }
 
-/// Everything that the tour could leave.
+/// The names of all objects of the kinds that the tour creates outside its namespace.
 async fn inventory(plane: &ControlPlane) -> String {
     let kinds = "customresourcedefinitions,namespaces,mutatingwebhookconfigurations,validatingwebhookconfigurations,\
                  validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings";
@@ -69,7 +70,7 @@ async fn inventory(plane: &ControlPlane) -> String {
 }
 
 #[tokio::test]
-async fn a_cluster_of_the_users_is_afterwards_as_it_was() {
+async fn the_tour_leaves_a_cluster_of_the_user_unchanged() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
     let before = inventory(&plane).await;
     let kubeconfig = Some(plane.kubeconfig().unwrap());
@@ -85,7 +86,8 @@ async fn a_cluster_of_the_users_is_afterwards_as_it_was() {
     let command = "$ kubectl --context capstan-sandbox -n openshift-machine-api scale cpms cluster --replicas=5";
     assert!(kept.text().contains(command), "{}", kept.text());
 
-    // Given up half-way: the address is one for documentation, and no machine's.
+    // The tour fails half-way, because no machine has this address, which is reserved for
+    // documentation.
     let mut guest = Guest::new(cluster).unwrap();
     let nowhere = Some("192.0.2.1");
     guest.settle(capstan(), nowhere, &mut screen).await.unwrap_err();
@@ -95,7 +97,7 @@ async fn a_cluster_of_the_users_is_afterwards_as_it_was() {
 }
 
 #[tokio::test]
-async fn where_control_plane_machine_sets_are_in_use_the_tour_does_not_begin() {
+async fn the_tour_does_not_start_where_control_plane_machine_sets_exist() {
     let taken = World::openshift().await.with_set(3, "Active").await;
     let plane = taken.plane();
     let before = inventory(plane).await;
@@ -106,7 +108,7 @@ async fn where_control_plane_machine_sets_are_in_use_the_tour_does_not_begin() {
     let error = guest.settle(capstan(), None, &mut screen).await.unwrap_err();
     assert!(
         error.to_string().contains(
-            "CustomResourceDefinition controlplanemachinesets.machine.openshift.io is in this cluster already"
+            "CustomResourceDefinition controlplanemachinesets.machine.openshift.io must not exist in this cluster"
         ),
         "{error:#}"
     );

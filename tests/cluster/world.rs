@@ -1,4 +1,5 @@
-//! Clusters with Capstan in them, started once and shared: a test takes one for itself, as it was at the beginning.
+//! Clusters with Capstan, which are started once and shared. A test takes a cluster exclusively and
+//! finds it in its initial state.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,15 +13,15 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::fixtures;
 
-/// Long, for a loaded machine; nothing passes by waiting for it.
+/// The deadline of each wait, also on a loaded machine. No test succeeds because it is reached.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// The `capstan` that is tested.
+/// The `capstan` binary under test.
 pub(crate) fn capstan() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_capstan"))
 }
 
-/// What `capstan manifests` prints.
+/// The output of `capstan manifests`.
 pub(crate) async fn capstan_manifests(what: &str) -> String {
     manifests(capstan(), what).await.unwrap()
 }
@@ -32,65 +33,65 @@ pub(crate) struct World {
     state: Mutex<State>,
 }
 
-/// What the cluster holds.
+/// The state of the cluster.
 struct State {
     machines: usize,
 }
 
-/// What is installed.
+/// The installed parts.
 struct Parts {
-    /// The definition of control plane machine sets, where it is not ours.
-    definition: Option<String>,
+    /// The CRD of the set, if it is not that of Capstan.
+    crd: Option<String>,
     policies: bool,
     webhooks: bool,
 }
 
 impl World {
-    /// Everything, with our definitions.
+    /// A cluster with all parts and the CRDs of Capstan.
     pub(crate) async fn ours() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
         let parts = Parts {
-            definition: None,
+            crd: None,
             policies: true,
             webhooks: true,
         };
         WORLD.get_or_init(|| Self::start(parts)).await
     }
 
-    /// Everything, with a definition that behaves as OpenShift's.
+    /// A cluster with all parts and a CRD that behaves like that of OpenShift.
     pub(crate) async fn openshift() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
         let parts = Parts {
-            definition: Some(fixtures::OPENSHIFT_CRD.to_owned()),
+            crd: Some(fixtures::OPENSHIFT_CRD.to_owned()),
             policies: true,
             webhooks: true,
         };
         WORLD.get_or_init(|| Self::start(parts)).await
     }
 
-    /// Everything, for the one test that stops the server.
-    pub(crate) async fn doomed() -> &'static Self {
+    /// A cluster with all parts, for the one test that stops the server.
+    pub(crate) async fn with_stoppable_server() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
         let parts = Parts {
-            definition: None,
+            crd: None,
             policies: true,
             webhooks: true,
         };
         WORLD.get_or_init(|| Self::start(parts)).await
     }
 
-    /// Ends the server; what is registered stays.
+    /// Stops the server. The webhooks stay registered.
     pub(crate) async fn stop_server(&self) {
         self.server.lock().await.take();
     }
 
-    /// The policies and nothing else: no webhook, and a definition without rules, so that nobody refuses but they.
+    /// A cluster in which only the policies refuse: it has no webhook, and its CRD has no rules.
     pub(crate) async fn policies_only() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
         let mut definition = crd::crds(&rule_files().unwrap()).unwrap().remove(0);
         without_rules(&mut definition);
         let parts = Parts {
-            definition: Some(definition.to_string()),
+            crd: Some(definition.to_string()),
             policies: true,
             webhooks: false,
         };
@@ -105,7 +106,7 @@ impl World {
             definitions.push_str(&format!("---\n{foreign}\n"));
         }
         cluster.apply(&definitions).await.unwrap();
-        if let Some(definition) = &parts.definition {
+        if let Some(definition) = &parts.crd {
             cluster.apply(definition).await.unwrap();
         }
         let namespace = ["create", "namespace", NAMESPACE];
@@ -128,7 +129,7 @@ impl World {
         }
         let mut server = None;
         if parts.webhooks {
-            // As in a cluster: with no more rights than the manifests give.
+            // The server has only the permissions that the manifests grant.
             let groups = ["system:serviceaccounts", "system:serviceaccounts:openshift-machine-api"];
             let kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, &groups).unwrap();
             let flags = [format!("--kubeconfig={}", kubeconfig.display())];
@@ -145,7 +146,7 @@ impl World {
         }
     }
 
-    /// Takes the cluster, with this many machines and no set.
+    /// Takes the cluster with this number of machines and without a set.
     pub(crate) async fn with_machines(&'static self, count: usize) -> Taken {
         let mut state = self.state.lock().await;
         let taken = |state| Taken {
@@ -153,7 +154,7 @@ impl World {
             _state: state,
         };
         let kubectl = |arguments: &[&str]| self.plane.kubectl().args(["-n", NAMESPACE]).args(arguments.to_vec());
-        // A test may have left a set that waits for its finalizers.
+        // An earlier test may have left a set with finalizers.
         let listed = kubectl(&["get", "controlplanemachinesets", "-o", "name"])
             .run()
             .await
@@ -185,7 +186,7 @@ impl World {
         taken(state)
     }
 
-    /// Takes the cluster with a set of this size in this state, and its machines.
+    /// Takes the cluster with a set of this size and state, and its machines.
     pub(crate) async fn with_set(&'static self, replicas: usize, state: &str) -> Taken {
         let taken = self.with_machines(replicas).await;
         taken.create(&fixtures::set_of(replicas, state)).await;
@@ -193,7 +194,7 @@ impl World {
     }
 }
 
-/// Removes every rule in CEL from a definition.
+/// Removes all CEL rules from a CRD.
 pub(crate) fn without_rules(node: &mut Value) {
     match node {
         Value::Object(map) => {
@@ -205,7 +206,7 @@ pub(crate) fn without_rules(node: &mut Value) {
     }
 }
 
-/// A cluster that a test has for itself.
+/// A cluster that one test uses exclusively.
 pub(crate) struct Taken {
     world: &'static World,
     _state: MutexGuard<'static, State>,
@@ -222,7 +223,7 @@ impl Taken {
         self.plane().kubectl().args(["-n", NAMESPACE]).args(arguments.to_vec())
     }
 
-    /// The outcome of kubectl.
+    /// Runs kubectl.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Output {
         self.kubectl(arguments).run().await.unwrap()
     }
@@ -232,7 +233,7 @@ impl Taken {
         self.run(&["patch", SET, "cluster", "--type=merge", "-p", patch]).await
     }
 
-    /// Edits the set `cluster`, with sed in place of a person.
+    /// Edits the set `cluster` with sed as the editor.
     pub(crate) async fn edit(&self, script: &str) -> Output {
         self.kubectl(&["edit", SET, "cluster"])
             .editor(Editor::Sed(script.to_owned()))
@@ -241,7 +242,8 @@ impl Taken {
             .unwrap()
     }
 
-    /// Creates a set. It waits until it is accepted, since the server's caches hear of new machines a moment later.
+    /// Creates a set. It retries until the set is accepted, because the caches of the server see
+    /// new machines a moment later.
     pub(crate) async fn create(&self, set: &Value) {
         let create = ["create", "-f", "-"];
         wait_until("the set to be accepted", SOON, async || {
@@ -252,9 +254,9 @@ impl Taken {
         .unwrap();
     }
 
-    /// Does something while no rule is in force, and waits until all are again. What was stored before a rule existed comes
-    /// into a cluster like this.
-    pub(crate) async fn without_rules(&self, doing: impl AsyncFnOnce()) {
+    /// Runs `action` while no rule is in force, and waits until all rules are in force again. It
+    /// creates objects as they were stored before a rule existed.
+    pub(crate) async fn without_rules(&self, action: impl AsyncFnOnce()) {
         let cluster = Cluster::of(self.plane()).unwrap();
         let webhooks = [
             "mutatingwebhookconfigurations/capstan",
@@ -272,7 +274,7 @@ impl Taken {
         cluster.apply(&open.to_string()).await.unwrap();
         let delete = [&["delete", binding][..], &webhooks].concat();
         cluster.run(&delete, "").await.unwrap().checked().unwrap();
-        doing().await;
+        action().await;
         cluster.apply(&strict.to_string()).await.unwrap();
         let policies = capstan_manifests("policies").await;
         cluster.apply(&policies).await.unwrap();
@@ -288,5 +290,5 @@ impl Taken {
     }
 }
 
-/// The resource, by the name that every definition has.
+/// The resource, by its name in every CRD.
 pub(crate) const SET: &str = "controlplanemachinesets.machine.openshift.io";

@@ -1,4 +1,4 @@
-//! What differs between two answers, after what must differ is taken out: times, versions, uids.
+//! Compares two answers after removing the values that always differ: times, versions and uids.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::generate::Call;
 use crate::side::Answer;
 
-/// Something that one side said and the other did not.
+/// A difference between the two answers to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     pub(crate) seed: u64,
@@ -16,11 +16,11 @@ pub(crate) struct Difference {
     pub(crate) request: String,
     pub(crate) method: String,
     pub(crate) plural: String,
-    /// `code`, `reason`, `watch`, or a pointer into the object.
+    /// The place of the difference: `code`, `reason`, `watch`, or a pointer into the object.
     pub(crate) at: String,
     pub(crate) real: Value,
     pub(crate) simulated: Value,
-    /// What the whole answers said, for those that are refusals.
+    /// The messages of the two answers, for refusals.
     pub(crate) texts: (String, String),
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What differs between two answers.
+/// The differences between two answers.
 pub(crate) fn differences(seed: u64, step: usize, call: &Call, real: &Answer, simulated: &Answer) -> Vec<Difference> {
     let text = |answer: &Answer| answer.body["message"].as_str().unwrap_or_default().to_owned();
     let difference = |at: String, left: Value, right: Value| Difference {
@@ -128,7 +128,7 @@ fn normalise(value: &mut Value, field: &str) {
                 map.insert("uid".into(), "UID".into());
             }
             if map.contains_key("items") {
-                // Other sequences move it on.
+                // Other sequences change the version of the list.
                 map["metadata"]["resourceVersion"] = "LIST".into();
             }
             if map.get("continue").is_some_and(Value::is_string) {
@@ -146,7 +146,7 @@ fn normalise(value: &mut Value, field: &str) {
         Value::Array(list) => {
             list.iter_mut().for_each(|value| normalise(value, field));
             if field == "managedFields" {
-                // Their order depends on times within one second.
+                // The order of the entries depends on times within one second.
                 list.sort_by_key(|entry| format!("{}{}{}", entry["manager"], entry["operation"], entry["subresource"]));
             }
             if field == "items"
@@ -173,12 +173,11 @@ fn pairs(at: &str, left: &Value, right: &Value, found: &mut dyn FnMut(&str, &Val
             keys.sort();
             keys.dedup();
             for key in keys {
-                let none = Value::Null;
                 let (left, right) = (left.get(key), right.get(key));
                 if left.is_some() != right.is_some() || left != right {
                     let missing = json!("(absent)");
                     let (left, right) = (left.unwrap_or(&missing), right.unwrap_or(&missing));
-                    let _unused = &none;
+
                     pairs(&format!("{at}/{key}"), left, right, found);
                 }
             }
@@ -199,7 +198,7 @@ fn pairs(at: &str, left: &Value, right: &Value, found: &mut dyn FnMut(&str, &Val
     }
 }
 
-/// What differs between what the watchers were told: for each object and selector, the events in order.
+/// Compares the events of the watches: for each object and selector, in their order.
 pub(crate) fn watches(real: Vec<Value>, simulated: Vec<Value>) -> Vec<Difference> {
     let group = |events: Vec<Value>| {
         let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();

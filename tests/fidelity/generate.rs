@@ -1,11 +1,12 @@
-//! Requests, decided by a seed. What only an answer can tell (versions, uids) is named, and filled in by each side.
+//! Generates requests from a seed. Values that only an answer contains (versions and uids) are
+//! placeholders, which each side replaces.
 
 use std::fmt;
 
 use capstan_sandbox::random::Random;
 use serde_json::{Value, json};
 
-/// A request to both sides.
+/// A request that both sides send.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) method: &'static str,
@@ -15,13 +16,14 @@ pub(crate) struct Call {
     pub(crate) body: Body,
 }
 
-/// A body.
+/// The body of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     None,
-    /// Texts that begin with `@` are filled in: `@version PATH`, `@uid PATH`, `@stale PATH`, `@continue`.
+    /// A JSON body. Texts that begin with `@` are placeholders: `@version PATH`, `@uid PATH`,
+    /// `@stale PATH`, `@continue`.
     Json(Value),
-    /// The object that was last seen at a path, with a merge patch over it.
+    /// The last seen object at a path, with a merge patch applied to it.
     Seen(String, Value),
 }
 
@@ -168,7 +170,7 @@ fn call_of_kind(random: &mut Random, space: &Space, kind: Kind) -> Call {
                 7 => "labelSelector=%3D%3D",
                 _ => "resourceVersion=0",
             };
-            // Cluster-scoped kinds are shared by all sequences.
+            // All sequences share the objects of cluster-scoped kinds.
             if kind == Kind::Node {
                 call("GET", path, "", json, Body::None)
             } else {
@@ -352,7 +354,7 @@ pub(crate) fn next(random: &mut Random, space: &Space) -> Call {
 fn merge(value: &mut Value, patch: &Value) {
     json_patch::merge(value, &json!({}));
     json_patch::merge(value, patch);
-    // A merge patch deletes with null; here null is meant to be sent.
+    // `json_patch::merge` deletes a field with null, but here null is the value to send.
     if let (Some(target), Some(patch)) = (value["metadata"].as_object_mut(), patch["metadata"].as_object()) {
         for (key, value) in patch {
             target.insert(key.clone(), value.clone());
@@ -419,7 +421,7 @@ fn create(random: &mut Random, space: &Space, kind: Kind, name: &str) -> Value {
     object
 }
 
-/// A change of an object; `patch`: as a merge patch, which can remove.
+/// A change of an object. With `patch` it is a merge patch, which can also remove fields.
 fn change(random: &mut Random, kind: Kind, patch: bool) -> Value {
     let meta = [
         json!({"metadata": {"labels": {"a": "1"}}}),
@@ -546,7 +548,7 @@ fn status(random: &mut Random, kind: Kind) -> Value {
     pick(random, &all)
 }
 
-/// What a manager applies: some of its fields.
+/// The configuration that a manager applies: some fields of an object.
 fn applied(random: &mut Random, kind: Kind) -> Value {
     let (api_version, kind_name) = type_of(kind);
     let mut object = json!({"apiVersion": api_version, "kind": kind_name, "metadata": {}});
@@ -599,7 +601,7 @@ fn applied(random: &mut Random, kind: Kind) -> Value {
     object
 }
 
-/// A set that is valid.
+/// A valid set.
 pub(crate) fn whole_set() -> Value {
     let mut object = base(Kind::Set);
     let (api_version, kind) = type_of(Kind::Set);

@@ -1,8 +1,9 @@
-//! How close the in-memory API server of the simulation comes to a real one: both get the same generated requests through
-//! the same client, and their answers and watch events are compared.
+//! Compares the in-memory API server of the simulation with a real one. Both receive the same
+//! generated requests through the same client, and the test compares their answers and watch
+//! events.
 //!
-//! What differs and is known stands in `known.rs`, and in `docs/simulation-differences.md`, which is generated from it;
-//! any other difference fails. `CAPSTAN_UPDATE=1` writes the page.
+//! `known.rs` lists the known differences, and `docs/simulation-differences.md` is generated from
+//! it. Any other difference fails the test. `CAPSTAN_UPDATE=1` writes the page.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +11,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test that fails is what these are for"
+    reason = "a test reports a failure by a panic"
 )]
 
 mod compare;
@@ -33,11 +34,11 @@ use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 use side::{Side, Watches};
 
-/// Requests in each sequence; every sequence has names of its own.
+/// The number of requests in each sequence. Every sequence uses names of its own.
 const LENGTH: usize = 40;
 const SEQUENCES: u64 = 300;
 
-fn definitions() -> Vec<Value> {
+fn crds() -> Vec<Value> {
     let mut all = Vec::new();
     for name in ["machines", "controlplanemachinesets"] {
         let path = format!("manifests/crds/machine.openshift.io_{name}.yaml");
@@ -47,9 +48,9 @@ fn definitions() -> Vec<Value> {
     all
 }
 
-async fn install(client: &kube::Client, definitions: &[Value]) {
+async fn install(client: &kube::Client, crds: &[Value]) {
     let api: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
-    for definition in definitions {
+    for definition in crds {
         let name = definition["metadata"]["name"].as_str().unwrap();
         let params = PatchParams::apply("fidelity").force();
         api.patch(name, &params, &Patch::Apply(definition)).await.unwrap();
@@ -60,13 +61,9 @@ async fn install(client: &kube::Client, definitions: &[Value]) {
     }
 }
 
-fn server(definitions: &[Value]) -> Server {
+fn server(crds: &[Value]) -> Server {
     let mut kinds = Kind::built_ins().unwrap();
-    kinds.extend(
-        definitions
-            .iter()
-            .map(|definition| Kind::of_definition(definition).unwrap()),
-    );
+    kinds.extend(crds.iter().map(|definition| Kind::of_definition(definition).unwrap()));
     let options = Options {
         history: 1_000_000,
         ..Options::default()
@@ -75,8 +72,8 @@ fn server(definitions: &[Value]) -> Server {
 }
 
 #[tokio::test]
-async fn the_in_memory_api_answers_as_a_real_one_but_for_what_is_listed() {
-    let definitions = definitions();
+async fn the_in_memory_api_answers_like_a_real_one_except_for_listed_differences() {
+    let crds = crds();
     let plane = ControlPlane::start(PlaneOptions {
         no_controllers: true,
         ..PlaneOptions::default()
@@ -84,8 +81,8 @@ async fn the_in_memory_api_answers_as_a_real_one_but_for_what_is_listed() {
     .await
     .unwrap();
     let real = plane.client().await.unwrap();
-    install(&real, &definitions).await;
-    let server = server(&definitions);
+    install(&real, &crds).await;
+    let server = server(&crds);
     let simulated = server.client("admin", &["system:masters"]);
 
     let first = std::env::var("CAPSTAN_FIDELITY_FROM")
@@ -138,7 +135,7 @@ async fn the_in_memory_api_answers_as_a_real_one_but_for_what_is_listed() {
         .collect();
     assert!(
         unknown.is_empty(),
-        "{} differences that are not listed:\n{}",
+        "{} differences are not listed:\n{}",
         unknown.len(),
         shown.join("\n")
     );
@@ -148,22 +145,22 @@ async fn the_in_memory_api_answers_as_a_real_one_but_for_what_is_listed() {
             .map(|known| known.id)
             .filter(|id| !counts.contains_key(id))
             .collect();
-        assert!(silent.is_empty(), "listed, but not found any more: {silent:?}");
+        assert!(silent.is_empty(), "listed differences that were not found: {silent:?}");
     }
 }
 
 #[test]
-fn the_page_lists_what_is_known() {
+fn the_page_lists_the_known_differences() {
     let (path, page) = ("docs/simulation-differences.md", known::page());
     if std::env::var_os("CAPSTAN_UPDATE").is_some() {
         std::fs::create_dir_all("docs").unwrap();
         std::fs::write(path, &page).unwrap();
     }
-    let there = std::fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(there, page, "CAPSTAN_UPDATE=1 cargo test --test fidelity the_page");
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(stored, page, "CAPSTAN_UPDATE=1 cargo test --test fidelity the_page");
 }
 
-/// One sequence of requests, to both.
+/// Sends one sequence of requests to both servers.
 async fn sequence(seed: u64, real: &kube::Client, simulated: &kube::Client) -> Vec<Difference> {
     let (mut random, mut found) = (Random::new(seed), Vec::new());
     let (mut left, mut right) = (Side::new(real), Side::new(simulated));

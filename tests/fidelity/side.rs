@@ -1,4 +1,4 @@
-//! One of the two servers: sends requests, and remembers what its answers said.
+//! One of the two servers: sends requests and records the answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,10 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-/// A server, and what is known of it.
+/// A server, and what its answers have shown.
 pub(crate) struct Side {
     client: kube::Client,
-    /// By path: the object as last seen, and every version that it had.
+    /// By path: the last seen state of the object, and all versions that it had.
     seen: BTreeMap<String, (Value, Vec<String>)>,
     continue_: String,
 }
@@ -96,14 +96,14 @@ impl Side {
             .unwrap()
             .to_bytes();
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
-        self.remember(call, code, &body);
+        self.record(call, code, &body);
         Answer {
             code,
             body: self.named(&body),
         }
     }
 
-    fn remember(&mut self, call: &Call, code: u16, body: &Value) {
+    fn record(&mut self, call: &Call, code: u16, body: &Value) {
         let list = body["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
         if list {
             self.continue_ = body["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
@@ -131,7 +131,8 @@ impl Side {
         entry.0 = body.clone();
     }
 
-    /// Versions and uids as both sides can say them: the which-th version of the object it is.
+    /// Replaces versions and uids by names that are the same on both sides, such as `version 2` of
+    /// an object.
     fn named(&self, body: &Value) -> Value {
         let mut body = body.clone();
         let known = self.seen.values();
@@ -168,7 +169,7 @@ fn rename(value: &mut Value, names: &BTreeMap<String, String>) {
     }
 }
 
-/// Everything that a server tells its watchers.
+/// The events of all watches of a server.
 pub(crate) struct Watches {
     events: Arc<Mutex<Vec<Value>>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -186,7 +187,8 @@ const WATCHED: [(&str, &str, &str); 5] = [
     ("/api/v1", "nodes", "Node"),
 ];
 
-/// A definition that has just been established is still read into memory: `429` until then.
+/// The first list of a kind. The API server answers with 429 while it initialises the storage of a
+/// new CRD.
 async fn first_list(client: &kube::Client, uri: &str) -> Value {
     for _ in 0..200 {
         let request = http::Request::get(uri).body(Vec::new()).unwrap();
@@ -196,7 +198,7 @@ async fn first_list(client: &kube::Client, uri: &str) -> Value {
             Err(error) => panic!("{uri}: {error}"),
         }
     }
-    panic!("{uri} is not served");
+    panic!("{uri} must be served");
 }
 
 async fn first_watch(client: &kube::Client, uri: &str) -> impl futures::AsyncBufRead + use<> {
@@ -208,7 +210,7 @@ async fn first_watch(client: &kube::Client, uri: &str) -> impl futures::AsyncBuf
             Err(error) => panic!("{uri}: {error}"),
         }
     }
-    panic!("{uri} cannot be watched");
+    panic!("it must be possible to watch {uri}");
 }
 
 impl Watches {
@@ -218,7 +220,7 @@ impl Watches {
         for (base, plural, _) in WATCHED {
             let list = first_list(client, &format!("{base}/{plural}?limit=1")).await;
             let version = list["metadata"]["resourceVersion"].as_str().unwrap();
-            // One with a selector too: objects enter and leave it.
+            // A second watch has a selector, which objects start and stop to match.
             for selector in ["", "&labelSelector=a%3D1"] {
                 let uri = format!("{base}/{plural}?watch=true&resourceVersion={version}{selector}");
                 let lines = first_watch(client, &uri).await;
@@ -237,7 +239,8 @@ impl Watches {
         Self { events, tasks }
     }
 
-    /// Waits for a last object of each kind, and gives what was seen before it.
+    /// Creates a last object of each kind, waits until the watches show it, and returns the events
+    /// before it.
     pub(crate) async fn finish(self, client: &kube::Client) -> Vec<Value> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fidelity-end"}});
         let post = |uri: String, body: Value| {
@@ -278,7 +281,7 @@ impl Watches {
         let events = std::mem::take(&mut *self.events.lock().unwrap());
         assert!(
             events.iter().filter(|event| is_end(event)).count() >= 2 * WATCHED.len(),
-            "the watches do not end"
+            "the watches must show the last objects"
         );
         events.into_iter().filter(|event| !is_end(event)).collect()
     }

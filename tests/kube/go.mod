@@ -1,5 +1,5 @@
-// The control plane that the tests and `make run` use, built from published modules.
-// `sandbox/src/control_plane/build.rs` builds the four tools below, once, into a cache.
+// Pins the control plane of the tests and of `make run`, which is built from published modules.
+// `sandbox/src/control_plane/build.rs` builds the four tools below once, into a cache.
 module capstan.dev/tests/kube
 
 go 1.26.0

@@ -1,22 +1,25 @@
-//! Rollouts on a real API server with its garbage collector: the controllers under their own Role, machines simulated.
+//! Rollouts on a real API server with its garbage collector. The controllers run with the
+//! permissions of their Role, and the machines are simulated.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
+    reason = "a test reports a failure by a panic"
 )]
-// A test binary has no outside.
+// A test binary exports nothing.
 #![allow(unreachable_pub)]
 
-mod cohosted;
-mod crashing;
-mod deleting;
-mod foretelling;
-mod generating;
-mod holding;
-mod resting;
-mod rolling;
-mod telling;
+mod blocking;
+mod command_line;
+mod crashes;
+mod deletion;
+mod generator;
+mod neighbours;
+mod platforms;
+mod reporting;
+mod rolling_update;
+mod shared_process;
+mod steady_state;
 mod world;

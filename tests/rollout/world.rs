@@ -1,22 +1,27 @@
-//! A cluster with a control plane of simulated machines, and the controllers on it, under their own Role.
+//! A cluster with a control plane of simulated machines, and the controllers with the permissions
+//! of their Role.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use capstan::controllers::{Caches, Configuration, Controllers, Election, Metrics};
+use capstan::controllers::{Caches, Configuration, Controllers, Metrics};
+use capstan::runtime::Election;
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+use capstan_core::api::config_openshift_io::infrastructure::Infrastructure;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::domains::inject;
 use capstan_core::cpms::indexes;
+use capstan_core::cpms::observed::Settings;
 use capstan_core::cpms::spec::{ParseContext, parse};
-use capstan_core::cpms::state::Settings;
 use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Options, wait_until};
 use capstan_sandbox::infrastructure::{self, Provider, Speeds};
+use capstan_sandbox::neighbours::machine_webhook::{self, MachineWebhook};
+use capstan_sandbox::neighbours::openshift_api::{OpenShiftApi, Variant};
 use futures::StreamExt as _;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -27,10 +32,12 @@ use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::platforms::{self, Platform};
+
 pub const NAMESPACE: &str = "openshift-machine-api";
-/// Who the controllers are, by `manifests/controllers-rbac.yaml`.
+/// The user of the controllers, as in `manifests/controllers-rbac.yaml`.
 pub const CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
-/// Long, for a loaded machine; nothing passes by waiting for it.
+/// The deadline of each wait, also on a loaded machine. No test succeeds because it is reached.
 pub const SOON: Duration = Duration::from_secs(90);
 
 const CONFIGURATION_KINDS: &str = include_str!("configuration-kinds.yaml");
@@ -39,21 +46,29 @@ pub struct World {
     pub plane: ControlPlane,
     pub client: Client,
     pub replicas: usize,
+    pub platform: Platform,
+    webhook: Option<MachineWebhook>,
     provider: Option<Provider>,
     monitor: Monitor,
 }
 
-/// How the world differs from the usual one.
+/// The options of a world.
 #[derive(Clone)]
 pub struct Setup {
+    pub platform: Platform,
+    pub crds: Crds,
+    /// Whether the webhooks of the Machine API run, as on OpenShift.
+    pub machine_webhook: bool,
+    /// Changes the provider spec in the template of the set, after the machines are created.
+    pub template: fn(&mut Value),
     pub replicas: usize,
     pub strategy: &'static str,
     pub state: &'static str,
-    /// Whether there is a set.
+    /// Whether the set is created.
     pub set: bool,
     pub speeds: Speeds,
-    /// Whether there is a garbage collector.
-    pub garbage: bool,
+    /// Whether the garbage collector runs.
+    pub garbage_collector: bool,
     /// Whether the configuration API of OpenShift is served.
     pub configuration: bool,
     pub fault: Arc<dyn Fn(&Machine) -> infrastructure::Fault + Send + Sync>,
@@ -61,35 +76,97 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
+        let crds = Crds::from_environment();
         Self {
+            platform: Platform::Aws,
+            crds,
+            machine_webhook: crds != Crds::Ours,
+            template: |_| {},
             replicas: 3,
             strategy: "RollingUpdate",
             state: "Active",
             set: true,
             speeds: Speeds::FAST,
-            garbage: true,
+            garbage_collector: true,
             configuration: true,
             fault: Arc::new(|_| infrastructure::Fault::None),
         }
     }
 }
 
+/// The CRDs that a world serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crds {
+    /// Those of Capstan, with loose CRDs for the configuration API.
+    Ours,
+    /// Those of OpenShift.
+    OpenShift(Variant),
+}
+
+impl Crds {
+    /// The CRDs of worlds that do not choose them: `CAPSTAN_ROLLOUT_CRDS` is `Default` or
+    /// `CustomNoUpgrade` for those of OpenShift with the webhooks of the Machine API.
+    fn from_environment() -> Self {
+        match std::env::var("CAPSTAN_ROLLOUT_CRDS").as_deref() {
+            Ok("Default") => Self::OpenShift(Variant::Default),
+            Ok("CustomNoUpgrade") => Self::OpenShift(Variant::CustomNoUpgrade),
+            Ok(other) => panic!("CAPSTAN_ROLLOUT_CRDS must be Default or CustomNoUpgrade; it is {other}"),
+            Err(_) => Self::Ours,
+        }
+    }
+
+    /// The CRDs of the Machine API.
+    fn machine_api(self) -> Result<Vec<String>> {
+        let resources = [
+            ("machine/v1", "controlplanemachinesets"),
+            ("machine/v1beta1", "machines"),
+            ("machine/v1beta1", "machinesets"),
+        ];
+        match self {
+            Self::Ours => resources
+                .iter()
+                .map(|(_, plural)| read(&format!("manifests/crds/machine.openshift.io_{plural}.yaml")))
+                .collect(),
+            Self::OpenShift(variant) => of_openshift(&resources, variant),
+        }
+    }
+
+    /// The CRDs of the configuration API.
+    fn configuration(self) -> Result<Vec<String>> {
+        let resources = [
+            ("config/v1", "clusteroperators"),
+            ("config/v1", "infrastructures"),
+            ("config/v1", "featuregates"),
+        ];
+        match self {
+            Self::Ours => Ok(vec![CONFIGURATION_KINDS.to_owned()]),
+            Self::OpenShift(variant) => of_openshift(&resources, variant),
+        }
+    }
+}
+
+fn of_openshift(resources: &[(&str, &str)], variant: Variant) -> Result<Vec<String>> {
+    let api = OpenShiftApi::locate()?;
+    resources
+        .iter()
+        .map(|(version, plural)| Ok(api.crd(version, plural, variant)?.to_string()))
+        .collect()
+}
+
 impl World {
     pub async fn new(setup: Setup) -> Result<Self> {
         let plane = ControlPlane::start(Options {
             audit: true,
-            no_controllers: !setup.garbage,
+            no_controllers: !setup.garbage_collector,
             ..Options::default()
         })
         .await?;
-        let mut manifests = vec![
-            format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}"),
-            read("manifests/crds/machine.openshift.io_controlplanemachinesets.yaml")?,
-            read("manifests/crds/machine.openshift.io_machines.yaml")?,
-            read("manifests/crds/machine.openshift.io_machinesets.yaml")?,
-        ];
+        let mut manifests = vec![format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}"
+        )];
+        manifests.extend(setup.crds.machine_api()?);
         if setup.configuration {
-            manifests.push(CONFIGURATION_KINDS.to_owned());
+            manifests.extend(setup.crds.configuration()?);
         }
         plane.apply_yaml(&manifests.join("\n---\n")).await?;
         plane.apply_yaml(&read("manifests/controllers-rbac.yaml")?).await?;
@@ -99,6 +176,8 @@ impl World {
             client,
             plane,
             replicas: setup.replicas,
+            platform: setup.platform,
+            webhook: None,
             provider: None,
         };
         if setup.configuration {
@@ -106,13 +185,25 @@ impl World {
                 .etcd(true, "EtcdMembersAvailable: 3 members are available")
                 .await?;
         }
+        if setup.configuration && setup.crds != Crds::Ours {
+            world.create_infrastructure().await?;
+        }
+        if setup.machine_webhook {
+            let cluster = machine_webhook::Cluster {
+                platform: setup.platform.name().to_owned(),
+                infrastructure_name: platforms::CLUSTER.to_owned(),
+                region: "us-east-1".to_owned(),
+                public_zone: false,
+            };
+            world.webhook = Some(MachineWebhook::start(&world.plane, &cluster).await?);
+        }
         world.seed(&setup).await?;
         let mut options = infrastructure::Options::new(NAMESPACE, setup.speeds, setup.replicas);
         options.fault = setup.fault;
         world.provider = Some(Provider::start(world.client.clone(), options));
-        // The world comes to rest: finalizers and hooks are there.
+        // The world is ready when all machines have their finalizer and their hook.
         world
-            .until("the first machines to be hooked", async |world| {
+            .wait_for("the first machines to be hooked", async |world| {
                 let machines = world.machines().await?;
                 let hooked = |machine: &Machine| {
                     let hooks = machine.spec.lifecycle_hooks.as_ref();
@@ -124,18 +215,26 @@ impl World {
         Ok(world)
     }
 
-    /// The machines that an installer made, and the set over them.
+    /// Creates the machines as an installer does, and the set that manages them.
     async fn seed(&self, setup: &Setup) -> Result<()> {
-        let mut set: Value = serde_saphyr::from_str(&read("tests/fixtures/aws/set.yaml")?)?;
+        let mut set = setup.platform.set()?;
         set["spec"]["replicas"] = json!(setup.replicas);
         set["spec"]["strategy"]["type"] = json!(setup.strategy);
         set["spec"]["state"] = json!(setup.state);
-        let spec = parse(&serde_json::from_value(set.clone())?, &ParseContext::default())
-            .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
+        let infrastructure: Infrastructure = serde_json::from_value(setup.platform.infrastructure())?;
+        let context = ParseContext {
+            infrastructure: Some(&infrastructure),
+            ..ParseContext::default()
+        };
+        let parsed = parse(&serde_json::from_value(set.clone())?, &context);
+        let spec = parsed.map_err(|violations| anyhow::anyhow!("{violations:?}"))?;
         for index in 0..setup.replicas {
             let name = format!("prod-x7k2p-master-{index}");
-            let domain = &spec.failure_domains[index % spec.failure_domains.len()];
-            let provider_spec = inject(&spec.template.provider_spec, domain, None)?;
+            let mut provider_spec = spec.template.provider_spec.clone();
+            if !spec.failure_domains.is_empty() {
+                let domain = &spec.failure_domains[index % spec.failure_domains.len()];
+                provider_spec = inject(&provider_spec, domain, Some(&infrastructure))?;
+            }
             let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
                 "metadata": {"name": name, "namespace": NAMESPACE, "labels": spec.template.labels},
                 "spec": {"providerSpec": {"value": provider_spec}, "providerID": format!("simulated:///{index}")}});
@@ -151,13 +250,26 @@ impl World {
                 .await?;
         }
         if setup.set {
+            let template = &mut set["spec"]["template"]["machines_v1beta1_machine_openshift_io"];
+            (setup.template)(&mut template["spec"]["providerSpec"]["value"]);
             create(&self.api("controlplanemachinesets"), &set).await?;
         }
         Ok(())
     }
 
+    async fn create_infrastructure(&self) -> Result<()> {
+        let infrastructure = self.platform.infrastructure();
+        create(&self.api("infrastructures"), &infrastructure).await?;
+        let status = Patch::Merge(json!({"status": infrastructure["status"]}));
+        let infrastructures = self.api("infrastructures");
+        infrastructures
+            .patch_status("cluster", &PatchParams::default(), &status)
+            .await?;
+        Ok(())
+    }
+
     pub async fn node_ready(&self, name: &str, ready: bool) -> Result<()> {
-        // Long ago, so that it has been ready for long enough.
+        // An old time, so that the node has been ready for long enough.
         let since = if ready {
             "2026-01-01T00:00:00Z".to_owned()
         } else {
@@ -178,7 +290,7 @@ impl World {
         self.etcd(true, "EtcdMembersAvailable: 3 members are available").await
     }
 
-    /// What the etcd operator reports.
+    /// Sets the conditions of the ClusterOperator `etcd`.
     pub async fn etcd(&self, available: bool, message: &str) -> Result<()> {
         let operators = self.api("clusteroperators");
         if operators.get_opt("etcd").await?.is_none() {
@@ -198,7 +310,7 @@ impl World {
         Ok(())
     }
 
-    /// Any of the kinds, by plural.
+    /// The API of a kind, by its plural name.
     pub fn api(&self, plural: &str) -> Api<DynamicObject> {
         let (group, version, kind) = match plural {
             "machines" => ("machine.openshift.io", "v1beta1", "Machine"),
@@ -257,17 +369,30 @@ impl World {
         Ok(())
     }
 
-    /// Asks for machines of another type.
-    pub async fn ask_for(&self, instance_type: &str) -> Result<()> {
+    /// Changes the instance type in the template of the set.
+    pub async fn set_instance_type(&self, instance_type: &str) -> Result<()> {
+        self.set_size(&json!(instance_type)).await
+    }
+
+    /// Changes the size of the machines in the template of the set.
+    pub async fn set_size(&self, size: &Value) -> Result<()> {
+        let value = json!({self.platform.size_field(): size});
         self.edit(
             &json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": {"spec": {"providerSpec":
-            {"value": {"instanceType": instance_type}}}}}}}),
+            {"value": value}}}}}}),
         )
         .await
     }
 
-    /// Whether all machines are of this type, as many as there should be, and ready.
+    /// Whether the control plane has the right number of machines, and all are ready and have this
+    /// instance type.
     pub async fn is_rolled_out(&self, instance_type: &str) -> Result<bool> {
+        self.has_size(&json!(instance_type)).await
+    }
+
+    /// Whether the control plane has the right number of machines, and all are ready and have this
+    /// size.
+    pub async fn has_size(&self, size: &Value) -> Result<bool> {
         let machines = self.machines().await?;
         let nodes: Vec<Node> = self.list("nodes").await?;
         let ready: BTreeSet<&str> = nodes
@@ -278,24 +403,28 @@ impl World {
         Ok(machines.len() == self.replicas
             && machines.iter().all(|machine| {
                 !machine.metadata.is_deleting()
-                    && instance_type_of(machine) == Some(instance_type)
+                    && provider_spec_field(machine, self.platform.size_field()) == Some(size)
                     && machine.node_name().is_some_and(|node| ready.contains(node))
             }))
     }
 
-    pub async fn rolled_out(&self, instance_type: &str) -> Result<()> {
+    /// Waits until [`World::is_rolled_out`].
+    pub async fn wait_for_rollout(&self, instance_type: &str) -> Result<()> {
         let what = format!("{} machines of type {instance_type}", self.replicas);
-        self.until(&what, async |world| {
+        self.wait_for(&what, async |world| {
             Ok(world.is_rolled_out(instance_type).await?.then_some(()))
         })
         .await
     }
 
-    /// Waits until the set says this of a condition, as `Progressing=False/AllReplicasUpdated`.
-    pub async fn says(&self, expected: &str) -> Result<()> {
-        self.until(&format!("the set to say {expected}"), async |world| {
-            let said = world.conditions().await?;
-            ensure!(said.iter().any(|said| said == expected), "it says {said:?}");
+    /// Waits until the set has a condition, such as `Progressing=False/AllReplicasUpdated`.
+    pub async fn wait_for_condition(&self, expected: &str) -> Result<()> {
+        self.wait_for(&format!("the condition {expected}"), async |world| {
+            let conditions = world.conditions().await?;
+            ensure!(
+                conditions.iter().any(|condition| condition == expected),
+                "the conditions are {conditions:?}"
+            );
             Ok(Some(()))
         })
         .await
@@ -303,71 +432,75 @@ impl World {
 
     pub async fn conditions(&self) -> Result<Vec<String>> {
         let status = self.set().await?.status.unwrap_or_default();
-        let said = status.conditions.iter();
-        Ok(said
-            .map(|there| format!("{}={}/{}", there.type_, there.status, there.reason))
+        let conditions = status.conditions.iter();
+        Ok(conditions
+            .map(|condition| format!("{}={}/{}", condition.type_, condition.status, condition.reason))
             .collect())
     }
 
-    pub async fn until<T>(&self, what: &str, look: impl AsyncFn(&Self) -> Result<Option<T>>) -> Result<T> {
-        match wait_until(what, SOON, async || look(self).await).await {
+    /// Waits until `check` returns a value. The error of a failed wait describes the state of the
+    /// cluster.
+    pub async fn wait_for<T>(&self, what: &str, check: impl AsyncFn(&Self) -> Result<Option<T>>) -> Result<T> {
+        match wait_until(what, SOON, async || check(self).await).await {
             Ok(found) => Ok(found),
-            Err(error) => Err(error.context(self.portrait().await)),
+            Err(error) => Err(error.context(self.describe().await)),
         }
     }
 
-    /// How everything stands, for whoever reads why a test failed.
-    async fn portrait(&self) -> String {
+    /// The state of the cluster, for the message of a failed test.
+    async fn describe(&self) -> String {
         let machines: Vec<String> = self.machines().await.unwrap_or_default().iter().map(show).collect();
-        let said = self.set().await.ok().and_then(|set| set.status).unwrap_or_default();
-        let said: Vec<String> = said
+        let status = self.set().await.ok().and_then(|set| set.status).unwrap_or_default();
+        let conditions: Vec<String> = status
             .conditions
             .iter()
-            .map(|there| format!("{}={} {}: {}", there.type_, there.status, there.reason, there.message))
+            .map(|one| format!("{}={} {}: {}", one.type_, one.status, one.reason, one.message))
             .collect();
         let writes = self.writes().unwrap_or_default();
         let last = writes.len().saturating_sub(12);
         format!(
-            "machines: {machines:#?}\nthe set says: {said:#?}\nlast writes: {:#?}",
+            "machines: {machines:#?}\nconditions: {conditions:#?}\nlast writes: {:#?}",
             &writes[last..]
         )
     }
 
-    /// The controllers in this process, under their own Role.
-    pub async fn control(&self, identity: &str) -> Result<Running> {
-        self.control_as(identity, "capstan").await
+    /// Starts the controllers in this process, with the permissions of their Role.
+    pub async fn start_controllers(&self, identity: &str) -> Result<Running> {
+        self.start_controllers_with_lease(identity, "capstan").await
     }
 
-    /// The controllers in this process, which stand for a Lease of this name. Their Role knows only `capstan`.
-    pub async fn control_as(&self, identity: &str, lease: &str) -> Result<Running> {
-        self.control_for(identity, lease, 3).await
+    /// Starts the controllers with a Lease of this name. Their Role allows only the Lease
+    /// `capstan`.
+    pub async fn start_controllers_with_lease(&self, identity: &str, lease: &str) -> Result<Running> {
+        self.start_controllers_for(identity, lease, 3).await
     }
 
-    /// The controllers, with feature gates as an administrator sets them.
-    pub async fn control_with_gate(&self, gate: &str) -> Result<Running> {
+    /// Starts the controllers with a feature gate enabled.
+    pub async fn start_controllers_with_gate(&self, gate: &str) -> Result<Running> {
         let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
         let options = AdmissionOptions {
             feature_gates: BTreeMap::from([(gate.to_owned(), true)]),
             ..AdmissionOptions::default()
         };
-        Ok(control_with(&client, "gated", "capstan", 3, options))
+        Ok(start_controllers_with(&client, "gated", "capstan", 3, options))
     }
 
-    /// Changes the schema of the set's definition, and drops its rules in CEL. It is in force a moment later.
+    /// Changes the schema in the CRD of the set, and removes the CEL rules from it. The change
+    /// takes effect a moment later.
     pub async fn redefine(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
         let text = read("manifests/crds/machine.openshift.io_controlplanemachinesets.yaml")?;
         let mut definition: Value = serde_saphyr::from_str(&text)?;
         let schema = definition
             .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")
-            .context("a definition has a schema")?;
+            .context("the CRD must have a schema")?;
         drop_rules(schema);
         change(schema);
         self.plane.apply_yaml(&definition.to_string()).await?;
         Ok(())
     }
 
-    /// The same, with a Lease that is held for so many seconds.
-    pub async fn control_for(&self, identity: &str, lease: &str, seconds: u64) -> Result<Running> {
+    /// Starts the controllers with a Lease of this name and duration.
+    pub async fn start_controllers_for(&self, identity: &str, lease: &str, seconds: u64) -> Result<Running> {
         let client = self.plane.client_for(CONTROLLERS, &["system:serviceaccounts"]).await?;
         if lease != "capstan" {
             let verbs = ["get", "patch", "create"];
@@ -375,29 +508,29 @@ impl World {
                 .allow(CONTROLLERS, &verbs, "coordination.k8s.io", &["leases"])
                 .await?;
         }
-        Ok(control(&client, identity, lease, seconds))
+        Ok(start_controllers(&client, identity, lease, seconds))
     }
 
-    /// Waits until the garbage collector has collected something that a set of this uid owned, so that it has looked at
-    /// everything that the set owned.
-    pub async fn garbage_is_collected(&self, uid: &str) -> Result<()> {
+    /// Waits until the garbage collector has deleted a dependant of a set of this uid. It has then
+    /// processed every dependant of that set.
+    pub async fn wait_for_garbage_collector(&self, uid: &str) -> Result<()> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
         let orphan: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "orphan", "ownerReferences": [{
             "apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": uid}]}}))?;
         api.create(&PostParams::default(), &orphan).await?;
-        self.until("the garbage collector", async |_| {
+        self.wait_for("the garbage collector", async |_| {
             Ok(api.get_opt("orphan").await?.is_none().then_some(()))
         })
         .await
     }
 
-    /// Writes of the controllers so far, without Leases and events, as `create machines name`.
+    /// The writes of the controllers so far as `create machines name`, without Leases and Events.
     pub fn writes(&self) -> Result<Vec<String>> {
         let events = self.plane.audit_events()?;
         Ok(events.iter().filter(|event| is_counted(event)).map(describe).collect())
     }
 
-    /// Those after the last edit of the set by somebody else.
+    /// The writes of the controllers after the last edit of the set by another user.
     pub fn writes_since_edit(&self) -> Result<Vec<String>> {
         let events = self.plane.audit_events()?;
         let edit = events.iter().rposition(|event| {
@@ -405,24 +538,26 @@ impl World {
             let set = object.resource == "controlplanemachinesets" && object.subresource.is_empty();
             event.is_write() && event.user.username != CONTROLLERS && set
         });
-        let after = events.iter().skip(edit.context("nobody has edited the set")? + 1);
+        let after = events
+            .iter()
+            .skip(edit.context("no other user has edited the set")? + 1);
         Ok(after.filter(|event| is_counted(event)).map(describe).collect())
     }
 
-    /// Ends the world, and fails if a machine was ever too many or too few.
-    pub fn judge(self) -> Result<()> {
+    /// Checks the invariants: at no time were there too many or too few machines.
+    pub fn check_invariants(self) -> Result<()> {
         let seen = self.monitor.violations();
         ensure!(seen.is_empty(), "{}", seen.join("\n"));
         Ok(())
     }
 
-    /// Forgives what was seen so far, for tests in which somebody else deletes.
+    /// Allows this number of missing machines, for tests in which a user deletes machines.
     pub fn allow_missing(&self, missing: usize) {
         self.monitor.shared.lock().unwrap().missing = missing;
     }
 }
 
-/// Controllers in this process.
+/// The controllers that run in this process.
 pub struct Running {
     pub controllers: Controllers,
     pub caches: Arc<Caches>,
@@ -439,11 +574,18 @@ fn drop_rules(node: &mut Value) {
     }
 }
 
-pub fn control(client: &Client, identity: &str, lease: &str, seconds: u64) -> Running {
-    control_with(client, identity, lease, seconds, AdmissionOptions::default())
+/// Starts the controllers with a client of the caller.
+pub fn start_controllers(client: &Client, identity: &str, lease: &str, seconds: u64) -> Running {
+    start_controllers_with(client, identity, lease, seconds, AdmissionOptions::default())
 }
 
-fn control_with(client: &Client, identity: &str, lease: &str, seconds: u64, options: AdmissionOptions) -> Running {
+fn start_controllers_with(
+    client: &Client,
+    identity: &str,
+    lease: &str,
+    seconds: u64,
+    options: AdmissionOptions,
+) -> Running {
     let caches = Caches::start(client, NAMESPACE);
     let configuration = Configuration {
         options,
@@ -463,11 +605,15 @@ fn control_with(client: &Client, identity: &str, lease: &str, seconds: u64, opti
     Running { controllers, caches }
 }
 
+fn provider_spec_field<'m>(machine: &'m Machine, field: &str) -> Option<&'m Value> {
+    machine.spec.provider_spec.value.as_ref()?.get(field)
+}
+
 pub fn instance_type_of(machine: &Machine) -> Option<&str> {
     machine.spec.provider_spec.value.as_ref()?.get("instanceType")?.as_str()
 }
 
-fn read(path: &str) -> Result<String> {
+pub fn read(path: &str) -> Result<String> {
     let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
 }
@@ -492,7 +638,7 @@ fn describe(event: &AuditEvent) -> String {
     format!("{} {resource} {}", event.verb, object.name)
 }
 
-/// Watches the machines all the time, and notes what must never be.
+/// Watches the machines, and records every violation of an invariant.
 struct Monitor {
     shared: Arc<Mutex<Shared>>,
     task: tokio::task::AbortHandle,
@@ -500,7 +646,7 @@ struct Monitor {
 
 struct Shared {
     replicas: usize,
-    /// How many machines may be missing, by the hand of somebody else.
+    /// How many machines may be missing because a user deleted them.
     missing: usize,
     seeded: bool,
     machines: BTreeMap<String, Machine>,
@@ -516,7 +662,7 @@ impl Monitor {
             machines: BTreeMap::new(),
             violations: Vec::new(),
         }));
-        let noting = Arc::clone(&shared);
+        let recorder = Arc::clone(&shared);
         let resource = ApiResource {
             group: "machine.openshift.io".to_owned(),
             version: "v1beta1".to_owned(),
@@ -529,7 +675,7 @@ impl Monitor {
             let mut events = Box::pin(watcher::watcher(machines, watcher::Config::default()));
             while let Some(event) = events.next().await {
                 match event {
-                    Ok(event) => noting.lock().unwrap().note(event),
+                    Ok(event) => recorder.lock().unwrap().record(event),
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -552,7 +698,7 @@ impl Drop for Monitor {
 }
 
 impl Shared {
-    fn note(&mut self, event: Event<DynamicObject>) {
+    fn record(&mut self, event: Event<DynamicObject>) {
         match event {
             Event::Apply(object) | Event::InitApply(object) => {
                 let name = object.metadata.name.clone().unwrap();
@@ -576,38 +722,42 @@ impl Shared {
         }
         let names: Vec<String> = self.machines.values().map(show).collect();
         if running + self.missing < self.replicas {
-            self.violations
-                .push(format!("only {running} machines run and stay: {names:?}"));
+            self.violations.push(format!(
+                "only {running} machines are Running and not being deleted: {names:?}"
+            ));
         }
         if self.machines.len() > self.replicas + 1 + self.missing {
             self.violations
-                .push(format!("more than one machine too many: {names:?}"));
+                .push(format!("there is more than one surplus machine: {names:?}"));
         }
-        // B15: one at a time, whatever is missing.
-        let coming = |machine: &&Machine| {
-            let young = matches!(machine.phase(), None | Some("Provisioning" | "Provisioned"));
-            young && !machine.metadata.is_deleting()
+        // B15: one machine at a time, even if several are missing.
+        let starting = |machine: &&Machine| {
+            let is_new = matches!(machine.phase(), None | Some("Provisioning" | "Provisioned"));
+            is_new && !machine.metadata.is_deleting()
         };
-        if self.machines.values().filter(coming).count() > 1 {
-            self.violations
-                .push(format!("two machines on their way at once: {names:?}"));
+        if self.machines.values().filter(starting).count() > 1 {
+            self.violations.push(format!("two machines start at once: {names:?}"));
         }
-        let mut fresh: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut by_index: BTreeMap<u32, usize> = BTreeMap::new();
         for machine in self.machines.values().filter(|machine| !machine.metadata.is_deleting()) {
-            *fresh
+            *by_index
                 .entry(indexes::of_name(machine.metadata.name()).unwrap())
                 .or_default() += 1;
         }
-        if fresh.values().any(|count| *count > 2) {
-            self.violations.push(format!("three machines in one index: {names:?}"));
+        if by_index.values().any(|count| *count > 2) {
+            self.violations.push(format!("an index has three machines: {names:?}"));
         }
     }
 }
 
 fn show(machine: &Machine) -> String {
-    let going = if machine.metadata.is_deleting() { " (going)" } else { "" };
+    let deleting = if machine.metadata.is_deleting() {
+        " (deleting)"
+    } else {
+        ""
+    };
     format!(
-        "{} {}{going}",
+        "{} {}{deleting}",
         machine.metadata.name(),
         machine.phase().unwrap_or("new")
     )

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use capstan::controllers::{Caches, Configuration, Controllers, Election, Metrics};
+use capstan::controllers::{Caches, Configuration, Controllers, Metrics};
+use capstan::runtime::Election;
 use capstan_core::admission::{Admission, Options as AdmissionOptions};
 use capstan_core::cpms::domains::inject;
+use capstan_core::cpms::observed::Settings;
 use capstan_core::cpms::spec::{ParseContext, parse};
-use capstan_core::cpms::state::Settings;
 use capstan_core::model::User;
 use capstan_sandbox::api::admission::Capstan;
 use capstan_sandbox::api::service::Server;

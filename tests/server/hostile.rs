@@ -1,12 +1,15 @@
-//! Callers that stall, flood, lie and send rubbish: each gets an answer or is cut, and the others notice nothing.
+//! Hostile clients that stall, flood or send invalid data. The server responds or closes the
+//! connection, and continues to serve other clients.
 
 use std::time::Duration;
 
 use capstan::server::{BODY_LIMIT, Limits, Settings};
 use tokio::net::TcpStream;
 
-use crate::caller::{Caller, answer, closed, config, connect, half, head, open, review, send};
-use crate::running::{Running, eventually, get, settings, start};
+use crate::client::{
+    Client, config, connect, head, open, read_response, review, send, send_all_but_last_byte, wait_closed,
+};
+use crate::harness::{Running, eventually, get, settings, start};
 
 fn limited(change: impl FnOnce(&mut Limits)) -> Settings {
     let mut settings = settings();
@@ -15,12 +18,12 @@ fn limited(change: impl FnOnce(&mut Limits)) -> Settings {
 }
 
 async fn still_serves(running: &Running) {
-    let mut caller = Caller::new(open(running).await).await.unwrap();
-    assert_eq!(caller.post("/review", review("others")).await.unwrap().status(), 200);
+    let mut client = Client::new(open(running).await).await.unwrap();
+    assert_eq!(client.post("/review", review("others")).await.unwrap().status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handshakes_that_stall_hold_up_nobody_and_are_cut() {
+async fn stalled_handshakes_delay_no_other_client_and_are_closed() {
     let running = start(limited(|limits| limits.handshake = Duration::from_secs(2))).await;
     let mut silent = Vec::new();
     for _ in 0..20 {
@@ -28,9 +31,9 @@ async fn handshakes_that_stall_hold_up_nobody_and_are_cut() {
     }
     still_serves(&running).await;
     for stream in &mut silent {
-        closed(stream).await;
+        wait_closed(stream).await;
     }
-    eventually("each is counted", async || {
+    eventually("all closed handshakes are counted", async || {
         get(running.health, "/metrics")
             .await
             .1
@@ -40,13 +43,13 @@ async fn handshakes_that_stall_hold_up_nobody_and_are_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_never_ends_is_cut() {
+async fn a_connection_with_an_unfinished_head_is_closed() {
     let running = start(limited(|limits| limits.head = Duration::from_secs(1))).await;
     let mut stream = open(&running).await;
     send(&mut stream, b"POST /review HTTP/1.1\r\nHost:").await;
-    closed(&mut stream).await;
+    wait_closed(&mut stream).await;
     still_serves(&running).await;
-    eventually("it is counted", async || {
+    eventually("the closed connection is counted", async || {
         get(running.health, "/metrics")
             .await
             .1
@@ -56,37 +59,37 @@ async fn a_head_that_never_ends_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_without_a_request_is_ended_in_both_protocols() {
+async fn an_idle_connection_is_closed_in_both_protocols() {
     let idle = Duration::from_millis(200);
     let running = start(limited(|limits| (limits.idle, limits.head) = (idle, idle))).await;
     for alpn in ["h2", "http/1.1"] {
         let config = config(&running.trust, alpn, rustls::ALL_VERSIONS);
-        closed(&mut connect(running.address, config).await.unwrap()).await;
+        wait_closed(&mut connect(running.address, config).await.unwrap()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_never_ends_is_answered_at_the_deadline() {
+async fn an_unfinished_body_gets_a_response_at_the_deadline() {
     let running = start(limited(|limits| limits.deadline = Duration::from_secs(1))).await;
     let mut stream = open(&running).await;
-    half(&mut stream, "slow", "/review").await;
-    let text = answer(&mut stream).await;
+    send_all_but_last_byte(&mut stream, "slow", "/review").await;
+    let text = read_response(&mut stream).await;
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
     still_serves(&running).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_says_it_is_too_long_is_refused_before_it_is_sent() {
+async fn a_content_length_above_the_limit_is_refused_before_the_body_arrives() {
     let running = start(settings()).await;
     let mut stream = open(&running).await;
     send(&mut stream, head("/review", BODY_LIMIT + 1).as_bytes()).await;
-    let text = answer(&mut stream).await;
+    let text = read_response(&mut stream).await;
     assert!(text.starts_with("HTTP/1.1 413"), "{text}");
     assert!(text.contains(r#""reason":"RequestEntityTooLarge""#), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_does_not_say_it_is_too_long_is_refused_when_it_is() {
+async fn a_chunked_body_above_the_limit_is_refused() {
     let running = start(settings()).await;
     let mut stream = open(&running).await;
     let chunked =
@@ -96,13 +99,13 @@ async fn a_body_that_does_not_say_it_is_too_long_is_refused_when_it_is() {
     for _ in 0..8 {
         send(&mut stream, &chunk).await;
     }
-    let text = answer(&mut stream).await;
+    let text = read_response(&mut stream).await;
     assert!(text.starts_with("HTTP/1.1 413"), "{text}");
     still_serves(&running).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_largest_body_is_read() {
+async fn a_body_of_the_maximum_size_is_accepted() {
     let running = start(settings()).await;
     let mut body = review("large").to_vec();
     body.resize(BODY_LIMIT, b' ');
@@ -110,13 +113,13 @@ async fn the_largest_body_is_read() {
         let stream = connect(running.address, config(&running.trust, alpn, rustls::ALL_VERSIONS))
             .await
             .unwrap();
-        let mut caller = Caller::new(stream).await.unwrap();
-        assert_eq!(caller.post("/review", body.clone().into()).await.unwrap().status(), 200);
+        let mut client = Client::new(stream).await.unwrap();
+        assert_eq!(client.post("/review", body.clone().into()).await.unwrap().status(), 200);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rubbish_gets_an_answer() {
+async fn invalid_bodies_get_a_response() {
     let running = start(settings()).await;
     let nested = |depth: usize| {
         format!(
@@ -143,9 +146,9 @@ async fn rubbish_gets_an_answer() {
         (vec![0; 4096], 400),
         (br#"{"request":{"uid":"\u0000\ud83d\ude00 \"\\"}}"#.to_vec(), 200),
     ];
-    let mut caller = Caller::new(open(&running).await).await.unwrap();
+    let mut client = Client::new(open(&running).await).await.unwrap();
     for (body, code) in bodies {
-        let response = caller.post("/review", body.clone().into()).await.unwrap();
+        let response = client.post("/review", body.clone().into()).await.unwrap();
         let start = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
         assert_eq!(response.status(), code, "{start}");
         serde_json::from_slice::<serde_json::Value>(response.body()).unwrap();
@@ -153,15 +156,15 @@ async fn rubbish_gets_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_ends_one_review_and_nothing_else() {
+async fn a_panic_fails_one_review_only() {
     let running = start(settings()).await;
-    let mut caller = Caller::new(open(&running).await).await.unwrap();
-    let response = caller.post("/panic", review("a")).await.unwrap();
+    let mut client = Client::new(open(&running).await).await.unwrap();
+    let response = client.post("/panic", review("a")).await.unwrap();
     assert_eq!(response.status(), 500);
     let status: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
     assert_eq!(status["reason"], "InternalError");
-    // On the same connection.
-    assert_eq!(caller.post("/review", review("a")).await.unwrap().status(), 200);
+    // The same connection still works.
+    assert_eq!(client.post("/review", review("a")).await.unwrap().status(), 200);
     let metrics = get(running.health, "/metrics").await.1;
     assert!(
         metrics.contains("capstan_panics_total 1") && metrics.contains("capstan_reviews_in_flight 0"),
@@ -170,44 +173,45 @@ async fn a_panic_ends_one_review_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn overload_is_answered_at_once() {
+async fn reviews_above_the_limit_are_refused_at_once() {
     let running = start(limited(|limits| limits.reviews = 2)).await;
     let (mut first, mut second) = (open(&running).await, open(&running).await);
-    let last = half(&mut first, "first", "/review").await;
-    half(&mut second, "second", "/review").await;
-    let mut caller = Caller::new(open(&running).await).await.unwrap();
-    eventually("both hold a place", async || {
+    let last = send_all_but_last_byte(&mut first, "first", "/review").await;
+    send_all_but_last_byte(&mut second, "second", "/review").await;
+    let mut client = Client::new(open(&running).await).await.unwrap();
+    eventually("both reviews are in flight", async || {
         get(running.health, "/metrics")
             .await
             .1
             .contains("capstan_reviews_in_flight 2")
     })
     .await;
-    let response = caller.post("/review", review("third")).await.unwrap();
+    let response = client.post("/review", review("third")).await.unwrap();
     assert_eq!(response.status(), 429);
     assert_eq!(response.headers()["retry-after"], "1");
     send(&mut first, &[last]).await;
-    assert!(answer(&mut first).await.starts_with("HTTP/1.1 200"));
-    assert_eq!(caller.post("/review", review("third")).await.unwrap().status(), 200);
+    assert!(read_response(&mut first).await.starts_with("HTTP/1.1 200"));
+    assert_eq!(client.post("/review", review("third")).await.unwrap().status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_would_fill_the_memory_are_refused() {
+async fn bodies_above_the_byte_budget_are_refused() {
     let running = start(limited(|limits| limits.bodies = 10 << 20)).await;
     let mut first = open(&running).await;
     send(&mut first, head("/review", 6 << 20).as_bytes()).await;
-    let mut caller = Caller::new(open(&running).await).await.unwrap();
-    eventually("the first holds its share", async || {
+    send(&mut first, &vec![b' '; (6 << 20) - 1]).await;
+    let mut client = Client::new(open(&running).await).await.unwrap();
+    eventually("the first review is in flight", async || {
         get(running.health, "/metrics")
             .await
             .1
             .contains("capstan_reviews_in_flight 1")
     })
     .await;
-    // The share is taken with the head, before a byte of the body has come.
+    // The budget is charged for the bytes that have arrived.
     let large = vec![b' '; 5 << 20];
-    eventually("the second is refused", async || {
-        caller
+    eventually("the second review is refused", async || {
+        client
             .post("/review", large.clone().into())
             .await
             .is_ok_and(|response| response.status() == 429)
@@ -216,11 +220,11 @@ async fn bodies_that_would_fill_the_memory_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_the_cap_the_idlest_connection_makes_room_and_a_busy_one_does_not() {
+async fn at_the_connection_limit_the_idlest_connection_is_evicted_and_a_busy_one_is_not() {
     let running = start(limited(|limits| limits.connections = 2)).await;
     let mut busy = open(&running).await;
-    let last = half(&mut busy, "busy", "/review").await;
-    eventually("the first is busy", async || {
+    let last = send_all_but_last_byte(&mut busy, "busy", "/review").await;
+    eventually("the first connection is busy", async || {
         get(running.health, "/metrics")
             .await
             .1
@@ -228,11 +232,11 @@ async fn at_the_cap_the_idlest_connection_makes_room_and_a_busy_one_does_not() {
     })
     .await;
     for _ in 0..5 {
-        // Each newcomer takes the place of the one before.
+        // Each new connection evicts the previous one.
         let mut stream = open(&running).await;
         still_serves(&running).await;
-        closed(&mut stream).await;
+        wait_closed(&mut stream).await;
     }
     send(&mut busy, &[last]).await;
-    assert!(answer(&mut busy).await.starts_with("HTTP/1.1 200"));
+    assert!(read_response(&mut busy).await.starts_with("HTTP/1.1 200"));
 }

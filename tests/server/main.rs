@@ -1,15 +1,16 @@
-//! The server over real TLS on loopback: what it answers to good, bad and hostile callers, how it leaves, and that no
-//! call fails while its certificate changes.
-// Tests say what went wrong by panicking.
+//! Tests the server over TLS on loopback: its responses to valid, invalid and hostile clients, its
+//! shutdown, and that no call fails while its certificate changes.
+// A failed test panics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-// A test has no outside.
+// No other crate uses the items of a test.
 #![allow(unreachable_pub)]
 
-mod caller;
+mod attacks;
+mod client;
+mod harness;
 mod hostile;
-mod leaving;
 mod process;
-mod rotating;
-mod running;
+mod protocols;
+mod rotation;
 mod self_managed;
-mod speaking;
+mod shutdown;

@@ -1,12 +1,13 @@
-//! The program itself: it says where it listens, leaves on a signal, and breaks off on the second.
+//! The process: it logs its addresses, shuts down on a signal, and stops at once on a second
+//! signal.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
-use crate::caller::{Caller, config, connect, half, review};
-use crate::running::{eventually, get};
+use crate::client::{Client, config, connect, review, send_all_but_last_byte};
+use crate::harness::{eventually, get};
 
 struct Process {
     child: Child,
@@ -18,15 +19,20 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
-        let _ended = self.child.kill();
+        // The process may have ended already.
+        let _ignored = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
 impl Process {
     fn start(folder: &std::path::Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        Self::spawn(&mut Command::new(env!("CARGO_BIN_EXE_capstan")), folder)
+    }
+
+    /// Adds the arguments to a command that runs the program.
+    fn spawn(command: &mut Command, folder: &std::path::Path) -> Self {
+        let mut child = command
             .args([
                 "serve",
                 "--null-reviewer",
@@ -49,9 +55,10 @@ impl Process {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.next().unwrap().unwrap();
-        let line: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(line["message"], "serving");
+        let mut line = Value::Null;
+        while line["message"] != "serving" {
+            line = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        }
         let address = |name: &str| line[name].as_str().unwrap().parse().unwrap();
         let (webhooks, health) = (address("webhooks"), address("health"));
         let trust = std::fs::read_to_string(folder.join("ca.crt")).unwrap();
@@ -87,14 +94,14 @@ impl Process {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_it_in_order_and_every_review_was_logged() {
+async fn a_signal_shuts_the_process_down_and_every_review_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(folder.path());
     let stream = connect(process.webhooks, config(&process.trust, "h2", rustls::ALL_VERSIONS))
         .await
         .unwrap();
-    let mut caller = Caller::new(stream).await.unwrap();
-    assert_eq!(caller.post("/null", review("the-uid")).await.unwrap().status(), 200);
+    let mut client = Client::new(stream).await.unwrap();
+    assert_eq!(client.post("/null", review("the-uid")).await.unwrap().status(), 200);
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(0));
     let lines: Vec<Value> = (&mut process.lines)
@@ -107,25 +114,60 @@ async fn a_signal_ends_it_in_order_and_every_review_was_logged() {
     );
     assert!(
         lines.iter().all(|line| !line.to_string().contains("xxxx")),
-        "a piece of an object is logged: {lines:?}"
+        "the log contains a part of an object: {lines:?}"
     );
     assert_eq!(lines.last().unwrap()["message"], "shut down");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_signal_breaks_off_what_runs() {
+async fn n5_connections_leave_file_descriptors_for_health_checks_and_reviews() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut limited = Command::new("sh");
+    limited.args([
+        "-c",
+        "ulimit -Sn 64; ulimit -Hn 300; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_capstan"),
+    ]);
+    let process = Process::spawn(&mut limited, folder.path());
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.child.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(
+        files.split_whitespace().nth(3),
+        Some("300"),
+        "the soft limit is raised: {files}"
+    );
+    let mut idle = Vec::new();
+    for _ in 0..320 {
+        idle.push(tokio::net::TcpStream::connect(process.webhooks).await.unwrap());
+    }
+    let served = tokio::time::timeout(std::time::Duration::from_secs(60), async {
+        assert_eq!(get(process.health, "/livez").await.0, 200);
+        let config = config(&process.trust, "h2", rustls::ALL_VERSIONS);
+        let mut client = Client::new(connect(process.webhooks, config).await.unwrap())
+            .await
+            .unwrap();
+        assert_eq!(client.post("/null", review("n5")).await.unwrap().status(), 200);
+    });
+    served.await.expect("the server does not respond");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_interrupts_active_requests() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(folder.path());
     let config = config(&process.trust, "http/1.1", rustls::ALL_VERSIONS);
     let mut stream = connect(process.webhooks, config).await.unwrap();
-    half(&mut stream, "stuck", "/null").await;
+    send_all_but_last_byte(&mut stream, "stuck", "/null").await;
     let health = process.health;
-    eventually("the review runs", async || {
+    eventually("the review is in flight", async || {
         get(health, "/metrics").await.1.contains("reviews_in_flight 1")
     })
     .await;
     process.signal("INT");
-    eventually("not ready", async || get(health, "/readyz").await.0 == 503).await;
+    eventually("the server is not ready", async || {
+        get(health, "/readyz").await.0 == 503
+    })
+    .await;
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(2));
 }

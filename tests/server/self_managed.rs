@@ -1,5 +1,5 @@
-//! The self-managed authority rotates under load, over an API server in memory that knows what matters here: versions,
-//! conflicts, JSON patches.
+//! The self-managed CA rotates under load. The tests use an API server in memory that implements
+//! resource versions, conflicts and JSON patches.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,8 +16,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::rotating::call;
-use crate::running::{eventually, names, now, settings as server_settings, start_bare};
+use crate::harness::{eventually, names, now, settings as server_settings, start_bare};
+use crate::rotation::call;
 
 const SECRET: &str = "/api/v1/namespaces/capstan/secrets/certificates";
 const CONFIGURATIONS: [&str; 2] = [
@@ -25,7 +25,7 @@ const CONFIGURATIONS: [&str; 2] = [
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/capstan",
 ];
 
-/// Objects by path.
+/// An API server in memory: objects by path, and the last resource version.
 #[derive(Clone, Default)]
 struct Api {
     objects: Arc<Mutex<(u64, BTreeMap<String, Value>)>>,
@@ -144,8 +144,8 @@ fn settings(profile: Profile) -> Settings {
     }
 }
 
-/// All replicas work, in turns, until none has anything to do.
-async fn rest(replicas: &mut [SelfManaged], now: i64) -> Vec<Step> {
+/// Runs the passes of all replicas in turns until no replica has a step.
+async fn settle(replicas: &mut [SelfManaged], now: i64) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..200 {
         let mut idle = true;
@@ -160,15 +160,16 @@ async fn rest(replicas: &mut [SelfManaged], now: i64) -> Vec<Step> {
             return steps;
         }
     }
-    panic!("never comes to rest: {:?}", &steps[..10]);
+    panic!("the rotation does not settle: {:?}", &steps[..10]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_authority_rotates_under_ten_thousand_calls_to_two_replicas_and_none_fails() {
+async fn no_call_to_two_replicas_fails_while_the_ca_rotates() {
     let api = Api::default();
     api.configure(CONFIGURATIONS[0], &[None, Some("Cg==")]);
     api.configure(CONFIGURATIONS[1], &[None]);
-    // An authority a minute. The hour by which certificates begin early is the room for made-up time.
+    // A new CA is issued every minute. Certificates start one hour early, so the simulated time may
+    // run ahead of the clock.
     let lifetime = 10 * DAY;
     let profile = Profile {
         authority_lifetime: lifetime,
@@ -186,7 +187,7 @@ async fn the_authority_rotates_under_ten_thousand_calls_to_two_replicas_and_none
         .each_ref()
         .map(|server| SelfManaged::new(api.client(), settings(profile.clone()), server.certificates.clone()));
     let mut time = now();
-    rest(&mut replicas, time).await;
+    settle(&mut replicas, time).await;
     assert!(
         api.bundles()
             .iter()
@@ -196,15 +197,20 @@ async fn the_authority_rotates_under_ten_thousand_calls_to_two_replicas_and_none
     );
 
     let (calls, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-    let mut callers = JoinSet::new();
-    let looks: Vec<_> = (0..4).map(|_| Arc::new(AtomicUsize::new(0))).collect();
-    for (number, looked) in looks.iter().enumerate() {
-        let (calls, stop, api, looked) = (Arc::clone(&calls), Arc::clone(&stop), api.clone(), Arc::clone(looked));
+    let mut clients = JoinSet::new();
+    let reads: Vec<_> = (0..4).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+    for (number, read_count) in reads.iter().enumerate() {
+        let (calls, stop, api, read_count) = (
+            Arc::clone(&calls),
+            Arc::clone(&stop),
+            api.clone(),
+            Arc::clone(read_count),
+        );
         let address = servers[number % 2].address;
-        callers.spawn(async move {
+        clients.spawn(async move {
             let trust = || {
                 let bundle = api.bundles().swap_remove(number % 3);
-                looked.fetch_add(1, Ordering::SeqCst);
+                read_count.fetch_add(1, Ordering::SeqCst);
                 bundle
             };
             call(|| address, trust, &calls, &stop).await
@@ -212,28 +218,32 @@ async fn the_authority_rotates_under_ten_thousand_calls_to_two_replicas_and_none
     }
     let mut rotations = 0;
     while calls.load(Ordering::Relaxed) < 10_000 || rotations < 10 {
-        // Time passes only when every caller has seen the bundles: an API server lags less than a minute.
-        let before: Vec<_> = looks.iter().map(|looked| looked.load(Ordering::SeqCst)).collect();
-        eventually("every caller looks twice", async || {
-            assert!(callers.try_join_next().is_none(), "a caller failed");
-            looks
+        // The simulated time advances only after every client has read the bundles, since an API
+        // server observes a change within a minute.
+        let before: Vec<_> = reads
+            .iter()
+            .map(|read_count| read_count.load(Ordering::SeqCst))
+            .collect();
+        eventually("every client reads the bundles twice", async || {
+            assert!(clients.try_join_next().is_none(), "a client failed");
+            reads
                 .iter()
                 .zip(&before)
-                .all(|(looked, before)| looked.load(Ordering::SeqCst) >= before + 2)
+                .all(|(read_count, before)| read_count.load(Ordering::SeqCst) >= before + 2)
         })
         .await;
         if rotations < 40 {
             time += 61;
-            let steps = rest(&mut replicas, time).await;
+            let steps = settle(&mut replicas, time).await;
             assert!(steps.iter().any(|step| matches!(step, Step::AddAuthority)), "{steps:?}");
             rotations += 1;
         }
     }
     stop.store(true, Ordering::Relaxed);
-    let seen: std::collections::BTreeSet<_> = callers.join_all().await.into_iter().flatten().collect();
+    let seen: std::collections::BTreeSet<_> = clients.join_all().await.into_iter().flatten().collect();
     assert!(
         seen.len() >= 8,
-        "{} certificates seen in {rotations} rotations",
+        "the clients saw {} certificates in {rotations} rotations",
         seen.len()
     );
     let most = api
@@ -241,11 +251,11 @@ async fn the_authority_rotates_under_ten_thousand_calls_to_two_replicas_and_none
         .iter()
         .map(|bundle| bundle.matches("BEGIN CERTIFICATE").count())
         .max();
-    assert!(most <= Some(4), "authorities pile up: {most:?}");
+    assert!(most <= Some(4), "old CAs are not removed: {most:?}");
 }
 
 #[tokio::test]
-async fn a_lost_secret_loses_no_trust_and_an_emptied_bundle_is_filled() {
+async fn after_the_loss_of_the_secret_the_bundles_keep_the_ca_and_an_emptied_bundle_is_filled() {
     let api = Api::default();
     api.configure(CONFIGURATIONS[0], &[None]);
     let server = start_bare(server_settings(), Ok(())).await;
@@ -254,7 +264,7 @@ async fn a_lost_secret_loses_no_trust_and_an_emptied_bundle_is_filled() {
         settings(Profile::default()),
         server.certificates.clone(),
     )];
-    rest(&mut replicas, now()).await;
+    settle(&mut replicas, now()).await;
     let old = api.bundles().remove(0);
     let served = |api: &Api| {
         let secret = api.apply("GET", SECRET, &[]).1;
@@ -264,18 +274,18 @@ async fn a_lost_secret_loses_no_trust_and_an_emptied_bundle_is_filled() {
     let first = served(&api);
 
     api.objects.lock().unwrap().1.remove(SECRET);
-    let steps = rest(&mut replicas, now()).await;
+    let steps = settle(&mut replicas, now()).await;
     assert!(matches!(steps[0], Step::Adopt(_)), "{steps:?}");
     let both = api.bundles().remove(0);
     assert!(both.contains(&old) && both.len() > old.len());
-    // What is served goes on, and the new leaf waits until the new authority is known everywhere.
+    // The serving certificate stays until the new CA has been in every bundle for the settle time.
     assert!(
         !steps.iter().any(|step| matches!(step, Step::IssueLeaf { .. })),
         "{steps:?}"
     );
     assert_eq!(server.certificates.valid_at(now()), Ok(()));
     let later = now() + Profile::default().settle;
-    let steps = rest(&mut replicas, later).await;
+    let steps = settle(&mut replicas, later).await;
     assert!(
         steps.iter().any(|step| matches!(step, Step::IssueLeaf { .. })),
         "{steps:?}"
@@ -283,12 +293,12 @@ async fn a_lost_secret_loses_no_trust_and_an_emptied_bundle_is_filled() {
     assert_ne!(served(&api), first);
 
     api.configure(CONFIGURATIONS[0], &[Some("Cg=="), None]);
-    rest(&mut replicas, later).await;
+    settle(&mut replicas, later).await;
     assert_eq!(api.bundles(), [both.clone(), both]);
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_read_is_left_alone() {
+async fn a_secret_that_cannot_be_parsed_is_not_changed() {
     let api = Api::default();
     let server = start_bare(server_settings(), Ok(())).await;
     let mut replica = SelfManaged::new(api.client(), settings(Profile::default()), server.certificates.clone());

@@ -13,33 +13,33 @@ use super::machine_openshift_io::{control_plane_machine_set, machine, machine_he
 use super::{cluster_x_k8s_io, config_openshift_io, machine_openshift_io};
 
 /// Machines of the Machine API.
-pub const MACHINES: KindInfo = machine_api("v1beta1", machine::KIND, machine::PLURAL);
+pub static MACHINES: KindInfo = machine_api("v1beta1", machine::KIND, machine::PLURAL);
 /// MachineSets of the Machine API.
-pub const MACHINE_SETS: KindInfo = machine_api("v1beta1", machine_set::KIND, machine_set::PLURAL);
+pub static MACHINE_SETS: KindInfo = machine_api("v1beta1", machine_set::KIND, machine_set::PLURAL);
 /// MachineHealthChecks of the Machine API.
-pub const MACHINE_HEALTH_CHECKS: KindInfo =
+pub static MACHINE_HEALTH_CHECKS: KindInfo =
     machine_api("v1beta1", machine_health_check::KIND, machine_health_check::PLURAL);
 /// ControlPlaneMachineSets.
-pub const CONTROL_PLANE_MACHINE_SETS: KindInfo =
+pub static CONTROL_PLANE_MACHINE_SETS: KindInfo =
     machine_api("v1", control_plane_machine_set::KIND, control_plane_machine_set::PLURAL);
 /// Nodes.
-pub const NODES: KindInfo = KindInfo::cluster("", "v1", node::KIND, "nodes");
+pub static NODES: KindInfo = KindInfo::cluster("", "v1", node::KIND, "nodes");
 /// Infrastructures.
-pub const INFRASTRUCTURES: KindInfo = configuration(infrastructure::KIND, infrastructure::PLURAL);
+pub static INFRASTRUCTURES: KindInfo = configuration(infrastructure::KIND, infrastructure::PLURAL);
 /// FeatureGates.
-pub const FEATURE_GATES: KindInfo = configuration(feature_gate::KIND, feature_gate::PLURAL);
+pub static FEATURE_GATES: KindInfo = configuration(feature_gate::KIND, feature_gate::PLURAL);
 /// ClusterOperators.
-pub const CLUSTER_OPERATORS: KindInfo = configuration(cluster_operator::KIND, cluster_operator::PLURAL);
+pub static CLUSTER_OPERATORS: KindInfo = configuration(cluster_operator::KIND, cluster_operator::PLURAL);
 /// Machines of Cluster API.
-pub const CLUSTER_API_MACHINES: KindInfo =
+pub static CLUSTER_API_MACHINES: KindInfo =
     cluster_api(cluster_x_k8s_io::machine::KIND, cluster_x_k8s_io::machine::PLURAL);
 /// MachineSets of Cluster API.
-pub const CLUSTER_API_MACHINE_SETS: KindInfo = cluster_api(
+pub static CLUSTER_API_MACHINE_SETS: KindInfo = cluster_api(
     cluster_x_k8s_io::machine_set::KIND,
     cluster_x_k8s_io::machine_set::PLURAL,
 );
 /// MachineHealthChecks of Cluster API.
-pub const CLUSTER_API_MACHINE_HEALTH_CHECKS: KindInfo = cluster_api(
+pub static CLUSTER_API_MACHINE_HEALTH_CHECKS: KindInfo = cluster_api(
     cluster_x_k8s_io::machine_health_check::KIND,
     cluster_x_k8s_io::machine_health_check::PLURAL,
 );
@@ -82,7 +82,7 @@ pub enum Reader {
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindEntry {
     /// The kind.
-    pub kind: KindInfo,
+    pub kind: Cow<'static, KindInfo>,
     /// Where its objects live.
     pub home: Home,
     /// The only objects that are read; empty for all.
@@ -95,9 +95,9 @@ pub struct KindEntry {
     pub writes_status: bool,
 }
 
-const fn read(kind: KindInfo, home: Home, readers: &'static [Reader]) -> KindEntry {
+const fn read(kind: &'static KindInfo, home: Home, readers: &'static [Reader]) -> KindEntry {
     KindEntry {
-        kind,
+        kind: Cow::Borrowed(kind),
         home,
         names: &[],
         readers,
@@ -129,20 +129,20 @@ const BOTH: &[Reader] = &[Reader::Admission, Reader::Controllers];
 const GUARDS: &[Reader] = &[Reader::Guards];
 
 /// The kinds that are known when Capstan is built, apart from the infrastructure of Cluster API.
-pub const KINDS: &[KindEntry] = &[
-    read(MACHINES, Home::MachineApi, EVERY).written(&["create", "patch", "delete"], false),
-    read(MACHINE_SETS, Home::MachineApi, EVERY),
-    read(CONTROL_PLANE_MACHINE_SETS, Home::MachineApi, BOTH).written(&["create", "patch"], true),
-    read(NODES, Home::Cluster, BOTH),
-    read(INFRASTRUCTURES, Home::Cluster, BOTH).only(&[infrastructure::NAME]),
-    read(FEATURE_GATES, Home::Cluster, BOTH).only(&[feature_gate::NAME]),
-    read(CLUSTER_OPERATORS, Home::Cluster, BOTH)
+pub static KINDS: &[KindEntry] = &[
+    read(&MACHINES, Home::MachineApi, EVERY).written(&["create", "patch", "delete"], false),
+    read(&MACHINE_SETS, Home::MachineApi, EVERY),
+    read(&CONTROL_PLANE_MACHINE_SETS, Home::MachineApi, BOTH).written(&["create", "patch"], true),
+    read(&NODES, Home::Cluster, BOTH),
+    read(&INFRASTRUCTURES, Home::Cluster, BOTH).only(&[infrastructure::NAME]),
+    read(&FEATURE_GATES, Home::Cluster, BOTH).only(&[feature_gate::NAME]),
+    read(&CLUSTER_OPERATORS, Home::Cluster, BOTH)
         .only(&[cluster_operator::ETCD, cluster_operator::NAME])
         .written(&["create"], true),
-    read(MACHINE_HEALTH_CHECKS, Home::MachineApi, GUARDS),
-    read(CLUSTER_API_MACHINES, Home::ClusterApi, GUARDS),
-    read(CLUSTER_API_MACHINE_SETS, Home::ClusterApi, GUARDS),
-    read(CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
+    read(&MACHINE_HEALTH_CHECKS, Home::MachineApi, GUARDS),
+    read(&CLUSTER_API_MACHINES, Home::ClusterApi, GUARDS),
+    read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, GUARDS),
+    read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
 ];
 
 /// The whole table: [`KINDS`], and the machines, machine templates and clusters of every platform.
@@ -167,7 +167,14 @@ fn infrastructure_kind(version: &'static str, kind: &'static str, plural: &'stat
         plural: Cow::Borrowed(plural),
         scope: Scope::Namespaced,
     };
-    read(kind, Home::ClusterApi, GUARDS)
+    KindEntry {
+        kind: Cow::Owned(kind),
+        home: Home::ClusterApi,
+        names: &[],
+        readers: GUARDS,
+        writes: &[],
+        writes_status: false,
+    }
 }
 
 /// The kind with this group and name, if the table has it.

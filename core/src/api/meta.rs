@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::UnknownFields;
+use crate::model::{NewCondition, StoredCondition};
 
 /// `metadata` of an object. At the root of a kind the API server knows its schema; only inside a template does the
 /// schema of a CRD speak of it.
@@ -121,6 +122,31 @@ pub struct Condition {
     /// For people.
     #[schemars(extend("maxLength" = 32768))]
     pub message: String,
+}
+
+impl StoredCondition for Condition {
+    fn type_name(&self) -> &str {
+        &self.type_
+    }
+
+    fn status(&self) -> &str {
+        &self.status
+    }
+
+    fn last_transition_time(&self) -> Option<Timestamp> {
+        Some(self.last_transition_time)
+    }
+
+    fn stored(new: NewCondition, generation: Option<i64>, last_transition_time: Timestamp) -> Self {
+        Self {
+            type_: new.type_.to_owned(),
+            status: new.status_text().to_owned(),
+            observed_generation: generation,
+            last_transition_time,
+            reason: new.reason,
+            message: new.message,
+        }
+    }
 }
 
 /// `metav1.LabelSelector`.

@@ -1,27 +1,51 @@
 //! Objects by kind, as caches or files gave them. What was not read is unknown, and unknown is never
 //! taken for absent.
 //!
-//! Objects of one kind may be kept in more than one Rust type, for example as a whole Machine and as
+//! Objects of one kind may be kept in more than one Rust type, for example as a whole machine and as
 //! the part of it that the guards for both APIs read. So a kind is looked up together with its type.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use super::kind::KindInfo;
-use crate::model::NamespacedName;
+use super::meta::ObjectMeta;
+use crate::model::{NamespacedName, ObjectRef};
+
+/// A Rust type in which the objects of a kind are kept.
+pub trait CachedObject: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static {
+    /// The metadata, if the type keeps it. A controller can wait for its own writes only on objects
+    /// whose metadata is kept.
+    fn metadata(&self) -> Option<&ObjectMeta>;
+
+    /// Removes what no reader of this type needs, before the object is decoded and kept.
+    fn slim(_object: &mut Value) {}
+}
 
 /// The objects of one kind, by namespace and name.
 pub type Index<T> = BTreeMap<NamespacedName, Arc<T>>;
+
+/// An object that could not be decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undecodable {
+    /// Why, as the decoder says it.
+    pub reason: String,
+    /// The object as it is stored.
+    pub raw: Arc<Value>,
+}
 
 /// What is known of one kind at one moment.
 #[derive(Debug)]
 pub struct KindObjects<T> {
     /// The objects that could be decoded.
     pub objects: Arc<Index<T>>,
-    /// Objects that could not be decoded, with the reason.
-    pub undecodable: Arc<BTreeMap<NamespacedName, String>>,
+    /// The objects that could not be decoded.
+    pub undecodable: Arc<BTreeMap<NamespacedName, Undecodable>>,
     /// Whether the cluster serves the kind.
     pub served: bool,
 }
@@ -46,12 +70,39 @@ impl<T> Default for KindObjects<T> {
     }
 }
 
+impl<T> FromIterator<(NamespacedName, Arc<T>)> for KindObjects<T> {
+    fn from_iter<I: IntoIterator<Item = (NamespacedName, Arc<T>)>>(objects: I) -> Self {
+        Self {
+            objects: Arc::new(objects.into_iter().collect()),
+            ..Self::default()
+        }
+    }
+}
+
+/// [`KindObjects`] without its type.
+trait AnyKind: Any + Debug + Send + Sync {
+    fn metadata(&self, key: &NamespacedName) -> Option<&ObjectMeta>;
+
+    /// The objects, whether or not they can be decoded.
+    fn keys(&self) -> Vec<&NamespacedName>;
+}
+
+impl<T: CachedObject> AnyKind for KindObjects<T> {
+    fn metadata(&self, key: &NamespacedName) -> Option<&ObjectMeta> {
+        self.objects.get(key)?.metadata()
+    }
+
+    fn keys(&self) -> Vec<&NamespacedName> {
+        self.objects.keys().chain(self.undecodable.keys()).collect()
+    }
+}
+
 type Key = (Cow<'static, str>, Cow<'static, str>, TypeId);
 
 /// The known objects of all kinds. A clone shares them.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    kinds: BTreeMap<Key, Arc<dyn Any + Send + Sync>>,
+    kinds: BTreeMap<Key, Arc<dyn AnyKind>>,
 }
 
 fn key<T: 'static>(kind: &KindInfo) -> Key {
@@ -60,46 +111,82 @@ fn key<T: 'static>(kind: &KindInfo) -> Key {
 
 impl Objects {
     /// What is known of a kind as `T`; `None` while nothing is known.
-    pub fn of<T: Send + Sync + 'static>(&self, kind: &KindInfo) -> Option<&KindObjects<T>> {
-        self.kinds.get(&key::<T>(kind))?.downcast_ref()
+    pub fn of<T: CachedObject>(&self, kind: &KindInfo) -> Option<&KindObjects<T>> {
+        let known: &dyn Any = &**self.kinds.get(&key::<T>(kind))?;
+        known.downcast_ref()
     }
 
     /// Replaces what is known of a kind.
-    pub fn insert<T: Send + Sync + 'static>(&mut self, kind: &KindInfo, known: KindObjects<T>) {
+    pub fn insert<T: CachedObject>(&mut self, kind: &KindInfo, known: KindObjects<T>) {
         self.kinds.insert(key::<T>(kind), Arc::new(known));
     }
 
     /// All objects of a kind; `None` while it is unknown which there are.
-    pub fn all<T: Send + Sync + 'static>(&self, kind: &KindInfo) -> Option<impl Iterator<Item = &Arc<T>>> {
+    pub fn all<T: CachedObject>(&self, kind: &KindInfo) -> Option<impl Iterator<Item = &Arc<T>>> {
         Some(self.of::<T>(kind)?.objects.values())
     }
 
     /// An object. `None` also while nothing is known of the kind.
-    pub fn get<T: Send + Sync + 'static>(&self, kind: &KindInfo, namespace: &str, name: &str) -> Option<&Arc<T>> {
+    pub fn get<T: CachedObject>(&self, kind: &KindInfo, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.of::<T>(kind)?.objects.get(&NamespacedName::new(namespace, name))
+    }
+
+    /// All objects of a kind, whatever type they are kept in, and whether or not they can be decoded.
+    pub fn keys(&self, kind: &KindInfo) -> Vec<ObjectRef> {
+        let kinds = self.kinds.iter();
+        let mut of_kind = kinds.filter(|((group, name, _), _)| *group == kind.group && *name == kind.kind);
+        let keys = of_kind.next().map(|(_, known)| known.keys()).unwrap_or_default();
+        let keys = keys.into_iter();
+        keys.map(|key| kind.object(&key.namespace, &key.name)).collect()
+    }
+
+    /// The metadata of an object, whatever type it is kept in.
+    pub fn metadata(&self, object: &ObjectRef) -> Option<&ObjectMeta> {
+        let (key, wanted) = (object.key(), (&object.group, &object.kind));
+        let kinds = self.kinds.iter();
+        let mut of_kind = kinds.filter(|((group, kind, _), _)| (group, kind) == wanted);
+        of_kind.find_map(|(_, known)| known.metadata(&key))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     const TOYS: KindInfo = KindInfo::namespaced("example.org", "v1", "Toy", "toys");
 
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    struct Toy {
+        metadata: ObjectMeta,
+    }
+
+    impl CachedObject for Toy {
+        fn metadata(&self) -> Option<&ObjectMeta> {
+            Some(&self.metadata)
+        }
+    }
+
+    impl CachedObject for u8 {
+        fn metadata(&self) -> Option<&ObjectMeta> {
+            None
+        }
+    }
+
     #[test]
     fn objects_of_one_name_in_two_namespaces_are_two_objects() {
         let mut objects = Objects::default();
-        assert!(objects.all::<u8>(&TOYS).is_none(), "not read yet");
-        let index =
-            [("a", 1_u8), ("b", 2)].map(|(namespace, toy)| (NamespacedName::new(namespace, "toy"), Arc::new(toy)));
-        let known = KindObjects {
-            objects: Arc::new(index.into()),
-            ..KindObjects::default()
+        assert!(objects.all::<Toy>(&TOYS).is_none(), "not read yet");
+        let toy = |namespace: &str| {
+            let toy = serde_json::json!({"metadata": {"name": "toy", "namespace": namespace, "uid": namespace}});
+            let toy: Toy = serde_json::from_value(toy).unwrap();
+            (NamespacedName::new(namespace, "toy"), Arc::new(toy))
         };
-        objects.insert(&TOYS, known);
-        assert_eq!(objects.get::<u8>(&TOYS, "a", "toy").map(|toy| **toy), Some(1));
-        assert_eq!(objects.get::<u8>(&TOYS, "b", "toy").map(|toy| **toy), Some(2));
-        assert_eq!(objects.get::<u8>(&TOYS, "c", "toy"), None);
-        assert!(objects.all::<u16>(&TOYS).is_none(), "not read as this type");
+        objects.insert(&TOYS, [toy("a"), toy("b")].into_iter().collect());
+        let uid = |namespace: &str| Some(objects.metadata(&TOYS.object(namespace, "toy"))?.uid());
+        assert_eq!((uid("a"), uid("b"), uid("c")), (Some("a"), Some("b"), None));
+        assert!(objects.get::<Toy>(&TOYS, "a", "toy").is_some());
+        assert!(objects.all::<u8>(&TOYS).is_none(), "not read as this type");
     }
 }

@@ -1,32 +1,40 @@
-//! Where the two halves live, and who may write what: configured, with the names of a default installation.
+//! The namespaces of the two APIs and the identities with special rights, with the names of a
+//! default installation.
 
 use crate::api::{cluster_x_k8s_io, machine_openshift_io};
 use crate::authority::spec::Api;
 use crate::cel::rules::RuleFile;
 use crate::model::User;
 
-/// The garbage collector: with service accounts for each controller, and without.
+/// The user names of the garbage collector: with one service account for each controller, and
+/// without.
 pub const COLLECTORS: &[&str] = &[
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:kube-controller-manager",
 ];
 
-/// Where the two halves live, and who may write what.
+/// The namespaces of the two APIs, and the identities with special rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The namespace of the Machine API's half.
+    /// The namespace of the Machine API's objects.
     pub machine_api_namespace: String,
-    /// The namespace of Cluster API's half.
+    /// The namespace of Cluster API's objects.
     pub cluster_api_namespace: String,
-    /// Who keeps the copies as the originals: user names.
+    /// The user names of the sync controllers, which keep mirrors equal to authoritative objects.
+    /// On OpenShift the service account `capi-controllers` runs OpenShift's own migration.
     pub sync_identities: Vec<String>,
-    /// The Machine API's own controllers: they own the status and the metadata of its objects, also of copies.
+    /// The user names of the Machine API's controllers. They write the status and the metadata of
+    /// their objects, also of mirrors.
     pub machine_api_controllers: Vec<String>,
-    /// Cluster API's own controllers, likewise.
+    /// The user names of Cluster API's core controllers, with the same rights on their objects. The
+    /// infrastructure providers are the other service accounts of Cluster API's namespace.
     pub cluster_api_controllers: Vec<String>,
-    /// Who may write the number of machines of a MachineSet of Cluster API also where it is a copy, and which of its machines
-    /// goes first: an autoscaler that knows Cluster API only. Nobody by default, since whoever keeps the copies has to
-    /// carry the number over to the object that leads.
+    /// The user names of the etcd operator, which adds and removes its own lifecycle hook on control
+    /// plane machines, also on mirrors.
+    pub etcd_operators: Vec<String>,
+    /// The user names of autoscalers that know Cluster API only. They may set the replicas of a
+    /// mirrored MachineSet of Cluster API and mark the Machine to delete first. The default is
+    /// empty, because the sync controller must write the replicas to the authoritative object.
     pub autoscalers: Vec<String>,
 }
 
@@ -37,20 +45,24 @@ impl Default for Config {
 }
 
 impl Config {
-    /// An installation in these namespaces, whose service accounts have the names that they have by default.
+    /// An installation in these namespaces, with the default names of the service accounts.
     pub fn of_namespaces(machine_api: &str, cluster_api: &str) -> Self {
         let account = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
         Self {
             machine_api_namespace: machine_api.to_owned(),
             cluster_api_namespace: cluster_api.to_owned(),
-            sync_identities: vec![account(machine_api, "capstan-controllers")],
+            sync_identities: vec![
+                account(machine_api, "capstan-controllers"),
+                account(cluster_api, "capi-controllers"),
+            ],
             machine_api_controllers: vec![account(machine_api, "machine-api-controllers")],
-            cluster_api_controllers: vec![account(cluster_api, "capi-controllers")],
+            cluster_api_controllers: vec![account(cluster_api, "capi-manager")],
+            etcd_operators: vec![account("openshift-etcd-operator", "etcd-operator")],
             autoscalers: Vec::new(),
         }
     }
 
-    /// The namespace of an API's half.
+    /// The namespace of an API's objects.
     pub fn namespace(&self, api: Api) -> &str {
         match api {
             Api::MachineApi => &self.machine_api_namespace,
@@ -66,28 +78,34 @@ impl Config {
         }
     }
 
-    /// Whether a user keeps the copies as the originals. Who merely acts as a service account (impersonation) does not.
+    /// Whether the user is a sync controller. A user who impersonates its service account is not. A
+    /// configured identity that is not a service account is recognised by its name.
     pub fn syncs(&self, user: &User) -> bool {
         user.is_itself() && self.sync_identities.contains(&user.name)
     }
 
-    /// Whether a user is a controller of an API, likewise. The controllers of the infrastructure have names of their own; they
-    /// are service accounts of the namespace of Cluster API.
+    /// Whether the user is a controller of an API: one that is configured, or for Cluster API any
+    /// service account of its namespace. A user who impersonates one is not, because the request has
+    /// no id of a token. Groups do not count: a user can impersonate a group.
     pub fn controls(&self, api: Api, user: &User) -> bool {
-        let beside =
-            |group: &String| group.strip_prefix("system:serviceaccounts:") == Some(self.cluster_api_namespace.as_str());
-        user.is_itself()
-            && (self.controllers(api).contains(&user.name)
-                || (api == Api::ClusterApi && user.groups.iter().any(beside)))
+        let is_provider = || {
+            let account = user.name.strip_prefix(User::SERVICE_ACCOUNT);
+            let namespace = account.and_then(|account| account.split(':').next());
+            api == Api::ClusterApi && namespace == Some(self.cluster_api_namespace.as_str())
+        };
+        let has_credential = user.extra.contains_key(User::CREDENTIAL);
+        has_credential && (self.controllers(api).contains(&user.name) || is_provider())
     }
 
-    /// Puts what is configured into the variables of a rule file of this room.
+    /// Writes the configured values into the variables, messages and advice of a rule file of this
+    /// module.
     pub fn configure(&self, file: &mut RuleFile) {
         let Some(api) = Api::of_rules(&file.name) else { return };
         file.configure("home", &literal(self.namespace(api)));
         file.configure("syncIdentities", &list(&self.sync_identities));
         file.configure("autoscalers", &list(&self.autoscalers));
         file.configure("controllers", &list(self.controllers(api)));
+        file.configure("etcdOperators", &list(&self.etcd_operators));
         let [machine_api, cluster_api] = [machine_openshift_io::NAMESPACE, cluster_x_k8s_io::NAMESPACE];
         for text in file
             .rules
@@ -101,12 +119,13 @@ impl Config {
     }
 }
 
-/// A string as CEL writes it.
+/// A string as a CEL literal.
 fn literal(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{escaped}'")
 }
 
+/// Strings as a CEL list.
 fn list(texts: &[String]) -> String {
     let literals: Vec<String> = texts.iter().map(|text| literal(text)).collect();
     format!("[{}]", literals.join(", "))
@@ -115,9 +134,39 @@ fn list(texts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+<<<<<<< HEAD
+=======
+    use crate::cel::rules;
 
     #[test]
-    fn a_name_cannot_leave_its_literal() {
+    fn the_rule_files_hold_the_values_of_a_default_installation() {
+        let config = Config::default();
+        let mut configured_files = 0;
+        for file in rules::built_in().unwrap() {
+            let mut configured = file.clone();
+            config.configure(&mut configured);
+            configured_files += usize::from(Api::of_rules(&file.name).is_some());
+            for (variable, same) in file.variables.iter().zip(&configured.variables) {
+                assert_eq!(
+                    variable.expression, same.expression,
+                    "{} of {}",
+                    variable.name, file.name
+                );
+                if variable.name == "collectors" {
+                    let collectors: Vec<String> = COLLECTORS.iter().map(|name| (*name).to_owned()).collect();
+                    assert_eq!(variable.expression, list(&collectors));
+                }
+                if variable.name == "pausedBySync" {
+                    assert_eq!(variable.expression, literal(crate::authority::PAUSED_BY_SYNC));
+                }
+            }
+        }
+        assert_eq!(configured_files, 2);
+    }
+>>>>>>> runtime
+
+    #[test]
+    fn a_name_with_quotes_stays_inside_its_cel_literal() {
         assert_eq!(literal("a' || true || '\\"), "'a\\' || true || \\'\\\\'");
     }
 }

@@ -1,73 +1,77 @@
-//! Plan: what the migration of an object from one API to the other does next, as a pure function of what is seen.
+//! Plans the migration of an object from one API to the other: a pure function from the observed
+//! state to the next step.
 //!
-//! The controller that acts on it comes later; admission says with it what a request for a migration will lead to. Every
-//! state has a next step, and every request can be taken back: `synchronizedAPI` remembers where the lead came from.
+//! Admission uses the plan to report the effect of a migration request. No controller executes it
+//! yet. Every state has a next step, and every request can be cancelled: `synchronizedAPI` records
+//! which API was authoritative before the migration.
 //!
-//! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources"; decisions 12 and 13.
+//! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources";
+//! decisions 12 and 13.
 
-use super::spec::{Api, Decided, PairMember};
+use super::spec::{Api, Authority, ObservedCondition, PairMember};
 
-/// What the migration looks at.
+/// The observed state of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Which API should lead.
-    pub wanted: Api,
-    /// Who leads, as it was last decided.
-    pub decided: Option<Decided>,
-    /// Which API led when both were last alike.
+pub struct Observed {
+    /// The API that should be authoritative.
+    pub desired: Api,
+    /// `status.authoritativeAPI`.
+    pub authority: Option<Authority>,
+    /// `status.synchronizedAPI`: the API that was authoritative at the last synchronization.
     pub synchronized_api: Option<Api>,
     /// Whether the condition Synchronized is true.
     pub synchronized: bool,
-    /// The generation of the source that the copy is like.
+    /// The generation of the source that was last copied to the mirror.
     pub synchronized_generation: Option<i64>,
-    /// The generation of the half that leads, or led before the hand-over; `None` where it is not known.
+    /// The generation of the source; `None` if it is unknown.
     pub source_generation: Option<i64>,
-    /// Whether the controllers of the source acknowledged, for this hand-over, that they leave it alone.
+    /// Whether the controllers of the source acknowledged the pause of this migration.
     pub source_paused: bool,
-    /// Whether the controllers of the target leave it alone.
+    /// Whether the target is paused.
     pub target_paused: bool,
-    /// Whether the target holds the finalizers that it needs to lead.
+    /// Whether the target has the finalizers that an authoritative object needs.
     pub target_has_finalizers: bool,
-    /// Whether a deletion was asked for.
+    /// Whether one of the two objects is being deleted.
     pub deleting: bool,
 }
 
-impl Facts {
-    /// What the two halves say. What only the controller sees (an acknowledgement of this hand-over, finalizers) is taken
-    /// as not done yet.
+impl Observed {
+    /// Reads the state from the two objects. The pause of the source and the finalizers of the
+    /// target count as missing, because only the migration controller can observe them.
     pub fn of(machine_api: &PairMember, cluster_api: Option<&PairMember>) -> Self {
-        let source = match machine_api.lead() {
-            Decided::Leads(api) => api,
-            Decided::Migrating => machine_api
+        let source = match machine_api.authority() {
+            Authority::Stable(api) => api,
+            Authority::Migrating => machine_api
                 .synchronized_api
-                .unwrap_or_else(|| machine_api.wanted().other()),
+                .unwrap_or_else(|| machine_api.desired_api().other()),
         };
         Self {
-            wanted: machine_api.wanted(),
-            decided: machine_api.decided,
+            desired: machine_api.desired_api(),
+            authority: machine_api.status_authority,
             synchronized_api: machine_api.synchronized_api,
             synchronized: machine_api
                 .synchronized
                 .as_ref()
-                .is_some_and(super::spec::Observed::holds),
+                .is_some_and(ObservedCondition::is_true),
             synchronized_generation: machine_api.synchronized_generation,
             source_generation: match source {
                 Api::MachineApi => machine_api.generation,
-                Api::ClusterApi => cluster_api.and_then(|half| half.generation),
+                Api::ClusterApi => cluster_api.and_then(|member| member.generation),
             },
             source_paused: false,
             target_paused: true,
             target_has_finalizers: false,
-            deleting: machine_api.deleting || cluster_api.is_some_and(|half| half.deleting),
+            deleting: machine_api.deleting || cluster_api.is_some_and(|member| member.deleting),
         }
     }
 
-    /// Where the lead is, or came from before the hand-over. Where nobody remembers, the request tells.
+    /// The API that is authoritative, or was before the migration began. During a migration without
+    /// `synchronizedAPI`, the source is the API that is not requested.
     fn source(&self) -> Api {
-        match self.decided {
-            Some(Decided::Leads(api)) => api,
-            Some(Decided::Migrating) => self.synchronized_api.unwrap_or_else(|| self.wanted.other()),
-            None => self.wanted,
+        match self.authority {
+            Some(Authority::Stable(api)) => api,
+            Some(Authority::Migrating) => self.synchronized_api.unwrap_or_else(|| self.desired.other()),
+            None => self.desired,
         }
     }
 
@@ -76,76 +80,79 @@ impl Facts {
     }
 }
 
-/// What is done next.
+/// The next step of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The status is written for the first time: this API leads.
-    Decide(Api),
-    /// Nothing: the API that should lead does.
-    Rest(Api),
-    /// Nothing yet: both halves must be alike first.
+    /// Writes `status.authoritativeAPI` for the first time.
+    InitializeStatus(Api),
+    /// Does nothing: this API is authoritative, and no migration is due.
+    Idle(Api),
+    /// Waits until the mirror is synchronized.
     AwaitSynchronization {
-        /// Which API leads.
+        /// The authoritative API.
         from: Api,
     },
-    /// The hand-over begins: both sides are locked.
+    /// Sets `status.authoritativeAPI` to Migrating, which locks both objects.
     Begin {
-        /// Which API leads.
+        /// The API that was authoritative.
         from: Api,
     },
-    /// The source is asked to stop, and acknowledges.
+    /// Pauses the source and waits for the acknowledgement of its controllers.
     PauseSource {
-        /// Which API led.
+        /// The API that was authoritative.
         from: Api,
     },
-    /// The last changes are carried over.
+    /// Copies the last changes from the source to the target.
     Synchronize {
-        /// Which API led.
+        /// The API that was authoritative.
         from: Api,
     },
-    /// The target gets the finalizers that it needs to lead.
+    /// Adds the finalizers that an authoritative object needs to the target.
     HandOverFinalizers {
-        /// Which API will lead.
+        /// The API that becomes authoritative.
         to: Api,
     },
-    /// The target leads, and starts after that is written.
+    /// Makes the target authoritative; the target is unpaused after that write.
     Finish {
-        /// Which API leads from now on.
+        /// The API that becomes authoritative.
         to: Api,
     },
-    /// The request was taken back: the target is stopped again.
+    /// Pauses the target, because the migration was cancelled.
     PauseTarget {
-        /// Which API led, and will.
+        /// The API that was authoritative and becomes authoritative again.
         back_to: Api,
     },
-    /// The request was taken back: the source leads again.
+    /// Makes the source authoritative again, because the migration was cancelled.
     Cancel {
-        /// Which API leads again.
+        /// The API that becomes authoritative again.
         back_to: Api,
     },
 }
 
-/// The next step. Doing it, and asking again, comes to [`Step::Rest`] from every state.
-pub fn next(facts: &Facts) -> Step {
-    let from = facts.source();
-    let to = facts.wanted;
-    match facts.decided {
-        None => Step::Decide(to),
-        Some(Decided::Leads(lead)) if lead == to || facts.deleting => Step::Rest(lead),
-        Some(Decided::Leads(_)) if !(facts.synchronized && facts.is_current()) => Step::AwaitSynchronization { from },
-        Some(Decided::Leads(_)) => Step::Begin { from },
-        // A request that was taken back, and an object that is being deleted, go back to where the lead came from.
-        Some(Decided::Migrating) if to == from || facts.deleting => {
-            if facts.target_paused {
+/// The next step. Repeating it after each executed step reaches [`Step::Idle`] from every state.
+pub fn next(observed: &Observed) -> Step {
+    let from = observed.source();
+    let to = observed.desired;
+    match observed.authority {
+        None => Step::InitializeStatus(to),
+        Some(Authority::Stable(api)) if api == to || observed.deleting => Step::Idle(api),
+        Some(Authority::Stable(_)) if !(observed.synchronized && observed.is_current()) => {
+            Step::AwaitSynchronization { from }
+        }
+        Some(Authority::Stable(_)) => Step::Begin { from },
+        // A cancelled migration, and the migration of an object that is being deleted, go back to
+        // the source.
+        Some(Authority::Migrating) if to == from || observed.deleting => {
+            if observed.target_paused {
                 Step::Cancel { back_to: from }
             } else {
                 Step::PauseTarget { back_to: from }
             }
         }
-        Some(Decided::Migrating) if !facts.source_paused => Step::PauseSource { from },
-        Some(Decided::Migrating) if !facts.is_current() => Step::Synchronize { from },
-        Some(Decided::Migrating) if !facts.target_has_finalizers => Step::HandOverFinalizers { to },
-        Some(Decided::Migrating) => Step::Finish { to },
+        Some(Authority::Migrating) if !observed.source_paused => Step::PauseSource { from },
+        Some(Authority::Migrating) if !observed.is_current() => Step::Synchronize { from },
+        Some(Authority::Migrating) if !observed.target_has_finalizers => Step::HandOverFinalizers { to },
+        Some(Authority::Migrating) => Step::Finish { to },
     }
 }
 
@@ -153,52 +160,52 @@ pub fn next(facts: &Facts) -> Step {
 mod tests {
     use super::*;
 
-    /// Does a step as the controller would, with everything that it waits for happening at once.
-    fn apply(facts: &mut Facts, step: Step) {
+    /// Executes a step as the controller would, and everything that the step waits for.
+    fn apply(observed: &mut Observed, step: Step) {
         match step {
-            Step::Decide(api) => {
-                facts.decided = Some(Decided::Leads(api));
-                facts.synchronized_api = Some(api);
+            Step::InitializeStatus(api) => {
+                observed.authority = Some(Authority::Stable(api));
+                observed.synchronized_api = Some(api);
             }
-            Step::Rest(_) => {}
+            Step::Idle(_) => {}
             Step::AwaitSynchronization { .. } | Step::Synchronize { .. } => {
-                facts.synchronized = true;
-                facts.source_generation = facts.source_generation.or(Some(1));
-                facts.synchronized_generation = facts.source_generation;
+                observed.synchronized = true;
+                observed.source_generation = observed.source_generation.or(Some(1));
+                observed.synchronized_generation = observed.source_generation;
             }
             Step::Begin { from } => {
-                facts.decided = Some(Decided::Migrating);
-                facts.synchronized_api = Some(from);
-                facts.source_paused = false;
+                observed.authority = Some(Authority::Migrating);
+                observed.synchronized_api = Some(from);
+                observed.source_paused = false;
             }
-            Step::PauseSource { .. } => facts.source_paused = true,
-            Step::HandOverFinalizers { .. } => facts.target_has_finalizers = true,
+            Step::PauseSource { .. } => observed.source_paused = true,
+            Step::HandOverFinalizers { .. } => observed.target_has_finalizers = true,
             Step::Finish { to } | Step::Cancel { back_to: to } => {
-                facts.decided = Some(Decided::Leads(to));
-                facts.synchronized_api = Some(to);
-                facts.synchronized = false;
-                facts.synchronized_generation = Some(0);
+                observed.authority = Some(Authority::Stable(to));
+                observed.synchronized_api = Some(to);
+                observed.synchronized = false;
+                observed.synchronized_generation = Some(0);
             }
-            Step::PauseTarget { .. } => facts.target_paused = true,
+            Step::PauseTarget { .. } => observed.target_paused = true,
         }
     }
 
-    fn states() -> Vec<Facts> {
+    fn states() -> Vec<Observed> {
         let apis = [Api::MachineApi, Api::ClusterApi];
         let mut states = Vec::new();
         for bits in 0..32_u8 {
             let bit = |position: u8| bits & (1 << position) != 0;
-            for wanted in apis {
-                for decided in [
+            for desired in apis {
+                for authority in [
                     None,
-                    Some(Decided::Leads(Api::MachineApi)),
-                    Some(Decided::Leads(Api::ClusterApi)),
-                    Some(Decided::Migrating),
+                    Some(Authority::Stable(Api::MachineApi)),
+                    Some(Authority::Stable(Api::ClusterApi)),
+                    Some(Authority::Migrating),
                 ] {
                     for synchronized_api in [None, Some(Api::MachineApi), Some(Api::ClusterApi)] {
-                        states.push(Facts {
-                            wanted,
-                            decided,
+                        states.push(Observed {
+                            desired,
+                            authority,
                             synchronized_api,
                             synchronized: bit(0),
                             synchronized_generation: Some(i64::from(bit(1))),
@@ -216,49 +223,49 @@ mod tests {
     }
 
     #[test]
-    fn every_state_comes_to_rest_at_what_is_wanted() {
+    fn every_state_reaches_idle_at_the_desired_api() {
         for start in states() {
-            let mut facts = start.clone();
+            let mut observed = start.clone();
             for _ in 0..12 {
-                let step = next(&facts);
-                apply(&mut facts, step);
+                let step = next(&observed);
+                apply(&mut observed, step);
             }
-            assert_eq!(next(&facts), Step::Rest(start.wanted), "{start:?}");
+            assert_eq!(next(&observed), Step::Idle(start.desired), "{start:?}");
         }
     }
 
     #[test]
-    fn a_request_can_be_taken_back_after_every_step() {
+    fn a_migration_can_be_cancelled_after_every_step() {
         for start in states() {
-            let mut facts = start.clone();
+            let mut observed = start.clone();
             for _ in 0..6 {
-                let step = next(&facts);
-                apply(&mut facts, step);
-                let mut back = Facts {
-                    wanted: facts.wanted.other(),
-                    ..facts.clone()
+                let step = next(&observed);
+                apply(&mut observed, step);
+                let mut back = Observed {
+                    desired: observed.desired.other(),
+                    ..observed.clone()
                 };
                 for _ in 0..12 {
                     let step = next(&back);
                     apply(&mut back, step);
                 }
-                assert_eq!(next(&back), Step::Rest(back.wanted), "{start:?}");
+                assert_eq!(next(&back), Step::Idle(back.desired), "{start:?}");
             }
         }
     }
 
     #[test]
-    fn the_lead_never_changes_hands_before_the_source_has_stopped_and_everything_was_carried_over() {
-        for facts in states() {
-            match next(&facts) {
+    fn the_authority_changes_only_after_the_source_is_paused_and_the_target_is_synchronized() {
+        for observed in states() {
+            match next(&observed) {
                 Step::Finish { .. } => assert!(
-                    facts.source_paused && facts.target_has_finalizers && facts.is_current(),
-                    "{facts:?}"
+                    observed.source_paused && observed.target_has_finalizers && observed.is_current(),
+                    "{observed:?}"
                 ),
-                Step::Begin { .. } => assert!(facts.synchronized && facts.is_current(), "{facts:?}"),
+                Step::Begin { .. } => assert!(observed.synchronized && observed.is_current(), "{observed:?}"),
                 Step::Cancel { back_to } => {
-                    assert!(facts.target_paused, "{facts:?}");
-                    assert_eq!(facts.source(), back_to);
+                    assert!(observed.target_paused, "{observed:?}");
+                    assert_eq!(observed.source(), back_to);
                 }
                 _ => {}
             }
@@ -266,19 +273,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_stays_or_goes_back_to_where_it_came_from() {
+    fn an_object_that_is_being_deleted_stays_with_its_source_api() {
         for start in states() {
-            let mut facts = Facts {
+            let mut observed = Observed {
                 deleting: true,
                 ..start.clone()
             };
-            let source = facts.source();
+            let source = observed.source();
             for _ in 0..4 {
-                let step = next(&facts);
+                let step = next(&observed);
                 assert!(!matches!(step, Step::Begin { .. } | Step::Finish { .. }), "{start:?}");
-                apply(&mut facts, step);
+                apply(&mut observed, step);
             }
-            assert_eq!(next(&facts), Step::Rest(source), "{start:?}");
+            assert_eq!(next(&observed), Step::Idle(source), "{start:?}");
         }
     }
 }

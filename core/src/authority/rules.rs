@@ -1,11 +1,14 @@
-//! Rules: from the old object, the new one, its counterpart, the user and the configuration to a verdict.
+//! Judges an edit of an object that may exist in both APIs.
 //!
-//! What CEL can state is judged by the rule files `authority-*.yaml`; here is what takes a look at the counterpart. Where
-//! the lookup knows better than the object who leads, the rules in CEL are told so, and judge by that: a guard is written
-//! once.
+//! The rule files `authority-*.yaml` hold what CEL can state. This module adds the rules that need
+//! the object in the other API. Where the edited object does not show that it is a mirror, this
+//! module sets a variable of the rule file, so that the same CEL rules apply.
 //!
-//! Source: the Converting Machine API to Cluster API enhancement, "Admission of non-authoritative resources" and "Summary of
-//! the rules outlined above"; the holes of today's policies.
+//! Must never: treat an object that was not read as absent.
+//!
+//! Source: the Converting Machine API to Cluster API enhancement, "Admission of non-authoritative
+//! resources" and "Summary of the rules outlined above"; the gaps of the policies that OpenShift
+//! ships.
 
 mod changes;
 mod creation;
@@ -19,45 +22,46 @@ use json_patch::Patch;
 use serde_json::json;
 
 use super::config::Config;
-use super::spec::{Api, Decided, Kind, PairMember, requested};
-use super::state::{Lead, Mirrors, Seen, leading_name};
+use super::spec::{Api, Authority, Kind, PairMember, spec_authority};
+use super::state::{Counterpart, Mirrors, PairAuthority, pair_name};
 use crate::cel::rules::RuleSet;
 use crate::model::{Edit, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
 /// What the rules may look up.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
-    /// The halves of all objects.
+    /// The objects of both APIs.
     pub mirrors: &'a Mirrors,
-    /// Where they live, and who may write what.
+    /// The namespaces of both APIs, and the identities with special rights.
     pub config: &'a Config,
-    /// Whether an API server asks. Then what is unknown will be known soon, and what needs it is refused until it is; and an
-    /// answer has its limits. Otherwise what is unknown is warned of, and everything is said.
+    /// Whether an API server sent the edit. If so, an unknown object will be known soon: a rule
+    /// that needs it refuses the edit, and the response is limited in size. Otherwise the rule
+    /// warns, and the response lists everything.
     pub wait_for_unknown: bool,
 }
 
-/// The kind that is judged.
+/// The kind of the edited object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// Whose it is.
+    /// Its API.
     pub api: Api,
-    /// What is mirrored.
+    /// The mirrored kind.
     pub kind: Kind,
-    /// The kind as rule files call it: `Machine.cluster.x-k8s.io`.
+    /// The kind as rule files name it: `Machine.cluster.x-k8s.io`.
     pub qualified: &'static str,
 }
 
-/// One edit, read.
-struct Judged<'a> {
+/// One edit with everything that the rules look up.
+struct Context<'a> {
     subject: Subject,
     edit: &'a Edit<'a>,
     lookup: &'a Lookup<'a>,
-    // Most rules look at a field or two of an object, and few at all that matters in it.
+    // Read on demand: most rules need only a few fields.
     old: OnceCell<PairMember>,
     new: OnceCell<PairMember>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> Context<'a> {
     fn of(subject: Subject, edit: &'a Edit<'a>, lookup: &'a Lookup<'a>) -> Self {
         Self {
             subject,
@@ -68,158 +72,154 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// The object as it is.
+    /// The stored object.
     fn before(&self) -> Option<&PairMember> {
         let old = self.edit.old?;
         Some(self.old.get_or_init(|| PairMember::read(old)))
     }
 
-    /// The object as it would be.
+    /// The object that the edit would store.
     fn after(&self) -> Option<&PairMember> {
         let object = self.edit.object?;
         Some(self.new.get_or_init(|| PairMember::read(object)))
     }
 
-    /// The object as it is, or as it would be created.
-    fn half(&self) -> Option<&PairMember> {
+    /// The stored object, or the object to be created.
+    fn member(&self) -> Option<&PairMember> {
         self.before().or_else(|| self.after())
     }
 
-    /// The name whose authority counts.
-    fn leading_name(&self) -> &str {
+    /// The name of the mirrored pair.
+    fn pair_name(&self) -> &str {
         let (name, kind) = (self.edit.name, self.subject.kind);
-        if !name.is_empty() && kind.led_by() == kind {
+        if !name.is_empty() && kind.mirrored_kind() == kind {
             return name;
         }
-        self.half().map_or(self.edit.name, |half| {
-            // A name that the API server made up is in the object only.
+        self.member().map_or(self.edit.name, |member| {
+            // A name that the API server generated is in the object only.
             let name = if self.edit.name.is_empty() {
-                half.name.as_str()
+                member.name.as_str()
             } else {
                 self.edit.name
             };
-            leading_name(self.subject.kind, half, name)
+            pair_name(self.subject.kind, member, name)
         })
     }
 
-    /// The half of this object in an API.
-    fn find(&self, api: Api) -> Seen<'a> {
-        let name = self.leading_name();
+    /// The object of the pair in an API.
+    fn find(&self, api: Api) -> Counterpart<'a> {
+        let name = self.pair_name();
         if name.is_empty() {
-            // The API server will make a name that nothing has yet.
-            return Seen::Absent;
+            // The API server will generate a name that no object has yet.
+            return Counterpart::Absent;
         }
         self.lookup
             .mirrors
             .find(api, self.subject.kind, name, self.lookup.config)
     }
 
-    /// The other half.
-    fn counterpart(&self) -> Seen<'a> {
+    /// The object of the pair in the other API.
+    fn counterpart(&self) -> Counterpart<'a> {
         self.find(self.subject.api.other())
     }
 
-    /// Who leads.
-    fn lead(&self) -> Lead {
+    /// The authority of the pair.
+    fn authority(&self) -> PairAuthority {
         match (self.subject.api, self.edit.old) {
-            // The object itself is newer than any cache; but the object of a scale request is not the object itself.
-            (Api::MachineApi, Some(old)) if self.edit.subresource != "scale" => Lead::Decided(Decided::of(old)),
-            _ => Lead::of(self.find(Api::MachineApi)),
+            // The old object is newer than any cache. The object of a scale request has no status.
+            (Api::MachineApi, Some(old)) if self.edit.subresource != "scale" => {
+                PairAuthority::Known(Authority::of(old))
+            }
+            _ => PairAuthority::of(self.find(Api::MachineApi)),
         }
     }
 
-    fn syncs(&self) -> bool {
+    fn by_sync_controller(&self) -> bool {
         self.lookup.config.syncs(self.edit.user)
     }
 
-    fn controls(&self) -> bool {
+    fn by_api_controller(&self) -> bool {
         self.lookup.config.controls(self.subject.api, self.edit.user)
     }
 
-    /// `Cluster API's Machine a` or `the Machine API's Machine a`.
+    /// `Machine a in Cluster API` or `Machine a in the Machine API`.
     fn title(&self, api: Api) -> String {
-        format!(
-            "{}'s {} {}",
-            api.title(),
-            self.subject.kind.title(),
-            self.leading_name()
-        )
+        format!("{} {} in {}", self.subject.kind.title(), self.pair_name(), api.title())
     }
 
-    /// Says that the half of an API is not known: a refusal where it will be known soon, a warning otherwise.
-    fn unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, api: Api) {
-        let what = format!("whether there is a {} of {}", self.subject.kind.title(), api.title());
-        let what = format!("{what} called {}", self.leading_name());
+    /// Reports that the object of an API is unknown: as a refusal if it will be known soon,
+    /// otherwise as a warning.
+    fn report_unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, api: Api) {
         if self.lookup.wait_for_unknown {
+            let message = format!(
+                "must not be written before Capstan has read whether {} exists",
+                self.title(api)
+            );
             verdict.deny(
-                Violation::new(
-                    rule,
-                    path,
-                    ViolationKind::Forbidden,
-                    format!("it is not known yet {what}"),
-                )
-                .advice("try again in a moment"),
+                Violation::new(rule, path, ViolationKind::Forbidden, message).advice("try again in a few seconds"),
             );
         } else {
             verdict.warn(Warning::new(
                 rule,
-                format!("{path}: not checked: it was not given {what}"),
+                format!("{path}: not checked: {} was not given", self.title(api)),
             ));
         }
     }
 }
 
-/// The first pass: fills in who leads where nobody said so, and refuses a status that the creation of an object cannot have.
+/// The mutating pass: sets a missing `spec.authoritativeAPI`, and refuses a forged status at
+/// creation.
 pub fn mutate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> (Verdict, Option<Patch>) {
     let mut verdict = Verdict::default();
     let guarded = edit.namespace == lookup.config.namespace(subject.api) && edit.subresource.is_empty();
     if subject.api != Api::MachineApi || !guarded {
         return (verdict, None);
     }
-    let judged = Judged::of(subject, edit, lookup);
-    creation::refuse_unknown_api(&judged, &mut verdict);
-    let lead = match edit.operation {
+    let context = Context::of(subject, edit, lookup);
+    creation::refuse_unknown_api(&context, &mut verdict);
+    let api = match edit.operation {
         Operation::Create => {
-            creation::refuse_forged_status(&judged, &mut verdict);
-            creation::fill(&judged, &mut verdict)
+            creation::refuse_forged_status(&context, &mut verdict);
+            creation::default_authority(&context, &mut verdict)
         }
-        // What was said stays said: a manifest without the field does not ask for anything.
+        // An update without the field keeps the stored value: a manifest without the field does not
+        // request a migration.
         Operation::Update => match (edit.old, edit.object) {
-            (Some(old), Some(new)) if requested(new).is_none() => requested(old),
+            (Some(old), Some(new)) if spec_authority(new).is_none() => spec_authority(old),
             _ => None,
         },
         Operation::Delete | Operation::Connect => None,
     };
-    let filled = lead.filter(|_| verdict.allowed() && edit.object.is_some_and(|object| object.get("spec").is_some()));
-    let patch = filled.and_then(|api| {
-        let operations = json!([{"op": "add", "path": "/spec/authoritativeAPI", "value": api.word()}]);
+    let default = api.filter(|_| verdict.allowed() && edit.object.is_some_and(|object| object.get("spec").is_some()));
+    let patch = default.and_then(|api| {
+        let operations = json!([{"op": "add", "path": "/spec/authoritativeAPI", "value": api.as_str()}]);
         serde_json::from_value(operations).ok()
     });
     (verdict.finish(), patch)
 }
 
-/// The second pass: judges the object as it would be stored.
+/// The validating pass: judges the object that would be stored.
 pub fn validate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
     let mut verdict = Verdict::default();
-    // Elsewhere nothing has a counterpart.
+    // Objects in other namespaces are not mirrored.
     if edit.namespace != lookup.config.namespace(subject.api) {
         return verdict;
     }
-    let judged = Judged::of(subject, edit, lookup);
+    let context = Context::of(subject, edit, lookup);
     match edit.operation {
         Operation::Create => {
-            guards::judge(&judged, rules, &mut verdict);
-            creation::judge(&judged, &mut verdict);
+            guards::validate(&context, rules, &mut verdict);
+            creation::validate(&context, &mut verdict);
         }
         Operation::Update => {
-            guards::judge(&judged, rules, &mut verdict);
-            migration::judge(&judged, &mut verdict);
+            guards::validate(&context, rules, &mut verdict);
+            migration::validate(&context, &mut verdict);
         }
-        Operation::Delete => deletion::judge(&judged, &mut verdict),
+        Operation::Delete => deletion::validate(&context, &mut verdict),
         Operation::Connect => {}
     }
     if edit.operation != Operation::Delete && edit.subresource.is_empty() {
-        creation::warn_of_the_inexpressible(&judged, &mut verdict);
+        creation::warn_of_the_inexpressible(&context, &mut verdict);
     }
     if lookup.wait_for_unknown {
         verdict.finish()
@@ -228,96 +228,22 @@ pub fn validate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &
     }
 }
 
-const MACHINE_API_KINDS: &str = "Machine, MachineSet, MachineHealthCheck";
-const CLUSTER_API_KINDS: &str = "Machine, MachineSet, MachineHealthCheck of Cluster API";
-
-/// The rules that take a look at the counterpart, as `capstan rules` lists them.
+/// The rules of this module that are not in a rule file, as `capstan rules` lists them.
 pub fn table() -> Vec<RuleInfo> {
-    use Operation::{Create, Delete, Update};
-    let machine_api = |id, path, operations: &[Operation], message| {
-        RuleInfo::webhook(id, MACHINE_API_KINDS, path, operations, message)
-    };
-    let cluster_api = |id, path, operations: &[Operation], message| {
-        RuleInfo::webhook(id, CLUSTER_API_KINDS, path, operations, message)
-    };
-    vec![
-        machine_api(
-            creation::BESIDE_CLUSTER_API,
-            "spec.authoritativeAPI",
-            &[Create],
-            "a copy of an object of Cluster API is created with the authority ClusterAPI",
-        ),
-        machine_api(
-            creation::API,
-            "spec.authoritativeAPI",
-            &[Create, Update],
-            "the API that should lead is one of the two",
-        ),
-        machine_api(
-            creation::STATUS,
-            "status",
-            &[Create],
-            "an object is not created with a status that says who leads",
-        ),
-        cluster_api(
-            creation::UNPAUSED,
-            "metadata.annotations",
-            &[Create],
-            "a copy of an object that the Machine API leads is created paused",
-        ),
-        cluster_api(
-            creation::INEXPRESSIBLE,
-            "spec",
-            &[Create, Update],
-            "warns of what the Machine API's copy cannot say",
-        ),
-        machine_api(
-            guards::LABEL,
-            "metadata.labels",
-            &[Update],
-            "a label of a copy is as on the object that leads",
-        ),
-        machine_api(
-            guards::ANNOTATION,
-            "metadata.annotations",
-            &[Update],
-            "an annotation of a copy is as on the object that leads",
-        ),
-        cluster_api(
-            guards::LEAD,
-            "spec",
-            &[Update],
-            "an object is edited only where it is known who leads it",
-        ),
-        machine_api(
-            migration::COUNTERPART,
-            "spec.authoritativeAPI",
-            &[Update],
-            "an object whose other half is being made or deleted does not migrate",
-        ),
-        machine_api(
-            migration::UNDECIDED,
-            "spec.authoritativeAPI",
-            &[Update],
-            "an object that exists twice migrates only once it is decided who leads it",
-        ),
-        machine_api(
-            migration::OUTLOOK,
-            "spec.authoritativeAPI",
-            &[Update],
-            "warns of what stands in the way of a migration",
-        ),
-        machine_api(
-            deletion::OUTLOOK,
-            "",
-            &[Delete],
-            "warns of what a deletion takes with it and what it leaves",
-        ),
-        machine_api(
-            deletion::COLLECTOR,
-            "",
-            &[Delete],
-            "the garbage collector does not delete the machines of a copy of a set",
-        ),
-    ]
+    let mut table = creation::table();
+    table.extend(guards::table());
+    table.extend(migration::table());
+    table.extend(deletion::table());
+    table
+}
+
+/// A row of the table about the kinds of the Machine API.
+fn machine_api(id: &str, path: &str, operations: &[Operation], message: &str) -> RuleInfo {
+    RuleInfo::webhook(id, "Machine, MachineSet, MachineHealthCheck", path, operations, message)
+}
+
+/// A row of the table about the kinds of Cluster API.
+fn cluster_api(id: &str, path: &str, operations: &[Operation], message: &str) -> RuleInfo {
+    let kinds = "Machine, MachineSet, MachineHealthCheck of Cluster API";
+    RuleInfo::webhook(id, kinds, path, operations, message)
 }

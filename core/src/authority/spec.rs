@@ -1,7 +1,7 @@
-//! Parse: an object of either API, as far as it matters who leads.
+//! Parses the fields of an object of either API that decide which API is authoritative.
 //!
-//! Reading never fails: what is not there, or is of another type, is absent. Whether an object is *valid* is its schema's
-//! to say; here it must be recognised also when it is not.
+//! Reading never fails: a field that is missing or has another type counts as absent. The schema
+//! decides whether an object is valid. This module must recognise an invalid object too.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,8 @@ use serde_json::Value;
 use crate::api::cluster_x_k8s_io::annotation;
 use crate::api::machine_openshift_io;
 use crate::api::machine_openshift_io::authority::{CLUSTER_API, MACHINE_API, MIGRATING, PAUSED, SYNCHRONIZED};
+use crate::api::meta::ObjectMeta;
+use crate::api::objects::CachedObject;
 use crate::model::Stored;
 
 /// One of the two APIs.
@@ -18,29 +20,29 @@ use crate::model::Stored;
 pub enum Api {
     /// `machine.openshift.io`.
     MachineApi,
-    /// `cluster.x-k8s.io`, and the infrastructure behind it.
+    /// `cluster.x-k8s.io` and `infrastructure.cluster.x-k8s.io`.
     ClusterApi,
 }
 
 impl Api {
-    /// Reads the word of `spec.authoritativeAPI`.
-    pub fn parse(word: &str) -> Option<Self> {
-        match word {
+    /// Parses a value of `spec.authoritativeAPI`.
+    pub fn parse(value: &str) -> Option<Self> {
+        match value {
             MACHINE_API => Some(Self::MachineApi),
             CLUSTER_API => Some(Self::ClusterApi),
             _ => None,
         }
     }
 
-    /// The word in `spec.authoritativeAPI`.
-    pub fn word(self) -> &'static str {
+    /// The value in `spec.authoritativeAPI`.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::MachineApi => MACHINE_API,
             Self::ClusterApi => CLUSTER_API,
         }
     }
 
-    /// How people call it.
+    /// The name of the API in a sentence.
     pub fn title(self) -> &'static str {
         match self {
             Self::MachineApi => "the Machine API",
@@ -48,7 +50,7 @@ impl Api {
         }
     }
 
-    /// The other one.
+    /// The other API.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -57,7 +59,7 @@ impl Api {
         }
     }
 
-    /// Whose objects a rule file judges.
+    /// The API that a rule file is about.
     pub(super) fn of_rules(name: &str) -> Option<Self> {
         match name {
             "authority-machine-api" => Some(Self::MachineApi),
@@ -67,40 +69,40 @@ impl Api {
     }
 }
 
-/// The word of `status.authoritativeAPI`.
+/// A value of `status.authoritativeAPI`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decided {
-    /// An API leads.
-    Leads(Api),
-    /// The lead is being handed over.
+pub enum Authority {
+    /// This API is authoritative.
+    Stable(Api),
+    /// The authority is moving from one API to the other.
     Migrating,
 }
 
-impl Decided {
-    /// Who leads, by an object of the Machine API. Before the status says so, the spec does; without either, the Machine
-    /// API leads, as it did before there was a choice.
+impl Authority {
+    /// The authority of an object of the Machine API. While the status is empty, the spec decides.
+    /// Without either, the Machine API is authoritative.
     pub(super) fn of(object: &dyn Stored) -> Self {
-        let said = || Self::Leads(requested(object).unwrap_or(Api::MachineApi));
-        decided(object).unwrap_or_else(said)
+        let from_spec = || Self::Stable(spec_authority(object).unwrap_or(Api::MachineApi));
+        status_authority(object).unwrap_or_else(from_spec)
     }
 
-    fn parse(word: &str) -> Option<Self> {
-        match word {
+    fn parse(value: &str) -> Option<Self> {
+        match value {
             MIGRATING => Some(Self::Migrating),
-            word => Api::parse(word).map(Self::Leads),
+            value => Api::parse(value).map(Self::Stable),
         }
     }
 
-    /// The word in `status.authoritativeAPI`.
-    pub fn word(self) -> &'static str {
+    /// The value in `status.authoritativeAPI`.
+    pub fn as_str(self) -> &'static str {
         match self {
-            Self::Leads(api) => api.word(),
+            Self::Stable(api) => api.as_str(),
             Self::Migrating => MIGRATING,
         }
     }
 }
 
-/// What is mirrored.
+/// The kinds that are mirrored, and the infrastructure kinds that belong to a mirrored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A Machine.
@@ -109,14 +111,14 @@ pub enum Kind {
     MachineSet,
     /// A MachineHealthCheck.
     MachineHealthCheck,
-    /// What a platform makes a Machine of Cluster API from. It follows its Machine.
+    /// The infrastructure machine of a Machine of Cluster API, such as AWSMachine.
     InfrastructureMachine,
-    /// What a platform makes the Machines of a MachineSet of Cluster API from. It follows its MachineSet.
+    /// The infrastructure template of a MachineSet of Cluster API, such as AWSMachineTemplate.
     InfrastructureTemplate,
 }
 
 impl Kind {
-    /// The kind, as the two APIs call it; of infrastructure, the kind that it follows.
+    /// The name of the mirrored kind in both APIs. For infrastructure, the kind it belongs to.
     pub fn title(self) -> &'static str {
         match self {
             Self::Machine | Self::InfrastructureMachine => "Machine",
@@ -125,9 +127,9 @@ impl Kind {
         }
     }
 
-    /// The kind whose authority counts.
+    /// The kind of the object whose authority applies to this kind.
     #[must_use]
-    pub fn led_by(self) -> Self {
+    pub fn mirrored_kind(self) -> Self {
         match self {
             Self::InfrastructureMachine => Self::Machine,
             Self::InfrastructureTemplate => Self::MachineSet,
@@ -136,78 +138,78 @@ impl Kind {
     }
 }
 
-/// A condition, of either API.
+/// A condition in the status of an object of either API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedCondition {
     /// "True", "False" or "Unknown".
     pub status: String,
-    /// For programs.
+    /// The machine-readable reason.
     pub reason: String,
-    /// For people.
+    /// The human-readable message.
     pub message: String,
 }
 
-impl Observed {
+impl ObservedCondition {
     /// Whether the status is "True".
-    pub fn holds(&self) -> bool {
+    pub fn is_true(&self) -> bool {
         self.status == "True"
     }
 }
 
-/// An owner.
+/// An owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The group of its kind.
+    /// The API group of the owner.
     pub group: String,
-    /// Its kind.
+    /// The kind of the owner.
     pub kind: String,
-    /// Its name.
+    /// The name of the owner.
     pub name: String,
 }
 
-/// One half of an object that may exist in both APIs, as far as it matters here.
+/// One of the two objects of a mirrored pair, reduced to the fields that this module needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairMember {
-    /// Namespace; empty where it was not said.
+    /// The namespace; empty if the object has none.
     pub namespace: String,
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Labels.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// The annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Owners.
+    /// The owner references.
     pub owners: Vec<Owner>,
-    /// Whether a deletion was asked for.
+    /// Whether the object has a deletion timestamp.
     pub deleting: bool,
-    /// Counts changes of the spec.
+    /// `metadata.generation`.
     pub generation: Option<i64>,
-    /// Which API is asked to lead. Of the Machine API's half only.
-    pub requested: Option<Api>,
-    /// Who leads, as it was last decided. Of the Machine API's half only.
-    pub decided: Option<Decided>,
-    /// Which API led when both were last alike. Of the Machine API's half only.
+    /// `spec.authoritativeAPI`. Only objects of the Machine API have it.
+    pub spec_authority: Option<Api>,
+    /// `status.authoritativeAPI`. Only objects of the Machine API have it.
+    pub status_authority: Option<Authority>,
+    /// `status.synchronizedAPI`. Only objects of the Machine API have it.
     pub synchronized_api: Option<Api>,
-    /// The generation of the leading half that the copy is like. Of the Machine API's half only.
+    /// `status.synchronizedGeneration`. Only objects of the Machine API have it.
     pub synchronized_generation: Option<i64>,
-    /// Whether both are alike. Of the Machine API's half only.
-    pub synchronized: Option<Observed>,
-    /// Whether the controllers of this half's API acknowledge that they leave it alone.
-    pub paused: Option<Observed>,
-    /// The phase of a Machine.
+    /// The condition Synchronized. Only objects of the Machine API have it.
+    pub synchronized: Option<ObservedCondition>,
+    /// The condition Paused, with which the controllers of this object's API acknowledge a pause.
+    pub paused: Option<ObservedCondition>,
+    /// `status.phase` of a Machine.
     pub phase: Option<String>,
-    /// Whether the instance of a Machine of Cluster API was made.
+    /// `status.initialization.infrastructureProvisioned` of a Machine of Cluster API.
     pub provisioned: Option<bool>,
-    /// The cluster that a half in Cluster API belongs to.
+    /// `spec.clusterName` of an object of Cluster API.
     pub cluster: Option<String>,
-    /// Kind and name of the infrastructure, of a half in Cluster API.
+    /// Kind and name of the infrastructure reference of an object of Cluster API.
     pub infrastructure: Option<(String, String)>,
-    /// The object without status and most of its metadata, as JSON text: kept where a conversion may be asked of it.
+    /// Type and spec of the object as JSON text, kept if the object may have to be converted.
     pub convertible: Option<Box<str>>,
 }
 
 impl PairMember {
-    /// Reads an object that is judged.
+    /// Reads the object of an admission request.
     pub fn read(object: &dyn Stored) -> Self {
         let metadata = object.field("metadata").unwrap_or(&Value::Null);
         let spec = object.field("spec").unwrap_or(&Value::Null);
@@ -220,8 +222,8 @@ impl PairMember {
             owners: owners(metadata),
             deleting: metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null()),
             generation: metadata.get("generation").and_then(Value::as_i64),
-            requested: requested(object),
-            decided: decided(object),
+            spec_authority: spec_authority(object),
+            status_authority: status_authority(object),
             synchronized_api: text(status, "synchronizedAPI").and_then(Api::parse),
             synchronized_generation: status.get("synchronizedGeneration").and_then(Value::as_i64),
             synchronized: condition(status, SYNCHRONIZED),
@@ -236,8 +238,8 @@ impl PairMember {
         }
     }
 
-    /// Reads an object that is kept. Of Cluster API's half a conversion may be asked, when the lead should go back; of the
-    /// Machine API's, the request itself holds what is asked about.
+    /// Reads an object for a cache. An object of Cluster API keeps what a conversion needs. An
+    /// object of the Machine API does not: the request for a migration contains it.
     pub fn keep(object: &Value) -> Self {
         let group = text(object, "apiVersion").and_then(|version| version.split('/').next());
         Self {
@@ -246,28 +248,29 @@ impl PairMember {
         }
     }
 
-    /// Who leads, by this half of the Machine API, as [`Decided::of`].
-    pub fn lead(&self) -> Decided {
-        self.decided
-            .unwrap_or_else(|| Decided::Leads(self.requested.unwrap_or(Api::MachineApi)))
+    /// The authority according to this object of the Machine API, as in [`Authority::of`].
+    pub fn authority(&self) -> Authority {
+        self.status_authority
+            .unwrap_or_else(|| Authority::Stable(self.desired_api()))
     }
 
-    /// Which API should lead.
-    pub fn wanted(&self) -> Api {
-        self.requested.unwrap_or(Api::MachineApi)
+    /// The API that the spec of this object of the Machine API requests.
+    pub fn desired_api(&self) -> Api {
+        self.spec_authority.unwrap_or(Api::MachineApi)
     }
 
-    /// Whether the controllers of Cluster API leave this half alone.
+    /// Whether this object of Cluster API has the pause annotation.
     pub fn is_paused(&self) -> bool {
         self.annotations.contains_key(annotation::PAUSED)
     }
 
-    /// The set that owns it. The Cluster owns everything that nobody else does, which is no owner for the deletion.
+    /// The owner other than the Cluster. The Cluster owns objects that have no other owner, and
+    /// does not count as an owner in the rules of deletion.
     pub fn owner(&self) -> Option<&Owner> {
         self.owners.iter().find(|owner| owner.kind != "Cluster")
     }
 
-    /// Whether it is a machine of the control plane.
+    /// Whether the labels mark a control plane machine.
     pub fn is_control_plane(&self) -> bool {
         use crate::api::cluster_x_k8s_io::label::CONTROL_PLANE;
         use crate::api::machine_openshift_io::label::{ROLE, TYPE};
@@ -283,9 +286,16 @@ impl PairMember {
             .any(|key| self.labels.contains_key(*key))
     }
 
-    /// The object that a conversion may be asked of.
+    /// Type and spec of the object, for a conversion.
     pub fn to_convert(&self) -> Option<Value> {
         serde_json::from_str(self.convertible.as_deref()?).ok()
+    }
+}
+
+impl CachedObject for PairMember {
+    /// A member keeps the few fields that the guards read, and Capstan writes none of them.
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        None
     }
 }
 
@@ -295,20 +305,20 @@ impl<'de> Deserialize<'de> for PairMember {
     }
 }
 
-/// Which API an object of the Machine API asks to lead.
-pub(super) fn requested(object: &dyn Stored) -> Option<Api> {
+/// `spec.authoritativeAPI` of an object of the Machine API.
+pub(super) fn spec_authority(object: &dyn Stored) -> Option<Api> {
     text(object.field("spec")?, "authoritativeAPI").and_then(Api::parse)
 }
 
-fn decided(object: &dyn Stored) -> Option<Decided> {
-    text(object.field("status")?, "authoritativeAPI").and_then(Decided::parse)
+fn status_authority(object: &dyn Stored) -> Option<Authority> {
+    text(object.field("status")?, "authoritativeAPI").and_then(Authority::parse)
 }
 
 fn text<'v>(value: &'v Value, field: &str) -> Option<&'v str> {
     value.get(field)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// What is text in a map, as labels are.
+/// The entries of a map whose values are strings.
 pub(super) fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     entries
@@ -322,27 +332,27 @@ fn owners(metadata: &Value) -> Vec<Owner> {
         .into_iter()
         .flatten()
         .map(|owner| {
-            let word = |field| text(owner, field).unwrap_or_default().to_owned();
-            let group = word("apiVersion");
+            let field = |name| text(owner, name).unwrap_or_default().to_owned();
+            let version = field("apiVersion");
             Owner {
-                group: group.split_once('/').map_or("", |(group, _)| group).to_owned(),
-                kind: word("kind"),
-                name: word("name"),
+                group: version.split_once('/').map_or("", |(group, _)| group).to_owned(),
+                kind: field("kind"),
+                name: field("name"),
             }
         })
         .collect()
 }
 
-fn condition(status: &Value, type_: &str) -> Option<Observed> {
+fn condition(status: &Value, type_: &str) -> Option<ObservedCondition> {
     let conditions = status.get("conditions")?.as_array()?;
     let condition = conditions
         .iter()
         .find(|condition| text(condition, "type") == Some(type_))?;
-    let word = |field| text(condition, field).unwrap_or_default().to_owned();
-    Some(Observed {
-        status: word("status"),
-        reason: word("reason"),
-        message: word("message"),
+    let field = |name| text(condition, name).unwrap_or_default().to_owned();
+    Some(ObservedCondition {
+        status: field("status"),
+        reason: field("reason"),
+        message: field("message"),
     })
 }
 
@@ -366,42 +376,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_leads_is_said_by_the_status_then_by_the_spec_then_by_custom() {
-        let lead = |spec: &str, status: &str| {
+    fn the_status_determines_the_authority_then_the_spec_then_the_default() {
+        let authority = |spec: &str, status: &str| {
             let object = json!({"spec": {"authoritativeAPI": spec}, "status": {"authoritativeAPI": status}});
-            assert_eq!(Decided::of(&object), PairMember::read(&object).lead());
-            Decided::of(&object)
+            assert_eq!(Authority::of(&object), PairMember::read(&object).authority());
+            Authority::of(&object)
         };
-        assert_eq!(lead("ClusterAPI", "MachineAPI"), Decided::Leads(Api::MachineApi));
-        assert_eq!(lead("MachineAPI", "Migrating"), Decided::Migrating);
-        assert_eq!(lead("ClusterAPI", ""), Decided::Leads(Api::ClusterApi));
-        assert_eq!(lead("", ""), Decided::Leads(Api::MachineApi));
-        assert_eq!(PairMember::read(&json!(null)).lead(), Decided::Leads(Api::MachineApi));
+        assert_eq!(
+            authority("ClusterAPI", "MachineAPI"),
+            Authority::Stable(Api::MachineApi)
+        );
+        assert_eq!(authority("MachineAPI", "Migrating"), Authority::Migrating);
+        assert_eq!(authority("ClusterAPI", ""), Authority::Stable(Api::ClusterApi));
+        assert_eq!(authority("", ""), Authority::Stable(Api::MachineApi));
+        assert_eq!(
+            PairMember::read(&json!(null)).authority(),
+            Authority::Stable(Api::MachineApi)
+        );
     }
 
     #[test]
-    fn the_cluster_is_no_owner_that_a_deletion_comes_from() {
+    fn the_cluster_does_not_count_as_an_owner() {
         let owner = |kind: &str| {
             json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "name": "a", "uid": "u"}]}})
         };
         assert_eq!(PairMember::read(&owner("Cluster")).owner(), None);
-        let half = PairMember::read(&owner("MachineSet"));
+        let member = PairMember::read(&owner("MachineSet"));
         assert_eq!(
-            half.owner().map(|owner| (owner.group.as_str(), owner.name.as_str())),
+            member.owner().map(|owner| (owner.group.as_str(), owner.name.as_str())),
             Some(("cluster.x-k8s.io", "a"))
         );
     }
 
     #[test]
     fn conditions_of_both_apis_are_read() {
-        let half = PairMember::read(&json!({"status": {"conditions": [
+        let member = PairMember::read(&json!({"status": {"conditions": [
                 {"type": "Synchronized", "status": "False", "reason": "R", "message": "m"},
                 {"type": "Paused", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
         assert!(
-            half.synchronized
-                .is_some_and(|condition| !condition.holds() && condition.message == "m")
+            member
+                .synchronized
+                .is_some_and(|condition| !condition.is_true() && condition.message == "m")
         );
-        assert!(half.paused.is_some_and(|condition| condition.holds()));
+        assert!(member.paused.is_some_and(|condition| condition.is_true()));
     }
 }

@@ -1,41 +1,42 @@
-//! State: the halves of all objects, each found by its name in one step, and who leads.
+//! Looks up the objects of mirrored pairs by name, and determines which API is authoritative.
 //!
-//! A half that was not read is unknown, which is not the same as absent.
+//! An object that was not read is unknown, which is different from absent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::TEMPLATE_SET;
 use super::config::Config;
-use super::spec::{Api, Decided, Kind, PairMember};
+use super::spec::{Api, Authority, Kind, Owner, PairMember};
 use crate::api::cluster_x_k8s_io;
 
-/// MirroredPair of one kind, by name. Shared: a new picture of the cluster keeps what did not change.
+/// The objects of one kind in one API, by name. A new snapshot shares the objects that did not
+/// change.
 pub type Index = Arc<BTreeMap<String, Arc<PairMember>>>;
 
-/// The halves of one API. `None` is unknown.
+/// The mirrored objects of one API, by kind. `None` means that the kind was not read.
 #[derive(Clone, Debug, Default)]
-pub struct MirroredPair {
-    /// Machines.
+pub struct PairMembers {
+    /// The Machines.
     pub machines: Option<Index>,
-    /// MachineSets.
+    /// The MachineSets.
     pub machine_sets: Option<Index>,
-    /// MachineHealthChecks.
+    /// The MachineHealthChecks.
     pub machine_health_checks: Option<Index>,
 }
 
-impl MirroredPair {
+impl PairMembers {
     fn index(&self, kind: Kind) -> Option<&Index> {
-        match kind.led_by() {
+        match kind.mirrored_kind() {
             Kind::Machine => self.machines.as_ref(),
             Kind::MachineSet => self.machine_sets.as_ref(),
             _ => self.machine_health_checks.as_ref(),
         }
     }
 
-    /// The place where halves of a kind are kept.
+    /// The index of a kind, to be filled.
     pub fn slot(&mut self, kind: Kind) -> &mut Option<Index> {
-        match kind.led_by() {
+        match kind.mirrored_kind() {
             Kind::Machine => &mut self.machines,
             Kind::MachineSet => &mut self.machine_sets,
             _ => &mut self.machine_health_checks,
@@ -43,130 +44,136 @@ impl MirroredPair {
     }
 }
 
-/// Everything that may exist twice.
+/// All objects that may exist in both APIs, and the infrastructure of those in Cluster API.
 #[derive(Clone, Debug, Default)]
 pub struct Mirrors {
-    /// The Machine API's half.
-    pub machine_api: MirroredPair,
-    /// Cluster API's half.
-    pub cluster_api: MirroredPair,
-    /// The infrastructure behind Cluster API's half, by kind. A kind that is not there is unknown.
+    /// The objects in the Machine API.
+    pub machine_api: PairMembers,
+    /// The objects in Cluster API.
+    pub cluster_api: PairMembers,
+    /// The infrastructure objects in Cluster API, by kind. A missing kind was not read.
     pub infrastructure: BTreeMap<String, Index>,
 }
 
-/// What is known of a half.
+/// The result of looking up an object, usually the one of the same name in the other API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen<'a> {
-    /// It was not read yet, or not given.
+pub enum Counterpart<'a> {
+    /// The kind was not read yet, or was not given.
     Unknown,
-    /// There is none.
+    /// The kind was read, and the object does not exist.
     Absent,
-    /// This is it.
-    There(&'a PairMember),
+    /// The object exists.
+    Found(&'a PairMember),
 }
 
-impl<'a> Seen<'a> {
-    /// The half, if there is one and it is known.
-    pub fn there(self) -> Option<&'a PairMember> {
+impl<'a> Counterpart<'a> {
+    /// The object, if it was found.
+    pub fn found(self) -> Option<&'a PairMember> {
         match self {
-            Self::There(half) => Some(half),
+            Self::Found(member) => Some(member),
             Self::Unknown | Self::Absent => None,
         }
     }
 }
 
 impl Mirrors {
-    /// The halves of an API.
-    pub fn of_mut(&mut self, api: Api) -> &mut MirroredPair {
+    /// The objects of an API, to be filled.
+    pub fn of_mut(&mut self, api: Api) -> &mut PairMembers {
         match api {
             Api::MachineApi => &mut self.machine_api,
             Api::ClusterApi => &mut self.cluster_api,
         }
     }
 
-    /// The half of an object of a kind in an API, in the namespace of that API.
-    pub fn find(&self, api: Api, kind: Kind, name: &str, config: &Config) -> Seen<'_> {
-        let halves = match api {
+    /// Looks up an object by API, kind and name, in the namespace of that API.
+    pub fn find(&self, api: Api, kind: Kind, name: &str, config: &Config) -> Counterpart<'_> {
+        let members = match api {
             Api::MachineApi => &self.machine_api,
             Api::ClusterApi => &self.cluster_api,
         };
-        let Some(index) = halves.index(kind) else {
-            return Seen::Unknown;
+        let Some(index) = members.index(kind) else {
+            return Counterpart::Unknown;
         };
-        let here = |half: &&Arc<PairMember>| half.namespace.is_empty() || half.namespace == config.namespace(api);
-        match index.get(name).filter(here) {
-            Some(half) => Seen::There(half),
-            None => Seen::Absent,
+        let in_namespace =
+            |member: &&Arc<PairMember>| member.namespace.is_empty() || member.namespace == config.namespace(api);
+        match index.get(name).filter(in_namespace) {
+            Some(member) => Counterpart::Found(member),
+            None => Counterpart::Absent,
         }
     }
 
-    /// The infrastructure cluster of a kind: the only one that there is, or one of this name.
-    pub fn infrastructure_cluster(&self, kind: &str, name: Option<&str>) -> Seen<'_> {
+    /// Looks up the infrastructure cluster of a kind: the one with this name, or the only one that
+    /// exists.
+    pub fn infrastructure_cluster(&self, kind: &str, name: Option<&str>) -> Counterpart<'_> {
         let Some(index) = self.infrastructure.get(kind) else {
-            return Seen::Unknown;
+            return Counterpart::Unknown;
         };
         let mut all = index.values();
         let only = all.next().filter(|_| all.next().is_none());
         let named = name.and_then(|name| index.get(name));
-        named.or(only).map_or(Seen::Absent, |half| Seen::There(half))
+        named
+            .or(only)
+            .map_or(Counterpart::Absent, |member| Counterpart::Found(member))
     }
 
-    /// The infrastructure that a half of Cluster API refers to.
-    pub fn infrastructure_of(&self, half: &PairMember) -> Seen<'_> {
-        let Some((kind, name)) = &half.infrastructure else {
-            return Seen::Absent;
+    /// Looks up the infrastructure that an object of Cluster API refers to.
+    pub fn infrastructure_of(&self, member: &PairMember) -> Counterpart<'_> {
+        let Some((kind, name)) = &member.infrastructure else {
+            return Counterpart::Absent;
         };
         match self.infrastructure.get(kind) {
-            None => Seen::Unknown,
-            Some(index) => index.get(name).map_or(Seen::Absent, |half| Seen::There(half)),
+            None => Counterpart::Unknown,
+            Some(index) => index
+                .get(name)
+                .map_or(Counterpart::Absent, |member| Counterpart::Found(member)),
         }
     }
 }
 
-/// The name of the object whose authority an object follows: its own, or for infrastructure that of the Machine or
-/// MachineSet that it was made for.
-pub fn leading_name<'a>(kind: Kind, half: &'a PairMember, name: &'a str) -> &'a str {
+/// The name of the mirrored object whose authority applies. For infrastructure this is the Machine
+/// that owns it, or the MachineSet that its label names. Otherwise it is the object's own name.
+pub fn pair_name<'a>(kind: Kind, member: &'a PairMember, name: &'a str) -> &'a str {
     match kind {
         Kind::InfrastructureMachine => {
-            let machine =
-                |owner: &&super::spec::Owner| owner.group == cluster_x_k8s_io::GROUP && owner.kind == "Machine";
-            half.owners
+            let machine = |owner: &&Owner| owner.group == cluster_x_k8s_io::GROUP && owner.kind == "Machine";
+            member
+                .owners
                 .iter()
                 .find(machine)
                 .map_or(name, |owner| owner.name.as_str())
         }
-        Kind::InfrastructureTemplate => half.labels.get(TEMPLATE_SET).map_or(name, String::as_str),
+        Kind::InfrastructureTemplate => member.labels.get(TEMPLATE_SET).map_or(name, String::as_str),
         _ => name,
     }
 }
 
-/// Who leads an object, by the half of the Machine API.
+/// The authority of a mirrored pair, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lead {
-    /// The Machine API's half was not read.
+pub enum PairAuthority {
+    /// The object in the Machine API was not read.
     Unknown,
-    /// There is no half in the Machine API: Cluster API's object stands for itself.
-    Alone,
-    /// It is decided.
-    Decided(Decided),
+    /// There is no object in the Machine API. The object in Cluster API is not mirrored.
+    Unmirrored,
+    /// The object in the Machine API has this authority.
+    Known(Authority),
 }
 
-impl Lead {
-    /// By the half of the Machine API.
-    pub fn of(machine_api: Seen<'_>) -> Self {
+impl PairAuthority {
+    /// The authority according to the object in the Machine API.
+    pub fn of(machine_api: Counterpart<'_>) -> Self {
         match machine_api {
-            Seen::Unknown => Self::Unknown,
-            Seen::Absent => Self::Alone,
-            Seen::There(half) => Self::Decided(half.lead()),
+            Counterpart::Unknown => Self::Unknown,
+            Counterpart::Absent => Self::Unmirrored,
+            Counterpart::Found(member) => Self::Known(member.authority()),
         }
     }
 
-    /// Whether the half of an API is a copy, or locked because the lead is being handed over.
+    /// Whether the object of an API is locked: it is the mirror, or a migration is in progress.
     pub fn locks(self, api: Api) -> bool {
         match self {
-            Self::Unknown | Self::Alone => false,
-            Self::Decided(Decided::Migrating) => true,
-            Self::Decided(Decided::Leads(lead)) => lead != api,
+            Self::Unknown | Self::Unmirrored => false,
+            Self::Known(Authority::Migrating) => true,
+            Self::Known(Authority::Stable(authoritative)) => authoritative != api,
         }
     }
 }
@@ -178,39 +185,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_half_in_another_namespace_is_no_half() {
+    fn an_object_in_another_namespace_is_not_part_of_the_pair() {
         let mut mirrors = Mirrors::default();
         let config = Config::default();
-        let find = |mirrors: &Mirrors| mirrors.find(Api::ClusterApi, Kind::Machine, "a", &config) == Seen::Absent;
+        let is_absent =
+            |mirrors: &Mirrors| mirrors.find(Api::ClusterApi, Kind::Machine, "a", &config) == Counterpart::Absent;
         assert_eq!(
             mirrors.find(Api::ClusterApi, Kind::Machine, "a", &config),
-            Seen::Unknown
+            Counterpart::Unknown
         );
         for (namespace, absent) in [("openshift-cluster-api", false), ("elsewhere", true)] {
-            let half = PairMember::read(&json!({"metadata": {"name": "a", "namespace": namespace}}));
-            let index = BTreeMap::from([(String::from("a"), Arc::new(half))]);
+            let member = PairMember::read(&json!({"metadata": {"name": "a", "namespace": namespace}}));
+            let index = BTreeMap::from([(String::from("a"), Arc::new(member))]);
             *mirrors.of_mut(Api::ClusterApi).slot(Kind::Machine) = Some(Arc::new(index));
-            assert_eq!(find(&mirrors), absent, "{namespace}");
+            assert_eq!(is_absent(&mirrors), absent, "{namespace}");
         }
     }
 
     #[test]
-    fn infrastructure_follows_the_machine_or_the_set_that_it_was_made_for() {
+    fn infrastructure_belongs_to_the_machine_that_owns_it_or_the_set_in_its_label() {
         let machine = PairMember::read(&json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m", "uid": "u"}]}}));
-        assert_eq!(leading_name(Kind::InfrastructureMachine, &machine, "x"), "m");
+        assert_eq!(pair_name(Kind::InfrastructureMachine, &machine, "x"), "m");
         let template = PairMember::read(&json!({"metadata": {"labels": {TEMPLATE_SET: "s"}}}));
-        assert_eq!(leading_name(Kind::InfrastructureTemplate, &template, "s-1a2b"), "s");
-        assert_eq!(leading_name(Kind::Machine, &machine, "x"), "x");
+        assert_eq!(pair_name(Kind::InfrastructureTemplate, &template, "s-1a2b"), "s");
+        assert_eq!(pair_name(Kind::Machine, &machine, "x"), "x");
     }
 
     #[test]
-    fn a_hand_over_locks_both_sides_and_an_object_without_a_half_is_free() {
+    fn a_migration_locks_both_objects_and_an_unmirrored_object_is_not_locked() {
         for api in [Api::MachineApi, Api::ClusterApi] {
-            assert!(Lead::Decided(Decided::Migrating).locks(api));
-            assert!(!Lead::Decided(Decided::Leads(api)).locks(api));
-            assert!(Lead::Decided(Decided::Leads(api.other())).locks(api));
-            assert!(!Lead::Alone.locks(api));
+            assert!(PairAuthority::Known(Authority::Migrating).locks(api));
+            assert!(!PairAuthority::Known(Authority::Stable(api)).locks(api));
+            assert!(PairAuthority::Known(Authority::Stable(api.other())).locks(api));
+            assert!(!PairAuthority::Unmirrored.locks(api));
         }
     }
 }

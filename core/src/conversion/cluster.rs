@@ -1,5 +1,7 @@
-//! What a machine of the Machine API says for itself, and Cluster API says once for the whole cluster, in the
-//! infrastructure cluster: a region, a project, a resource group. A machine that says otherwise cannot be converted.
+//! Compares a machine of the Machine API with the infrastructure cluster of Cluster API.
+//!
+//! The Machine API sets a region, a project or a resource group for each machine. Cluster API sets
+//! it once, in the infrastructure cluster. A machine with another value cannot be converted.
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "MachineSet Synchronisation".
 
@@ -9,7 +11,8 @@ use super::{ConversionIssue, Severity, load_balancers};
 use crate::api::machine_openshift_io::{self, machine, machine_set};
 use crate::model::FieldPath;
 
-/// A field of a provider spec, and where the infrastructure cluster has it: the first of these fields that is there.
+/// A field of a provider spec, and the fields of the infrastructure cluster to compare it with. The
+/// first of them that is set applies.
 struct Shared {
     at: &'static str,
     with: &'static [&'static str],
@@ -19,7 +22,8 @@ const fn shared(at: &'static str, with: &'static [&'static str]) -> Shared {
     Shared { at, with }
 }
 
-/// By kind of the provider spec, the kind of the infrastructure cluster, and what it says for all machines.
+/// The kind of the provider spec, the kind of the infrastructure cluster, and the fields that it
+/// sets for all machines.
 const SHARED: &[(&str, &str, &[Shared])] = &[
     (
         "AWSMachineProviderConfig",
@@ -60,7 +64,7 @@ const SHARED: &[(&str, &str, &[Shared])] = &[
     ),
 ];
 
-/// Where a provider spec stands in a Machine or MachineSet of the Machine API.
+/// The path and the value of the provider spec in a Machine or MachineSet of the Machine API.
 fn provider_spec(object: &Value) -> Option<(&'static str, &Value)> {
     let text = |field: &str| object.get(field).and_then(Value::as_str);
     if text("apiVersion")?.split('/').next() != Some(machine_openshift_io::GROUP) {
@@ -82,8 +86,8 @@ fn at<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
     found.as_str().filter(|text| !text.is_empty())
 }
 
-/// The kind of the infrastructure cluster with which this object has to agree; `None` where it says nothing that is said
-/// there.
+/// The kind of the infrastructure cluster to compare this object with; `None` if the object sets
+/// none of the shared fields.
 pub fn cluster_of(object: &Value) -> Option<&'static str> {
     let (_, spec) = provider_spec(object)?;
     let kind = spec.get("kind").and_then(Value::as_str)?;
@@ -94,7 +98,8 @@ pub fn cluster_of(object: &Value) -> Option<&'static str> {
         .then_some(*cluster)
 }
 
-/// In what this object and its infrastructure cluster do not agree. What the cluster does not say is not compared.
+/// The fields in which this object differs from its infrastructure cluster. Fields that the cluster
+/// does not set are not compared.
 pub fn disagreements(object: &Value, cluster: &Value) -> Vec<ConversionIssue> {
     let Some((root, spec)) = provider_spec(object) else {
         return Vec::new();
@@ -104,15 +109,17 @@ pub fn disagreements(object: &Value, cluster: &Value) -> Vec<ConversionIssue> {
     let fields = SHARED.iter().find(|(_, cluster, _)| *cluster == kind);
     let mut found = Vec::new();
     for field in fields.into_iter().flat_map(|(_, _, fields)| *fields) {
-        let theirs = field.with.iter().find_map(|path| Some((path, at(of_cluster, path)?)));
-        if let (Some(ours), Some((path, theirs))) = (at(spec, field.at), theirs)
-            && ours != theirs
+        let in_cluster = field.with.iter().find_map(|path| Some((path, at(of_cluster, path)?)));
+        if let (Some(in_machine), Some((path, in_cluster))) = (at(spec, field.at), in_cluster)
+            && in_machine != in_cluster
         {
             found.push(ConversionIssue {
                 severity: Severity::Blocks,
                 path: FieldPath::new(format!("{root}.{}", field.at).as_str()),
-                reason: format!("it is {ours:?}, and the {kind} says {theirs:?} for all machines, in spec.{path}"),
-                way_out: format!("set it to {theirs:?}, or keep it with the Machine API"),
+                reason: format!(
+                    "it is {in_machine:?}, but spec.{path} of the {kind} is {in_cluster:?} for all machines"
+                ),
+                remedy: format!("set it to {in_cluster:?}, or keep the object in the Machine API"),
             });
         }
     }
@@ -137,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_elsewhere_than_its_cluster_is_an_issue_with_its_field() {
+    fn a_value_that_differs_from_the_infrastructure_cluster_is_an_issue_with_its_field() {
         for (kind, fields, cluster, spec, path) in [
             (
                 "AWSMachineProviderConfig",

@@ -1,47 +1,47 @@
-//! Machines and MachineSets, save what is their platform's.
+//! The platform-independent fields of Machines and MachineSets.
 
 use serde_json::Value;
 
 use super::row::{Row, When, blocks, judge, loses};
 use super::{ConversionIssue, platforms};
 
-/// What Cluster API cannot say of the spec of a Machine of the Machine API.
+/// Fields of a Machine of the Machine API that Cluster API cannot express.
 const MACHINE_API_MACHINE: &[Row] = &[
     blocks(
         "metadata.name",
         When::Present,
-        "Cluster API does not hand a name on to the node",
+        "Cluster API does not pass this name to the node",
         "remove it: the Machine API does not use it either",
     ),
     blocks(
         "metadata.generateName",
         When::Present,
-        "Cluster API does not hand a name on to the node",
+        "Cluster API does not pass this name to the node",
         "remove it: the Machine API does not use it either",
     ),
     blocks(
         "metadata.namespace",
         When::Present,
-        "Cluster API does not hand a namespace on to the node",
-        "remove it: a node has none",
+        "Cluster API does not pass this namespace to the node",
+        "remove it: a node has no namespace",
     ),
     loses(
         "metadata.ownerReferences",
         When::Present,
-        "Cluster API does not hand owners on to the node",
+        "Cluster API does not pass owner references to the node",
         "remove them: the Machine API does not use them either",
     ),
     blocks(
         "providerSpec.value",
         When::Missing,
-        "there is nothing to make the infrastructure machine from",
-        "fill in the provider spec",
+        "the infrastructure machine is created from the provider spec",
+        "set the provider spec",
     ),
     loses(
         "taints[].timeAdded",
         When::Present,
-        "Cluster API does not keep when a taint was added",
-        "nothing is to be done: the taint itself is kept",
+        "Cluster API does not store the time when a taint was added",
+        "no action is needed: the taint itself is kept",
     ),
     blocks(
         "",
@@ -53,28 +53,29 @@ const MACHINE_API_MACHINE: &[Row] = &[
             "taints",
             "authoritativeAPI",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "remove it, or keep the machine with the Machine API",
+        "Capstan knows no field of Cluster API for it",
+        "remove it, or keep the Machine in the Machine API",
     ),
 ];
 
+/// Fields of a MachineSet of the Machine API that Cluster API cannot express.
 const MACHINE_API_SET: &[Row] = &[
     blocks(
         "template.metadata.name",
         When::Present,
-        "Cluster API names machines itself",
+        "Cluster API generates the names of Machines",
         "remove it from the template",
     ),
     blocks(
         "template.metadata.generateName",
         When::Present,
-        "Cluster API names machines itself",
+        "Cluster API generates the names of Machines",
         "remove it from the template",
     ),
     blocks(
         "template.metadata.namespace",
         When::Present,
-        "machines live in the namespace of their set",
+        "Machines are created in the namespace of their MachineSet",
         "remove it from the template",
     ),
     blocks(
@@ -87,18 +88,18 @@ const MACHINE_API_SET: &[Row] = &[
             "template",
             "authoritativeAPI",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "remove it, or keep the set with the Machine API",
+        "Capstan knows no field of Cluster API for it",
+        "remove it, or keep the MachineSet in the Machine API",
     ),
 ];
 
-/// What the Machine API cannot say of the spec of a Machine of Cluster API.
+/// Fields of a Machine of Cluster API that the Machine API cannot express.
 pub(super) const CLUSTER_API_MACHINE: &[Row] = &[
     blocks(
         "version",
         When::Present,
-        "the Machine API does not choose the version of Kubernetes",
-        "remove it: the machine config of the cluster decides",
+        "the Machine API does not set the Kubernetes version",
+        "remove it: the MachineConfig of the cluster sets the version",
     ),
     blocks(
         "readinessGates",
@@ -109,37 +110,37 @@ pub(super) const CLUSTER_API_MACHINE: &[Row] = &[
     blocks(
         "bootstrap.configRef",
         When::Present,
-        "the Machine API boots a machine with a Secret, not with a bootstrap provider",
+        "the Machine API bootstraps a machine from a Secret, not with a bootstrap provider",
         "set bootstrap.dataSecretName instead",
     ),
     blocks(
         "minReadySeconds",
         When::Present,
-        "a Machine of the Machine API has no time until it counts as available",
-        "remove it; on a MachineSet of the Machine API it stands at spec.minReadySeconds",
+        "a Machine of the Machine API has no minReadySeconds",
+        "remove it; a MachineSet of the Machine API has spec.minReadySeconds",
     ),
     blocks(
         "deletion.nodeDrainTimeoutSeconds",
         When::Present,
-        "the Machine API drains a node for as long as it takes",
+        "the Machine API has no timeout for draining a node",
         "remove it",
     ),
     blocks(
         "deletion.nodeVolumeDetachTimeoutSeconds",
         When::Present,
-        "the Machine API has no time limit for detaching volumes",
+        "the Machine API has no timeout for detaching volumes",
         "remove it",
     ),
     blocks(
         "deletion.nodeDeletionTimeoutSeconds",
         When::Not(10),
-        "the Machine API always takes 10 seconds for the deletion of a node",
+        "the Machine API always uses a timeout of 10 seconds for the deletion of a node",
         "set it to 10 or remove it",
     ),
     blocks(
         "taints[].propagation",
         When::NotOneOf(&["", "Always"]),
-        "the Machine API adds a taint back whenever it is gone",
+        "the Machine API always restores a removed taint",
         "set it to Always, or remove the taint",
     ),
     blocks(
@@ -156,22 +157,23 @@ pub(super) const CLUSTER_API_MACHINE: &[Row] = &[
             "deletion",
             "taints",
         ]),
-        "Capstan does not know a field of the Machine API for it",
-        "remove it, or keep the machine with Cluster API",
+        "Capstan knows no field of the Machine API for it",
+        "remove it, or keep the Machine in Cluster API",
     ),
 ];
 
+/// Fields of a MachineSet of Cluster API that the Machine API cannot express.
 pub(super) const CLUSTER_API_SET: &[Row] = &[
     blocks(
         "machineNaming",
         When::Present,
-        "the Machine API names machines itself",
+        "the Machine API generates the names of Machines",
         "remove it",
     ),
     blocks(
         "machineNamingStrategy",
         When::Present,
-        "the Machine API names machines itself",
+        "the Machine API generates the names of Machines",
         "remove it",
     ),
     blocks(
@@ -185,23 +187,23 @@ pub(super) const CLUSTER_API_SET: &[Row] = &[
             "machineNaming",
             "machineNamingStrategy",
         ]),
-        "Capstan does not know a field of the Machine API for it",
-        "remove it, or keep the set with Cluster API",
+        "Capstan knows no field of the Machine API for it",
+        "remove it, or keep the MachineSet in Cluster API",
     ),
     blocks(
         "deletion",
         When::UnknownFields(&["order"]),
-        "Capstan does not know a field of the Machine API for it",
-        "remove it, or keep the set with Cluster API",
+        "Capstan knows no field of the Machine API for it",
+        "remove it, or keep the MachineSet in Cluster API",
     ),
 ];
 
-/// A label key or annotation key has a name of at most 63 characters behind one slash.
+/// Whether a hook name fits into an annotation key: at most 63 characters, and no slash.
 fn hook_fits(name: &str) -> bool {
     name.len() <= 63 && !name.contains('/')
 }
 
-/// A Machine of the Machine API, or a template of one at `root`.
+/// Finds the issues of a Machine of the Machine API, or of a machine template at `root`.
 pub(super) fn machine_api_machine(root: &str, spec: &Value, found: &mut Vec<ConversionIssue>) {
     judge(MACHINE_API_MACHINE, root, spec, found);
     for list in ["preDrain", "preTerminate"] {
@@ -214,8 +216,8 @@ pub(super) fn machine_api_machine(root: &str, spec: &Value, found: &mut Vec<Conv
                 let row = blocks(
                     "",
                     When::Present,
-                    "Cluster API keeps a hook as an annotation, whose name has at most 63 characters and no slash",
-                    "have the owner of the hook give it a shorter name",
+                    "Cluster API stores a hook as an annotation, whose name has at most 63 characters and no slash",
+                    "let the owner of the hook use a shorter name",
                 );
                 let at = format!("{root}.lifecycleHooks.{list}[{index}].name");
                 judge(&[row], &at, &Value::from(name), found);
@@ -227,7 +229,7 @@ pub(super) fn machine_api_machine(root: &str, spec: &Value, found: &mut Vec<Conv
     }
 }
 
-/// A MachineSet of the Machine API.
+/// Finds the issues of a MachineSet of the Machine API.
 pub(super) fn machine_api_set(spec: &Value, found: &mut Vec<ConversionIssue>) {
     judge(MACHINE_API_SET, "spec", spec, found);
     let machine = spec.pointer("/template/spec").unwrap_or(&Value::Null);

@@ -1,13 +1,13 @@
-//! MachineHealthChecks. Cluster API's say more than the Machine API's.
+//! The fields of MachineHealthChecks.
 
 use super::row::{Row, When, blocks};
 
-/// What Cluster API cannot say of a check of the Machine API.
+/// Fields of a MachineHealthCheck of the Machine API that Cluster API cannot express.
 pub(super) const MACHINE_API: &[Row] = &[
     blocks(
         "unhealthyConditions",
         When::MoreThan(100),
-        "Cluster API takes at most 100 conditions",
+        "Cluster API allows at most 100 conditions",
         "use fewer conditions",
     ),
     blocks(
@@ -20,36 +20,36 @@ pub(super) const MACHINE_API: &[Row] = &[
             "remediationTemplate",
             "authoritativeAPI",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "remove it, or keep the check with the Machine API",
+        "Capstan knows no field of Cluster API for it",
+        "remove it, or keep the MachineHealthCheck in the Machine API",
     ),
 ];
 
-/// What the Machine API cannot say of a check of Cluster API.
+/// Fields of a MachineHealthCheck of Cluster API that the Machine API cannot express.
 pub(super) const CLUSTER_API: &[Row] = &[
     blocks(
         "checks.unhealthyMachineConditions",
         When::Present,
-        "the Machine API looks at conditions of nodes only",
-        "remove them, or use conditions of the node",
+        "the Machine API checks conditions of nodes only",
+        "remove them, or use conditions of nodes",
     ),
     blocks(
         "checks.unhealthyNodeConditions",
         When::Missing,
-        "the Machine API needs at least one condition of the node",
-        "name a condition, such as Ready with the status Unknown",
+        "the Machine API requires at least one condition of a node",
+        "add a condition, such as Ready with the status Unknown",
     ),
     blocks(
         "remediation.triggerIf.unhealthyInRange",
         When::Present,
-        "the Machine API takes a greatest number of unhealthy machines, and no range",
+        "the Machine API has a maximum of unhealthy machines, and no range",
         "use unhealthyLessThanOrEqualTo",
     ),
     blocks(
         "",
         When::UnknownFields(&["clusterName", "selector", "checks", "remediation"]),
-        "Capstan does not know a field of the Machine API for it",
-        "remove it, or keep the check with Cluster API",
+        "Capstan knows no field of the Machine API for it",
+        "remove it, or keep the MachineHealthCheck in Cluster API",
     ),
     blocks(
         "checks",
@@ -58,13 +58,13 @@ pub(super) const CLUSTER_API: &[Row] = &[
             "unhealthyNodeConditions",
             "unhealthyMachineConditions",
         ]),
-        "Capstan does not know a field of the Machine API for it",
-        "remove it, or keep the check with Cluster API",
+        "Capstan knows no field of the Machine API for it",
+        "remove it, or keep the MachineHealthCheck in Cluster API",
     ),
     blocks(
         "remediation",
         When::UnknownFields(&["triggerIf", "templateRef"]),
-        "Capstan does not know a field of the Machine API for it",
-        "remove it, or keep the check with Cluster API",
+        "Capstan knows no field of the Machine API for it",
+        "remove it, or keep the MachineHealthCheck in Cluster API",
     ),
 ];

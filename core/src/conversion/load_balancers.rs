@@ -1,9 +1,13 @@
-//! Load balancers of AWS: the Machine API registers each machine with those that it names, Cluster API all machines of the
-//! control plane with those of the AWSCluster, and no others. A machine that names others cannot be converted.
+//! Compares the load balancers of AWS machines with those of the AWSCluster.
 //!
-//! Must never: guess at a load balancer that the AWSCluster does not name.
+//! The Machine API registers each machine with the load balancers in its provider spec. Cluster API
+//! registers control plane machines with the load balancers of the AWSCluster, and no other
+//! machines. A machine with other load balancers cannot be converted.
 //!
-//! Source: the losses found in today's implementation of the Converting Machine API to Cluster API enhancement.
+//! Must never: report a difference from a load balancer that the AWSCluster does not name.
+//!
+//! Source: the fields that OpenShift's implementation of the Converting Machine API to Cluster API
+//! enhancement drops.
 
 use serde_json::Value;
 
@@ -19,7 +23,8 @@ fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The load balancers of a Machine of AWS, or of a template of Machines, and where they stand; `None` on other platforms.
+/// The path and the load balancers of an AWS Machine, or of a machine template; `None` on other
+/// platforms.
 fn named<'v>(root: &str, machine: &'v Value) -> Option<(FieldPath, &'v [Value])> {
     let spec = machine.pointer("/spec/providerSpec/value")?;
     let list = spec.get(FIELD).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -27,16 +32,16 @@ fn named<'v>(root: &str, machine: &'v Value) -> Option<(FieldPath, &'v [Value])>
     is_aws.then(|| (FieldPath::new(format!("{root}.{FIELD}")), list))
 }
 
-fn issue(path: FieldPath, reason: String, way_out: &str) -> ConversionIssue {
+fn issue(path: FieldPath, reason: String, remedy: &str) -> ConversionIssue {
     ConversionIssue {
         severity: Severity::Blocks,
         path,
         reason,
-        way_out: way_out.to_owned(),
+        remedy: remedy.to_owned(),
     }
 }
 
-/// Whether a Machine, or a template of Machines, is one of the control plane.
+/// Whether a Machine, or a machine template, belongs to the control plane.
 fn is_control_plane(machine: &Value) -> bool {
     let metadata = machine.get("metadata").unwrap_or(&Value::Null);
     let role = metadata.get("labels").and_then(|labels| labels.get(ROLE)?.as_str());
@@ -48,60 +53,64 @@ fn is_control_plane(machine: &Value) -> bool {
     role == Some("master") || owners.any(|owner| text(owner, "/kind") == Some(control_plane_machine_set::KIND))
 }
 
-/// What is wrong with the load balancers of `machine`, a Machine or a template of Machines, that is none of the control
-/// plane.
+/// Finds the issue of a worker `machine`, a Machine or a machine template, that has load balancers.
 pub(super) fn of_worker(root: &str, machine: &Value, found: &mut Vec<ConversionIssue>) {
     let Some((path, list)) = named(root, machine).filter(|_| !is_control_plane(machine)) else {
         return;
     };
     if !list.is_empty() {
-        let reason = String::from("Cluster API registers machines of the control plane only with load balancers");
+        let reason = String::from("Cluster API registers only control plane machines with load balancers");
         found.push(issue(path, reason, "remove them"));
     }
 }
 
-/// Where a Machine of the control plane, or a template of such, names other load balancers than the AWSCluster does for
-/// all of them.
+/// Finds where a control plane Machine, or its template, differs from the load balancers of the
+/// AWSCluster.
 pub(super) fn disagreements(root: &str, machine: &Value, cluster: &Value, found: &mut Vec<ConversionIssue>) {
-    let theirs: Vec<(&str, &str)> = ["controlPlaneLoadBalancer", "secondaryControlPlaneLoadBalancer"]
+    let in_cluster: Vec<(&str, &str)> = ["controlPlaneLoadBalancer", "secondaryControlPlaneLoadBalancer"]
         .iter()
         .filter_map(|field| of_cluster(cluster.get(*field)?))
         .collect();
-    let Some((path, ours)) = named(root, machine).filter(|_| !theirs.is_empty() && is_control_plane(machine)) else {
+    let Some((path, in_machine)) = named(root, machine).filter(|_| !in_cluster.is_empty() && is_control_plane(machine))
+    else {
         return;
     };
-    let all: Vec<String> = theirs
+    let all: Vec<String> = in_cluster
         .iter()
         .map(|(name, type_)| format!("{name:?} ({type_})"))
         .collect();
     let all = all.join(" and ");
-    for (position, ours) in ours.iter().enumerate() {
+    for (position, in_machine) in in_machine.iter().enumerate() {
         let entry = path.index(position);
         let (name, type_) = (
-            text(ours, "/name").unwrap_or_default(),
-            text(ours, "/type").unwrap_or_default(),
+            text(in_machine, "/name").unwrap_or_default(),
+            text(in_machine, "/type").unwrap_or_default(),
         );
-        match theirs.iter().find(|(theirs, _)| *theirs == name) {
+        match in_cluster.iter().find(|(in_cluster, _)| *in_cluster == name) {
             None => {
-                let reason = format!("it is {name:?}, and the AWSCluster says {all} for all machines");
-                found.push(issue(entry.child("name"), reason, "name one of those"));
+                let reason = format!("it is {name:?}, but the AWSCluster has {all} for all control plane machines");
+                found.push(issue(entry.child("name"), reason, "use one of these load balancers"));
             }
-            Some((_, theirs)) if *theirs != type_ => {
-                let reason = format!("it is {type_:?}, and the AWSCluster says {theirs:?}");
-                found.push(issue(entry.child("type"), reason, "say the same"));
+            Some((_, in_cluster)) if *in_cluster != type_ => {
+                let reason = format!("it is {type_:?}, but the type in the AWSCluster is {in_cluster:?}");
+                found.push(issue(entry.child("type"), reason, "use the type of the AWSCluster"));
             }
             Some(_) => {}
         }
     }
-    let missing = |(name, _): &&(&str, &str)| ours.iter().all(|ours| text(ours, "/name") != Some(*name));
-    for (name, _) in theirs.iter().filter(missing) {
-        let reason = format!("the AWSCluster registers all machines with {name:?} too");
+    let missing = |(name, _): &&(&str, &str)| {
+        in_machine
+            .iter()
+            .all(|in_machine| text(in_machine, "/name") != Some(*name))
+    };
+    for (name, _) in in_cluster.iter().filter(missing) {
+        let reason = format!("the AWSCluster registers all control plane machines with {name:?} too");
         found.push(issue(path.clone(), reason, "add it"));
     }
 }
 
-/// Name and type of a load balancer of the AWSCluster, in the Machine API's words; `None` for one without a name, or of
-/// a type that the Machine API does not have.
+/// Name and type of a load balancer of the AWSCluster, with the type as the Machine API names it.
+/// `None` if it has no name, or a type that the Machine API does not have.
 fn of_cluster(balancer: &Value) -> Option<(&str, &'static str)> {
     let type_ = match text(balancer, "/loadBalancerType") {
         None | Some("classic" | "elb") => "classic",
@@ -131,7 +140,7 @@ mod tests {
     const AT: &str = "spec.providerSpec.value.loadBalancers";
 
     #[test]
-    fn a_worker_is_registered_with_none() {
+    fn a_worker_with_load_balancers_is_an_issue() {
         let balancers = json!([{"name": "apps", "type": "network"}]);
         assert_eq!(paths(&issues(&machine("worker", &balancers))), [AT]);
         assert!(issues(&machine("worker", &json!([]))).is_empty());
@@ -149,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_control_plane_is_registered_with_those_of_the_cluster() {
+    fn a_control_plane_machine_must_name_the_load_balancers_of_the_cluster() {
         let cluster = json!({"kind": "AWSCluster", "spec": {
             "controlPlaneLoadBalancer": {"name": "int", "loadBalancerType": "nlb"},
             "secondaryControlPlaneLoadBalancer": {"name": "ext"}}});

@@ -1,4 +1,5 @@
-//! What each platform's machines say that the other API cannot: one file a platform, each with two tables.
+//! The platform-specific fields that the other API cannot express. Each platform has a file with
+//! two tables.
 
 mod aws;
 mod azure;
@@ -15,15 +16,15 @@ use serde_json::Value;
 use super::ConversionIssue;
 use super::row::{Row, When, blocks, judge};
 
-/// A platform, and what does not convert.
+/// The tables of a platform.
 pub(super) struct Platform {
     /// Kind of the provider spec.
     provider_spec: &'static str,
     /// Kind of the infrastructure machine.
     machine: &'static str,
-    /// Of the provider spec.
+    /// The table of the provider spec.
     to_cluster_api: &'static [Row],
-    /// Of the spec of the infrastructure machine.
+    /// The table of the spec of the infrastructure machine.
     to_machine_api: &'static [Row],
 }
 
@@ -42,18 +43,18 @@ const PLATFORMS: &[&Platform] = &[
 const NO_PLATFORM: &[Row] = &[blocks(
     "kind",
     When::Present,
-    "machines of this platform are not converted",
-    "keep the machine with the Machine API",
+    "machines of this platform cannot be converted",
+    "keep the Machine in the Machine API",
 )];
 
 const NO_KIND: &[Row] = &[blocks(
     "kind",
     When::Missing,
-    "without it the platform is unknown",
-    "name the kind of the provider spec",
+    "the kind of the provider spec names the platform",
+    "set the kind of the provider spec",
 )];
 
-/// The provider spec at `root`.
+/// Finds the issues of the provider spec at `root`.
 pub(super) fn provider_spec(root: &str, value: &Value, found: &mut Vec<ConversionIssue>) {
     let kind = value.get("kind").and_then(Value::as_str);
     let platform = PLATFORMS.iter().find(|platform| Some(platform.provider_spec) == kind);
@@ -65,7 +66,7 @@ pub(super) fn provider_spec(root: &str, value: &Value, found: &mut Vec<Conversio
     judge(rows, root, value, found);
 }
 
-/// The spec of an infrastructure machine, or of a template of one.
+/// Finds the issues of the spec of an infrastructure machine, or of its template.
 pub(super) fn infrastructure(kind: &str, spec: &Value, found: &mut Vec<ConversionIssue>) {
     let (machine, root, spec) = match kind.strip_suffix("Template") {
         Some(machine) => (

@@ -1,69 +1,72 @@
-//! A line of a table: a field, when its value is an issue, why, and what to do.
+//! The rows of the conversion tables: a field, the condition that makes its value an issue, the
+//! reason and the remedy.
 
 use serde_json::Value;
 
 use super::{ConversionIssue, Severity};
 use crate::model::FieldPath;
 
-/// When the value of a field is an issue. An absent field is one only for `Missing`.
+/// The condition that makes the value of a field an issue. An absent field is an issue only for
+/// `Missing`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum When {
-    /// Whenever it says anything: empty values say nothing.
+    /// The value is not empty.
     Present,
-    /// When it is absent or empty.
+    /// The value is absent or empty.
     Missing,
-    /// When it is text other than these.
+    /// The value is a string other than these.
     NotOneOf(&'static [&'static str]),
-    /// When it is a number other than this.
+    /// The value is a number other than this.
     Not(i64),
-    /// When it is this truth value.
+    /// The value is this boolean.
     Is(bool),
-    /// When it is a list of more than this many.
+    /// The value is a list with more than this many items.
     MoreThan(usize),
-    /// When it has a field that is not one of these.
+    /// The value has a field that is not one of these.
     UnknownFields(&'static [&'static str]),
-    /// When it is an object without any of these fields.
+    /// The value is an object without any of these fields.
     WithoutAny(&'static [&'static str]),
-    /// When more than one item of the list lacks this field.
-    TwoWithout(&'static str),
-    /// When two items of the list have the same value of this field.
+    /// More than one item of the list lacks this field.
+    SeveralWithout(&'static str),
+    /// Two items of the list have the same value in this field.
     Twice(&'static str),
 }
 
-/// A line of a table.
+/// A row of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// The field: dotted, `[]` is each item of a list. Empty for the value itself.
+    /// The dotted path of the field; `[]` stands for each item of a list. Empty for the value
+    /// itself.
     at: &'static str,
     when: When,
     severity: Severity,
     reason: &'static str,
-    way_out: &'static str,
+    remedy: &'static str,
 }
 
-/// A field that keeps the object from being converted.
-pub(super) const fn blocks(at: &'static str, when: When, reason: &'static str, way_out: &'static str) -> Row {
+/// A row for a field that prevents the conversion of the object.
+pub(super) const fn blocks(at: &'static str, when: When, reason: &'static str, remedy: &'static str) -> Row {
     Row {
         at,
         when,
         severity: Severity::Blocks,
         reason,
-        way_out,
+        remedy,
     }
 }
 
-/// A field that is lost.
-pub(super) const fn loses(at: &'static str, when: When, reason: &'static str, way_out: &'static str) -> Row {
+/// A row for a field whose value is lost.
+pub(super) const fn loses(at: &'static str, when: When, reason: &'static str, remedy: &'static str) -> Row {
     Row {
         at,
         when,
         severity: Severity::Loses,
         reason,
-        way_out,
+        remedy,
     }
 }
 
-/// Holds a value against a table; `root` is the path of the value in its object.
+/// Finds the rows that apply to a value; `root` is the path of the value in its object.
 pub(super) fn judge(rows: &[Row], root: &str, value: &Value, found: &mut Vec<ConversionIssue>) {
     for row in rows {
         let steps: Vec<&str> = row.at.split('.').filter(|step| !step.is_empty()).collect();
@@ -73,7 +76,7 @@ pub(super) fn judge(rows: &[Row], root: &str, value: &Value, found: &mut Vec<Con
 
 fn walk(row: &Row, steps: &[&str], path: FieldPath, value: &Value, found: &mut Vec<ConversionIssue>) {
     let Some((step, rest)) = steps.split_first() else {
-        return look(row, path, value, found);
+        return apply(row, path, value, found);
     };
     let (field, items) = match step.strip_suffix("[]") {
         Some(field) => (field, true),
@@ -93,27 +96,27 @@ fn walk(row: &Row, steps: &[&str], path: FieldPath, value: &Value, found: &mut V
     }
 }
 
-fn look(row: &Row, path: FieldPath, value: &Value, found: &mut Vec<ConversionIssue>) {
+fn apply(row: &Row, path: FieldPath, value: &Value, found: &mut Vec<ConversionIssue>) {
     let mut report = |path: FieldPath| {
         found.push(ConversionIssue {
             severity: row.severity,
             path,
             reason: row.reason.to_owned(),
-            way_out: row.way_out.to_owned(),
+            remedy: row.remedy.to_owned(),
         });
     };
     let items = || value.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_issue = match row.when {
-        When::Present => !says_nothing(value),
-        When::Missing => says_nothing(value),
+        When::Present => !is_empty(value),
+        When::Missing => is_empty(value),
         When::NotOneOf(words) => value.as_str().is_some_and(|word| !words.contains(&word)),
         When::Not(number) => value.as_i64().is_some_and(|found| found != number),
         When::Is(truth) => value.as_bool() == Some(truth),
         When::MoreThan(count) => items().len() > count,
         When::WithoutAny(fields) => {
-            value.is_object() && fields.iter().all(|field| value.get(field).is_none_or(says_nothing))
+            value.is_object() && fields.iter().all(|field| value.get(field).is_none_or(is_empty))
         }
-        When::TwoWithout(field) => items().iter().filter(|item| item.get(field).is_none()).count() > 1,
+        When::SeveralWithout(field) => items().iter().filter(|item| item.get(field).is_none()).count() > 1,
         When::Twice(field) => {
             let mut seen: Vec<&Value> = items().iter().filter_map(|item| item.get(field)).collect();
             let all = seen.len();
@@ -123,7 +126,7 @@ fn look(row: &Row, path: FieldPath, value: &Value, found: &mut Vec<ConversionIss
         }
         When::UnknownFields(known) => {
             let fields = value.as_object().into_iter().flatten();
-            for (field, _) in fields.filter(|(field, value)| !known.contains(&field.as_str()) && !says_nothing(value)) {
+            for (field, _) in fields.filter(|(field, value)| !known.contains(&field.as_str()) && !is_empty(value)) {
                 report(path.child(field));
             }
             false
@@ -134,14 +137,14 @@ fn look(row: &Row, path: FieldPath, value: &Value, found: &mut Vec<ConversionIss
     }
 }
 
-/// Whether a value means the same as none.
-fn says_nothing(value: &Value) -> bool {
+/// Whether a value means the same as an absent field.
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(_) | Value::Number(_) => false,
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.values().all(says_nothing),
+        Value::Object(map) => map.values().all(is_empty),
     }
 }
 
@@ -158,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_row_finds_each_item_and_names_it_by_its_position() {
+    fn a_row_applies_to_each_list_item_and_names_its_index() {
         let row = blocks("list[].x", When::Present, "", "");
         let value = json!({"list": [{"x": ""}, {"x": 1}, {}, {"x": {"a": null}}, {"x": false}]});
         assert_eq!(paths(row, &value), ["spec.list[1].x", "spec.list[4].x"]);
     }
 
     #[test]
-    fn each_condition_tells_an_issue_from_what_is_none() {
+    fn each_condition_separates_issues_from_allowed_values() {
         for (when, fine, issue) in [
             (When::Missing, json!("a"), json!("")),
             (When::NotOneOf(&["a", ""]), json!("a"), json!("b")),
@@ -173,7 +176,7 @@ mod tests {
             (When::Is(true), json!(false), json!(true)),
             (When::MoreThan(1), json!([1]), json!([1, 2])),
             (When::WithoutAny(&["id"]), json!({"id": "x"}), json!({"arn": "x"})),
-            (When::TwoWithout("n"), json!([{"n": 1}, {}]), json!([{}, {}])),
+            (When::SeveralWithout("n"), json!([{"n": 1}, {}]), json!([{}, {}])),
             (
                 When::Twice("n"),
                 json!([{"n": 1}, {"n": 2}]),

@@ -5,23 +5,17 @@
 //! "Failure Modes"; reasons as today's operator has them, plus those that it does not report (defects B1, B6).
 
 use super::domains;
+use super::machine_state::{MachineState, NodeState, Owner};
+use super::observed::Unparsable;
 use super::spec::{Spec, Strategy};
-use super::state::{MachineState, NodeState, Owner, State, Unparsable};
-use crate::model::Violation;
-
-/// One reason to stop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Degradation {
-    /// Stable, CamelCase: the reason of the condition.
-    pub reason: &'static str,
-    /// What is wrong, with names, and what to do.
-    pub message: String,
-}
+use super::state::State;
+use crate::model::{Degradation, Violation};
 
 /// Everything that stops, in the order of importance. The first gives the condition its reason.
 pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
     [
         unparsable(&state.unparsable),
+        unreadable_pending_creations(spec),
         infrastructure(spec, state),
         no_ready_machine(state),
         unmanaged_nodes(state),
@@ -72,6 +66,19 @@ pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
             "{} object(s) cannot be read: {}; correct or remove them",
             texts.len(),
             texts.join(", ")
+        ),
+    })
+}
+
+/// A machine that was requested may still be created. Without the record nothing tells which one, and another machine in
+/// its place would be one too many.
+fn unreadable_pending_creations(spec: &Spec) -> Option<Degradation> {
+    let error = spec.pending_creations.as_ref().err()?;
+    Some(Degradation {
+        reason: "UnreadablePendingCreations",
+        message: format!(
+            "In the set, {error}: machines that were requested may still be created. Wait five minutes, then remove the \
+             annotation"
         ),
     })
 }

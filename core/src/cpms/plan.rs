@@ -11,159 +11,16 @@ mod machine;
 mod rollout;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
-use super::degraded::{Degradation, degraded, nodes_are_joining};
-use super::domains::FailureDomain;
+use super::degraded::{degraded, nodes_are_joining};
 use super::pending_creates;
 use super::removal;
 use super::spec::{SetState, Spec};
 use super::state::State;
 use crate::api::machine_openshift_io::control_plane_machine_set::FINALIZER;
-use crate::api::machine_openshift_io::machine::Machine;
 
+pub use super::action::{Action, Plan, Step, Wait, WaitReason};
 pub use machine::{made_machine, owner_reference};
-
-/// What to do next.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// Steps, in the order in which they are taken; the first that fails stops the rest. Only the last may be
-    /// disruptive.
-    pub steps: Vec<Step>,
-    /// What is waited for, by index.
-    pub waits: Vec<Wait>,
-    /// What a person should know: why nothing happens, what is overdue.
-    pub notes: Vec<String>,
-    /// What stops the rollout; see [`degraded`].
-    pub degraded: Vec<Degradation>,
-    /// When to look again although nothing changed: a wait that ends with time.
-    pub look_again: Option<Timestamp>,
-}
-
-impl Plan {
-    /// The step that creates or deletes a machine, if there is one.
-    pub fn disruptive(&self) -> Option<&Step> {
-        self.steps.iter().find(|step| step.is_disruptive())
-    }
-}
-
-/// One write.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// What is written.
-    pub action: Action,
-    /// The index it is about; `None` for the set itself.
-    pub index: Option<u32>,
-    /// The machine it is about; `None` for the set itself.
-    pub machine: Option<String>,
-    /// Where that machine stands or will stand.
-    pub failure_domain: Option<FailureDomain>,
-    /// Why, as a sentence.
-    pub because: String,
-    /// What must still be true of the object; `None` for a creation, which the derived name guards.
-    pub precondition: Option<Precondition>,
-}
-
-impl Step {
-    /// Whether the step creates or deletes a machine.
-    pub fn is_disruptive(&self) -> bool {
-        matches!(self.action, Action::Create(_) | Action::Delete)
-    }
-}
-
-/// What is written.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// A machine is created.
-    Create(Box<Machine>),
-    /// A machine is deleted, in the background, with the precondition in the delete options.
-    Delete,
-    /// A machine is patched in place: a JSON merge patch that carries the precondition in its metadata.
-    Patch(Value),
-    /// The set is patched: a JSON merge patch that carries the precondition in its metadata.
-    PatchSet(Value),
-}
-
-impl Action {
-    /// `create`, `delete` or `patch`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Create(_) => "create",
-            Self::Delete => "delete",
-            Self::Patch(_) | Self::PatchSet(_) => "patch",
-        }
-    }
-}
-
-/// What must still be true of an object when it is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Precondition {
-    /// Its uid: not a namesake.
-    pub uid: String,
-    /// Its version: not one that changed since.
-    pub resource_version: String,
-}
-
-/// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WaitReason {
-    /// A new machine is to become ready.
-    MachineReady,
-    /// The node of a machine that served before is to come back.
-    NodeReady,
-    /// A machine is ready, and is to stay so for the minimal time.
-    MinReady,
-    /// A machine that is being deleted is to go.
-    MachineRemoved,
-    /// The etcd operator is to report healthy members.
-    EtcdHealthy,
-    /// The one surge machine is in use elsewhere.
-    SurgeFree,
-    /// Another index needs its machine first.
-    OtherIndex,
-    /// Strategy OnDelete: somebody is to delete the machine.
-    UserDelete,
-    /// The annotation that pauses the rollout is to be removed.
-    Pause,
-    /// The annotation that limits the rollout is to be raised or removed.
-    Limit,
-    /// A node is to be claimed by its machine.
-    NodeClaimed,
-}
-
-impl WaitReason {
-    /// Stable, CamelCase: a label of the metric, and `for` in `capstan plan -o json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MachineReady => "MachineReady",
-            Self::NodeReady => "NodeReady",
-            Self::MinReady => "MinReady",
-            Self::MachineRemoved => "MachineRemoved",
-            Self::EtcdHealthy => "EtcdHealthy",
-            Self::SurgeFree => "SurgeFree",
-            Self::OtherIndex => "OtherIndex",
-            Self::UserDelete => "UserDelete",
-            Self::Pause => "Pause",
-            Self::Limit => "Limit",
-            Self::NodeClaimed => "NodeClaimed",
-        }
-    }
-}
-
-/// Something that is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// The index that waits.
-    pub index: Option<u32>,
-    /// The machine that waits, or that is waited for.
-    pub machine: Option<String>,
-    /// What for.
-    pub reason: WaitReason,
-    /// The whole story, as a sentence.
-    pub message: String,
-    /// When the wait ends by itself, if time ends it.
-    pub until: Option<Timestamp>,
-}
 
 /// What to do next about this set.
 pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
@@ -190,7 +47,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     } else if !state.unclaimed_nodes.is_empty() && nodes_are_joining(state) {
         plan.waits.push(Wait {
             index: None,
-            machine: None,
+            subject: None,
             reason: WaitReason::NodeClaimed,
             message: format!(
                 "node {} is not yet claimed by its machine",
@@ -203,8 +60,8 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     }
     let spared = disruptive
         .as_ref()
-        .filter(|step: &&Step| step.action == Action::Delete)
-        .and_then(|step| step.machine.clone());
+        .filter(|step: &&Step| matches!(step.action, Action::Delete { .. }))
+        .and_then(|step| step.machine().map(str::to_owned));
     // In-place repair comes first: a machine has an owner and a recorded index before anything follows from them. What
     // is deleted next is not patched, since that would break the precondition of its deletion.
     let repairs = state
@@ -213,11 +70,14 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .filter_map(|machine| machine::repair(spec, state, machine));
     plan.steps.extend(repairs);
     plan.steps.extend(disruptive);
+    if plan.steps.is_empty() {
+        plan.steps.extend(pending_creates::cleanup(spec, state, &plan, now));
+    }
     let overdue = rollout::overdue(spec, state, now);
     plan.notes.extend(overdue.iter().map(|late| late.message.clone()));
     plan.waits.sort_by_key(|wait| (wait.index, wait.reason));
     let deadlines = rollout::deadlines(spec, state);
-    plan.look_again = plan
+    plan.reconcile_at = plan
         .waits
         .iter()
         .filter_map(|wait| wait.until)

@@ -8,10 +8,14 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::plan::{Action, Plan, Step, plan};
+use super::action::{Action, Plan, Step};
+use super::etcd::Etcd;
+use super::machine_state::{MachineState, NodeState};
+use super::observed::Observed;
+use super::plan::plan;
 use super::reconcile_cache::ReconcileCache;
 use super::spec::{Spec, Strategy};
-use super::state::{Etcd, MachineState, NodeState, Observed, State};
+use super::state::State;
 use crate::api::core_v1::node::{CONTROL_PLANE_LABEL, Node, NodeCondition};
 use crate::api::machine_openshift_io::machine::{Machine, NodeRef};
 
@@ -36,12 +40,12 @@ pub fn preview(spec: &Spec, state: &State, now: Timestamp) -> Preview {
     let mut end = Plan::default();
     let mut cache = ReconcileCache::default();
     for _ in 0..bound {
-        let state = State::observe_again(&spec, world.clone(), state.settings, &mut cache);
+        let state = State::observe_with(&spec, world.clone(), state.settings, &mut cache);
         let next = plan(&spec, &state, now);
         now = now.checked_add(TURN).unwrap_or(now);
         if next.steps.is_empty() {
             // What waits for time alone goes on by itself.
-            let waited = next.look_again.is_some_and(|at| at <= now);
+            let waited = next.reconcile_at.is_some_and(|at| at <= now);
             let moved = next.degraded.is_empty() && (provide(&spec, &state, &mut world, now) || waited);
             end = next;
             if !moved {
@@ -62,20 +66,20 @@ const TURN: SignedDuration = SignedDuration::from_hours(1);
 
 /// Takes a step, as the API server would.
 fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
-    let named = |machine: &&mut Arc<Machine>| Some(machine.metadata.name()) == step.machine.as_deref();
+    let named = |machine: &&mut Arc<Machine>| Some(machine.metadata.name()) == step.machine();
     match &step.action {
-        Action::Create(machine) => {
+        Action::Create { machine, .. } => {
             let mut machine = (**machine).clone();
             machine.metadata.uid = Some(format!("preview-{}", machine.metadata.name()));
             machine.metadata.creation_timestamp = Some(now);
             world.machines.push(Arc::new(machine));
         }
-        Action::Delete => {
+        Action::Delete { .. } => {
             if let Some(machine) = world.machines.iter_mut().find(named) {
                 Arc::make_mut(machine).metadata.deletion_timestamp.get_or_insert(now);
             }
         }
-        Action::Patch(patch) => {
+        Action::Patch { patch, .. } => {
             if let Some(machine) = world.machines.iter_mut().find(named) {
                 let mut value = serde_json::to_value(&**machine).unwrap_or_default();
                 json_patch::merge(&mut value, patch);
@@ -91,6 +95,8 @@ fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
                 .unwrap_or_else(|| json!([]));
             spec.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
         }
+        // Nothing stays pending in a preview.
+        Action::RemoveRecords(_) => spec.pending_creations = Ok(Vec::new()),
     }
 }
 

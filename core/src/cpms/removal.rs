@@ -11,20 +11,22 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::action::{Action, Plan, Step, machine_ref, set_ref};
 use super::degraded;
 use super::indexes::RELEASED;
-use super::plan::{Action, Plan, Precondition, Step};
+use super::observed::Observed;
 use super::selector::Selector;
 use super::spec::{SetState, Spec};
-use super::state::Observed;
 use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use crate::api::machine_openshift_io::machine::{self, Machine};
+use crate::model::{ObjectRef, Precondition};
 
 /// The plan for a set that is being deleted.
 pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
     let set = Set {
+        subject: set_ref(&spec.namespace, &spec.name),
         uid: &spec.uid,
         resource_version: &spec.resource_version,
         finalizers: &spec.finalizers,
@@ -39,7 +41,7 @@ pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
     let mut plan = steps(set, &observed.machines);
     let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
     if let Some(reason) = degraded::unparsable(&machines.cloned().collect::<Vec<_>>()) {
-        plan.steps.retain(|step| step.machine.is_some());
+        plan.steps.retain(|step| step.machine().is_some());
         plan.notes
             .push("the finalizer stays while machines cannot be read".to_owned());
         plan.degraded.push(reason);
@@ -50,7 +52,7 @@ pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
 /// Everything that is still to be done until the set can go, in order. Empty for one that is not being deleted.
 pub fn whole(set: &ControlPlaneMachineSet, observed: &Observed) -> Vec<Step> {
     let mut plan = leave(set, observed);
-    if plan.degraded.is_empty() && plan.steps.iter().any(|step| step.machine.is_some()) {
+    if plan.degraded.is_empty() && plan.steps.iter().any(|step| step.machine().is_some()) {
         plan.steps.extend(steps(set, &[]).steps);
     }
     plan.steps
@@ -65,6 +67,7 @@ pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     let active = set.spec.state.as_deref() == Some("Active");
     let selector = Selector::parse(&set.spec.selector).ok().filter(|_| active);
     let set = Set {
+        subject: subject(set),
         uid: set.metadata.uid(),
         resource_version: set.metadata.resource_version.as_deref().unwrap_or_default(),
         finalizers: &set.metadata.finalizers,
@@ -73,7 +76,15 @@ pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     orphan(&set, machines)
 }
 
+fn subject(set: &ControlPlaneMachineSet) -> ObjectRef {
+    set_ref(
+        set.metadata.namespace.as_deref().unwrap_or_default(),
+        set.metadata.name(),
+    )
+}
+
 struct Set<'a> {
+    subject: ObjectRef,
     uid: &'a str,
     resource_version: &'a str,
     finalizers: &'a [String],
@@ -95,6 +106,7 @@ fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
             .filter(|finalizer| *finalizer != FINALIZER)
             .collect();
         steps.push(finalizers(
+            set.subject.clone(),
             set.uid,
             set.resource_version,
             &json!(rest),
@@ -144,18 +156,18 @@ fn patch(machine: &Machine, uid: &str, owners: Option<Value>, because: String) -
         uid: meta.uid().to_owned(),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
     };
-    let mut metadata = Map::new();
-    metadata.insert("uid".to_owned(), json!(precondition.uid));
-    metadata.insert("resourceVersion".to_owned(), json!(precondition.resource_version));
+    let mut metadata = precondition.metadata();
     metadata.insert("annotations".to_owned(), json!({ RELEASED: uid }));
     if let Some(owners) = owners {
         metadata.insert("ownerReferences".to_owned(), owners);
     }
     Step {
-        action: Action::Patch(json!({ "metadata": metadata })),
+        action: Action::Patch {
+            patch: json!({ "metadata": metadata }),
+            failure_domain: None,
+        },
+        subject: machine_ref(meta.namespace.as_deref().unwrap_or_default(), meta.name()),
         index: super::indexes::of_name(meta.name()),
-        machine: Some(meta.name().to_owned()),
-        failure_domain: None,
         because,
         precondition: Some(precondition),
     }
@@ -163,196 +175,20 @@ fn patch(machine: &Machine, uid: &str, owners: Option<Value>, because: String) -
 
 /// Writes the finalizers of the set.
 pub(super) fn patch_finalizers(spec: &Spec, list: &[String], because: &str) -> Step {
-    finalizers(&spec.uid, &spec.resource_version, &json!(list), because)
+    let set = set_ref(&spec.namespace, &spec.name);
+    finalizers(set, &spec.uid, &spec.resource_version, &json!(list), because)
 }
 
-fn finalizers(uid: &str, resource_version: &str, list: &Value, because: &str) -> Step {
+fn finalizers(set: ObjectRef, uid: &str, resource_version: &str, list: &Value, because: &str) -> Step {
     let precondition = Precondition {
         uid: uid.to_owned(),
         resource_version: resource_version.to_owned(),
     };
-    let mut meta = Map::new();
-    meta.insert("uid".to_owned(), json!(uid));
-    meta.insert("resourceVersion".to_owned(), json!(resource_version));
+    let mut meta = precondition.metadata();
     meta.insert("finalizers".to_owned(), list.clone());
-    Step {
-        action: Action::PatchSet(json!({ "metadata": meta })),
-        index: None,
-        machine: None,
-        failure_domain: None,
-        because: because.to_owned(),
-        precondition: Some(precondition),
-    }
+    let patch = Action::PatchSet(json!({ "metadata": meta }));
+    Step::of_set(set, patch, because.to_owned(), precondition)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cpms::simulation::{OLD, World};
-
-    fn deleted() -> World {
-        let mut world = World::new("a b c", OLD);
-        world.set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
-        world
-    }
-
-    fn steps_of(world: &World) -> Plan {
-        steps(
-            &serde_json::from_value(world.set.clone()).unwrap(),
-            &world.observed.machines,
-        )
-    }
-
-    #[test]
-    fn b3_the_finalizer_goes_only_once_no_machine_names_the_set() {
-        let mut world = deleted();
-        world.machine("ocp-x7k2p-master-1").metadata.labels.clear();
-        let plan = steps_of(&world);
-        let machines: Vec<&str> = plan.steps.iter().map(|step| step.machine.as_deref().unwrap()).collect();
-        assert_eq!(
-            machines,
-            ["ocp-x7k2p-master-0", "ocp-x7k2p-master-1", "ocp-x7k2p-master-2"]
-        );
-        assert_eq!(plan, world.plan(), "a set that parses is removed in the same way");
-        world.apply(&plan.steps[0]);
-        world.apply(&plan.steps[2]);
-        assert_eq!(steps_of(&world).steps.len(), 1, "one machine still names the set");
-        world.apply(&plan.steps[1]);
-        let last = steps_of(&world);
-        assert!(matches!(
-            last.steps.as_slice(),
-            [Step {
-                action: Action::PatchSet(_),
-                ..
-            }]
-        ));
-        world.apply(&last.steps[0]);
-        assert_eq!(world.set["metadata"]["finalizers"], json!([]));
-        assert!(steps_of(&world).steps.is_empty());
-    }
-
-    #[test]
-    fn an_adoption_that_is_on_its_way_lands_nowhere_and_none_is_begun() {
-        let mut world = World::new("a b c", OLD);
-        world.machine("ocp-x7k2p-master-1").metadata.owner_references.clear();
-        let adoption = world.plan().steps;
-        assert_eq!(adoption.len(), 1);
-        let seen_before = world.set.clone();
-        world.set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
-        let plan = steps_of(&world);
-        assert_eq!(plan.steps.len(), 3, "{plan:?}");
-        for step in &plan.steps {
-            world.apply(step);
-        }
-        assert!(!world.try_apply(&adoption[0]), "it carries the version from before");
-        // Whoever still takes the set for alive sees the mark.
-        let deleted = std::mem::replace(&mut world.set, seen_before);
-        let late = world.plan();
-        let adopts = |step: &&Step| step.machine.as_deref() == Some("ocp-x7k2p-master-1");
-        assert_eq!(late.steps.iter().find(adopts), None);
-        world.set = deleted;
-        let last = steps_of(&world).steps;
-        assert!(
-            matches!(
-                last.as_slice(),
-                [Step {
-                    action: Action::PatchSet(_),
-                    ..
-                }]
-            ),
-            "{last:?}"
-        );
-        // Another set takes the machine over, and the mark goes.
-        world.set["metadata"] = json!({"name": "cluster", "namespace": "openshift-machine-api", "uid": "next",
-            "resourceVersion": "1", "finalizers": [FINALIZER]});
-        for step in world.plan().steps {
-            world.apply(&step);
-        }
-        let meta = &world.machine("ocp-x7k2p-master-1").metadata;
-        assert_eq!(meta.owner_references[0].uid, "next");
-        assert!(meta.annotations.is_empty(), "{:?}", meta.annotations);
-    }
-
-    #[test]
-    fn an_inactive_set_leaves_machines_alone_also_when_it_goes() {
-        let mut world = deleted();
-        world.set["spec"]["state"] = json!("Inactive");
-        for name in ["ocp-x7k2p-master-0", "ocp-x7k2p-master-1", "ocp-x7k2p-master-2"] {
-            world.machine(name).metadata.owner_references.clear();
-        }
-        let steps = steps_of(&world).steps;
-        assert!(
-            matches!(
-                steps.as_slice(),
-                [Step {
-                    action: Action::PatchSet(_),
-                    ..
-                }]
-            ),
-            "{steps:?}"
-        );
-    }
-
-    #[test]
-    fn the_whole_removal_ends_with_the_finalizer() {
-        let mut world = deleted();
-        let set = |world: &World| serde_json::from_value(world.set.clone()).unwrap();
-        let foreseen = whole(&set(&world), &world.observed);
-        assert_eq!(foreseen.len(), 4);
-        assert!(matches!(foreseen[3].action, Action::PatchSet(_)));
-        for step in steps_of(&world).steps {
-            world.apply(&step);
-        }
-        assert_eq!(whole(&set(&world), &world.observed), foreseen[3..]);
-        world.set["metadata"]["finalizers"] = json!([]);
-        assert!(whole(&set(&world), &world.observed).is_empty());
-    }
-
-    #[test]
-    fn references_to_others_and_finalizers_of_others_stay() {
-        let mut world = deleted();
-        world.set["metadata"]["finalizers"] = json!(["other/finalizer", FINALIZER]);
-        let other = serde_json::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "n", "uid": "u"}));
-        world
-            .machine("ocp-x7k2p-master-0")
-            .metadata
-            .owner_references
-            .push(other.unwrap());
-        for step in steps_of(&world).steps {
-            world.apply(&step);
-        }
-        assert_eq!(world.machine("ocp-x7k2p-master-0").metadata.owner_references.len(), 1);
-        for step in steps_of(&world).steps {
-            world.apply(&step);
-        }
-        assert_eq!(world.set["metadata"]["finalizers"], json!(["other/finalizer"]));
-    }
-
-    #[test]
-    fn a_set_that_does_not_parse_lets_its_machines_go_too() {
-        let mut world = deleted();
-        world.set["spec"] = json!({"replicas": 4});
-        assert_eq!(steps_of(&world).steps.len(), 3);
-    }
-
-    #[test]
-    fn a_set_that_is_not_being_deleted_keeps_its_machines() {
-        assert_eq!(steps_of(&World::new("a b c", OLD)), Plan::default());
-    }
-
-    #[test]
-    fn the_finalizer_stays_while_a_machine_cannot_be_read() {
-        let mut world = deleted();
-        let set: ControlPlaneMachineSet = serde_json::from_value(world.set.clone()).unwrap();
-        world.observed.unparsable.push(crate::cpms::state::Unparsable {
-            kind: "Machine".to_owned(),
-            name: "broken".to_owned(),
-            message: "why".to_owned(),
-        });
-        let plan = leave(&set, &world.observed);
-        assert_eq!((plan.steps.len(), plan.degraded[0].reason), (3, "UnparsableObjects"));
-        assert_eq!(whole(&set, &world.observed), plan.steps);
-        world.observed.machines.clear();
-        assert_eq!(leave(&set, &world.observed).steps, []);
-    }
-}
+mod tests;

@@ -8,15 +8,16 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::degraded::{Degradation, invalid, unparsable};
+use super::action::{Plan, Step};
+use super::degraded::{invalid, unparsable};
 use super::domains::FailureDomain;
-use super::plan::{Plan, Step};
+use super::observed::{Observed, Unparsable};
 use super::preview::{Preview, preview};
 use super::removal;
 use super::spec::{SetState, Spec};
-use super::state::{Observed, State, Unparsable};
+use super::state::State;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
-use crate::model::{Violation, canonical_json};
+use crate::model::{Degradation, Violation, canonical_json};
 
 /// The report.
 pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: Timestamp) -> Value {
@@ -30,7 +31,7 @@ pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: T
         "waits": plan.waits.iter()
             .map(|wait| json!({
                 "index": wait.index,
-                "machine": wait.machine,
+                "machine": wait.machine(),
                 "for": wait.reason.name(),
                 "message": wait.message,
             }))
@@ -137,16 +138,16 @@ fn placement(spec: &Spec, state: &State, now: Timestamp) -> Vec<Value> {
 fn steps(spec: &Spec, steps: &[Step]) -> Vec<Value> {
     steps
         .iter()
-        .filter(|step| step.machine.is_some())
-        .map(|step| shown(step, &entry(spec, step.failure_domain.as_ref())))
+        .filter(|step| step.machine().is_some())
+        .map(|step| shown(step, &entry(spec, step.failure_domain())))
         .collect()
 }
 
 fn shown(step: &Step, failure_domain: &Value) -> Value {
     json!({
-        "action": step.action.name(),
+        "action": step.verb(),
         "index": step.index,
-        "machine": step.machine,
+        "machine": step.machine(),
         "failureDomain": failure_domain,
         "because": step.because,
     })

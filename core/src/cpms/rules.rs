@@ -36,7 +36,10 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning, is_same};
+use crate::model::{
+    Edit, FieldPath, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning,
+    is_same,
+};
 
 /// The path of the machine template in a set.
 const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
@@ -156,12 +159,12 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     verdict.finish()
 }
 
-/// The annotations that say how a rollout goes, and what is acknowledged.
+/// The annotations by which a user controls a rollout and acknowledges a risk. The record of pending creations is not one.
 fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
     let all = object.at("metadata.annotations").and_then(Value::as_object);
     all.into_iter()
         .flatten()
-        .filter(|(key, _)| key.starts_with("capstan.dev/"))
+        .filter(|(key, _)| key.starts_with("capstan.dev/") && *key != PENDING_CREATIONS)
 }
 
 /// The rules in CEL that do not hold, as violations.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::names::{is_label_key, is_label_value};
 use crate::api::meta::LabelSelector;
 
 /// A label selector, parsed.
@@ -87,22 +88,8 @@ impl fmt::Display for Selector {
     }
 }
 
-fn is_name(text: &str) -> bool {
-    text.len() <= 63
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
 fn check_key(key: &str) -> Result<(), String> {
-    let (prefix, name) = key
-        .rsplit_once('/')
-        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let prefix_ok =
-        prefix.is_none_or(|prefix| !prefix.is_empty() && prefix.len() <= 253 && super::spec::is_subdomain(prefix));
-    if prefix_ok && is_name(name) {
+    if is_label_key(key) {
         Ok(())
     } else {
         Err(
@@ -113,7 +100,7 @@ fn check_key(key: &str) -> Result<(), String> {
 }
 
 fn check_value(value: &str) -> Result<(), String> {
-    if value.is_empty() || is_name(value) {
+    if is_label_value(value) {
         Ok(())
     } else {
         Err("a label value: at most 63 letters, digits, '-', '_' and '.'".to_owned())

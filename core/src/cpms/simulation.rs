@@ -7,11 +7,13 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::action::{Action, Plan, Step};
 use super::domains::{FailureDomain, Platform, inject};
-use super::plan::{Action, Plan, Step, plan};
+use super::observed::{Observed, Settings};
+use super::plan::plan;
 use super::samples::{json_set, labels, provider_spec, short};
 use super::spec::{Gates, ParseContext, Spec, parse};
-use super::state::{Observed, Settings, State};
+use super::state::State;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
@@ -292,7 +294,7 @@ impl World {
 
     /// Takes a step, as the API server would: refused when its precondition does not hold, or the name is taken.
     pub(crate) fn try_apply(&mut self, step: &Step) -> bool {
-        if let Some(name) = &step.machine {
+        if let Some(name) = step.machine() {
             let there = self
                 .observed
                 .machines
@@ -311,10 +313,10 @@ impl World {
             }
         }
         match &step.action {
-            Action::Create(machine) => self.create(machine),
-            Action::Delete => self.delete(step.machine.as_deref().unwrap()),
-            Action::Patch(patch) => {
-                let name = step.machine.as_deref().unwrap();
+            Action::Create { machine, .. } => self.create(machine),
+            Action::Delete { .. } => self.delete(step.machine().unwrap()),
+            Action::Patch { patch, .. } => {
+                let name = step.machine().unwrap();
                 let machine = self.machine(name);
                 let version = machine.metadata.resource_version.clone();
                 let mut value = serde_json::to_value(&*machine).unwrap();
@@ -322,7 +324,7 @@ impl World {
                 *machine = serde_json::from_value(value).unwrap();
                 machine.metadata.resource_version = version;
             }
-            Action::PatchSet(patch) => json_patch::merge(&mut self.set, patch),
+            Action::PatchSet(patch) | Action::RemoveRecords(patch) => json_patch::merge(&mut self.set, patch),
         }
         true
     }

@@ -15,6 +15,7 @@ use super::changes::{Comparison, ROLL_ON_IMAGE_CHANGE};
 use super::defaults::provider_spec_defaults;
 use super::domains::{self, FailureDomain, Platform};
 use super::fields;
+use super::names::is_subdomain;
 use super::selector::Selector;
 use crate::api::config_openshift_io::feature_gate::FeatureGate;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
@@ -24,7 +25,10 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::MachineSpec;
 use crate::api::meta::ObjectMeta;
-use crate::model::{FieldPath, Violation, ViolationKind, sort_violations};
+use crate::model::{
+    FieldPath, PendingCreation, UnreadablePendingCreations, Violation, ViolationKind, pending_creations,
+    sort_violations,
+};
 
 /// Stops a rollout, but neither status nor repair; anything but `false`.
 pub const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
@@ -72,6 +76,8 @@ pub struct Spec {
     pub rollout: Rollout,
     /// Annotations of the set.
     pub annotations: BTreeMap<String, String>,
+    /// The creations that are recorded in the set, or why the record cannot be read.
+    pub pending_creations: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
 }
 
 /// Whether the set acts on machines or only describes them.
@@ -368,6 +374,7 @@ pub(super) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
                 }),
                 failure_domains,
                 rollout,
+                pending_creations: pending_creations(&meta.annotations),
                 annotations: meta.annotations,
             })
         }
@@ -499,13 +506,6 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, wrong: 
         wrong.add(Violation::new("cpms-name-prefix", path, kind, allowed).got(&json!(text)));
     }
     prefix
-}
-
-/// Whether the text is a lowercase RFC 1123 subdomain, whatever its length.
-pub(super) fn is_subdomain(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.split('.')
-        .all(|label| label.starts_with(inner) && label.ends_with(inner) && label.chars().all(|c| inner(c) || c == '-'))
 }
 
 fn rollout(annotations: &BTreeMap<String, String>, wrong: &mut Wrong) -> Rollout {

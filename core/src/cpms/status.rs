@@ -6,16 +6,17 @@
 
 use jiff::Timestamp;
 
-use super::degraded::Degradation;
+use super::action::{Plan, WaitReason};
+use super::machine_state::MachineState;
 use super::pending_creates;
-use super::plan::{self, Plan, WaitReason};
+use super::plan;
 use super::spec::{SetState, Spec};
-use super::state::{MachineState, State};
+use super::state::State;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperatorCondition;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus, MachineProgress,
 };
-use crate::api::meta::Condition;
+use crate::model::{Degradation, NewCondition, merge_conditions};
 
 /// The condition types of a set.
 pub mod condition {
@@ -84,11 +85,11 @@ pub fn status(
         progressing(spec, state, plan, now),
         error_condition(error),
     ];
-    conditions.extend(pending_creates::open(previous, state, plan, now).map(creating));
+    conditions.extend(pending_creates::condition(spec, previous, state, plan, now));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
     let earlier = previous.map_or(&[][..], |previous| &previous.conditions);
     ControlPlaneMachineSetStatus {
-        conditions: merge(earlier, conditions, Some(spec.generation), now),
+        conditions: merge_conditions(earlier, conditions, Some(spec.generation), now),
         observed_generation: Some(spec.generation),
         replicas: number(counts.replicas),
         ready_replicas: number(counts.ready),
@@ -108,7 +109,7 @@ fn machines(state: &State, plan: &Plan) -> Vec<MachineProgress> {
         let wait = plan
             .waits
             .iter()
-            .find(|wait| wait.machine.as_ref() == Some(&machine.name));
+            .find(|wait| wait.machine() == Some(machine.name.as_str()));
         MachineProgress {
             name: machine.name.clone(),
             index: i32::try_from(machine.index).unwrap_or(i32::MAX),
@@ -152,59 +153,16 @@ pub fn leaving_status(
     over(set, conditions, now)
 }
 
-fn over(set: &ControlPlaneMachineSet, conditions: Vec<Said>, now: Timestamp) -> ControlPlaneMachineSetStatus {
+fn over(set: &ControlPlaneMachineSet, conditions: Vec<NewCondition>, now: Timestamp) -> ControlPlaneMachineSetStatus {
     let mut status = set.status.clone().unwrap_or_default();
     status.observed_generation = set.metadata.generation;
-    status.conditions = merge(&status.conditions, conditions, set.metadata.generation, now);
+    status.conditions = merge_conditions(&status.conditions, conditions, set.metadata.generation, now);
     status
 }
 
-/// A condition, before its time is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
-    type_: &'static str,
-    status: bool,
-    reason: String,
-    message: String,
-}
-
-fn said(type_: &'static str, status: bool, reason: &str, message: impl Into<String>) -> Said {
-    Said {
-        type_,
-        status,
-        reason: reason.to_owned(),
-        message: message.into(),
-    }
-}
-
-/// Puts the new conditions over the earlier ones. Conditions of others stay as they are.
-pub(super) fn merge(earlier: &[Condition], new: Vec<Said>, generation: Option<i64>, now: Timestamp) -> Vec<Condition> {
-    let mut merged: Vec<Condition> = earlier
-        .iter()
-        .filter(|condition| new.iter().all(|said| said.type_ != condition.type_))
-        .cloned()
-        .collect();
-    for said in new {
-        let status = if said.status { "True" } else { "False" };
-        let before = earlier.iter().find(|condition| condition.type_ == said.type_);
-        merged.push(Condition {
-            type_: said.type_.to_owned(),
-            status: status.to_owned(),
-            observed_generation: generation,
-            last_transition_time: before
-                .filter(|before| before.status == status)
-                .map_or(now, |before| before.last_transition_time),
-            reason: said.reason,
-            message: said.message,
-        });
-    }
-    merged.sort_by(|left, right| left.type_.cmp(&right.type_));
-    merged
-}
-
-fn available(state: &State, counts: Counts, now: Timestamp) -> Said {
+fn available(state: &State, counts: Counts, now: Timestamp) -> NewCondition {
     if counts.unavailable == 0 {
-        return said(condition::AVAILABLE, true, "AllReplicasAvailable", "");
+        return NewCondition::new(condition::AVAILABLE, true, "AllReplicasAvailable", "");
     }
     let texts: Vec<String> = unavailable(state, now)
         .map(|index| {
@@ -230,44 +188,36 @@ fn available(state: &State, counts: Counts, now: Timestamp) -> Said {
         counts.unavailable,
         texts.join("; ")
     );
-    said(condition::AVAILABLE, false, "UnavailableReplicas", message)
+    NewCondition::new(condition::AVAILABLE, false, "UnavailableReplicas", message)
 }
 
-fn degraded_condition(reasons: &[Degradation]) -> Said {
+fn degraded_condition(reasons: &[Degradation]) -> NewCondition {
     let Some(first) = reasons.first() else {
-        return said(condition::DEGRADED, false, "AsExpected", "");
+        return NewCondition::new(condition::DEGRADED, false, "AsExpected", "");
     };
     let messages: Vec<&str> = reasons.iter().map(|reason| reason.message.as_str()).collect();
-    said(condition::DEGRADED, true, first.reason, messages.join(". "))
+    NewCondition::new(condition::DEGRADED, true, first.reason, messages.join(". "))
 }
 
-fn stopped_by(reason: Option<&Degradation>) -> Said {
+fn stopped_by(reason: Option<&Degradation>) -> NewCondition {
     let message = reason.map_or_else(String::new, |reason| {
         format!("Nothing is created or deleted while degraded ({})", reason.reason)
     });
-    said(condition::PROGRESSING, false, "OperatorDegraded", message)
+    NewCondition::new(condition::PROGRESSING, false, "OperatorDegraded", message)
 }
 
-fn deleting(story: &str) -> Said {
-    said(condition::PROGRESSING, false, "Deleting", story)
+fn deleting(story: &str) -> NewCondition {
+    NewCondition::new(condition::PROGRESSING, false, "Deleting", story)
 }
 
-fn error_condition(error: Option<&str>) -> Said {
+fn error_condition(error: Option<&str>) -> NewCondition {
     match error {
-        Some(message) => said(condition::ERROR, true, "ContinuousErrors", message),
-        None => said(condition::ERROR, false, "AsExpected", ""),
+        Some(message) => NewCondition::new(condition::ERROR, true, "ContinuousErrors", message),
+        None => NewCondition::new(condition::ERROR, false, "AsExpected", ""),
     }
 }
 
-/// Which creations are written down and still open; empty for none.
-pub(super) fn creating(open: String) -> Said {
-    match open.as_str() {
-        "" => said(pending_creates::CREATING, false, "AsExpected", ""),
-        _ => said(pending_creates::CREATING, true, pending_creates::REASON, open),
-    }
-}
-
-fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said {
+fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> NewCondition {
     let type_ = condition::PROGRESSING;
     if !plan.degraded.is_empty() {
         return stopped_by(plan.degraded.first());
@@ -276,11 +226,11 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said 
         return deleting(&plan.notes.join("; "));
     }
     if spec.state == SetState::Inactive {
-        return said(type_, false, "Inactive", "The set is Inactive and acts on no machine");
+        return NewCondition::new(type_, false, "Inactive", "The set is Inactive and acts on no machine");
     }
     let late = plan::overdue(spec, state, now);
     if !late.is_empty() {
-        return said(type_, false, "ProgressDeadlineExceeded", late.join("; "));
+        return NewCondition::new(type_, false, "ProgressDeadlineExceeded", late.join("; "));
     }
     let lacking: Vec<u32> = state
         .indexes
@@ -320,7 +270,7 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said 
         ] {
             let text = stories(&[waits]);
             if !text.is_empty() {
-                return said(type_, false, reason, text);
+                return NewCondition::new(type_, false, reason, text);
             }
         }
     }
@@ -334,19 +284,13 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said 
                     WaitReason::MachineRemoved,
                 ])
             },
-            |step| {
-                format!(
-                    "next: {} {}",
-                    step.action.name(),
-                    step.machine.as_deref().unwrap_or_default()
-                )
-            },
+            |step| format!("next: {} {}", step.verb(), step.machine().unwrap_or_default()),
         );
         let message = format!(
             "Observed {needs} replica(s) in need of update, {updated} of {} up to date; {next}",
             state.indexes.len()
         );
-        return said(type_, true, "NeedsUpdateReplicas", message);
+        return NewCondition::new(type_, true, "NeedsUpdateReplicas", message);
     }
     let excess = state.machines.len().saturating_sub(spec.replicas.count());
     if excess > 0 {
@@ -359,9 +303,9 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Said 
         let message = format!("Waiting for {excess} old replica(s) to be removed; {held}");
         let status = moves || plan.waits.iter().any(|wait| wait.reason == WaitReason::EtcdHealthy);
         let reason = if status { "ExcessReplicas" } else { "WaitingForDelete" };
-        return said(type_, status, reason, message);
+        return NewCondition::new(type_, status, reason, message);
     }
-    said(type_, false, "AllReplicasUpdated", "")
+    NewCondition::new(type_, false, "AllReplicasUpdated", "")
 }
 
 /// The conditions of the ClusterOperator: those of the set, and `Upgradeable`. A set that is Inactive, or none at all,
@@ -372,13 +316,13 @@ pub fn cluster_operator(
     previous: &[ClusterOperatorCondition],
     now: Timestamp,
 ) -> Vec<ClusterOperatorCondition> {
-    let good = |type_, status| said(type_, status, "AsExpected", "");
+    let good = |type_, status| NewCondition::new(type_, status, "AsExpected", "");
     let new = match set.filter(|_| active) {
         None => vec![
             good(condition::AVAILABLE, true),
             good(condition::DEGRADED, false),
             good(condition::PROGRESSING, false),
-            said(
+            NewCondition::new(
                 condition::UPGRADEABLE,
                 true,
                 "AsExpected",
@@ -386,42 +330,27 @@ pub fn cluster_operator(
             ),
         ],
         Some(status) => {
-            let mut copied: Vec<Said> = [condition::AVAILABLE, condition::DEGRADED, condition::PROGRESSING]
+            let mut copied: Vec<NewCondition> = [condition::AVAILABLE, condition::DEGRADED, condition::PROGRESSING]
                 .into_iter()
                 .filter_map(|type_| {
                     let there = status.conditions.iter().find(|condition| condition.type_ == type_)?;
-                    Some(said(type_, there.status == "True", &there.reason, &there.message))
+                    Some(NewCondition::new(
+                        type_,
+                        there.status == "True",
+                        &there.reason,
+                        &there.message,
+                    ))
                 })
                 .collect();
             copied.push(upgradeable(status));
             copied
         }
     };
-    let mut merged: Vec<ClusterOperatorCondition> = previous
-        .iter()
-        .filter(|condition| new.iter().all(|said| said.type_ != condition.type_))
-        .cloned()
-        .collect();
-    for said in new {
-        let status = if said.status { "True" } else { "False" };
-        let before = previous.iter().find(|condition| condition.type_ == said.type_);
-        merged.push(ClusterOperatorCondition {
-            type_: said.type_.to_owned(),
-            status: status.to_owned(),
-            last_transition_time: before
-                .filter(|before| before.status == status)
-                .and_then(|before| before.last_transition_time)
-                .or(Some(now)),
-            reason: Some(said.reason),
-            message: Some(said.message).filter(|message| !message.is_empty()),
-        });
-    }
-    merged.sort_by(|left, right| left.type_.cmp(&right.type_));
-    merged
+    merge_conditions(previous, new, None, now)
 }
 
 /// Not while degraded, in error, past a deadline or short of a machine; the reason is the true one (defect B7).
-fn upgradeable(status: &ControlPlaneMachineSetStatus) -> Said {
+fn upgradeable(status: &ControlPlaneMachineSetStatus) -> NewCondition {
     let find = |type_: &str, bad: &str| {
         let there = status.conditions.iter().find(|condition| condition.type_ == type_)?;
         (there.status == bad).then_some(there)
@@ -432,8 +361,8 @@ fn upgradeable(status: &ControlPlaneMachineSetStatus) -> Said {
         .or(late)
         .or_else(|| find(condition::AVAILABLE, "False"));
     match stops {
-        Some(there) => said(condition::UPGRADEABLE, false, &there.reason, &there.message),
-        None => said(
+        Some(there) => NewCondition::new(condition::UPGRADEABLE, false, &there.reason, &there.message),
+        None => NewCondition::new(
             condition::UPGRADEABLE,
             true,
             "AsExpected",

@@ -1,4 +1,4 @@
-//! Creation, row by row of the document's table, and what its text adds.
+//! Creation: the rows of the enhancement's table, and the rules of its text.
 
 use serde_json::{Value, json};
 
@@ -16,44 +16,44 @@ fn new(object: Value) -> Value {
 }
 
 golden! {
-    row_machine_api_with_its_own_authority_and_no_mirror_is_created: Edit::create(new(machine("MachineAPI", ""))), cluster(&[]);
-    row_machine_api_with_its_own_authority_beside_a_mirror_is_refused:
+    row_machine_api_authority_without_counterpart_is_created: Edit::create(new(machine("MachineAPI", ""))), cluster(&[]);
+    row_machine_api_authority_beside_cluster_api_is_refused:
         Edit::create(new(machine("MachineAPI", ""))), mirrored();
-    row_machine_api_with_cluster_api_leading_beside_a_mirror_is_created:
+    row_cluster_api_authority_beside_cluster_api_is_created:
         Edit::create(new(machine("ClusterAPI", ""))), mirrored();
-    row_machine_api_with_cluster_api_leading_and_no_mirror_is_created:
+    row_cluster_api_authority_without_counterpart_is_created:
         Edit::create(new(machine("ClusterAPI", ""))), cluster(&[]);
-    row_machine_api_without_authority_beside_a_mirror_gets_cluster_api:
-        Edit::create(new(machine("", ""))).first(), mirrored();
-    row_machine_api_without_authority_and_without_mirror_gets_the_machine_api:
-        Edit::create(new(machine("", ""))).first(), cluster(&[]);
-    row_cluster_api_without_a_machine_api_half_is_created: Edit::create(new(capi_machine(false))), cluster(&[]);
-    row_cluster_api_beside_a_leading_machine_api_half_is_created_when_it_is_paused:
+    row_no_authority_beside_cluster_api_defaults_to_cluster_api:
+        Edit::create(new(machine("", ""))).mutating(), mirrored();
+    row_no_authority_without_counterpart_defaults_to_the_machine_api:
+        Edit::create(new(machine("", ""))).mutating(), cluster(&[]);
+    row_cluster_api_object_without_counterpart_is_created: Edit::create(new(capi_machine(false))), cluster(&[]);
+    row_paused_cluster_api_object_beside_an_authoritative_machine_is_created:
         Edit::create(new(capi_machine(true))), cluster(&[machine("MachineAPI", "MachineAPI")]);
-    row_cluster_api_beside_a_leading_machine_api_half_is_refused_when_it_is_not_paused:
+    row_unpaused_cluster_api_object_beside_an_authoritative_machine_is_refused:
         Edit::create(new(capi_machine(false))), cluster(&[machine("MachineAPI", "MachineAPI")]);
-    row_cluster_api_that_leads_is_created_beside_its_machine_api_half:
+    row_authoritative_cluster_api_object_is_created_beside_its_mirror:
         Edit::create(new(capi_machine(false))), cluster(&[machine("ClusterAPI", "ClusterAPI")]);
-    a_machine_api_half_that_was_not_filled_in_is_refused_beside_a_mirror:
+    an_object_without_authority_is_refused_by_the_validating_pass_beside_cluster_api:
         Edit::create(new(machine("", ""))), mirrored();
-    a_forged_status_is_refused: Edit::create(machine("MachineAPI", "ClusterAPI")).first(), cluster(&[]);
-    during_a_hand_over_nothing_unpaused_comes_into_being:
+    a_forged_status_is_refused: Edit::create(machine("MachineAPI", "ClusterAPI")).mutating(), cluster(&[]);
+    an_unpaused_cluster_api_object_is_refused_during_a_migration:
         Edit::create(new(capi_machine(false))), cluster(&[machine("ClusterAPI", "Migrating")]);
-    before_the_controllers_of_the_machine_api_have_stopped_nothing_unpaused_comes_into_being:
+    an_unpaused_cluster_api_object_is_refused_until_the_machine_is_paused:
         Edit::create(new(capi_machine(false))),
         cluster(&[with(machine("ClusterAPI", "ClusterAPI"), "/status/conditions", json!([{"type": "Paused", "status": "False"}]))]);
-    what_has_not_been_read_yet_is_not_guessed:
+    a_creation_is_refused_before_the_counterpart_was_read:
         Edit::create(new(machine("MachineAPI", ""))),
         Snapshot { source: Source::Cluster, ..Snapshot::default() };
-    what_was_not_given_is_said: Edit::create(new(machine("MachineAPI", ""))), Snapshot::default();
-    a_feature_that_the_machine_api_lacks_is_named_beside_a_half_of_it:
+    a_creation_warns_offline_when_the_counterpart_was_not_given: Edit::create(new(machine("MachineAPI", ""))), Snapshot::default();
+    a_field_that_the_machine_api_cannot_express_is_reported_at_creation:
         Edit::create(with(new(capi_machine(true)), "/spec/version", json!("v1.33.0"))),
         cluster(&[machine("MachineAPI", "MachineAPI")]);
 }
 
 #[test]
-fn every_kind_is_judged_by_the_same_table() {
-    let leads = cluster(&[
+fn every_kind_follows_the_same_table() {
+    let authoritative = cluster(&[
         machine("MachineAPI", "MachineAPI"),
         machine_set("MachineAPI", "MachineAPI"),
         check("MachineAPI", "MachineAPI"),
@@ -78,18 +78,18 @@ fn every_kind_is_judged_by_the_same_table() {
         (unpaused(aws_template()), aws_template()),
     ] {
         assert_eq!(
-            Edit::create(new(object.clone())).refused_by(&leads),
+            Edit::create(new(object.clone())).refused_by(&authoritative),
             ["authority-capi-create-unpaused"],
             "{object}"
         );
-        assert!(Edit::create(new(paused)).allowed(&leads));
-        assert!(Edit::create(new(object.clone())).by(SYNC).allowed(&leads));
+        assert!(Edit::create(new(paused)).allowed(&authoritative));
+        assert!(Edit::create(new(object.clone())).by(SYNC).allowed(&authoritative));
         assert!(Edit::create(new(object)).allowed(&cluster(&[])));
     }
 }
 
 #[test]
-fn elsewhere_nothing_has_another_half() {
+fn objects_in_other_namespaces_are_not_mirrored() {
     let elsewhere = with(
         new(machine("MachineAPI", "")),
         "/metadata/namespace",
@@ -101,51 +101,56 @@ fn elsewhere_nothing_has_another_half() {
 }
 
 #[test]
-fn a_name_that_is_yet_to_be_made_has_no_other_half() {
+fn an_object_with_a_generated_name_has_no_counterpart() {
     let mut unnamed = new(machine("", ""));
     unnamed["metadata"] = json!({"generateName": "worker-", "namespace": "openshift-machine-api"});
     assert!(
         Edit::create(unnamed.clone())
-            .first()
-            .told(&mirrored())
+            .mutating()
+            .response_text(&mirrored())
             .contains("MachineAPI")
     );
     assert!(Edit::create(unnamed).allowed(&mirrored()));
 }
 
 #[test]
-fn filling_in_again_changes_nothing_and_a_manifest_without_the_field_asks_for_nothing() {
+fn defaulting_is_idempotent_and_a_manifest_without_the_field_keeps_the_stored_value() {
     let old = machine("ClusterAPI", "ClusterAPI");
     let without = with(old.clone(), "/spec/authoritativeAPI", Value::Null);
-    let told = Edit::update(&old, without.clone()).first().told(&mirrored());
+    let response = Edit::update(&old, without.clone())
+        .mutating()
+        .response_text(&mirrored());
     assert_eq!(
-        told,
+        response,
         "allowed\npatch: [{\"op\":\"add\",\"path\":\"/spec/authoritativeAPI\",\"value\":\"ClusterAPI\"}]\n"
     );
-    assert_eq!(Edit::update(&old, old.clone()).first().told(&mirrored()), "allowed\n");
+    assert_eq!(
+        Edit::update(&old, old.clone()).mutating().response_text(&mirrored()),
+        "allowed\n"
+    );
     assert_eq!(
         Edit::update(&old, without).refused_by(&mirrored()),
         ["authority-stays-said"]
     );
 }
 
-/// What is filled in must not hide it from the schema.
+/// The default must not replace an invalid value, because the schema would then accept the object.
 #[test]
-fn a_word_that_names_no_api_is_refused_and_not_replaced() {
+fn a_value_that_names_no_api_is_refused_and_not_defaulted() {
     for word in ["Foo", "Migrating", "machineapi", "machine.openshift.io"] {
         let new = with(machine("", ""), "/spec/authoritativeAPI", json!(word));
-        let created = Edit::create(new).first();
+        let created = Edit::create(new).mutating();
         assert_eq!(created.refused_by(&cluster(&[])), ["authority-api-known"], "{word}");
-        let ours = machine("MachineAPI", "MachineAPI");
-        let updated = Edit::set(&ours, "/spec/authoritativeAPI", json!(word)).first();
+        let stored = machine("MachineAPI", "MachineAPI");
+        let updated = Edit::set(&stored, "/spec/authoritativeAPI", json!(word)).mutating();
         assert_eq!(updated.refused_by(&cluster(&[])), ["authority-api-known"], "{word}");
     }
-    let ours = machine("MachineAPI", "MachineAPI");
+    let stored = machine("MachineAPI", "MachineAPI");
     for nothing in [json!(""), Value::Null] {
-        let updated = Edit::set(&ours, "/spec/authoritativeAPI", nothing).first();
+        let updated = Edit::set(&stored, "/spec/authoritativeAPI", nothing).mutating();
         assert!(
-            updated.told(&cluster(&[])).contains("patch"),
-            "what was said stays said"
+            updated.response_text(&cluster(&[])).contains("patch"),
+            "the stored value is kept"
         );
     }
 }

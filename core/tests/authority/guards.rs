@@ -7,10 +7,10 @@ use capstan_core::admission::{Snapshot, Source};
 
 const ADMIN: &str = "kube:admin";
 const MAPI_CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:machine-api-controllers";
-const CAPI_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-controllers";
+const CAPI_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-manager";
 
-/// Every object that is a copy while the Machine API leads, with a change of its spec.
-fn copies_in_cluster_api() -> Vec<(Value, &'static str)> {
+/// Every mirror in Cluster API, with a field of its spec.
+fn mirrors_in_cluster_api() -> Vec<(Value, &'static str)> {
     vec![
         (capi_machine(true), "/spec/clusterName"),
         (capi_set(true), "/spec/replicas"),
@@ -20,8 +20,8 @@ fn copies_in_cluster_api() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// Every object that is a copy while Cluster API leads.
-fn copies_in_machine_api(status: &str) -> Vec<(Value, &'static str)> {
+/// Every mirror in the Machine API, with a field of its spec.
+fn mirrors_in_machine_api(status: &str) -> Vec<(Value, &'static str)> {
     vec![
         (machine("ClusterAPI", status), "/spec/providerID"),
         (machine_set("ClusterAPI", status), "/spec/replicas"),
@@ -29,7 +29,7 @@ fn copies_in_machine_api(status: &str) -> Vec<(Value, &'static str)> {
     ]
 }
 
-fn led_by(status: &str) -> Snapshot {
+fn authoritative(status: &str) -> Snapshot {
     let paused = status != "ClusterAPI";
     cluster(&[
         machine("ClusterAPI", status),
@@ -44,32 +44,32 @@ fn led_by(status: &str) -> Snapshot {
 }
 
 golden! {
-    a_copy_in_the_machine_api_names_the_field_and_the_way_out:
-        Edit::set(&machine_set("ClusterAPI", "ClusterAPI"), "/spec/replicas", json!(5)), led_by("ClusterAPI");
-    a_copy_in_cluster_api_names_the_fields_and_the_way_out:
+    a_refusal_for_a_mirror_in_the_machine_api_names_the_field_and_the_remedy:
+        Edit::set(&machine_set("ClusterAPI", "ClusterAPI"), "/spec/replicas", json!(5)), authoritative("ClusterAPI");
+    a_refusal_for_a_mirror_in_cluster_api_names_the_fields_and_the_remedy:
         Edit::update(&capi_machine(true), with(with(capi_machine(true), "/spec/clusterName", json!("x")), "/spec/failureDomain", json!("a"))),
-        led_by("MachineAPI");
-    a_label_that_conflicts_with_the_leading_side_is_refused:
-        Edit::set(&capi_machine(true), "/metadata/labels/team", json!("red")), led_by("MachineAPI");
-    the_pause_of_a_copy_is_not_its_users:
-        Edit::set(&capi_machine(true), "/metadata/annotations", Value::Null), led_by("MachineAPI");
-    what_leads_is_not_known_yet:
+        authoritative("MachineAPI");
+    a_label_that_differs_from_the_authoritative_object_is_refused:
+        Edit::set(&capi_machine(true), "/metadata/labels/team", json!("red")), authoritative("MachineAPI");
+    a_user_cannot_unpause_a_mirror:
+        Edit::set(&capi_machine(true), "/metadata/annotations", Value::Null), authoritative("MachineAPI");
+    an_edit_is_refused_before_the_authority_was_read:
         Edit::set(&capi_machine(true), "/spec/clusterName", json!("x")),
         Snapshot { source: Source::Cluster, ..Snapshot::default() };
-    what_leads_was_not_given: Edit::set(&capi_machine(true), "/spec/clusterName", json!("x")), Snapshot::default();
-    a_feature_that_the_machine_api_lacks_is_named_where_cluster_api_leads:
-        Edit::set(&capi_machine(false), "/spec/readinessGates", json!([{"conditionType": "Ready"}])), led_by("ClusterAPI");
+    an_edit_warns_offline_when_the_authority_was_not_given: Edit::set(&capi_machine(true), "/spec/clusterName", json!("x")), Snapshot::default();
+    a_field_that_the_machine_api_cannot_express_is_reported_on_update:
+        Edit::set(&capi_machine(false), "/spec/readinessGates", json!([{"conditionType": "Ready"}])), authoritative("ClusterAPI");
 }
 
 #[test]
-fn a_copy_changes_only_with_its_original_whoever_asks() {
-    let cases = copies_in_cluster_api()
+fn only_the_sync_controller_changes_the_spec_of_a_mirror() {
+    let cases = mirrors_in_cluster_api()
         .into_iter()
-        .map(|case| (case, led_by("MachineAPI"), "authority-capi-spec-locked"))
+        .map(|case| (case, authoritative("MachineAPI"), "authority-capi-spec-locked"))
         .chain(
-            copies_in_machine_api("ClusterAPI")
+            mirrors_in_machine_api("ClusterAPI")
                 .into_iter()
-                .map(|case| (case, led_by("ClusterAPI"), "authority-spec-locked")),
+                .map(|case| (case, authoritative("ClusterAPI"), "authority-spec-locked")),
         );
     for ((object, pointer), snapshot, rule) in cases {
         let edit = Edit::set(&object, pointer, json!({"changed": true}));
@@ -81,30 +81,30 @@ fn a_copy_changes_only_with_its_original_whoever_asks() {
 }
 
 #[test]
-fn what_leads_is_its_users_to_change() {
-    for (object, pointer) in copies_in_cluster_api() {
+fn users_change_the_authoritative_object() {
+    for (object, pointer) in mirrors_in_cluster_api() {
         let free = with(object, "/metadata/annotations", Value::Null);
         let edit = Edit::set(&free, pointer, json!({"changed": true}));
-        assert!(edit.allowed(&led_by("ClusterAPI")), "{free}");
-        // Neither does anybody else lead what stands for itself.
+        assert!(edit.allowed(&authoritative("ClusterAPI")), "{free}");
+        // An object that is not mirrored.
         assert!(edit.allowed(&cluster(&[])), "{free}");
     }
-    for (object, pointer) in copies_in_machine_api("MachineAPI") {
-        assert!(Edit::set(&object, pointer, json!({"changed": true})).allowed(&led_by("MachineAPI")));
+    for (object, pointer) in mirrors_in_machine_api("MachineAPI") {
+        assert!(Edit::set(&object, pointer, json!({"changed": true})).allowed(&authoritative("MachineAPI")));
     }
-    // Who pauses what leads may go on with it, whatever the value of the pause.
+    // A user who paused the authoritative object may edit and unpause it.
     let paused = with(capi_machine(false), "/metadata/annotations", json!({PAUSED: "by me"}));
-    assert!(Edit::set(&paused, "/spec/failureDomain", json!("b")).allowed(&led_by("ClusterAPI")));
-    assert!(Edit::set(&paused, "/metadata/annotations", Value::Null).allowed(&led_by("ClusterAPI")));
+    assert!(Edit::set(&paused, "/spec/failureDomain", json!("b")).allowed(&authoritative("ClusterAPI")));
+    assert!(Edit::set(&paused, "/metadata/annotations", Value::Null).allowed(&authoritative("ClusterAPI")));
 }
 
 #[test]
-fn labels_and_annotations_of_ones_own_can_be_set_on_a_copy_and_reserved_ones_cannot() {
-    let copies = [
-        (capi_machine(true), led_by("MachineAPI")),
-        (machine("ClusterAPI", "ClusterAPI"), led_by("ClusterAPI")),
+fn users_set_labels_and_annotations_of_their_own_on_a_mirror_and_no_reserved_ones() {
+    let mirrors = [
+        (capi_machine(true), authoritative("MachineAPI")),
+        (machine("ClusterAPI", "ClusterAPI"), authoritative("ClusterAPI")),
     ];
-    for (object, snapshot) in copies {
+    for (object, snapshot) in mirrors {
         for part in ["labels", "annotations"] {
             let set = |key: &str, value: Value| {
                 let mut changed = object.clone();
@@ -152,59 +152,67 @@ fn labels_and_annotations_of_ones_own_can_be_set_on_a_copy_and_reserved_ones_can
 }
 
 #[test]
-fn what_is_set_on_a_copy_agrees_with_the_leading_side() {
-    let original = with(
+fn labels_and_annotations_of_a_mirror_must_equal_those_of_the_authoritative_object() {
+    let authoritative = with(
         machine("MachineAPI", "MachineAPI"),
         "/metadata/annotations",
         json!({"note": "a"}),
     );
-    let snapshot = cluster(&[original]);
-    let copy = capi_machine(true);
+    let snapshot = cluster(&[authoritative]);
+    let mirror = capi_machine(true);
     let annotate = |value: &str| {
-        let mut changed = copy.clone();
+        let mut changed = mirror.clone();
         changed["metadata"]["annotations"]["note"] = json!(value);
-        Edit::update(&copy, changed)
+        Edit::update(&mirror, changed)
     };
     assert!(annotate("a").allowed(&snapshot));
     assert_eq!(annotate("b").refused_by(&snapshot), ["authority-annotation-conflict"]);
-    let removed = Edit::set(&copy, "/metadata/labels/team", Value::Null);
+    let removed = Edit::set(&mirror, "/metadata/labels/team", Value::Null);
     assert_eq!(removed.refused_by(&snapshot), ["authority-label-conflict"]);
-    let label = |value: &str| Edit::set(&copy, "/metadata/labels/team", json!(value));
+    let label = |value: &str| Edit::set(&mirror, "/metadata/labels/team", json!(value));
     assert_eq!(label("red").refused_by(&snapshot), ["authority-label-conflict"]);
-    // A label that went astray can be put right.
-    let astray = with(copy.clone(), "/metadata/labels/team", json!("red"));
+    // A label that differs can be corrected.
+    let astray = with(mirror.clone(), "/metadata/labels/team", json!("red"));
     assert!(Edit::set(&astray, "/metadata/labels/team", json!("blue")).allowed(&snapshot));
 }
 
 #[test]
-fn the_controllers_of_an_api_keep_the_metadata_and_the_status_of_their_own_copies() {
-    let copy = machine("ClusterAPI", "ClusterAPI");
-    let status = |user| Edit::set(&copy, "/status/phase", json!("Failed")).of("status").by(user);
-    assert!(status(MAPI_CONTROLLERS).allowed(&led_by("ClusterAPI")));
+fn the_controllers_of_an_api_write_the_metadata_and_the_status_of_its_mirrors() {
+    let mirror = machine("ClusterAPI", "ClusterAPI");
+    let status = |user| {
+        Edit::set(&mirror, "/status/phase", json!("Failed"))
+            .of("status")
+            .by(user)
+    };
+    assert!(status(MAPI_CONTROLLERS).allowed(&authoritative("ClusterAPI")));
     assert_eq!(
-        status(CAPI_CONTROLLERS).refused_by(&led_by("ClusterAPI")),
+        status(CAPI_CONTROLLERS).refused_by(&authoritative("ClusterAPI")),
         ["authority-status-locked"]
     );
-    let zone = Edit::set(&copy, "/metadata/labels/machine.openshift.io~1zone", json!("a"));
-    assert!(zone.clone().by(MAPI_CONTROLLERS).allowed(&led_by("ClusterAPI")));
-    assert!(!zone.by(CAPI_CONTROLLERS).allowed(&led_by("ClusterAPI")));
-    let copy = capi_machine(true);
-    let status = |user| Edit::set(&copy, "/status/phase", json!("Failed")).of("status").by(user);
-    assert!(status(CAPI_CONTROLLERS).allowed(&led_by("MachineAPI")));
+    let zone = Edit::set(&mirror, "/metadata/labels/machine.openshift.io~1zone", json!("a"));
+    assert!(zone.clone().by(MAPI_CONTROLLERS).allowed(&authoritative("ClusterAPI")));
+    assert!(!zone.by(CAPI_CONTROLLERS).allowed(&authoritative("ClusterAPI")));
+    let mirror = capi_machine(true);
+    let status = |user| {
+        Edit::set(&mirror, "/status/phase", json!("Failed"))
+            .of("status")
+            .by(user)
+    };
+    assert!(status(CAPI_CONTROLLERS).allowed(&authoritative("MachineAPI")));
     assert_eq!(
-        status(MAPI_CONTROLLERS).refused_by(&led_by("MachineAPI")),
+        status(MAPI_CONTROLLERS).refused_by(&authoritative("MachineAPI")),
         ["authority-capi-status-locked"]
     );
-    // A pause is none of their business.
-    let unpause = Edit::set(&copy, "/metadata/annotations", Value::Null).by(CAPI_CONTROLLERS);
+    // They cannot remove the pause.
+    let unpause = Edit::set(&mirror, "/metadata/annotations", Value::Null).by(CAPI_CONTROLLERS);
     assert_eq!(
-        unpause.refused_by(&led_by("MachineAPI")),
+        unpause.refused_by(&authoritative("MachineAPI")),
         ["authority-capi-reserved-annotations"]
     );
 }
 
 #[test]
-fn the_controllers_of_the_machine_api_may_decide_what_nobody_decided_and_nothing_else() {
+fn the_controllers_of_the_machine_api_may_only_initialize_the_authority_in_the_status() {
     let old = machine("ClusterAPI", "");
     let decide = |word: &str| {
         Edit::update(
@@ -227,7 +235,7 @@ fn the_controllers_of_the_machine_api_may_decide_what_nobody_decided_and_nothing
 }
 
 #[test]
-fn a_signature_of_the_sync_controller_cannot_be_forged() {
+fn only_the_sync_controller_sets_its_pause_value() {
     let sign = Edit::set(
         &capi_machine(false),
         "/metadata/annotations",
@@ -235,36 +243,37 @@ fn a_signature_of_the_sync_controller_cannot_be_forged() {
     );
     assert_eq!(sign.refused_by(&cluster(&[])), ["authority-capi-pause-signed"]);
     assert!(sign.by(SYNC).allowed(&cluster(&[])));
-    // Nor on a copy that is paused without one, not even by the controllers that it belongs to: the policies say the same.
+    // The same applies to a mirror that is paused with another value, and to the controllers of the
+    // API. The policies enforce the same rule.
     let sign = Edit::set(
         &capi_machine(true),
         "/metadata/annotations",
         json!({PAUSED: "sync.machine.openshift.io"}),
     );
     for user in ["alice", CAPI_CONTROLLERS] {
-        let refused = sign.clone().by(user).refused_by(&led_by("MachineAPI"));
+        let refused = sign.clone().by(user).refused_by(&authoritative("MachineAPI"));
         assert!(
             refused.contains(&"authority-capi-pause-signed".to_owned()),
             "{user}: {refused:?}"
         );
     }
-    assert!(sign.by(SYNC).allowed(&led_by("MachineAPI")));
+    assert!(sign.by(SYNC).allowed(&authoritative("MachineAPI")));
 }
 
 #[test]
-fn the_garbage_collector_may_take_owners_away_so_that_orphaning_ends() {
+fn the_garbage_collector_may_remove_owner_references_to_finish_orphaning() {
     let owned = owned_by(machine("ClusterAPI", "ClusterAPI"), "MachineSet", "workers");
     let orphaned = Edit::set(&owned, "/metadata/ownerReferences", Value::Null);
-    assert!(orphaned.clone().by(COLLECTOR).allowed(&led_by("ClusterAPI")));
+    assert!(orphaned.clone().by(COLLECTOR).allowed(&authoritative("ClusterAPI")));
     assert_eq!(
-        orphaned.refused_by(&led_by("ClusterAPI")),
+        orphaned.refused_by(&authoritative("ClusterAPI")),
         ["authority-owner-references"]
     );
 }
 
-/// The follow-up of the document has the autoscaler write to Cluster API only, whoever leads.
+/// The follow-up enhancement lets the autoscaler write to Cluster API only, also to mirrors.
 #[test]
-fn a_configured_autoscaler_writes_the_size_of_a_set_of_cluster_api_and_which_machine_goes_first() {
+fn a_configured_autoscaler_sets_replicas_and_the_deletion_mark_in_cluster_api() {
     let scale = |replicas: i32| {
         json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
             "metadata": {"name": "workers", "namespace": "openshift-cluster-api"}, "spec": {"replicas": replicas}})
@@ -290,12 +299,17 @@ fn a_configured_autoscaler_writes_the_size_of_a_set_of_cluster_api_and_which_mac
         .chain(both(capi_machine(true), &mark));
     for edit in allowed {
         assert!(
-            edit.clone().by(AUTOSCALER).allowed(&led_by("MachineAPI")),
+            edit.clone().by(AUTOSCALER).allowed(&authoritative("MachineAPI")),
             "{}",
             edit.object
         );
-        assert!(!edit.clone().acting_as(AUTOSCALER).allowed(&led_by("MachineAPI")));
-        assert!(!edit.by("alice").allowed(&led_by("MachineAPI")));
+        assert!(
+            !edit
+                .clone()
+                .impersonating(AUTOSCALER)
+                .allowed(&authoritative("MachineAPI"))
+        );
+        assert!(!edit.by("alice").allowed(&authoritative("MachineAPI")));
     }
     for (object, pointer, value) in [
         (capi_set(true), "/spec/clusterName", json!("x")),
@@ -304,58 +318,65 @@ fn a_configured_autoscaler_writes_the_size_of_a_set_of_cluster_api_and_which_mac
         (capi_machine(true), "/metadata/annotations", json!({})),
         (machine_set("ClusterAPI", "ClusterAPI"), "/spec/replicas", json!(5)),
     ] {
-        let leads = if pointer == "/spec/replicas" {
+        let api = if pointer == "/spec/replicas" {
             "ClusterAPI"
         } else {
             "MachineAPI"
         };
         let edit = Edit::set(&object, pointer, value).by(AUTOSCALER);
-        assert!(!edit.allowed(&led_by(leads)), "{pointer}");
+        assert!(!edit.allowed(&authoritative(api)), "{pointer}");
     }
 }
 
 #[test]
-fn the_size_of_a_copy_is_not_changed_by_way_of_its_scale() {
+fn the_scale_subresource_of_a_mirror_is_guarded() {
     let scale = |namespace: &str, replicas: i32| {
         json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
             "metadata": {"name": "workers", "namespace": namespace}, "spec": {"replicas": replicas}})
     };
-    for (namespace, leads, rule) in [
+    for (namespace, api, rule) in [
         ("openshift-machine-api", "ClusterAPI", "authority-spec-locked"),
         ("openshift-cluster-api", "MachineAPI", "authority-capi-spec-locked"),
         ("openshift-machine-api", "Migrating", "authority-spec-locked"),
         ("openshift-cluster-api", "Migrating", "authority-capi-spec-locked"),
     ] {
         let edit = Edit::update(&scale(namespace, 3), scale(namespace, 5)).of("scale");
-        assert_eq!(edit.refused_by(&led_by(leads)), [rule], "{namespace} {leads}");
-        assert!(edit.by(SYNC).allowed(&led_by(leads)));
+        assert_eq!(edit.refused_by(&authoritative(api)), [rule], "{namespace} {api}");
+        assert!(edit.by(SYNC).allowed(&authoritative(api)));
     }
-    for (namespace, leads) in [
+    for (namespace, api) in [
         ("openshift-machine-api", "MachineAPI"),
         ("openshift-cluster-api", "ClusterAPI"),
     ] {
         let edit = Edit::update(&scale(namespace, 3), scale(namespace, 5)).of("scale");
-        assert!(edit.allowed(&led_by(leads)), "{namespace}");
+        assert!(edit.allowed(&authoritative(api)), "{namespace}");
     }
 }
 
 #[test]
-fn elsewhere_nobody_is_guarded() {
+fn objects_in_other_namespaces_are_not_guarded() {
     let old = with(
         machine("ClusterAPI", "ClusterAPI"),
         "/metadata/namespace",
         json!("elsewhere"),
     );
-    assert!(Edit::set(&old, "/spec/providerID", json!("x")).allowed(&led_by("ClusterAPI")));
+    assert!(Edit::set(&old, "/spec/providerID", json!("x")).allowed(&authoritative("ClusterAPI")));
 }
 
 #[test]
-fn a_finalizer_of_somebody_else_can_go_from_a_copy_that_nobody_knows_yet() {
+fn a_finalizer_of_a_deleting_object_can_be_removed_before_the_authority_was_read() {
     let old = with(capi_machine(true), "/metadata/finalizers", json!(["example.com/a"]));
-    let edit = Edit::set(&old, "/metadata/finalizers", Value::Null);
+    let deleting = with(
+        old.clone(),
+        "/metadata/deletionTimestamp",
+        json!("2026-01-01T00:00:00Z"),
+    );
+    let edit = Edit::set(&deleting, "/metadata/finalizers", Value::Null);
     let unknown = Snapshot {
         source: Source::Cluster,
         ..Snapshot::default()
     };
     assert!(edit.allowed(&unknown));
+    let edit = Edit::set(&old, "/metadata/finalizers", Value::Null);
+    assert_eq!(edit.refused_by(&unknown), ["authority-lead-known"]);
 }

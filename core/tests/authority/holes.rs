@@ -1,15 +1,16 @@
-//! Each hole that was found in today's policies, closed. The numbers are those of the list of holes.
+//! The gaps of the admission policies that OpenShift ships, each closed. The numbers are those of
+//! the list of gaps.
 
 use serde_json::{Value, json};
 
 use super::world::*;
 
 #[test]
-fn hole_1_a_hand_over_locks_both_specs_and_so_does_a_status_that_is_not_there_yet() {
+fn hole_1_a_migration_locks_both_specs_and_an_empty_status_locks_the_mirror() {
     for status in ["Migrating", ""] {
-        let ours = machine("ClusterAPI", status);
-        let snapshot = cluster(&[ours.clone(), capi_machine(true)]);
-        let edit = Edit::set(&ours, "/spec/providerID", json!("aws:///x"));
+        let object = machine("ClusterAPI", status);
+        let snapshot = cluster(&[object.clone(), capi_machine(true)]);
+        let edit = Edit::set(&object, "/spec/providerID", json!("aws:///x"));
         assert_eq!(edit.refused_by(&snapshot), ["authority-spec-locked"], "{status:?}");
         assert!(edit.by(SYNC).allowed(&snapshot));
     }
@@ -23,10 +24,10 @@ fn hole_1_a_hand_over_locks_both_specs_and_so_does_a_status_that_is_not_there_ye
         let edit = Edit::set(&capi_machine(true), "/spec/failureDomain", json!("b"));
         assert_eq!(edit.refused_by(&snapshot), ["authority-capi-spec-locked"], "{status:?}");
     }
-    // The request itself can be taken back, whatever the state.
-    let ours = machine("ClusterAPI", "Migrating");
-    let back = Edit::set(&ours, "/spec/authoritativeAPI", json!("MachineAPI"));
-    assert!(back.allowed(&cluster(&[ours, capi_machine(true)])));
+    // The request can be cancelled in every state.
+    let object = machine("ClusterAPI", "Migrating");
+    let back = Edit::set(&object, "/spec/authoritativeAPI", json!("MachineAPI"));
+    assert!(back.allowed(&cluster(&[object, capi_machine(true)])));
 }
 
 #[test]
@@ -62,8 +63,8 @@ fn hole_2_infrastructure_is_guarded() {
 
 #[test]
 fn hole_2_the_status_is_guarded() {
-    let ours = machine("ClusterAPI", "ClusterAPI");
-    let snapshot = cluster(&[ours.clone(), capi_machine(false)]);
+    let object = machine("ClusterAPI", "ClusterAPI");
+    let snapshot = cluster(&[object.clone(), capi_machine(false)]);
     for (pointer, value) in [
         ("/status/authoritativeAPI", json!("Migrating")),
         ("/status/synchronizedAPI", json!("MachineAPI")),
@@ -74,7 +75,7 @@ fn hole_2_the_status_is_guarded() {
         ),
     ] {
         for user in ["alice", "kube:admin"] {
-            let edit = Edit::set(&ours, pointer, value.clone()).of("status").by(user);
+            let edit = Edit::set(&object, pointer, value.clone()).of("status").by(user);
             assert!(
                 edit.refused_by(&snapshot)
                     .contains(&String::from("authority-status-forged")),
@@ -83,7 +84,7 @@ fn hole_2_the_status_is_guarded() {
             assert!(edit.by(SYNC).allowed(&snapshot), "{pointer}");
         }
     }
-    let phase = Edit::set(&ours, "/status/phase", json!("Failed")).of("status");
+    let phase = Edit::set(&object, "/status/phase", json!("Failed")).of("status");
     assert_eq!(phase.refused_by(&snapshot), ["authority-status-locked"]);
     let snapshot = cluster(&[machine("MachineAPI", "MachineAPI")]);
     for object in [capi_machine(true), aws_machine()] {
@@ -93,15 +94,15 @@ fn hole_2_the_status_is_guarded() {
 }
 
 #[test]
-fn hole_2_the_finalizer_is_guarded_on_both_sides_whoever_leads() {
-    for leads in ["MachineAPI", "ClusterAPI", "Migrating"] {
-        let snapshot = cluster(&[machine(leads, leads), capi_machine(true)]);
-        for object in [machine(leads, leads), capi_machine(true), aws_machine()] {
+fn hole_2_the_sync_finalizer_is_guarded_on_both_objects_for_either_authority() {
+    for api in ["MachineAPI", "ClusterAPI", "Migrating"] {
+        let snapshot = cluster(&[machine(api, api), capi_machine(true)]);
+        for object in [machine(api, api), capi_machine(true), aws_machine()] {
             let edit = Edit::set(&object, "/metadata/finalizers", json!([]));
             let refused = edit.refused_by(&snapshot);
             assert!(
                 refused.len() == 1 && refused[0].ends_with("sync-finalizer"),
-                "{leads}: {refused:?}"
+                "{api}: {refused:?}"
             );
             assert!(edit.by(SYNC).allowed(&snapshot));
         }
@@ -110,8 +111,8 @@ fn hole_2_the_finalizer_is_guarded_on_both_sides_whoever_leads() {
 
 #[test]
 fn hole_2_owner_references_and_health_checks_are_guarded() {
-    let ours = owned_by(machine("ClusterAPI", "ClusterAPI"), "MachineSet", "workers");
-    let edit = Edit::set(&ours, "/metadata/ownerReferences", Value::Null);
+    let object = owned_by(machine("ClusterAPI", "ClusterAPI"), "MachineSet", "workers");
+    let edit = Edit::set(&object, "/metadata/ownerReferences", Value::Null);
     assert_eq!(edit.refused_by(&cluster(&[])), ["authority-owner-references"]);
     let snapshot = cluster(&[check("MachineAPI", "MachineAPI")]);
     let edit = Edit::set(&capi_check(true), "/spec/clusterName", json!("x"));
@@ -120,14 +121,15 @@ fn hole_2_owner_references_and_health_checks_are_guarded() {
     assert_eq!(edit.refused_by(&cluster(&[])), ["authority-spec-locked"]);
 }
 
-/// The keys themselves are tried one by one where the guards are; here are those that a test of prefixes got wrong.
+/// The tests of the guards try all keys. This test has the keys that a comparison of prefixes gets
+/// wrong.
 #[test]
 fn hole_3_reserved_namespaces_are_domains_and_not_prefixes() {
-    let ours = machine("ClusterAPI", "ClusterAPI");
+    let object = machine("ClusterAPI", "ClusterAPI");
     let set = |part: &str, key: &str| {
-        let mut changed = ours.clone();
+        let mut changed = object.clone();
         changed["metadata"][part][key] = json!("x");
-        Edit::update(&ours, changed).allowed(&cluster(&[]))
+        Edit::update(&object, changed).allowed(&cluster(&[]))
     };
     for part in ["labels", "annotations"] {
         assert!(!set(part, "node-role.kubernetes.io/x") && !set(part, "x.openshift.io/y") && !set(part, "x.k8s.io/y"));
@@ -136,7 +138,7 @@ fn hole_3_reserved_namespaces_are_domains_and_not_prefixes() {
 }
 
 #[test]
-fn hole_4_a_field_that_is_added_tomorrow_is_guarded() {
+fn hole_4_an_unknown_field_is_guarded() {
     for (object, snapshot) in [
         (machine("ClusterAPI", "ClusterAPI"), cluster(&[])),
         (machine_set("ClusterAPI", "ClusterAPI"), cluster(&[])),
@@ -148,40 +150,40 @@ fn hole_4_a_field_that_is_added_tomorrow_is_guarded() {
 }
 
 #[test]
-fn hole_5_a_set_is_warned_of_too_and_the_condition_is_repeated() {
+fn hole_5_a_set_gets_warnings_too_and_they_repeat_the_condition() {
     let unsynchronized =
         json!([{"type": "Synchronized", "status": "False", "reason": "FailedToConvert", "message": "no subnet"}]);
-    for ours in [
+    for object in [
         machine("MachineAPI", "MachineAPI"),
         machine_set("MachineAPI", "MachineAPI"),
     ] {
-        let ours = with(ours, "/status/conditions", unsynchronized.clone());
-        let told = Edit::set(&ours, "/spec/authoritativeAPI", json!("ClusterAPI"))
-            .told(&cluster(&[capi_machine(true), capi_set(true)]));
+        let object = with(object, "/status/conditions", unsynchronized.clone());
+        let response = Edit::set(&object, "/spec/authoritativeAPI", json!("ClusterAPI"))
+            .response_text(&cluster(&[capi_machine(true), capi_set(true)]));
         assert!(
-            told.starts_with("allowed") && told.contains("FailedToConvert: no subnet"),
-            "{told}"
+            response.starts_with("allowed") && response.contains("FailedToConvert: no subnet"),
+            "{response}"
         );
     }
-    // Without a status there is an answer as well.
-    let ours = machine("MachineAPI", "");
-    let told = Edit::set(&ours, "/spec/authoritativeAPI", json!("ClusterAPI")).told(&cluster(&[]));
+    // An object without a status gets a warning too.
+    let object = machine("MachineAPI", "");
+    let response = Edit::set(&object, "/spec/authoritativeAPI", json!("ClusterAPI")).response_text(&cluster(&[]));
     assert!(
-        told.starts_with("allowed") && told.contains("does not exist yet"),
-        "{told}"
+        response.starts_with("allowed") && response.contains("does not exist yet"),
+        "{response}"
     );
 }
 
 #[test]
-fn hole_6_a_set_that_is_being_deleted_does_not_migrate_and_no_name_gets_around_the_rules() {
-    for ours in [
+fn hole_6_an_object_that_is_being_deleted_does_not_migrate_for_any_user() {
+    for object in [
         machine("MachineAPI", "MachineAPI"),
         machine_set("MachineAPI", "MachineAPI"),
         check("MachineAPI", "MachineAPI"),
     ] {
-        let ours = with(ours, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+        let object = with(object, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
         for user in ["alice", SYNC] {
-            let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!("ClusterAPI")).by(user);
+            let edit = Edit::set(&object, "/spec/authoritativeAPI", json!("ClusterAPI")).by(user);
             assert_eq!(
                 edit.refused_by(&cluster(&[])),
                 ["authority-migration-while-deleting"],
@@ -205,34 +207,34 @@ fn hole_6_a_set_that_is_being_deleted_does_not_migrate_and_no_name_gets_around_t
     );
 }
 
-/// Whoever may act as the sync controller, or as a controller of an API, has its name but no token of it.
+/// A user who impersonates a controller has its name, but no token of it.
 #[test]
-fn hole_6_who_acts_as_a_service_account_is_a_plain_user() {
-    let ours = machine("ClusterAPI", "ClusterAPI");
-    let snapshot = cluster(&[ours.clone(), capi_machine(false)]);
+fn hole_6_a_user_who_impersonates_a_service_account_has_no_special_rights() {
+    let object = machine("ClusterAPI", "ClusterAPI");
+    let snapshot = cluster(&[object.clone(), capi_machine(false)]);
     for (edit, rule) in [
         (
-            Edit::set(&ours, "/spec/providerID", json!("x")),
+            Edit::set(&object, "/spec/providerID", json!("x")),
             "authority-spec-locked",
         ),
         (
-            Edit::set(&ours, "/metadata/finalizers", json!([])),
+            Edit::set(&object, "/metadata/finalizers", json!([])),
             "authority-sync-finalizer",
         ),
         (
-            Edit::set(&ours, "/metadata/labels/team", json!("red")),
+            Edit::set(&object, "/metadata/labels/team", json!("red")),
             "authority-label-conflict",
         ),
         (
-            Edit::set(&ours, "/status/synchronizedAPI", json!("MachineAPI")).of("status"),
+            Edit::set(&object, "/status/synchronizedAPI", json!("MachineAPI")).of("status"),
             "authority-status-forged",
         ),
     ] {
         assert!(edit.clone().by(SYNC).allowed(&snapshot), "{rule}");
-        let refused = edit.acting_as(SYNC).refused_by(&snapshot);
+        let refused = edit.impersonating(SYNC).refused_by(&snapshot);
         assert!(refused.contains(&String::from(rule)), "{refused:?}");
     }
-    let mut status = Edit::set(&ours, "/status/phase", json!("Failed")).of("status");
+    let mut status = Edit::set(&object, "/status/phase", json!("Failed")).of("status");
     status = status.by("system:serviceaccount:openshift-machine-api:machine-api-controllers");
     assert!(status.allowed(&snapshot));
     status.impersonates = true;
@@ -240,18 +242,18 @@ fn hole_6_who_acts_as_a_service_account_is_a_plain_user() {
     let snapshot = cluster(&[machine("MachineAPI", "MachineAPI")]);
     let unpaused = Edit::create(with(capi_machine(false), "/status", Value::Null));
     assert!(unpaused.clone().by(SYNC).allowed(&snapshot));
-    assert!(!unpaused.acting_as(SYNC).allowed(&snapshot));
-    // The garbage collector is held back by its name, whoever it is.
-    let ours = owned_by(machine("ClusterAPI", "ClusterAPI"), "MachineSet", "workers");
-    let sets = cluster(&[ours.clone(), capi_machine(false), capi_set(false)]);
-    assert!(!Edit::delete(&ours).acting_as(COLLECTOR).allowed(&sets));
-    let orphaned = Edit::set(&ours, "/metadata/ownerReferences", Value::Null);
+    assert!(!unpaused.impersonating(SYNC).allowed(&snapshot));
+    // A user who impersonates the garbage collector is held back as the collector is.
+    let object = owned_by(machine("ClusterAPI", "ClusterAPI"), "MachineSet", "workers");
+    let sets = cluster(&[object.clone(), capi_machine(false), capi_set(false)]);
+    assert!(!Edit::delete(&object).impersonating(COLLECTOR).allowed(&sets));
+    let orphaned = Edit::set(&object, "/metadata/ownerReferences", Value::Null);
     assert!(orphaned.clone().by(COLLECTOR).allowed(&sets));
-    assert!(!orphaned.acting_as(COLLECTOR).allowed(&sets));
+    assert!(!orphaned.impersonating(COLLECTOR).allowed(&sets));
 }
 
 #[test]
-fn hole_7_creation_is_judged_also_while_migrating_and_before_a_status_is_there() {
+fn hole_7_creation_is_guarded_during_a_migration_and_before_the_status_is_set() {
     for (authority, status) in [("ClusterAPI", "Migrating"), ("MachineAPI", ""), ("", "")] {
         let edit = Edit::create(with(capi_machine(false), "/status", Value::Null));
         let snapshot = cluster(&[machine(authority, status)]);
@@ -264,17 +266,17 @@ fn hole_7_creation_is_judged_also_while_migrating_and_before_a_status_is_there()
 }
 
 #[test]
-fn hole_8_a_cluster_without_cluster_api_is_judged_like_any_other() {
-    // Its caches know that there is nothing of it.
-    let ours = machine("MachineAPI", "MachineAPI");
-    assert!(Edit::set(&ours, "/spec/providerID", json!("aws:///x")).allowed(&cluster(std::slice::from_ref(&ours))));
+fn hole_8_a_cluster_without_cluster_api_is_guarded_like_any_other() {
+    // Its caches show that no object of Cluster API exists.
+    let object = machine("MachineAPI", "MachineAPI");
+    assert!(Edit::set(&object, "/spec/providerID", json!("aws:///x")).allowed(&cluster(std::slice::from_ref(&object))));
     assert!(Edit::create(with(machine("MachineAPI", ""), "/status", Value::Null)).allowed(&cluster(&[])));
 }
 
-/// A mirror is found by its name in an ordered map: the time of a guarded update does not grow with the number of mirrors
-/// save by the depth of a tree. What is measured is measured by the benchmark; here it is that nothing is looked through.
+/// A lookup finds one object by name in an ordered map. The benchmark measures the time of a
+/// guarded update; this test shows that the number of other objects does not change the result.
 #[test]
-fn hole_9_one_mirror_is_looked_up_and_no_other_is_looked_at() {
+fn hole_9_a_guard_looks_up_one_object_by_name() {
     let mut objects: Vec<Value> = (0..2000)
         .map(|number| {
             with(

@@ -1,4 +1,4 @@
-//! A request for a migration is kept, and answered at once with what stands in its way.
+//! A migration request is stored, and the response says what prevents the migration.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn to_machine_api(old: &Value) -> Edit {
     Edit::set(old, "/spec/authoritativeAPI", json!("MachineAPI"))
 }
 
-fn led_by_machine_api() -> Snapshot {
+fn machine_api_authoritative() -> Snapshot {
     cluster(&[
         capi_machine(true),
         capi_set(true),
@@ -23,7 +23,7 @@ fn led_by_machine_api() -> Snapshot {
     ])
 }
 
-fn led_by_cluster_api(machine: Value, infrastructure: Value) -> Snapshot {
+fn cluster_api_authoritative(machine: Value, infrastructure: Value) -> Snapshot {
     cluster(&[machine, infrastructure, capi_set(false), aws_template()])
 }
 
@@ -32,80 +32,81 @@ fn by_arn(machine: Value) -> Value {
 }
 
 golden! {
-    a_machine_that_converts_has_nothing_in_its_way: to_cluster_api(&machine("MachineAPI", "MachineAPI")), led_by_machine_api();
-    a_machine_that_cannot_be_converted_names_the_field:
-        to_cluster_api(&by_arn(machine("MachineAPI", "MachineAPI"))), led_by_machine_api();
-    a_machine_of_another_platform_says_so:
+    a_convertible_machine_gets_no_warning: to_cluster_api(&machine("MachineAPI", "MachineAPI")), machine_api_authoritative();
+    a_machine_that_cannot_be_converted_gets_the_field:
+        to_cluster_api(&by_arn(machine("MachineAPI", "MachineAPI"))), machine_api_authoritative();
+    a_machine_of_an_unsupported_platform_gets_a_warning:
         to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/spec/providerSpec/value/kind", json!("OvirtMachineProviderSpec"))),
-        led_by_machine_api();
-    a_set_names_the_field_in_its_template_and_says_what_becomes_of_its_machines:
+        machine_api_authoritative();
+    a_set_gets_the_field_in_its_template_and_a_note_about_its_machines:
         to_cluster_api(&with(machine_set("MachineAPI", "MachineAPI"),
             "/spec/template/spec/providerSpec/value/subnet", json!({"arn": "arn:aws:y"}))),
-        led_by_machine_api();
-    what_blocks_comes_before_what_is_lost:
+        machine_api_authoritative();
+    blocking_issues_come_before_losses:
         to_cluster_api(&with(with(machine("MachineAPI", "MachineAPI"), "/spec/providerSpec/value/publicIpp", json!(true)),
             "/spec/providerSpec/value/blockDevices", json!([{"ebs": {"deleteOnTermination": false}}]))),
-        led_by_machine_api();
-    a_machine_that_is_not_synchronized_repeats_the_condition:
+        machine_api_authoritative();
+    an_unsynchronized_machine_gets_the_message_of_its_condition:
         to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/status/conditions",
             json!([{"type": "Synchronized", "status": "False", "reason": "FailedToConvertMAPIMachineToCAPI",
                 "message": "spec.providerSpec.value.tags: invalid"}]))),
-        led_by_machine_api();
-    a_machine_without_a_mirror_says_what_comes_first: to_cluster_api(&machine("MachineAPI", "MachineAPI")), cluster(&[]);
-    the_way_back_names_the_field_of_cluster_api:
+        machine_api_authoritative();
+    a_machine_without_mirror_gets_the_next_step: to_cluster_api(&machine("MachineAPI", "MachineAPI")), cluster(&[]);
+    a_migration_to_the_machine_api_names_the_field_of_cluster_api:
         to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
-        led_by_cluster_api(with(capi_machine(false), "/spec/readinessGates", json!([{"conditionType": "x"}])), aws_machine());
-    the_way_back_names_the_field_of_the_infrastructure:
+        cluster_api_authoritative(with(capi_machine(false), "/spec/readinessGates", json!([{"conditionType": "x"}])), aws_machine());
+    a_migration_to_the_machine_api_names_the_field_of_the_infrastructure:
         to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
-        led_by_cluster_api(capi_machine(false), with(aws_machine(), "/spec/cloudInit", json!({"secretCount": 1})));
-    the_way_back_says_what_was_not_given:
+        cluster_api_authoritative(capi_machine(false), with(aws_machine(), "/spec/cloudInit", json!({"secretCount": 1})));
+    a_migration_to_the_machine_api_names_what_was_not_given:
         to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
         Snapshot::of_files(&[capi_machine(false)]).unwrap();
-    a_hand_over_that_is_taken_back_is_cancelled:
+    a_migration_in_progress_can_be_cancelled:
         to_machine_api(&with(machine("ClusterAPI", "Migrating"), "/status/synchronizedAPI", json!("MachineAPI"))),
-        led_by_machine_api();
-    while_provisioning_it_is_refused:
-        to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/status/phase", json!("Provisioning"))), led_by_machine_api();
-    while_deleting_it_is_refused:
+        machine_api_authoritative();
+    a_migration_is_refused_while_provisioning:
+        to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/status/phase", json!("Provisioning"))), machine_api_authoritative();
+    a_migration_is_refused_while_deleting:
         to_cluster_api(&with(machine("MachineAPI", "MachineAPI"), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"))),
-        led_by_machine_api();
-    while_cluster_api_provisions_it_is_refused:
+        machine_api_authoritative();
+    a_migration_is_refused_while_cluster_api_provisions:
         to_machine_api(&machine("ClusterAPI", "ClusterAPI")),
-        led_by_cluster_api(with(capi_machine(false), "/status", json!({})), aws_machine());
-    a_check_that_says_more_than_the_machine_api_names_the_field:
+        cluster_api_authoritative(with(capi_machine(false), "/status", json!({})), aws_machine());
+    a_health_check_that_the_machine_api_cannot_express_gets_the_field:
         to_machine_api(&check("ClusterAPI", "ClusterAPI")),
         cluster(&[with(capi_check(false), "/spec/checks/unhealthyMachineConditions", json!([{"type": "x"}]))]);
 }
 
 #[test]
-fn more_issues_than_fit_are_counted() {
-    let mut ours = machine("MachineAPI", "MachineAPI");
+fn issues_beyond_the_limit_are_counted() {
+    let mut object = machine("MachineAPI", "MachineAPI");
     for number in 0..20 {
-        ours["spec"]["providerSpec"]["value"][format!("unknown{number:02}")] = json!(number);
+        object["spec"]["providerSpec"]["value"][format!("unknown{number:02}")] = json!(number);
     }
-    let told = to_cluster_api(&ours).told(&led_by_machine_api());
-    assert_eq!(told.matches("cannot migrate").count(), 8, "{told}");
-    assert!(told.contains("and 12 more"), "{told}");
+    let response = to_cluster_api(&object).response_text(&machine_api_authoritative());
+    assert_eq!(response.matches("cannot migrate").count(), 8, "{response}");
+    assert!(response.contains("and 12 more"), "{response}");
 }
 
 #[test]
-fn an_edit_that_asks_for_nothing_is_told_nothing() {
-    let ours = by_arn(machine("MachineAPI", "MachineAPI"));
-    let edit = Edit::set(&ours, "/metadata/labels/team", json!("red"));
-    assert_eq!(edit.told(&led_by_machine_api()), "allowed\n");
-    // Filling in what holds already is no request.
-    let ours = with(
+fn an_edit_without_a_migration_request_gets_no_warning() {
+    let object = by_arn(machine("MachineAPI", "MachineAPI"));
+    let edit = Edit::set(&object, "/metadata/labels/team", json!("red"));
+    assert_eq!(edit.response_text(&machine_api_authoritative()), "allowed\n");
+    // Writing the API that is already authoritative is not a request.
+    let object = with(
         by_arn(machine("", "MachineAPI")),
         "/status/phase",
         json!("Provisioning"),
     );
-    let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!("MachineAPI"));
-    assert_eq!(edit.told(&led_by_machine_api()), "allowed\n");
+    let edit = Edit::set(&object, "/spec/authoritativeAPI", json!("MachineAPI"));
+    assert_eq!(edit.response_text(&machine_api_authoritative()), "allowed\n");
 }
 
-/// Until the status says who leads, the spec does: with it the lead would change hands without a hand-over.
+/// While the status is empty, the spec names the authoritative API. A change of the spec would
+/// change the authority without a migration.
 #[test]
-fn what_exists_twice_does_not_change_hands_before_it_is_decided_who_leads() {
+fn an_object_in_both_apis_does_not_migrate_before_its_status_is_set() {
     for (from, to) in [
         ("ClusterAPI", "MachineAPI"),
         ("MachineAPI", "ClusterAPI"),
@@ -117,22 +118,22 @@ fn what_exists_twice_does_not_change_hands_before_it_is_decided_who_leads() {
                 (machine_set(from, ""), capi_set(from != "ClusterAPI")),
                 (check(from, ""), capi_check(from != "ClusterAPI")),
             ];
-            for (ours, theirs) in pairs {
-                let edit = Edit::set(&ours, "/spec/authoritativeAPI", json!(to)).by(user);
-                let refused = edit.refused_by(&cluster(&[ours.clone(), theirs]));
+            for (object, mirror) in pairs {
+                let edit = Edit::set(&object, "/spec/authoritativeAPI", json!(to)).by(user);
+                let refused = edit.refused_by(&cluster(&[object.clone(), mirror]));
                 assert_eq!(refused, ["authority-migration-undecided"], "{from} {to}");
-                assert!(edit.allowed(&cluster(&[ours])), "{from} {to}");
+                assert!(edit.allowed(&cluster(&[object])), "{from} {to}");
             }
         }
     }
 }
 
-/// The region is the cluster's in Cluster API, and the machine's in the Machine API.
+/// Cluster API sets the region in the cluster, the Machine API in each machine.
 #[test]
-fn a_machine_elsewhere_than_its_cluster_is_told_which_value_it_needs() {
-    let ours = machine("MachineAPI", "MachineAPI");
-    let ours = with(
-        ours,
+fn a_machine_in_another_region_than_its_cluster_gets_the_expected_value() {
+    let object = machine("MachineAPI", "MachineAPI");
+    let object = with(
+        object,
         "/spec/providerSpec/value/placement",
         json!({"region": "us-east-1"}),
     );
@@ -140,31 +141,31 @@ fn a_machine_elsewhere_than_its_cluster_is_told_which_value_it_needs() {
         json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
             "metadata": {"name": name, "namespace": "openshift-cluster-api"}, "spec": {"region": region}})
     };
-    let told = |objects: &[Value]| to_cluster_api(&ours).told(&cluster(objects));
-    let elsewhere = told(&[
+    let response = |objects: &[Value]| to_cluster_api(&object).response_text(&cluster(objects));
+    let elsewhere = response(&[
         capi_machine(true),
         aws("prod", "eu-west-1"),
         aws("another", "us-east-1"),
     ]);
-    let expected = r#"cannot migrate: spec.providerSpec.value.placement.region: it is "us-east-1", and the AWSCluster says "eu-west-1""#;
+    let expected = r#"cannot migrate: spec.providerSpec.value.placement.region: it is "us-east-1", but spec.region of the AWSCluster is "eu-west-1""#;
     assert!(elsewhere.contains(expected), "{elsewhere}");
-    // Without another half, the only one counts.
-    assert!(told(&[aws("prod", "eu-west-1")]).contains(expected));
-    let alike = told(&[capi_machine(true), aws("prod", "us-east-1")]);
+    // Without a counterpart, the only infrastructure cluster applies.
+    assert!(response(&[aws("prod", "eu-west-1")]).contains(expected));
+    let equal = response(&[capi_machine(true), aws("prod", "us-east-1")]);
     assert!(
-        !alike.contains("cannot migrate") && !alike.contains("not checked"),
-        "{alike}"
+        !equal.contains("cannot migrate") && !equal.contains("not checked"),
+        "{equal}"
     );
-    let none = told(&[capi_machine(true)]);
+    let none = response(&[capi_machine(true)]);
     assert!(
-        none.contains("not checked: there is no one AWSCluster to compare with"),
+        none.contains("not checked: namespace openshift-cluster-api has no AWSCluster for this cluster"),
         "{none}"
     );
     let mut unknown = cluster(&[capi_machine(true)]);
     unknown.mirrors.infrastructure.remove("AWSCluster");
-    let unknown = to_cluster_api(&ours).told(&unknown);
+    let unknown = to_cluster_api(&object).response_text(&unknown);
     assert!(
-        unknown.contains("not checked: the AWSCluster is not known"),
+        unknown.contains("not checked: the AWSCluster, which sets some fields for all machines, is not known"),
         "{unknown}"
     );
 }

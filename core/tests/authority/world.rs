@@ -1,4 +1,4 @@
-//! The objects of both APIs, and an edit of one of them as an API server sends it.
+//! The objects of both APIs, and edits of them as an API server sends them.
 
 use std::sync::LazyLock;
 
@@ -23,11 +23,12 @@ pub(crate) fn machine(authority: &str, status: &str) -> Value {
             "instanceType": "m6i.xlarge", "userDataSecret": {"name": "worker-user-data"}}}},
         "status": {"phase": "Running"},
     });
-    say(&mut machine, authority, status);
+    set_authority(&mut machine, authority, status);
     machine
 }
 
-fn say(object: &mut Value, authority: &str, status: &str) {
+/// Sets the authority in the spec and in the status; an empty one is left out.
+fn set_authority(object: &mut Value, authority: &str, status: &str) {
     if !authority.is_empty() {
         object["spec"]["authoritativeAPI"] = json!(authority);
     }
@@ -53,7 +54,7 @@ pub(crate) fn machine_set(authority: &str, status: &str) -> Value {
             "template": {"metadata": {"labels": {"set": "workers"}}, "spec": template}},
         "status": {"replicas": 3},
     });
-    say(&mut set, authority, status);
+    set_authority(&mut set, authority, status);
     set
 }
 
@@ -65,11 +66,12 @@ pub(crate) fn check(authority: &str, status: &str) -> Value {
         "spec": {"selector": {}, "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "300s"}]},
         "status": {},
     });
-    say(&mut check, authority, status);
+    set_authority(&mut check, authority, status);
     check
 }
 
-/// Cluster API's half of the Machine `worker-a`. Paused as the sync controller of the peer does it: without a signature.
+/// The Machine `worker-a` of Cluster API. OpenShift's sync controller sets an empty pause
+/// annotation.
 pub(crate) fn capi_machine(paused: bool) -> Value {
     let mut machine = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
@@ -87,7 +89,7 @@ pub(crate) fn capi_machine(paused: bool) -> Value {
     machine
 }
 
-/// Cluster API's half of the MachineSet `workers`.
+/// The MachineSet `workers` of Cluster API.
 pub(crate) fn capi_set(paused: bool) -> Value {
     let mut set = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
@@ -103,7 +105,7 @@ pub(crate) fn capi_set(paused: bool) -> Value {
     set
 }
 
-/// Cluster API's half of the MachineHealthCheck `check`.
+/// The MachineHealthCheck `check` of Cluster API.
 pub(crate) fn capi_check(paused: bool) -> Value {
     let mut check = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
@@ -117,7 +119,7 @@ pub(crate) fn capi_check(paused: bool) -> Value {
     check
 }
 
-/// The infrastructure of `worker-a`.
+/// The infrastructure machine of `worker-a`.
 pub(crate) fn aws_machine() -> Value {
     json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSMachine",
@@ -139,7 +141,7 @@ pub(crate) fn aws_template() -> Value {
     })
 }
 
-/// Gives an object an owner.
+/// Returns the object with this owner.
 pub(crate) fn owned_by(mut object: Value, kind: &str, name: &str) -> Value {
     let version = if object["apiVersion"].as_str().unwrap().starts_with(MACHINE_API) {
         "machine.openshift.io/v1beta1"
@@ -151,7 +153,7 @@ pub(crate) fn owned_by(mut object: Value, kind: &str, name: &str) -> Value {
     object
 }
 
-/// A change of an object, as a value.
+/// Returns the object with this field set; null removes the field.
 pub(crate) fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     let field = field.replace("~1", "/");
@@ -167,16 +169,16 @@ pub(crate) fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     object
 }
 
-/// The cluster that rules look at: everything is known, and this is in it.
+/// A snapshot of a cluster that contains these objects. Every kind is known.
 pub(crate) fn cluster(objects: &[Value]) -> Snapshot {
     let mut snapshot = Snapshot {
         source: Source::Cluster,
         ..Snapshot::of_files(objects).unwrap()
     };
-    for half in [&mut snapshot.mirrors.machine_api, &mut snapshot.mirrors.cluster_api] {
-        half.machines.get_or_insert_default();
-        half.machine_sets.get_or_insert_default();
-        half.machine_health_checks.get_or_insert_default();
+    for members in [&mut snapshot.mirrors.machine_api, &mut snapshot.mirrors.cluster_api] {
+        members.machines.get_or_insert_default();
+        members.machine_sets.get_or_insert_default();
+        members.machine_health_checks.get_or_insert_default();
     }
     for kind in ["AWSMachine", "AWSMachineTemplate", "AWSCluster"] {
         snapshot.mirrors.infrastructure.entry(kind.to_owned()).or_default();
@@ -191,8 +193,12 @@ pub(crate) struct Edit {
     pub(crate) operation: &'static str,
     pub(crate) subresource: &'static str,
     pub(crate) user: &'static str,
-    /// Whether the user acts as another, and so has shown no token.
+    /// Whether the user impersonates another, so that the request has no token id.
     pub(crate) impersonates: bool,
+    /// Whether the request has the id of a credential although the user is not a service account.
+    pub(crate) credential: bool,
+    /// A group of the user besides system:authenticated.
+    pub(crate) group: &'static str,
     pub(crate) old: Value,
     pub(crate) object: Value,
     pub(crate) propagation: &'static str,
@@ -206,6 +212,8 @@ impl Edit {
             subresource: "",
             user: "alice",
             impersonates: false,
+            credential: false,
+            group: "",
             old: old.clone(),
             object,
             propagation: "",
@@ -236,7 +244,7 @@ impl Edit {
         Self { user, ..self }
     }
 
-    pub(crate) fn acting_as(self, user: &'static str) -> Self {
+    pub(crate) fn impersonating(self, user: &'static str) -> Self {
         Self {
             user,
             impersonates: true,
@@ -244,18 +252,30 @@ impl Edit {
         }
     }
 
+    pub(crate) fn with_credential(self) -> Self {
+        Self {
+            credential: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn in_group(self, group: &'static str) -> Self {
+        Self { group, ..self }
+    }
+
     pub(crate) fn of(self, subresource: &'static str) -> Self {
         Self { subresource, ..self }
     }
 
-    pub(crate) fn first(self) -> Self {
+    /// The same edit in the mutating pass.
+    pub(crate) fn mutating(self) -> Self {
         Self {
             phase: Phase::Mutate,
             ..self
         }
     }
 
-    /// The answer of the webhook.
+    /// The response of the webhook.
     pub(crate) fn answer(&self, snapshot: &Snapshot) -> Value {
         let some = [&self.object, &self.old]
             .into_iter()
@@ -264,7 +284,7 @@ impl Edit {
         let kind = some["kind"].as_str().unwrap();
         let scale = kind == "Scale";
         let version = if scale {
-            // Every scaled kind here is a MachineSet; which one, the namespace tells.
+            // Only MachineSets are scaled here. The namespace identifies the API.
             match some["metadata"]["namespace"].as_str().unwrap() {
                 "openshift-machine-api" => "machine.openshift.io/v1beta1",
                 _ => "cluster.x-k8s.io/v1beta2",
@@ -297,7 +317,10 @@ impl Edit {
             "dryRun": false,
             "options": null,
         });
-        if self.user.starts_with("system:serviceaccount:") && !self.impersonates {
+        if !self.group.is_empty() {
+            request["userInfo"]["groups"] = json!(["system:authenticated", self.group]);
+        }
+        if self.credential || self.user.starts_with("system:serviceaccount:") && !self.impersonates {
             request["userInfo"]["extra"] = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
         }
         if !self.propagation.is_empty() {
@@ -332,7 +355,7 @@ impl Edit {
         self.answer(snapshot)["allowed"].as_bool().unwrap()
     }
 
-    /// The rules that refuse.
+    /// The ids of the rules that refuse the edit.
     pub(crate) fn refused_by(&self, snapshot: &Snapshot) -> Vec<String> {
         let answer = self.answer(snapshot);
         let causes = answer["status"]["details"]["causes"]
@@ -355,8 +378,8 @@ impl Edit {
         rules
     }
 
-    /// The answer as a person reads it.
-    pub(crate) fn told(&self, snapshot: &Snapshot) -> String {
+    /// The response as a user reads it.
+    pub(crate) fn response_text(&self, snapshot: &Snapshot) -> String {
         let answer = self.answer(snapshot);
         let mut text = match answer["allowed"].as_bool() {
             Some(true) => String::from("allowed\n"),
@@ -377,13 +400,13 @@ impl Edit {
     }
 }
 
-/// Snapshots of what a person reads.
+/// Snapshots of the response as a user reads it.
 macro_rules! golden {
     ($($(#[$meta:meta])* $name:ident: $edit:expr, $snapshot:expr;)*) => {$(
         $(#[$meta])*
         #[test]
         fn $name() {
-            insta::assert_snapshot!($edit.told(&$snapshot));
+            insta::assert_snapshot!($edit.response_text(&$snapshot));
         }
     )*};
 }

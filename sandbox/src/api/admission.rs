@@ -1,4 +1,4 @@
-//! Who is asked about writes: a hook, and Capstan's own admission behind it.
+//! Runs the admission of Capstan in the in-memory API server.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,38 +15,19 @@ use super::failure::Failure;
 use super::kinds::Kind;
 use super::object::Object;
 use super::request::Part;
-use super::store::{Api, Key};
+use super::store::{Admit, Api, Key};
 
-/// Judges writes, as admission webhooks do.
-pub trait Admit: Send + Sync {
-    /// Whether writes of a kind through a part of it are judged at all.
-    fn asks(&self, kind: &Kind, part: Part) -> bool;
-
-    /// What a pass says of a write. The mutating one may answer with another object; `None` leaves it as it is.
-    ///
-    /// # Errors
-    /// A refusal.
-    fn judge(
-        &self,
-        api: &Api,
-        kind: &Kind,
-        phase: Phase,
-        edit: &Edit<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<Value>, Failure>;
-}
-
-/// Capstan's admission, with everything in the API as what it looks up.
+/// The admission of Capstan. It looks up other objects in the API, or in a snapshot of caches.
 #[derive(Debug)]
 pub struct Capstan {
     admission: Arc<Admission>,
     read: Mutex<Read>,
-    /// What it sees instead of what is there; a webhook looks into caches too.
+    /// The caches for lookups; without them, lookups read the current objects of the API.
     seen: Option<Arc<Snapshot>>,
 }
 
 impl Capstan {
-    /// Judges with this.
+    /// Judges writes by the current objects of the API.
     pub fn new(admission: impl Into<Arc<Admission>>) -> Self {
         Self {
             admission: admission.into(),
@@ -55,7 +36,7 @@ impl Capstan {
         }
     }
 
-    /// Judges with what caches hold instead of what is there.
+    /// Judges writes by these caches instead of the current objects.
     #[must_use]
     pub fn seeing(mut self, snapshot: Arc<Snapshot>) -> Self {
         self.seen = Some(snapshot);
@@ -64,7 +45,7 @@ impl Capstan {
 }
 
 impl Admit for Capstan {
-    /// What is registered in `webhooks/`: objects and their scale, not their status.
+    /// The same parts as in `webhooks/`: objects and their scale, but not their status.
     fn asks(&self, kind: &Kind, part: Part) -> bool {
         kind.kind == "ControlPlaneMachineSet" && part != Part::Status
     }
@@ -112,12 +93,13 @@ impl Admit for Capstan {
     }
 }
 
-/// Objects as they were read last: most are the same when the next write is judged.
+/// Typed objects from earlier snapshots. Most objects are unchanged when the next write is judged,
+/// and are not decoded again.
 #[derive(Debug, Default)]
 struct Read(BTreeMap<Key, (Arc<Object>, Arc<dyn Any + Send + Sync>)>);
 
 impl Read {
-    /// What Capstan's caches hold when they are up to date.
+    /// The caches of Capstan when they are up to date.
     fn snapshot(&mut self, api: &Api) -> Snapshot {
         let named = |name: &str| name.to_owned();
         Snapshot {
@@ -138,7 +120,7 @@ impl Read {
                     .collect(),
             ),
             control_plane_machine_sets: Some(self.all(api, "machine.openshift.io", "controlplanemachinesets")),
-            // No kind of the simulation exists in both APIs.
+            // The simulation has no kind that exists in both APIs.
             ..Snapshot::default()
         }
     }
@@ -167,7 +149,7 @@ impl Read {
     }
 }
 
-/// What Capstan's caches hold when they are up to date.
+/// The caches of Capstan when they are up to date.
 pub fn snapshot(api: &Api) -> Snapshot {
     Read::default().snapshot(api)
 }

@@ -1,4 +1,5 @@
-//! Deletion: at once, or as a wish that finalizers hold back.
+//! Deletion. An object without finalizers is removed at once; another one gets a deletion
+//! timestamp.
 
 use std::sync::Arc;
 
@@ -8,10 +9,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::metadata::{self, finalizers, is_deleting, put};
-use super::object::Object;
+use super::metadata::{self, finalizers, is_deleting};
+use super::object::{Object, put};
+use super::reply::Reply;
 use super::request::{DeleteOptions, ListOptions, Part, Request, Target};
-use super::store::{Api, Key, Reply};
+use super::store::{Api, Key};
 use super::writes::edit;
 
 const ORPHAN: &str = "orphan";
@@ -27,11 +29,7 @@ impl Api {
     ) -> Result<Reply, Failure> {
         let target = &request.target;
         if target.part != Part::Main {
-            return Err(Failure::new(
-                405,
-                "MethodNotAllowed",
-                "the server does not allow this method on the requested resource",
-            ));
+            return Err(Failure::method_not_allowed());
         }
         let old = self.existing(kind, target)?;
         let described = self.kind(kind)?;
@@ -49,7 +47,7 @@ impl Api {
             return Err(Failure::conflict(described, &target.name, &why));
         }
         let mut warnings = Vec::new();
-        if let Some(admission) = self.asked(described, Part::Main) {
+        if let Some(admission) = self.admission_of(described, Part::Main) {
             let edit = Edit {
                 subresource: "",
                 propagation: options.propagation,
@@ -60,11 +58,11 @@ impl Api {
         }
         let key = self.key(kind, &target.namespace, &target.name);
         if described.plural == "namespaces" && described.group.is_empty() {
-            return Ok(self.end_namespace(&key, &old, options, now));
+            return Ok(self.terminate_namespace(&key, &old, options, now));
         }
         let wanted = wanted_finalizers(&old, options.propagation);
         if wanted.is_empty() {
-            let done = self.gone(&key, &old)?;
+            let done = self.deleted(&key, &old)?;
             if !options.dry_run {
                 self.store(key, None);
             }
@@ -87,8 +85,8 @@ impl Api {
         })
     }
 
-    /// A namespace is emptied by its controller first.
-    fn end_namespace(&mut self, key: &Key, old: &Arc<Object>, options: &DeleteOptions, now: Timestamp) -> Reply {
+    /// Marks a namespace as terminating. The namespace controller removes its contents first.
+    fn terminate_namespace(&mut self, key: &Key, old: &Arc<Object>, options: &DeleteOptions, now: Timestamp) -> Reply {
         let mut new = (**old).clone();
         if !is_deleting(old) {
             begin_deletion(&mut new, now);
@@ -108,8 +106,8 @@ impl Api {
         }
     }
 
-    /// The answer to a deletion that was done at once.
-    pub(super) fn gone(&self, key: &Key, old: &Object) -> Result<Value, Failure> {
+    /// The answer to a deletion that removed the object at once.
+    pub(super) fn deleted(&self, key: &Key, old: &Object) -> Result<Value, Failure> {
         let kind = self.kind(key.kind)?;
         let mut details = json!({"name": key.name, "kind": kind.plural, "uid": metadata::text(old, "uid")});
         if !kind.group.is_empty() {
@@ -127,7 +125,7 @@ impl Api {
         now: Timestamp,
     ) -> Result<Reply, Failure> {
         let Reply::List(list) = self.list(kind, &request.target, which)? else {
-            return Err(Failure::bad_request("no list"));
+            return Err(Failure::bad_request("the answer is not a list"));
         };
         for object in &list.items {
             let one = Request {
@@ -150,14 +148,14 @@ impl Api {
 }
 
 fn begin_deletion(object: &mut Object, now: Timestamp) {
-    metadata::set(object, "deletionTimestamp", super::writes::seconds(now));
+    metadata::set(object, "deletionTimestamp", metadata::seconds(now));
     metadata::set(object, "deletionGracePeriodSeconds", json!(0));
     if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
         metadata::set(object, "generation", json!(generation + 1));
     }
 }
 
-/// The finalizers that an object has once its deletion is asked for in this way.
+/// The finalizers of an object after a deletion with this propagation.
 fn wanted_finalizers(object: &Object, propagation: Option<Propagation>) -> Vec<String> {
     let mut list = finalizers(object);
     let has = |list: &[String], name: &str| list.iter().any(|finalizer| finalizer == name);
@@ -165,7 +163,7 @@ fn wanted_finalizers(object: &Object, propagation: Option<Propagation>) -> Vec<S
         Some(Propagation::Orphan) => (true, false),
         Some(Propagation::Foreground) => (false, true),
         Some(Propagation::Background) => (false, false),
-        // What an earlier request asked for stays.
+        // The propagation of an earlier request stays in effect.
         None => (has(&list, ORPHAN), has(&list, FOREGROUND)),
     };
     for (name, wanted) in [(ORPHAN, orphan), (FOREGROUND, foreground)] {

@@ -1,19 +1,22 @@
-//! Refusals, in the words of an API server: code, reason, message and details.
+//! Refusals as an API server makes them: code, reason, message and details.
 
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
 
-/// A request that was refused: what becomes a `Status` of the wire.
+/// A cause of a refusal: the path of the field, the message, and the reason.
+pub(super) type Cause = (String, String, &'static str);
+
+/// A request that was refused; it is answered with a `Status`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// HTTP status code.
     pub code: u16,
-    /// For programs.
+    /// The machine-readable reason.
     pub reason: &'static str,
-    /// For people.
+    /// The human-readable message.
     pub message: String,
-    /// `details` of the Status.
+    /// The `details` of the `Status`; null if there are none.
     pub details: Value,
 }
 
@@ -28,9 +31,18 @@ impl Failure {
         }
     }
 
-    /// The request makes no sense.
+    /// 400: the request cannot be understood.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
+    }
+
+    pub(super) fn unknown_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub(super) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message)
     }
 
     fn about(kind: &Kind, name: &str, code: u16, reason: &'static str, message: String) -> Self {
@@ -46,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// There is no such object.
+    /// 404: the object does not exist.
     pub fn not_found(kind: &Kind, name: &str) -> Self {
         let message = format!("{} {name:?} not found", kind.resource());
         Self::about(kind, name, 404, "NotFound", message)
@@ -57,7 +69,7 @@ impl Failure {
         Self::about(kind, name, 409, "AlreadyExists", message)
     }
 
-    /// The object is not what the writer thinks it is.
+    /// 409: the object differs from what the writer expects.
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.resource());
         Self::about(kind, name, 409, "Conflict", message)
@@ -73,7 +85,7 @@ impl Failure {
         Self::about(kind, name, 403, "Forbidden", message)
     }
 
-    pub(super) fn invalid(kind: &Kind, name: &str, causes: &[(String, String, &str)]) -> Self {
+    pub(super) fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
         let texts: Vec<String> = causes.iter().map(|(path, text, _)| format!("{path}: {text}")).collect();
         let texts = match texts.as_slice() {
             [one] => one.clone(),
@@ -92,12 +104,12 @@ impl Failure {
         failure
     }
 
-    /// What was asked for is older than what is remembered.
+    /// 410: the requested version is older than the oldest version that is kept.
     pub fn expired() -> Self {
         Self::new(410, "Expired", "too old resource version")
     }
 
-    /// The `Status` of the wire.
+    /// The `Status` object of the answer.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,7 +1,9 @@
-//! The garbage collector, as an actor of its own: it looks at a graph that may be old, and asks for deletions.
+//! The garbage collector as an actor. It works on a graph of objects that may be stale, and
+//! requests deletions.
 //!
-//! A step is a pure function of what it sees and what there is: like the real one, it looks at an object and its owners
-//! live before it deletes, so that an old graph makes it late and never wrong.
+//! A step is a pure function of the graph and the API. Like the real garbage collector, it reads an
+//! object and its owners from the API before it deletes the object. So a stale graph can delay a
+//! deletion but cannot cause a wrong one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,26 +16,27 @@ use super::object::Object;
 use super::request::{DeleteOptions, Part, PatchKind, Request, Target, Verb, WriteOptions};
 use super::store::{Api, Key};
 
-/// What the collector knows: objects as it last saw them.
+/// The graph of the collector: the objects as it last read them.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     objects: BTreeMap<Key, Arc<Object>>,
 }
 
 impl Graph {
-    /// Sees everything as it is.
+    /// Replaces the graph by the current objects.
     pub fn refresh(&mut self, api: &Api) {
         self.objects = api.objects().clone();
     }
 
-    /// The next request that the collector makes, if it has something to do.
+    /// The next request of the collector; none if it has nothing to do.
     pub fn next(&self, api: &Api) -> Option<Request> {
         self.objects
             .iter()
             .find_map(|(key, seen)| dependant(api, key, seen).or_else(|| self.owner(api, key, seen)))
     }
 
-    /// An object that is being deleted in the foreground, or with orphans, is let go when its dependants are.
+    /// Handles the dependants of an object that is deleted in the foreground or with orphans, and
+    /// removes its finalizer afterwards.
     fn owner(&self, api: &Api, key: &Key, seen: &Object) -> Option<Request> {
         if !is_deleting(seen) {
             return None;
@@ -47,24 +50,24 @@ impl Graph {
                 .filter(|(_, object)| owners(object).any(|owner| owner.uid == uid))
         };
         for finalizer in ["orphan", "foregroundDeletion"] {
-            if !list.iter().any(|there| there == finalizer) {
+            if !list.iter().any(|current| current == finalizer) {
                 continue;
             }
             for (dependant, object) in dependants() {
-                let Some(there) = api.object(dependant) else { continue };
+                let Some(current) = api.object(dependant) else { continue };
                 if finalizer == "orphan" {
-                    if let Some(request) = without_owner(api, dependant, there, uid) {
+                    if let Some(request) = without_owner(api, dependant, current, uid) {
                         return Some(request);
                     }
                 } else if owners(object).any(|owner| owner.uid == uid && owner.blocks) {
-                    if is_deleting(there) {
+                    if is_deleting(current) {
                         return None;
                     }
-                    return Some(delete(api, dependant, there, Propagation::Foreground));
+                    return Some(delete(api, dependant, current, Propagation::Foreground));
                 }
             }
-            let rest: Vec<&String> = list.iter().filter(|there| *there != finalizer).collect();
-            return Some(patch(api, key, live, &json!({"metadata": {"finalizers": rest}})));
+            let remaining: Vec<&String> = list.iter().filter(|current| *current != finalizer).collect();
+            return Some(patch(api, key, live, &json!({"metadata": {"finalizers": remaining}})));
         }
         None
     }
@@ -92,36 +95,37 @@ fn owners(object: &Object) -> impl Iterator<Item = Owner<'_>> {
     })
 }
 
-/// An object all of whose owners are gone goes too.
+/// Deletes an object whose owners no longer exist, or removes the references to those owners if
+/// another owner exists.
 fn dependant(api: &Api, key: &Key, seen: &Object) -> Option<Request> {
     owners(seen).next()?;
     let live = api.object(key)?;
     if is_deleting(live) || metadata::text(live, "uid") != metadata::text(seen, "uid") {
         return None;
     }
-    let (mut solid, mut gone, mut waiting) = (0, Vec::new(), false);
+    let (mut existing, mut absent, mut waiting) = (0, Vec::new(), false);
     for owner in owners(live) {
         match find(api, key, &owner) {
-            None => gone.push(owner.uid),
-            Some(there) if metadata::text(there, "uid") != owner.uid => gone.push(owner.uid),
-            Some(there) => {
-                let foreground = is_deleting(there) && finalizers(there).iter().any(|f| f == "foregroundDeletion");
+            None => absent.push(owner.uid),
+            Some(current) if metadata::text(current, "uid") != owner.uid => absent.push(owner.uid),
+            Some(current) => {
+                let foreground = is_deleting(current) && finalizers(current).iter().any(|f| f == "foregroundDeletion");
                 if foreground && owner.blocks {
                     waiting = true;
                 } else {
-                    solid += 1;
+                    existing += 1;
                 }
             }
         }
     }
-    if solid > 0 {
-        let first = gone.first()?;
+    if existing > 0 {
+        let first = absent.first()?;
         return without_owner(api, key, live, first);
     }
     if waiting {
         return Some(delete(api, key, live, Propagation::Foreground));
     }
-    (!gone.is_empty()).then(|| {
+    (!absent.is_empty()).then(|| {
         let list = finalizers(live);
         let has = |name: &str| list.iter().any(|finalizer| finalizer == name);
         let how = if has("orphan") {
@@ -154,11 +158,11 @@ fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Obje
 
 fn without_owner(api: &Api, key: &Key, live: &Object, uid: &str) -> Option<Request> {
     let list = live.pointer("/metadata/ownerReferences")?.as_array()?;
-    let rest: Vec<&Value> = list
+    let remaining: Vec<&Value> = list
         .iter()
         .filter(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid))
         .collect();
-    (rest.len() < list.len()).then(|| patch(api, key, live, &json!({"metadata": {"ownerReferences": rest}})))
+    (remaining.len() < list.len()).then(|| patch(api, key, live, &json!({"metadata": {"ownerReferences": remaining}})))
 }
 
 fn request(api: &Api, key: &Key, verb: Verb) -> Request {

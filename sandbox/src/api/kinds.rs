@@ -1,23 +1,22 @@
-//! The kinds that are served, and what is special about each.
+//! The kinds that are served, and the rules that apply to some of them only.
 //!
-//! A custom kind behaves as its CustomResourceDefinition says, through the schema engine of core. The built-in kinds are
-//! the few that controllers of Capstan meet; their schemas here hold what those read and write, and what the API server
-//! fills in.
+//! A custom kind behaves as its CustomResourceDefinition defines, through the schema engine of
+//! core. The built-in kinds are those that the controllers of Capstan use. Their schemas contain
+//! the fields that the controllers read and write, and the fields that the API server sets.
 
 use anyhow::Context as _;
 use capstan_core::cel::rules::RuleFile;
 use capstan_core::schema::{Definition, Schema};
 use serde_json::{Value, json};
 
-use super::metadata::put;
-use super::object::Object;
+use super::object::{Object, put};
 
-/// Where objects of a kind live.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In namespaces.
+    /// The objects are in namespaces.
     Namespaced,
-    /// In the cluster.
+    /// The objects are in no namespace.
     Cluster,
 }
 
@@ -28,26 +27,26 @@ pub struct Kind {
     pub group: String,
     /// Version.
     pub version: String,
-    /// Group and version, as an object has them.
+    /// Group and version, as in the `apiVersion` of an object.
     pub api_version: String,
     /// Kind.
     pub kind: String,
-    /// Plural, as it stands in a URL.
+    /// Plural name, as in a URL.
     pub plural: String,
-    /// Where its objects live.
+    /// Its scope.
     pub scope: Scope,
     /// Whether the status is a subresource.
     pub status: bool,
     /// The paths of the scale subresource.
     pub(super) scale: Option<ScalePaths>,
-    /// Whether a replacement may leave out the version.
+    /// Whether an update can omit the resource version.
     pub(super) unconditional: bool,
-    /// Whether a replacement of what does not exist makes it.
+    /// Whether an update of an object that does not exist creates it.
     pub(super) create_on_update: bool,
     pub(super) shape: Shape,
 }
 
-/// JSON pointers.
+/// The paths of the scale subresource as JSON pointers.
 #[derive(Clone, Debug)]
 pub(super) struct ScalePaths {
     pub(super) spec: String,
@@ -62,23 +61,21 @@ pub(super) enum Shape {
 }
 
 impl Kind {
-    /// The kind of a CustomResourceDefinition, in the version that it stores.
+    /// The kind of a CustomResourceDefinition, in its storage version.
     ///
     /// # Errors
-    /// When the definition cannot be used.
+    /// The CRD cannot be used.
     pub fn of_definition(definition: &Value) -> anyhow::Result<Self> {
         let text = |pointer: &str| -> anyhow::Result<String> {
             let text = definition.pointer(pointer).and_then(Value::as_str);
-            Ok(text
-                .with_context(|| format!("the definition has no {pointer}"))?
-                .to_owned())
+            Ok(text.with_context(|| format!("the CRD must have {pointer}"))?.to_owned())
         };
         let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
         let version = versions
             .into_iter()
             .flatten()
             .find(|version| version.get("storage") == Some(&Value::Bool(true)))
-            .context("the definition stores no version")?;
+            .context("the CRD must have a storage version")?;
         let scale = version.pointer("/subresources/scale").map(|scale| {
             let pointer = |field: &str| {
                 let path = scale.get(field).and_then(Value::as_str).filter(|path| !path.is_empty());
@@ -132,7 +129,7 @@ impl Kind {
     /// Namespace, ConfigMap, Node, Event and Lease.
     ///
     /// # Errors
-    /// Never; the schemas are constants that a test parses.
+    /// Never: the schemas are constants, which a test parses.
     pub fn built_ins() -> anyhow::Result<Vec<Self>> {
         let (cluster, namespaced) = (Scope::Cluster, Scope::Namespaced);
         let mut lease = Self::built_in("coordination.k8s.io", "Lease", "leases", namespaced, &lease())?;
@@ -154,7 +151,7 @@ impl Kind {
         matches!(self.shape, Shape::Custom(_))
     }
 
-    /// As messages name it: `machines.machine.openshift.io`.
+    /// The name in messages, such as `machines.machine.openshift.io`.
     pub fn resource(&self) -> String {
         if self.group.is_empty() {
             self.plural.clone()
@@ -170,7 +167,8 @@ impl Kind {
         }
     }
 
-    /// What the API server adds to a built-in object that is created, beyond defaults.
+    /// Sets what the API server sets in a new object of a built-in kind, beyond the defaults of its
+    /// schema.
     pub(super) fn on_create(&self, object: &mut Object) {
         match self.plural.as_str() {
             "namespaces" => {
@@ -195,7 +193,8 @@ impl Kind {
         }
     }
 
-    /// An object without anything: of a built-in kind, with the fields that its Go type always has.
+    /// An empty object of the kind. One of a built-in kind has the fields that its Go type always
+    /// encodes.
     pub(super) fn empty(&self) -> Value {
         let mut empty = json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": {}});
         if !self.is_custom() {
@@ -208,7 +207,7 @@ impl Kind {
         empty
     }
 
-    /// Fields that a Go type writes even when they are empty.
+    /// Sets the fields that the Go type of a built-in kind encodes even when they are empty.
     pub(super) fn finish(&self, object: &mut Object) {
         if self.plural == "namespaces" {
             let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
@@ -234,7 +233,7 @@ impl Kind {
         }
     }
 
-    /// Whether generations are counted.
+    /// Whether `metadata.generation` is set.
     pub(super) fn has_generation(&self) -> bool {
         self.is_custom()
     }
@@ -248,7 +247,7 @@ fn api_version(group: &str, version: &str) -> String {
     }
 }
 
-/// Times that a Go type writes even when it has none.
+/// The times of a condition that its Go type encodes as null when they are unset.
 const CONDITION_TIMES: [&str; 2] = ["lastHeartbeatTime", "lastTransitionTime"];
 
 fn finish_node(node: &mut Object) {

@@ -1,8 +1,9 @@
-//! `managedFields`: who owns which field, and server-side apply.
+//! `managedFields` and server-side apply.
 //!
-//! The rules of structured-merge-diff: an apply owns what it names, and what it no longer names goes unless somebody else
-//! owns it; every other write owns what it changed. Source: the API server's documentation on server-side apply, and what
-//! a real one answers (`tests/fidelity`).
+//! It follows structured-merge-diff. A manager that applies owns the fields that it applies. A
+//! field that it no longer applies is removed unless another manager owns it. Every other write
+//! owns the fields that it changes. Sources: the Kubernetes documentation of server-side apply, and
+//! the answers of a real API server (`tests/fidelity`).
 
 mod compare;
 mod fields;
@@ -13,14 +14,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
-use super::metadata;
+use super::metadata::{self, seconds};
 use super::object::{Fields as _, Object};
 use super::request::{Part, WriteOptions};
-use super::writes::seconds;
 use compare::{Comparison, compare};
 use fields::{Fields, of_value};
 
-/// Who writes, and through which part.
+/// The field manager of a write, and the part that it writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
     manager: &'a str,
@@ -91,7 +91,7 @@ fn entries(object: Option<&Value>) -> Vec<Entry> {
 
 fn put(object: &mut Value, mut entries: Vec<Entry>) {
     entries.retain(|entry| !entry.fields.is_empty());
-    // By operation, then time, then manager, as the API server writes them.
+    // The API server orders entries by operation, then time, then manager.
     entries.sort_by(|left, right| {
         let key = |entry: &Entry| {
             (
@@ -112,7 +112,7 @@ fn put(object: &mut Value, mut entries: Vec<Entry>) {
     );
 }
 
-/// What a write through this part cannot own.
+/// Removes the fields that a write to this part cannot own.
 fn forget(kind: &Kind, part: Part, fields: &mut Fields) {
     for path in [
         &["apiVersion"][..],
@@ -150,19 +150,19 @@ fn changes(kind: &Kind, old: &Value, new: &Value, part: Part) -> Comparison {
     comparison
 }
 
-/// Writes into `new` who owns its fields after a write that is no apply.
+/// Sets `managedFields` in `new` after a write other than apply.
 pub(super) fn update(kind: &Kind, old: Option<&Value>, new: &mut Value, writer: &Writer<'_>, now: Timestamp) {
     let empty = kind.empty();
     let mut all = entries(old);
     let wrong = |violation: &Violation| violation.kind == ViolationKind::TypeInvalid;
     if kind.is_custom() && kind.schema().validate(new, None).iter().any(wrong) {
-        // What is not of the schema's types cannot be tracked.
+        // Fields of the wrong type cannot be tracked.
         let kept = old.and_then(|old| old.pointer("/metadata/managedFields")).cloned();
         metadata::set(new, "managedFields", kept.unwrap_or_default());
         return;
     }
     if old.is_some() && all.is_empty() {
-        // What nobody owns is tracked from the first apply on.
+        // An object without managed fields is tracked from its first apply on.
         metadata::set(new, "managedFields", Value::Null);
         return;
     }
@@ -202,7 +202,10 @@ pub(super) fn update(kind: &Kind, old: Option<&Value>, new: &mut Value, writer: 
     put(new, all);
 }
 
-/// The object after an apply, with its owners; or who owns what differs.
+/// The object after an apply, with its `managedFields`.
+///
+/// # Errors
+/// The conflicts, as pairs of a manager and the path of a field that it owns.
 pub(super) fn apply(
     kind: &Kind,
     old: Option<&Value>,
@@ -278,7 +281,7 @@ pub(super) fn apply(
     Ok(merged)
 }
 
-/// A write that changed nothing but times of `managedFields` changed nothing.
+/// Keeps the old object if a write changed only the times in `managedFields`.
 pub(super) fn keep_times(old: &Object, new: &mut Object) {
     if new.has_same(old, "metadata") {
         return;

@@ -1,7 +1,8 @@
-//! An object as it is stored: its fields, each shared with every version that has the same.
+//! A stored object: its fields, each shared with every version of the object that has the same
+//! value.
 //!
-//! A write touches one field or two, a status and the version. What it leaves alone is the same value in memory before and
-//! after, so that it is neither copied nor compared, nor read anew by who has read it.
+//! Most writes change one or two top-level fields. An unchanged field is the same value in memory
+//! before and after the write, so it is not copied, compared or decoded again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,18 +12,19 @@ use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// An object, by its fields.
+/// An object as its top-level fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
-    /// By name, in order.
+    /// Ordered by name.
     fields: Vec<(Arc<str>, Arc<Value>)>,
 }
 
-/// What has fields: an object as it is stored, or any other value.
+/// A value with fields: a stored object, or any JSON value.
 pub trait Fields {
     /// A field.
     fn field(&self, name: &str) -> Option<&Value>;
-    /// A field that is to be changed, null if there was none; `None` where there can be no fields.
+    /// A mutable field, which is null if it did not exist; `None` if the value is not a JSON
+    /// object.
     fn field_mut(&mut self, name: &str) -> Option<&mut Value>;
 }
 
@@ -56,6 +58,13 @@ impl Stored for Object {
     }
 }
 
+/// Sets a field of a JSON object. A value of another type stays as it is.
+pub(super) fn put(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.to_owned(), value);
+    }
+}
+
 impl<T: Fields + Clone> Fields for Arc<T> {
     fn field(&self, name: &str) -> Option<&Value> {
         (**self).field(name)
@@ -68,7 +77,7 @@ impl<T: Fields + Clone> Fields for Arc<T> {
 
 impl From<Map<String, Value>> for Object {
     fn from(map: Map<String, Value>) -> Self {
-        // A map of JSON is in order.
+        // A JSON map is ordered.
         let fields = map.into_iter().map(|(name, value)| (name.into(), Arc::new(value)));
         Self {
             fields: fields.collect(),
@@ -77,7 +86,7 @@ impl From<Map<String, Value>> for Object {
 }
 
 impl Object {
-    /// An object out of a value; nothing out of what is none.
+    /// An object from a value; none if the value is not a JSON object.
     pub fn of(value: Value) -> Option<Self> {
         match value {
             Value::Object(map) => Some(map.into()),
@@ -85,13 +94,14 @@ impl Object {
         }
     }
 
-    /// Where a field is, or would be. Objects have few fields, and names mostly differ in length already.
+    /// The position of a field, or the position at which it would be inserted. The search is linear
+    /// because objects have few fields.
     fn find(&self, name: &str) -> Result<usize, usize> {
-        let there = self.fields.iter().position(|(there, _)| **there == *name);
-        there.ok_or_else(|| self.fields.partition_point(|(there, _)| **there < *name))
+        let found = self.fields.iter().position(|(known, _)| **known == *name);
+        found.ok_or_else(|| self.fields.partition_point(|(known, _)| **known < *name))
     }
 
-    /// A field, as it is shared.
+    /// A field as a shared value.
     pub fn shared(&self, name: &str) -> Option<&Arc<Value>> {
         let at = self.find(name).ok()?;
         self.fields.get(at).map(|(_, value)| value)
@@ -102,7 +112,7 @@ impl Object {
         self.shared(name).map(|value| &**value)
     }
 
-    /// What a JSON pointer leads to; it begins with a field.
+    /// The value at a JSON pointer. The pointer must name a field; the root is not available.
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         let path = pointer.strip_prefix('/')?;
         let (name, rest) = path.find('/').map_or((path, ""), |at| path.split_at(at));
@@ -119,13 +129,13 @@ impl Object {
         self.fields.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// A field that is there, to be changed; other versions keep theirs.
+    /// A mutable field, if it exists. Other versions keep their value.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         let at = self.find(name).ok()?;
         self.fields.get_mut(at).map(|(_, value)| Arc::make_mut(value))
     }
 
-    /// A field to be changed; null if there was none.
+    /// A mutable field, which is null if it did not exist.
     #[expect(clippy::indexing_slicing, reason = "the position was found or made one line before")]
     fn entry(&mut self, name: &str) -> &mut Value {
         let at = match self.find(name) {
@@ -156,30 +166,30 @@ impl Object {
         self.find(name).ok().map(|at| self.fields.remove(at).1)
     }
 
-    /// Shares with another version every field that says the same.
+    /// Shares every field that is equal in another version.
     pub fn share(&mut self, other: &Self) {
         for (name, value) in &mut self.fields {
-            if let Some(there) = other.shared(name)
-                && !Arc::ptr_eq(there, value)
-                && there == value
+            if let Some(theirs) = other.shared(name)
+                && !Arc::ptr_eq(theirs, value)
+                && theirs == value
             {
-                *value = Arc::clone(there);
+                *value = Arc::clone(theirs);
             }
         }
     }
 
-    /// The same for one field.
+    /// Shares one field if it is equal in another version.
     pub fn share_field(&mut self, other: &Self, name: &str) {
-        let Some(there) = other.shared(name) else { return };
+        let Some(theirs) = other.shared(name) else { return };
         if self
             .shared(name)
-            .is_some_and(|value| !Arc::ptr_eq(value, there) && value == there)
+            .is_some_and(|value| !Arc::ptr_eq(value, theirs) && value == theirs)
         {
-            self.insert(name, Arc::clone(there));
+            self.insert(name, Arc::clone(theirs));
         }
     }
 
-    /// Whether a field is the same in two versions that [share](Self::share) what they can.
+    /// Whether a field is the same in two versions that [share](Self::share) their equal fields.
     pub fn has_same(&self, other: &Self, name: &str) -> bool {
         if let Ok(at) = self.find(name)
             && let (Some(one), Some(other)) = (self.fields.get(at), other.fields.get(at))
@@ -195,24 +205,27 @@ impl Object {
         }
     }
 
-    /// Whether all fields are the same in two versions that [share](Self::share) what they can.
+    /// Whether all fields are the same in two versions that [share](Self::share) their equal
+    /// fields.
     pub fn is_same(&self, other: &Self) -> bool {
         let mut pairs = self.fields.iter().zip(&other.fields);
         self.fields.len() == other.fields.len()
             && pairs.all(|(one, other)| Arc::ptr_eq(&one.1, &other.1) && is_same_name(&one.0, &other.0))
     }
 
-    /// The fields of this version that are not the same in the other, of two that [share](Self::share) what they can.
+    /// The fields of this version that differ from another one, of two that [share](Self::share)
+    /// their equal fields.
     pub fn changed<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Value>)> {
         let fields = self.fields.iter().enumerate();
         let changed = fields.filter(|(at, (name, value))| match other.fields.get(*at) {
-            Some(there) if is_same_name(&there.0, name) => !Arc::ptr_eq(&there.1, value),
+            Some(theirs) if is_same_name(&theirs.0, name) => !Arc::ptr_eq(&theirs.1, value),
             _ => !self.has_same(other, name),
         });
         changed.map(|(_, (name, value))| (name, value))
     }
 
-    /// The names of the fields that are not the same in two versions that [share](Self::share) what they can.
+    /// The names of the fields that differ between two versions that [share](Self::share) their
+    /// equal fields.
     pub fn differing(&self, other: &Self) -> Vec<Arc<str>> {
         if self.is_same(other) {
             return Vec::new();
@@ -223,7 +236,7 @@ impl Object {
         names
     }
 
-    /// As one value: a copy.
+    /// A copy as one JSON value.
     pub fn to_value(&self) -> Value {
         let fields = self
             .fields
@@ -232,10 +245,10 @@ impl Object {
         fields.collect::<Map<_, _>>().into()
     }
 
-    /// Reads it as a program does.
+    /// Decodes the object into a type.
     ///
     /// # Errors
-    /// When it is no such object.
+    /// The object does not have the shape of the type.
     pub fn read<'de, T: Deserialize<'de>>(&'de self) -> Result<T, serde_json::Error> {
         T::deserialize(MapDeserializer::new(
             self.fields.iter().map(|(name, value)| (&**name, &**value)),
@@ -243,7 +256,7 @@ impl Object {
     }
 }
 
-/// Versions share names too.
+/// Compares names. Versions of an object share their names too.
 fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
@@ -257,7 +270,7 @@ impl Serialize for Object {
 impl std::ops::Index<&str> for Object {
     type Output = Value;
 
-    /// Null where there is no such field, as in a value.
+    /// The field, or null if it does not exist, as for a JSON value.
     fn index(&self, name: &str) -> &Value {
         self.get(name).unwrap_or(&Value::Null)
     }
@@ -270,15 +283,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_shares_what_it_does_not_change() {
+    fn a_version_shares_its_unchanged_fields() {
         let old =
             Object::of(json!({"kind": "A", "metadata": {"name": "a"}, "spec": {"x": [1, 2]}, "status": {}})).unwrap();
         let mut new = old.clone();
         *new.entry("status") = json!({"ready": true});
         assert_eq!(new.differing(&old), ["status".into()]);
-        assert_eq!(old.pointer("/status"), Some(&json!({})), "the old one keeps its own");
+        assert_eq!(
+            old.pointer("/status"),
+            Some(&json!({})),
+            "the old version must keep its value"
+        );
         *new.entry("spec") = json!({"x": [1, 2]});
-        assert!(!new.has_same(&old, "spec"), "nobody has compared yet");
+        assert!(!new.has_same(&old, "spec"), "the versions have not been compared");
         new.share(&old);
         assert!(new.has_same(&old, "spec"));
         assert_eq!(new.pointer("/spec/x/1"), Some(&json!(2)));
@@ -286,7 +303,11 @@ mod tests {
         new.insert("data", json!({}));
         assert_eq!(new.differing(&old), ["data".into(), "status".into(), "kind".into()]);
         let changed: Vec<&str> = new.changed(&old).map(|(name, _)| &**name).collect();
-        assert_eq!(changed, ["data", "status"], "what is gone is no field of the new one");
+        assert_eq!(
+            changed,
+            ["data", "status"],
+            "a removed field is not a field of the new version"
+        );
         assert_eq!(
             new.to_value(),
             json!({"data": {}, "metadata": {"name": "a"}, "spec": {"x": [1, 2]}, "status": {"ready": true}})

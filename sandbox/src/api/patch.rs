@@ -1,4 +1,4 @@
-//! JSON patch, merge patch, and strategic merge patch as far as built-in kinds need it.
+//! JSON patch, merge patch, and the part of strategic merge patch that the built-in kinds need.
 
 use capstan_core::schema::Schema;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use super::kinds::Kind;
 use super::object::Object;
 use super::request::PatchKind;
 
-/// The object that a patch makes of another. Server-side apply is not a patch of this sort.
+/// Applies a patch to an object. Server-side apply is implemented in [`super::managed`].
 pub(super) fn patched(kind: &Kind, how: PatchKind, object: &Object, patch: Value) -> Result<Object, Failure> {
     let patch = match (how, patch) {
         (PatchKind::Merge | PatchKind::Apply, Value::Object(patch)) => return Ok(merged(object, patch)),
@@ -42,72 +42,72 @@ pub(super) fn patched(kind: &Kind, how: PatchKind, object: &Object, patch: Value
     Ok(new)
 }
 
-/// RFC 7386 for a whole object: a field that it leaves as it is stays the same value.
+/// RFC 7386 for a whole object. An unchanged field stays the same value in memory.
 fn merged(object: &Object, patch: Map<String, Value>) -> Object {
     let mut new = object.clone();
     for (name, patch) in patch {
         match object.get(&name) {
             _ if patch.is_null() => drop(new.remove(&name)),
-            Some(there) if !changes(there, &patch) => {}
-            there => new.insert(&name, merge(there, patch)),
+            Some(stored) if !changes(stored, &patch) => {}
+            stored => new.insert(&name, merge(stored, patch)),
         }
     }
     new
 }
 
-/// RFC 7386; nothing is copied that the patch replaces.
-fn merge(there: Option<&Value>, patch: Value) -> Value {
+/// RFC 7386. Values that the patch replaces are not copied.
+fn merge(stored: Option<&Value>, patch: Value) -> Value {
     let Value::Object(patch) = patch else {
         return patch;
     };
-    let there = there.and_then(Value::as_object);
-    let kept = there
+    let stored = stored.and_then(Value::as_object);
+    let kept = stored
         .into_iter()
         .flatten()
         .filter(|(name, _)| !patch.contains_key(*name));
     let mut new: Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     for (name, patch) in patch.into_iter().filter(|(_, patch)| !patch.is_null()) {
-        let value = merge(there.and_then(|there| there.get(&name)), patch);
+        let value = merge(stored.and_then(|stored| stored.get(&name)), patch);
         new.insert(name, value);
     }
     new.into()
 }
 
-fn changes(there: &Value, patch: &Value) -> bool {
-    match (there, patch) {
-        (Value::Object(there), Value::Object(patch)) => patch.iter().any(|(name, patch)| match there.get(name) {
-            Some(there) => patch.is_null() || changes(there, patch),
+fn changes(stored: &Value, patch: &Value) -> bool {
+    match (stored, patch) {
+        (Value::Object(stored), Value::Object(patch)) => patch.iter().any(|(name, patch)| match stored.get(name) {
+            Some(stored) => patch.is_null() || changes(stored, patch),
             None => !patch.is_null(),
         }),
-        (there, patch) => there != patch,
+        (stored, patch) => stored != patch,
     }
 }
 
-/// The body is no object.
+/// The refusal of a body that is not a JSON object.
 pub(super) fn unrecognised() -> Failure {
     Failure::bad_request("the object provided is unrecognized: json: cannot unmarshal into Go value")
 }
 
-/// Custom kinds have no strategic merge patch.
+/// The refusal of a strategic merge patch for a custom kind.
 pub(super) fn no_strategic() -> Failure {
     let text = "the body of the request was in an unknown format - accepted media types include: \
                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     Failure::new(415, "UnsupportedMediaType", text)
 }
 
-/// Merges a patch into a value; lists whose items have keys are merged item by item.
+/// Merges a patch into a value. A list whose items have keys is merged item by item.
 fn strategic(schema: Option<&Schema>, value: &mut Value, patch: &Value) {
     let Some(patch) = patch.as_object() else {
         *value = patch.clone();
         return;
     };
     if patch.get("$patch").and_then(Value::as_str) == Some("replace") {
-        let rest: Map<String, Value> = patch
+        let new: Map<String, Value> = patch
             .iter()
             .filter(|(key, _)| *key != "$patch")
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        *value = rest.into();
+        *value = new.into();
         return;
     }
     if !value.is_object() {
@@ -150,11 +150,11 @@ fn merge_items(schema: Option<&Schema>, list: &mut Value, items: &[Value], keys:
     let item_schema = schema.and_then(Schema::item);
     let Some(list) = list.as_array_mut() else { return };
     for item in items {
-        let same = |there: &Value| keys.iter().all(|key| there.get(key) == item.get(key));
+        let same = |stored: &Value| keys.iter().all(|key| stored.get(key) == item.get(key));
         let deletes = item.get("$patch").and_then(Value::as_str) == Some("delete");
-        match list.iter_mut().find(|there| same(there)) {
-            Some(_) if deletes => list.retain(|there| !same(there)),
-            Some(there) => strategic(item_schema, there, item),
+        match list.iter_mut().find(|stored| same(stored)) {
+            Some(_) if deletes => list.retain(|stored| !same(stored)),
+            Some(stored) => strategic(item_schema, stored, item),
             None if deletes => {}
             None => list.push(item.clone()),
         }

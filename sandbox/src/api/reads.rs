@@ -1,73 +1,31 @@
-//! Reading: one object, pages of many, and changes since a version.
+//! Reads: single objects, lists in pages, and watches.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::failure::Failure;
-use super::metadata::{self, put};
-use super::object::Object;
+use super::metadata;
+use super::object::{Object, put};
+use super::reply::{List, Reply};
 use super::request::{ListOptions, Part, Target};
 use super::selector::Selector;
-use super::store::{Api, Change, ChangeKind, Key, Reply};
+use super::store::{Api, Change, ChangeKind, Key};
 
-/// A page of objects.
-#[derive(Clone, Debug, PartialEq)]
-pub struct List {
-    /// `apiVersion` of the list.
-    pub api_version: String,
-    /// `kind` of the list.
-    pub kind: String,
-    /// The version that it shows.
-    pub resource_version: u64,
-    /// The objects, by namespace and name.
-    pub items: Vec<Arc<Object>>,
-    /// Where the next page begins; empty on the last.
-    pub continue_: String,
-    /// Whether the items say their kind themselves; those of built-in kinds do not.
-    pub typed: bool,
-    /// How many are on the next pages; not known with a selector.
-    pub remaining: Option<usize>,
-}
-
-impl List {
-    /// As it goes over the wire.
-    pub fn to_value(&self) -> Value {
-        let mut meta = json!({"resourceVersion": self.resource_version.to_string()});
-        if !self.continue_.is_empty() {
-            put(&mut meta, "continue", self.continue_.clone().into());
-            if let Some(remaining) = self.remaining {
-                put(&mut meta, "remainingItemCount", remaining.into());
-            }
-        }
-        if self.typed && self.continue_.is_empty() {
-            put(&mut meta, "continue", "".into());
-        }
-        let mut items: Vec<Value> = self.items.iter().map(|item| item.to_value()).collect();
-        if !self.typed {
-            for item in items.iter_mut().filter_map(Value::as_object_mut) {
-                item.remove("apiVersion");
-                item.remove("kind");
-            }
-        }
-        json!({"kind": self.kind, "apiVersion": self.api_version, "metadata": meta, "items": items})
-    }
-}
-
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchStart {
-    /// With everything as it is now.
+    /// Begins with the current objects.
     Now,
-    /// With everything as it is now, and a bookmark that says where that ends.
+    /// Begins with the current objects and a bookmark that marks the end of them.
     NowWithMark,
-    /// After a version.
+    /// Begins after a version.
     After(u64),
 }
 
-/// What a watch says.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WatchEvent {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`.
@@ -123,11 +81,11 @@ impl Api {
         let mut items: Vec<(Key, Arc<Object>)> = all.collect();
         let (mut continue_, mut remaining) = (String::new(), None);
         if options.limit > 0 && items.len() > options.limit {
-            let rest = items.split_off(options.limit);
+            let following = items.split_off(options.limit);
             if let Some((last, _)) = items.last() {
                 continue_ = Self::token(revision, last);
             }
-            remaining = options.selector.is_empty().then_some(rest.len());
+            remaining = options.selector.is_empty().then_some(following.len());
         }
         Ok(Reply::List(List {
             api_version: described.api_version.clone(),
@@ -140,7 +98,7 @@ impl Api {
         }))
     }
 
-    /// The objects of a kind as they were at a version that is not forgotten.
+    /// The objects of a kind at an earlier version, which must not be compacted.
     fn at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Object>)> {
         let now = self
             .of_kind(kind)
@@ -175,10 +133,10 @@ impl Api {
         Ok((revision, (namespace.to_owned(), name.to_owned())))
     }
 
-    /// What a watch says first, and the version that it has then reached.
+    /// The first events of a watch, and the version that they reach.
     ///
     /// # Errors
-    /// `410` when what is asked for is forgotten.
+    /// 410 if the version is compacted.
     pub fn watch(
         &self,
         kind: usize,
@@ -193,7 +151,7 @@ impl Api {
                 }
                 let since = self.log.iter().filter(|change| change.revision > revision);
                 since
-                    .filter_map(|change| Self::as_seen(change, kind, namespace, selector))
+                    .filter_map(|change| Self::to_event(change, kind, namespace, selector))
                     .collect()
             }
             WatchStart::Now | WatchStart::NowWithMark => {
@@ -215,10 +173,10 @@ impl Api {
         Ok((events, self.revision))
     }
 
-    /// Says how far a watch has come.
+    /// A bookmark: an event that holds the current version only.
     ///
     /// # Errors
-    /// Only for a kind that is not served.
+    /// 404 if the kind is not served.
     pub fn bookmark(&self, kind: usize, initial_events_end: bool) -> Result<WatchEvent, Failure> {
         let kind = self.kind(kind)?;
         let mut meta = json!({"resourceVersion": self.revision.to_string(), "creationTimestamp": null});
@@ -234,8 +192,9 @@ impl Api {
         })
     }
 
-    /// How a watch with a selector sees a change: what begins to match is added, what ceases to match is deleted.
-    pub fn as_seen(change: &Change, kind: usize, namespace: &str, selector: &Selector) -> Option<WatchEvent> {
+    /// A change as an event of a watch with a selector. An object that starts to match is added,
+    /// one that stops matching is deleted.
+    pub fn to_event(change: &Change, kind: usize, namespace: &str, selector: &Selector) -> Option<WatchEvent> {
         let here = change.key.kind == kind && (namespace.is_empty() || change.key.namespace == namespace);
         if !here {
             return None;
@@ -248,7 +207,7 @@ impl Api {
             (true, true) => ("MODIFIED", Arc::clone(&change.object)),
             (true, false) if change.kind == ChangeKind::Deleted => ("DELETED", Arc::clone(&change.object)),
             (true, false) => {
-                // The last state that matched, with the version of the change.
+                // The event holds the last state that matched, with the version of the change.
                 let mut last = change.old.as_deref().cloned().unwrap_or_default();
                 metadata::set(&mut last, "resourceVersion", change.revision.to_string().into());
                 ("DELETED", Arc::new(last))
@@ -259,19 +218,19 @@ impl Api {
 }
 
 impl Api {
-    /// The objects of a kind as they were at a version that is not forgotten.
+    /// The objects of a kind at an earlier version, which must not be compacted.
     pub fn objects_at(&self, kind: usize, revision: u64) -> Vec<(Key, Arc<Object>)> {
         self.at(kind, revision)
     }
 
-    /// The changes of a kind after a version.
+    /// The changes of a kind after a version, as far as they are kept.
     pub fn changes_since(&self, kind: usize, revision: u64) -> impl Iterator<Item = &Change> {
         self.log
             .iter()
             .filter(move |change| change.revision > revision && change.key.kind == kind)
     }
 
-    /// The last version at a time, as far as it is remembered.
+    /// The last version at a time; the last compacted version if the time is before it.
     pub fn version_at(&self, time: jiff::Timestamp) -> u64 {
         let later = self.log.iter().position(|change| change.at > time);
         later.map_or(self.revision, |at| {

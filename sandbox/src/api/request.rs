@@ -1,11 +1,11 @@
-//! What can be asked of the API.
+//! The requests that the API accepts.
 
 use capstan_core::model::{Propagation, User};
 use serde_json::Value;
 
 use super::selector::Selector;
 
-/// Which objects a request is about.
+/// The objects of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Group of the kind; empty for the core group.
@@ -16,24 +16,24 @@ pub struct Target {
     pub namespace: String,
     /// Name; empty for collections.
     pub name: String,
-    /// Which part of the object.
+    /// The part of the object.
     pub part: Part,
 }
 
-/// Which part of an object.
+/// A part of an object: the object itself or a subresource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
-    /// All of it; of a kind with a status subresource, all but the status.
+    /// The object; without its status if the kind has a status subresource.
     #[default]
     Main,
     /// The status.
     Status,
-    /// The number of replicas, as `autoscaling/v1`.
+    /// The number of replicas, as a `Scale` of `autoscaling/v1`.
     Scale,
 }
 
 impl Part {
-    /// As it stands in a URL.
+    /// The name of the subresource in a URL; empty for the object itself.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Main => "",
@@ -46,48 +46,48 @@ impl Part {
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which objects.
+    /// The objects.
     pub target: Target,
-    /// What is asked.
+    /// The operation.
     pub verb: Verb,
-    /// Who asks.
+    /// The user that sends the request.
     pub user: User,
 }
 
-/// What is asked.
+/// The operation of a request, with its body and options.
 #[derive(Clone, Debug)]
 pub enum Verb {
     /// Read one object.
     Get,
-    /// Read many.
+    /// Read several objects.
     List(ListOptions),
-    /// Make one.
+    /// Create an object.
     Create(Value, WriteOptions),
-    /// Replace one.
+    /// Replace an object.
     Update(Value, WriteOptions),
-    /// Change one.
+    /// Patch an object.
     Patch(PatchKind, Value, WriteOptions),
-    /// Ask for the deletion of one.
+    /// Delete an object.
     Delete(DeleteOptions),
-    /// Ask for the deletion of many.
+    /// Delete several objects.
     DeleteCollection(ListOptions, DeleteOptions),
 }
 
 impl Verb {
-    /// Whether something may be stored.
+    /// Whether the request can change stored objects.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get | Self::List(_))
     }
 }
 
-/// How a patch is to be understood.
+/// The format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
     /// RFC 6902.
     Json,
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own, which knows lists by their keys; built-in kinds only.
+    /// The Kubernetes format that merges lists by the keys of their items; for built-in kinds only.
     Strategic,
     /// Server-side apply.
     Apply,
@@ -96,11 +96,11 @@ pub enum PatchKind {
 /// Options of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Answer as if, store nothing.
+    /// Whether to answer without storing anything.
     pub dry_run: bool,
-    /// Who writes, as it stands in `managedFields`.
+    /// The field manager.
     pub manager: String,
-    /// Server-side apply: take fields away from other managers.
+    /// Server-side apply: whether to take conflicting fields from other managers.
     pub force: bool,
     /// `Strict`, `Warn` or `Ignore` for unknown fields; empty for `Warn`.
     pub field_validation: String,
@@ -109,23 +109,23 @@ pub struct WriteOptions {
 /// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Answer as if, store nothing.
+    /// Whether to answer without storing anything.
     pub dry_run: bool,
-    /// Only an object of this uid.
+    /// Precondition: the uid of the object.
     pub uid: Option<String>,
-    /// Only an object of this version.
+    /// Precondition: the resource version of the object.
     pub resource_version: Option<String>,
-    /// What becomes of its dependants; `None` is what the kind does by default.
+    /// What happens to the dependants; `None` is the default of the kind.
     pub propagation: Option<Propagation>,
 }
 
 /// Options of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// Which objects.
+    /// The objects to list.
     pub selector: Selector,
-    /// At most so many; 0 is no limit.
+    /// The largest number of objects in the answer; 0 means no limit.
     pub limit: usize,
-    /// Where to go on, as an earlier answer said.
+    /// The token of the page, from an earlier answer.
     pub continue_: String,
 }

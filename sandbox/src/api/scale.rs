@@ -1,4 +1,4 @@
-//! The scale subresource: a custom kind as `autoscaling/v1` sees it.
+//! The scale subresource of custom kinds (`autoscaling/v1`).
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::store::Api;
 impl Api {
     fn scale_paths(&self, kind: usize) -> Result<&ScalePaths, Failure> {
         let scale = self.kind(kind)?.scale.as_ref();
-        scale.ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+        scale.ok_or_else(Failure::unknown_resource)
     }
 
-    /// An object, as its scale.
+    /// The scale of an object.
     pub(super) fn scale_of(&self, kind: usize, object: &Object) -> Result<Arc<Object>, Failure> {
         let paths = self.scale_paths(kind)?;
         let mut meta = Map::new();
@@ -45,7 +45,8 @@ impl Api {
         Ok(Arc::new(Object::of(scale).unwrap_or_default()))
     }
 
-    /// The object with the replicas of a scale, and its version and uid as preconditions.
+    /// The object with the replicas of a scale. The version and uid of the scale become
+    /// preconditions.
     pub(super) fn scaled(&self, kind: usize, object: &Object, scale: &Value) -> Result<Object, Failure> {
         let paths = self.scale_paths(kind)?.clone();
         let described = self.kind(kind)?;

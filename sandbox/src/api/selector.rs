@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::object::Fields;
 
-/// Which objects are meant: all that satisfy every requirement.
+/// Selects the objects that satisfy every requirement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     labels: Vec<Requirement>,
@@ -24,7 +24,7 @@ impl Selector {
     /// Reads the two query parameters.
     ///
     /// # Errors
-    /// `400` for text that is no selector, and for fields other than name and namespace.
+    /// 400 if a text is not a selector, or if it names a field other than name and namespace.
     pub fn parse(labels: &str, fields: &str) -> Result<Self, Failure> {
         let labels = split(labels).into_iter().map(requirement).collect::<Result<_, _>>()?;
         let mut parsed = Vec::new();
@@ -44,12 +44,12 @@ impl Selector {
         Ok(Self { labels, fields: parsed })
     }
 
-    /// Whether nothing is asked of an object.
+    /// Whether every object matches.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether an object is meant.
+    /// Whether an object matches.
     pub fn matches(&self, object: &impl Fields) -> bool {
         let Some(meta) = object.field("metadata") else {
             return self.is_empty();
@@ -70,7 +70,7 @@ impl Selector {
     }
 }
 
-/// Splits at commas outside of parentheses.
+/// Splits a text at the commas outside parentheses.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (at, character) in text.char_indices() {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_requirement_is_understood() {
+    fn every_form_of_a_requirement_is_parsed() {
         let object = json!({"metadata": {"name": "x", "labels": {"a": "1", "b": "2"}}});
         for (text, matches) in [
             ("", true),

@@ -1,8 +1,8 @@
-//! The API as a tower service under a real `kube::Client`, so that the controllers, caches and clients that run against
-//! it are the ones that ship.
+//! The API as a tower service for a real `kube::Client`. Tests run the production controllers,
+//! caches and clients against it.
 //!
-//! This is where the lock and the clock are; [`Api`] has neither. Watches are streams that end when the server is
-//! dropped or when they are cut ([`Server::cut_watches`]).
+//! The service adds a lock and a clock, which [`Api`] does not have. A watch is a stream that ends
+//! when the server is dropped or when it is cut ([`Server::cut_watches`]).
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use super::reads::{WatchEvent, WatchStart};
 use super::selector::Selector;
 use super::store::Api;
 
-/// An answer, as it comes over the wire: whole, or for a watch line by line.
+/// An answer: one body, or one line for each event of a watch.
 pub type Answer = ::http::Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
 
 /// Serves an API to any number of clients.
@@ -37,7 +37,7 @@ pub struct Server {
 struct Shared {
     api: Mutex<Api>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    /// The version that has been reached, and how often watches were cut.
+    /// The current version, and how often the watches were cut.
     reached: watch::Sender<(u64, u64)>,
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Server {
-    /// Serves an API, which takes its time from `clock`.
+    /// Serves an API. `clock` gives the time of each request.
     pub fn new(api: Api, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let reached = watch::Sender::new((api.revision(), 0));
         Self {
@@ -60,24 +60,24 @@ impl Server {
         }
     }
 
-    /// The API itself, between two requests.
+    /// The API. Requests wait until the guard is dropped.
     pub fn api(&self) -> MutexGuard<'_, Api> {
-        // A panic in a test is all that can poison it.
+        // Only a panic in a test can poison the lock.
         self.shared.api.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the watches of what was done through [`Server::api`].
+    /// Notifies the watches of changes that were made through [`Server::api`].
     pub fn publish(&self) {
         let revision = self.api().revision();
         self.shared.reached.send_modify(|(reached, _)| *reached = revision);
     }
 
-    /// Ends every watch that is open, as a connection that breaks.
+    /// Ends every open watch, like a broken connection.
     pub fn cut_watches(&self) {
         self.shared.reached.send_modify(|(_, cuts)| *cuts += 1);
     }
 
-    /// A client of a user. Needs a runtime of tokio.
+    /// A client of a user. It needs a tokio runtime.
     pub fn client(&self, user: &str, groups: &[&str]) -> kube::Client {
         let user = Arc::new(User::named(
             user,
@@ -91,10 +91,11 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    /// Answers one request of a user: what stands between a client and this makes trouble.
+    /// Answers one request of a user. A test can put a service that injects faults between a client
+    /// and this method.
     ///
     /// # Errors
-    /// A body that does not arrive.
+    /// The body of the request cannot be read.
     pub async fn serve(&self, request: ::http::Request<Body>, user: &User) -> Result<Answer, kube::Error> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -166,14 +167,14 @@ struct Watching {
 }
 
 impl Watching {
-    fn look(&self, start: WatchStart) -> Result<(Vec<WatchEvent>, u64), Failure> {
+    fn events(&self, start: WatchStart) -> Result<(Vec<WatchEvent>, u64), Failure> {
         let api = self.shared.api.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut events, reached) = api.watch(self.kind, &self.namespace, &self.selector, start)?;
         if let WatchStart::After(_) = start
             && events.is_empty()
             && self.bookmarks
         {
-            // Nothing that matters happened, but the version moved on.
+            // No event matches, but the version has advanced.
             events.push(api.bookmark(self.kind, false)?);
         }
         Ok((events, reached))
@@ -196,7 +197,7 @@ impl Watching {
                     return None;
                 }
             }
-            match watching.look(start) {
+            match watching.events(start) {
                 Ok((events, reached)) => {
                     let lines: Vec<u8> = events
                         .iter()

@@ -1,22 +1,23 @@
-//! Objects, their versions, and what changed: one counter for all, as in etcd.
+//! Stores objects and the history of their changes. One counter numbers all changes, as in etcd.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use capstan_core::admission::Phase;
+use capstan_core::model::Edit;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::admission::Admit;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::object::Object;
-use super::reads::List;
-use super::request::{Request, Verb};
+use super::reply::Reply;
+use super::request::{Part, Request, Verb};
 
-/// Which object.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Position of the kind among those that are served.
+    /// The position of the kind in [`Api::kinds`].
     pub kind: usize,
     /// Namespace; empty for cluster-scoped kinds.
     pub namespace: String,
@@ -24,19 +25,19 @@ pub struct Key {
     pub name: String,
 }
 
-/// What happened to an object.
+/// How a change affected an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It came into being.
+    /// The object was created.
     Added,
-    /// It is different.
+    /// The object was changed.
     Modified,
-    /// It is gone.
+    /// The object was removed.
     Deleted,
 }
 
 impl ChangeKind {
-    /// As it stands in a watch.
+    /// The type of the event in a watch.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -46,29 +47,31 @@ impl ChangeKind {
     }
 }
 
-/// A transition of the store.
+/// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its version.
+    /// The version of the change.
     pub revision: u64,
-    /// When it happened.
+    /// The time of the request that caused it.
     pub at: Timestamp,
-    /// Which object.
+    /// The object.
     pub key: Key,
-    /// What happened.
+    /// How the object was affected.
     pub kind: ChangeKind,
-    /// The object after it; of a deletion, as it was last stored, with the version of the deletion.
+    /// The object after the change. After a deletion, it is the last stored object with the version
+    /// of the deletion.
     pub object: Arc<Object>,
-    /// The object before it.
+    /// The object before the change.
     pub old: Option<Arc<Object>>,
 }
 
-/// How the API behaves.
+/// Options of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Whether writes other than server-side apply keep `managedFields`.
     pub managed_fields: bool,
-    /// How many changes are remembered for watches and pages; older ones are `410 Expired`.
+    /// How many changes are kept for watches and pages. Requests for older ones are answered with
+    /// 410 Expired.
     pub history: usize,
 }
 
@@ -81,22 +84,24 @@ impl Default for Options {
     }
 }
 
-/// What an accepted request is answered with.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
-    /// An object.
-    Object {
-        /// HTTP status code.
-        code: u16,
-        /// The object.
-        object: Arc<Object>,
-        /// What the writer should know.
-        warnings: Vec<String>,
-    },
-    /// Objects.
-    List(List),
-    /// A `Status`: the object is gone.
-    Done(Value),
+/// Judges writes, as admission webhooks do.
+pub trait Admit: Send + Sync {
+    /// Whether writes to a part of a kind are judged.
+    fn asks(&self, kind: &Kind, part: Part) -> bool;
+
+    /// Judges one write in one pass. The mutating pass may return another object; `None` leaves the
+    /// object as it is.
+    ///
+    /// # Errors
+    /// The write is refused.
+    fn judge(
+        &self,
+        api: &Api,
+        kind: &Kind,
+        phase: Phase,
+        edit: &Edit<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure>;
 }
 
 /// The API server.
@@ -105,11 +110,12 @@ pub struct Api {
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) revision: u64,
     pub(super) log: VecDeque<Change>,
-    /// Everything up to this version is forgotten.
+    /// The changes up to this version are no longer kept.
     pub(super) compacted: u64,
     pub(super) names: u64,
     pub(super) options: Options,
     pub(super) admission: Option<Arc<dyn Admit>>,
+    /// The changes of the request that is being answered.
     pub(super) fresh: Vec<Change>,
     /// The time of the request that is being answered.
     pub(super) now: Timestamp,
@@ -141,19 +147,19 @@ impl Api {
         }
     }
 
-    /// The same API, which asks `admission` about writes.
+    /// Judges writes by `admission`.
     #[must_use]
     pub fn with_admission(mut self, admission: Arc<dyn Admit>) -> Self {
         self.admission = Some(admission);
         self
     }
 
-    /// How it behaves.
+    /// The options.
     pub fn options(&self) -> Options {
         self.options
     }
 
-    /// Takes over everything of another but whom it asks about writes.
+    /// Becomes a copy of another API, but keeps its own admission.
     pub fn become_copy_of(&mut self, other: &Self) {
         *self = Self {
             kinds: Arc::clone(&other.kinds),
@@ -169,12 +175,13 @@ impl Api {
         };
     }
 
-    /// Serves other definitions of the same kinds, in the same order. What is stored stays until it is written.
+    /// Serves other definitions of the same kinds, in the same order. Stored objects change only
+    /// when they are written.
     pub fn serve(&mut self, kinds: Arc<Vec<Kind>>) {
         self.kinds = kinds;
     }
 
-    /// Answers a request, and says what changed by it.
+    /// Answers a request, and returns the changes that it caused.
     pub fn apply(&mut self, request: &Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
         let patch = match &request.verb {
             Verb::Patch(_, patch, _) => patch.clone(),
@@ -183,7 +190,7 @@ impl Api {
         self.apply_patch_of(request, patch, now)
     }
 
-    /// The same with a request that is used up: its patch becomes part of what is stored, and is not copied.
+    /// Like [`Api::apply`], but moves the patch out of the request instead of copying it.
     pub fn apply_taking(&mut self, request: &mut Request, now: Timestamp) -> (Result<Reply, Failure>, Vec<Change>) {
         let patch = match &mut request.verb {
             Verb::Patch(_, patch, _) => patch.take(),
@@ -207,7 +214,7 @@ impl Api {
         let target = &request.target;
         let kind = self
             .kind_of(&target.group, &target.plural)
-            .ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))?;
+            .ok_or_else(Failure::unknown_resource)?;
         match &request.verb {
             Verb::Get => self.get(kind, target),
             Verb::List(options) => self.list(kind, target, options),
@@ -219,12 +226,12 @@ impl Api {
         }
     }
 
-    /// The kinds that are served.
+    /// The kinds that the API serves.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// The position of a kind among those that are served.
+    /// The position of a kind in [`Api::kinds`].
     pub fn kind_of(&self, group: &str, plural: &str) -> Option<usize> {
         self.kinds
             .iter()
@@ -232,9 +239,7 @@ impl Api {
     }
 
     pub(super) fn kind(&self, kind: usize) -> Result<&Kind, Failure> {
-        self.kinds
-            .get(kind)
-            .ok_or_else(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+        self.kinds.get(kind).ok_or_else(Failure::unknown_resource)
     }
 
     /// The version of the last change.
@@ -242,12 +247,12 @@ impl Api {
         self.revision
     }
 
-    /// An object as it is.
+    /// The current state of an object.
     pub fn object(&self, key: &Key) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }
 
-    /// All objects, by kind, namespace and name.
+    /// All objects, ordered by kind, namespace and name.
     pub fn objects(&self) -> &BTreeMap<Key, Arc<Object>> {
         &self.objects
     }
@@ -262,14 +267,14 @@ impl Api {
         self.objects.range(first..).take_while(move |(key, _)| key.kind == kind)
     }
 
-    /// Forgets the changes up to a time.
+    /// Drops the kept changes up to a time.
     pub fn forget_until(&mut self, time: Timestamp) {
         while let Some(first) = self.log.pop_front_if(|first| first.at <= time) {
             self.compacted = first.revision;
         }
     }
 
-    /// Forgets all changes up to now: watches and pages that are behind get `410`.
+    /// Drops all kept changes. Watches and pages at an older version are answered with 410 Expired.
     pub fn compact(&mut self) {
         self.log.clear();
         self.compacted = self.revision;
@@ -283,7 +288,7 @@ impl Api {
         }
     }
 
-    /// Stores an object under the next version. `None` removes it.
+    /// Stores an object under the next version; `None` removes the object.
     pub(super) fn store(&mut self, key: Key, object: Option<Object>) -> Arc<Object> {
         self.revision += 1;
         let old = self.objects.get(&key).cloned();
@@ -320,7 +325,7 @@ impl Api {
         stored
     }
 
-    /// The next uid: unique, and the same in every run.
+    /// The next uid. It is unique, and the sequence is the same in every run.
     pub(super) fn next_uid(&mut self) -> String {
         self.names += 1;
         let mixed = mix(self.names);
@@ -334,7 +339,7 @@ impl Api {
         )
     }
 
-    /// Five characters as `generateName` adds them.
+    /// Five characters like those that the API server appends to `generateName`.
     pub(super) fn next_suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         self.names += 1;
@@ -349,7 +354,7 @@ impl Api {
     }
 }
 
-/// SplitMix64's finalizer: spreads a counter over all bits.
+/// The finalizer of SplitMix64, which spreads a counter over all bits.
 fn mix(mut value: u64) -> u64 {
     value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

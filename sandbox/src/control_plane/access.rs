@@ -1,25 +1,16 @@
-//! Who speaks to the control plane: kubeconfig files and clients for the administrator and for plain users, and what
-//! those may do.
+//! Users of the control plane: their kubeconfig files, clients and permissions.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use anyhow::{Context, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use super::certificates::Authority;
+use super::kubeconfig::{ADMIN, MASTERS, client, with_certificate, with_credentials};
 use super::plane::ControlPlane;
-
-/// The administrator's name.
-pub(super) const ADMIN: &str = "admin";
-/// The group that may do everything, before any rule is asked.
-pub(super) const MASTERS: &str = "system:masters";
 
 impl ControlPlane {
     /// The kubeconfig file of the administrator.
@@ -30,18 +21,18 @@ impl ControlPlane {
         self.kubeconfig_for(ADMIN, &[MASTERS])
     }
 
-    /// The kubeconfig file of a user, who is known by a client certificate and may do nothing yet. At most two groups;
-    /// `system:authenticated` comes by itself.
+    /// The kubeconfig file of a user with a client certificate. A new user has no permissions. A
+    /// user has at most two groups; the API server adds `system:authenticated`.
     ///
     /// # Errors
-    /// More groups, or the file cannot be written.
+    /// There are more than two groups, or the file cannot be written.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
         let key = format!("{user} {groups:?}");
         let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = known.get(&key) {
             return Ok(path.clone());
         }
-        // Not named after the user: names may hold slashes.
+        // The file is not named after the user: a user name may contain slashes.
         let name = if user == ADMIN {
             "kubeconfig".to_owned()
         } else {
@@ -49,16 +40,17 @@ impl ControlPlane {
         };
         let path = self
             .folder
-            .write(&name, &kubeconfig(&self.url, &self.authority, user, groups)?)?;
+            .write(&name, &with_certificate(&self.url, &self.authority, user, groups)?)?;
         known.insert(key, path.clone());
         Ok(path)
     }
 
-    /// The kubeconfig file of a service account, with a token of its own, as a pod has it; the service account is made if it
-    /// is not there. A client certificate could carry the same name, and so could impersonation, but neither is a token.
+    /// The kubeconfig file of a service account, with a token as a pod has it. The service account
+    /// is created if it does not exist. A client certificate with the name of the service account
+    /// would not do: rules tell a token from a name.
     ///
     /// # Errors
-    /// The API server refuses, or the file cannot be written.
+    /// The API server refuses a request, or the file cannot be written.
     pub async fn kubeconfig_of_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
@@ -72,7 +64,7 @@ impl ControlPlane {
         accounts
             .patch(name, &as_sandbox(), &Patch::Apply(&account))
             .await
-            .with_context(|| format!("making {user}"))?;
+            .with_context(|| format!("creating {user}"))?;
         let request = TokenRequest {
             spec: TokenRequestSpec::default(),
             ..TokenRequest::default()
@@ -80,10 +72,10 @@ impl ControlPlane {
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await
-            .with_context(|| format!("asking for a token of {user}"))?;
-        let token = answer.status.context("no token was made")?.token;
+            .with_context(|| format!("requesting a token of {user}"))?;
+        let token = answer.status.context("the API server returned no token")?.token;
         let credentials = serde_json::json!({ "token": token });
-        let text = kubeconfig_with(&self.url, &self.authority, &user, &credentials)?;
+        let text = with_credentials(&self.url, &self.authority, &user, &credentials)?;
         let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.folder.write(&format!("kubeconfig-{}", known.len()), &text)?;
         let key = format!("{user} by token {}", known.len());
@@ -91,8 +83,8 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// A client for the administrator. Make one for each runtime: its connections are tasks of the runtime that made
-    /// it.
+    /// A client for the administrator. Each runtime needs a client of its own, because the
+    /// connections of a client are tasks of the runtime that created it.
     ///
     /// # Errors
     /// The kubeconfig cannot be written or read.
@@ -109,7 +101,7 @@ impl ControlPlane {
         self.client_of_kubeconfig(&path).await
     }
 
-    /// A client out of a kubeconfig file: [`ControlPlane::kubeconfig_of_service_account`].
+    /// A client from a kubeconfig file, such as [`ControlPlane::kubeconfig_of_service_account`].
     ///
     /// # Errors
     /// The file cannot be read.
@@ -118,10 +110,11 @@ impl ControlPlane {
         client(&text).await
     }
 
-    /// Binds a user to a ClusterRole that exists, such as `view`, in the whole cluster. Harmless when done twice.
+    /// Binds a user to an existing ClusterRole, such as `view`, in the whole cluster. The call is
+    /// idempotent.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server refuses the binding.
     pub async fn grant(&self, user: &str, cluster_role: &str) -> Result<()> {
         let name = object_name(&format!("{user}-{cluster_role}"));
         let binding = ClusterRoleBinding {
@@ -149,11 +142,11 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Lets a user do `verbs` on `resources` of one API group in the whole cluster, beside what was granted before.
-    /// Subresources are named as in RBAC: `controlplanemachinesets/scale`.
+    /// Allows a user `verbs` on `resources` of one API group in the whole cluster, in addition to
+    /// earlier permissions. Subresources are named as in RBAC: `controlplanemachinesets/scale`.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server refuses the role or the binding.
     pub async fn allow(&self, user: &str, verbs: &[&str], group: &str, resources: &[&str]) -> Result<()> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
         let name = object_name(&format!("{user}-{}-{group}-{}", verbs.join("-"), resources.join("-")));
@@ -178,10 +171,11 @@ impl ControlPlane {
         self.grant(user, &name).await
     }
 
-    /// Makes a new namespace, whose name starts with `prefix`, for a test that shares the control plane with others.
+    /// Creates a namespace with a generated name that starts with `prefix`. Tests that share a
+    /// control plane each use one.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server refuses the namespace.
     pub async fn namespace(&self, prefix: &str) -> Result<String> {
         let namespace = Namespace {
             metadata: ObjectMeta {
@@ -194,55 +188,17 @@ impl ControlPlane {
         let made = namespaces
             .create(&PostParams::default(), &namespace)
             .await
-            .context("making a namespace")?;
-        made.metadata.name.context("a namespace without a name")
+            .context("creating a namespace")?;
+        made.metadata.name.context("the created namespace has no name")
     }
-}
-
-/// The text of a kubeconfig file, complete in itself.
-pub(super) fn kubeconfig(url: &str, authority: &Authority, user: &str, groups: &[&str]) -> Result<String> {
-    let pair = authority.user(user, groups)?;
-    let credentials = serde_json::json!({
-        "client-certificate-data": STANDARD.encode(pair.certificate),
-        "client-key-data": STANDARD.encode(pair.key),
-    });
-    kubeconfig_with(url, authority, user, &credentials)
-}
-
-fn kubeconfig_with(url: &str, authority: &Authority, user: &str, credentials: &serde_json::Value) -> Result<String> {
-    // JSON is YAML, and quotes names as they need it.
-    let text = serde_json::to_string_pretty(&serde_json::json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "capstan-sandbox",
-        "clusters": [{"name": "capstan-sandbox", "cluster": {
-            "server": url,
-            "certificate-authority-data": STANDARD.encode(authority.certificate()),
-        }}],
-        "users": [{"name": user, "user": credentials}],
-        "contexts": [{"name": "capstan-sandbox", "context": {"cluster": "capstan-sandbox", "user": user}}],
-    }));
-    text.context("writing a kubeconfig")
-}
-
-/// A client out of the text of a kubeconfig file, whatever the environment says.
-pub(super) async fn client(kubeconfig: &str) -> Result<kube::Client> {
-    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).context("reading a kubeconfig")?;
-    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .context("reading a kubeconfig")?;
-    // A proxy of the user's does not know our loopback.
-    config.proxy_url = None;
-    // A test sees the answer that was given, not the one after three more tries.
-    config.default_retry = false;
-    kube::Client::try_from(config).context("making a client")
 }
 
 fn as_sandbox() -> PatchParams {
     PatchParams::apply("capstan-sandbox").force()
 }
 
-/// RBAC takes names that could stand in a path: all that it would refuse becomes a dash.
+/// Makes a name that RBAC accepts: it replaces the characters that a path segment cannot contain by
+/// dashes.
 fn object_name(text: &str) -> String {
     text.chars()
         .map(|letter| if matches!(letter, '/' | '%' | '*') { '-' } else { letter })

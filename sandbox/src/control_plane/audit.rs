@@ -1,14 +1,12 @@
-//! Reads the audit log: who asked the API server for what, and what came of it. For counting writes.
+//! Reads the audit log of the API server: the requests, their users and the response codes. Tests
+//! count writes with it.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::plane::ControlPlane;
+use super::plane::{AUDIT_LOG, ControlPlane};
 
-/// The file in the control plane's folder.
-pub(super) const LOG: &str = "audit.log";
-
-/// One request, as it was answered (`audit.k8s.io/v1` Event, level Metadata).
+/// One answered request (an Event of `audit.k8s.io/v1`, level Metadata).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
@@ -17,23 +15,23 @@ pub struct AuditEvent {
     /// Path and query.
     #[serde(rename = "requestURI")]
     pub request_uri: String,
-    /// Who asked.
+    /// The user that sent the request.
     pub user: AuditUser,
-    /// What it was about; absent for paths that are no resource.
+    /// The object of the request; absent for paths that are not resources.
     pub object_ref: Option<AuditObject>,
-    /// The answer.
+    /// The response.
     pub response_status: Option<AuditStatus>,
 }
 
-/// Who asked.
+/// The user of a request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AuditUser {
-    /// The name.
+    /// The name of the user.
     #[serde(default)]
     pub username: String,
 }
 
-/// What a request was about. Empty where the request did not say.
+/// The object of a request. A field that the request did not name is empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditObject {
@@ -41,15 +39,15 @@ pub struct AuditObject {
     pub api_group: String,
     /// The plural name.
     pub resource: String,
-    /// Such as `status` or `scale`.
+    /// The subresource, such as `status` or `scale`.
     pub subresource: String,
-    /// Empty for objects of the whole cluster.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Empty for lists, and for creations with a generated name.
+    /// The name; empty for lists and for creations with a generated name.
     pub name: String,
 }
 
-/// What was answered.
+/// The response to a request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AuditStatus {
     /// The HTTP code.
@@ -58,7 +56,7 @@ pub struct AuditStatus {
 }
 
 impl AuditEvent {
-    /// Whether it changed something: a verb that writes, not refused, not a dry run.
+    /// Whether the request is a write that was accepted and was not a dry run.
     pub fn is_write(&self) -> bool {
         let writes = matches!(
             self.verb.as_str(),
@@ -73,14 +71,15 @@ impl AuditEvent {
 }
 
 impl ControlPlane {
-    /// All requests so far, oldest first. Needs [`super::Options::audit`]. A request appears when it has been answered.
+    /// All requests answered so far, oldest first. The control plane must have been started with
+    /// [`super::Options::audit`].
     ///
     /// # Errors
-    /// There is no log, or it holds something else.
+    /// The log does not exist, or a line of it is not an audit event.
     pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
-        let path = self.folder().join(LOG);
+        let path = self.folder().join(AUDIT_LOG);
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        // The last line may be half written.
+        // The API server may be in the middle of writing the last line.
         let whole = text.rfind('\n').map_or("", |end| text.get(..end).unwrap_or_default());
         whole
             .lines()

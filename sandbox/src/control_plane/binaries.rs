@@ -1,37 +1,39 @@
-//! Decides where the four binaries come from: `KUBEBUILDER_ASSETS`, the cache under `target/kube`, or a build with Go.
+//! Decides where the four binaries come from: `KUBEBUILDER_ASSETS`, the cache under `target/kube`,
+//! or a build with Go.
 //!
-//! It must never fall back from a folder that the user named to another one in silence, and never start a build that
-//! cannot end.
+//! It must never replace a folder that the user named by another one without an error, and never
+//! start a build that cannot finish.
 
-use std::env;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::build;
+use super::tool::Tool;
+use crate::environment::{Places, workspace};
 
-/// The programs of the control plane, as paths to files that exist.
+/// The paths of the binaries; each file exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
-    /// The store.
+    /// etcd.
     pub etcd: PathBuf,
     /// The API server.
     pub kube_apiserver: PathBuf,
-    /// The controllers, of which the garbage collector and the namespace controller matter here.
+    /// The controller manager, which runs the garbage collector and the namespace controller.
     pub kube_controller_manager: PathBuf,
-    /// The command line.
+    /// The command line client.
     pub kubectl: PathBuf,
 }
 
 impl Binaries {
-    /// Finds the binaries, and builds those that are missing: about four minutes, once for each change of the pinned
-    /// versions. Blocks, with progress on standard error; processes that need the same binaries wait for one another.
+    /// Finds the binaries, and builds those that are missing. A build takes about four minutes and
+    /// is repeated only when the pinned versions change. The call blocks and reports progress on
+    /// standard error. Only one process builds at a time.
     ///
     /// # Errors
-    /// One line that says what to install, when neither the binaries nor Go are there; the failed step, when a build
-    /// fails.
+    /// Neither the binaries nor Go are installed, in which case one line names what to install; or
+    /// a step of the build fails.
     pub fn locate() -> Result<Self> {
         Self::locate_in(&Places::from_environment())
     }
@@ -70,74 +72,19 @@ impl Binaries {
         }
     }
 
-    /// The folder that holds the binaries (that of etcd, should they stand in several).
+    /// The folder of the binaries; the folder of etcd if they are in several folders.
     pub fn folder(&self) -> &Path {
         self.etcd.parent().unwrap_or(Path::new("/"))
     }
 }
 
-/// One of the programs. The order is that of their cost: what fails early fails before the long builds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
-    Etcd,
-    ApiServer,
-    ControllerManager,
-    Kubectl,
-}
-
-impl Tool {
-    pub(super) const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Kubectl];
-
-    pub(super) fn file_name(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::ApiServer => "kube-apiserver",
-            Self::ControllerManager => "kube-controller-manager",
-            Self::Kubectl => "kubectl",
-        }
-    }
-}
-
-/// What of the environment decides where binaries come from; gathered, so that the decision can be tested.
-pub(super) struct Places {
-    pub(super) assets: Option<PathBuf>,
-    pub(super) path: Vec<PathBuf>,
-    pub(super) target: PathBuf,
-}
-
-impl Places {
-    pub(super) fn from_environment() -> Self {
-        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-        Self {
-            assets: set("KUBEBUILDER_ASSETS").map(PathBuf::from),
-            path: env::var_os("PATH")
-                .map(|path| env::split_paths(&path).collect())
-                .unwrap_or_default(),
-            // `join` of an absolute path is that path. A test runs in its package's folder, Cargo in the workspace's.
-            target: workspace().join(set("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())),
-        }
-    }
-
-    fn on_path(&self, name: impl AsRef<OsStr>) -> Option<PathBuf> {
-        self.path
-            .iter()
-            .map(|folder| folder.join(name.as_ref()))
-            .find(|file| file.is_file())
-    }
-}
-
-/// Where the pinned versions stand: `tests/kube`.
+/// The Go module that pins the versions: `tests/kube`.
 pub(super) fn module_folder() -> PathBuf {
     workspace().join("tests/kube")
 }
 
-/// The root of the workspace, as it was when this crate was compiled.
-fn workspace() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_path_buf()
-}
-
-/// The path where a tool is expected. In the cache it need not exist yet; in a folder that the user named, it must.
+/// The expected path of a binary. In a folder that the user named the file must exist; in the cache
+/// it can be missing.
 fn candidate(tool: Tool, places: &Places, cache: &Path) -> Result<PathBuf> {
     let Some(assets) = &places.assets else {
         return Ok(cache.join(tool.file_name()));
@@ -146,20 +93,21 @@ fn candidate(tool: Tool, places: &Places, cache: &Path) -> Result<PathBuf> {
     if asset.is_file() {
         return Ok(asset);
     }
-    // The bundle that the ecosystem publishes has no controller manager.
+    // The published bundles of envtest do not contain the controller manager.
     if tool == Tool::ControllerManager {
         return Ok(places
             .on_path(tool.file_name())
             .unwrap_or_else(|| cache.join(tool.file_name())));
     }
     bail!(
-        "KUBEBUILDER_ASSETS is {}, which holds no {}: point it at a folder with etcd, kube-apiserver and kubectl, or unset it",
+        "KUBEBUILDER_ASSETS is {}, which does not contain {}: point it at a folder with etcd, kube-apiserver and kubectl, or unset it",
         assets.display(),
         tool.file_name()
     )
 }
 
-/// `target/kube/<key>`, the key being a hash of what the build depends on. Comments do not count: they build nothing.
+/// `target/kube/<key>`. The key is a hash of the recipe, of `go.mod` and of `go.sum`, without their
+/// comments.
 fn cache_folder(places: &Places) -> Result<PathBuf> {
     let mut hash = Sha256::new();
     hash.update(build::RECIPE);
@@ -201,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_that_the_user_names_is_used_and_the_controller_manager_may_come_from_the_path() {
+    fn the_named_folder_is_used_and_the_controller_manager_can_come_from_the_path() {
         let assets = folder_with(&["etcd", "kube-apiserver", "kubectl"]);
         let path = folder_with(&["kube-controller-manager", "kubectl"]);
         let target = folder_with(&[]);
@@ -215,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn a_named_folder_that_lacks_a_binary_is_an_error_and_not_a_build() {
+    fn a_named_folder_that_lacks_a_binary_is_an_error_and_starts_no_build() {
         let assets = folder_with(&["etcd", "kube-apiserver"]);
         let path = folder_with(&["go"]);
         let target = folder_with(&[]);
         let error = Binaries::locate_in(&places(Some(assets.path()), &[path.path()], target.path())).unwrap_err();
-        assert!(error.to_string().contains("holds no kubectl"), "{error}");
+        assert!(error.to_string().contains("does not contain kubectl"), "{error}");
         assert!(std::fs::read_dir(target.path()).unwrap().next().is_none());
     }
 
     #[test]
-    fn without_binaries_and_without_go_one_line_says_what_to_install() {
+    fn without_binaries_and_go_one_line_names_what_to_install() {
         let target = folder_with(&[]);
         let error = Binaries::locate_in(&places(None, &[], target.path()))
             .unwrap_err()
@@ -239,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_cache_is_not_built_again() {
+    fn a_cached_binary_is_not_built_again() {
         let target = folder_with(&[]);
         let here = places(None, &[], target.path());
         let cache = cache_folder(&here).unwrap();

@@ -1,5 +1,6 @@
-//! The authority of one control plane: its serving certificate, its users, and the key that signs service account
-//! tokens. Keys live as long as the control plane and stand in its folder only.
+//! The certificate authority of one control plane: the serving certificate, the client certificates
+//! of users, and the key that signs service account tokens. The keys are written to the folder of
+//! the control plane only, which is removed with it.
 
 use anyhow::{Context, Result, bail};
 use rcgen::{
@@ -13,7 +14,7 @@ pub(super) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// A certificate with its key, both PEM.
+/// A certificate and its private key in PEM.
 pub(super) struct Pair {
     pub(super) certificate: String,
     pub(super) key: String,
@@ -28,12 +29,12 @@ impl Authority {
         Ok(Self { issuer })
     }
 
-    /// The authority's certificate, PEM.
+    /// The certificate of the authority in PEM.
     pub(super) fn certificate(&self) -> String {
         self.issuer.pem()
     }
 
-    /// The certificate of the API server, for loopback only.
+    /// The certificate of the API server, which is valid for loopback only.
     pub(super) fn server(&self) -> Result<Pair> {
         let mut params = params("kube-apiserver", &[])?;
         params.subject_alt_names = [
@@ -52,7 +53,8 @@ impl Authority {
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// The certificate of a user: the API server reads the name from CN and the groups from O.
+    /// The client certificate of a user. The API server reads the name from CN and the groups from
+    /// O.
     pub(super) fn user(&self, name: &str, groups: &[&str]) -> Result<Pair> {
         self.sign(params(name, groups)?, ExtendedKeyUsagePurpose::ClientAuth)
     }
@@ -69,14 +71,14 @@ impl Authority {
     }
 }
 
-/// A key pair for service account tokens: private and public half, PEM.
+/// A key pair for service account tokens: the private and the public key in PEM.
 pub(super) fn token_key() -> Result<(String, String)> {
     let key = key()?;
     Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
 fn key() -> Result<KeyPair> {
-    KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).context("making a key")
+    KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).context("generating a key")
 }
 
 fn params(name: &str, groups: &[&str]) -> Result<CertificateParams> {
@@ -86,12 +88,13 @@ fn params(name: &str, groups: &[&str]) -> Result<CertificateParams> {
     params.not_after = now + Duration::days(365);
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
-    // rcgen keeps one value for each type of attribute. The organisation by name and by number are two types to it, and
-    // the same attribute on the wire; a third has no place.
+    // rcgen keeps one value for each type of attribute. The organisation by name and by OID are two
+    // types for rcgen, and the same attribute in the certificate. So a certificate can hold two
+    // groups.
     let attributes = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
     if groups.len() > attributes.len() {
         bail!(
-            "the user {name} is in {} groups; a certificate here holds two",
+            "the user {name} must be in at most two groups; it is in {}",
             groups.len()
         );
     }

@@ -1,5 +1,5 @@
-//! The folder of one running control plane: data, certificates, logs. It goes with its owner; what a killed owner left
-//! behind, the next one removes.
+//! The folder of one running control plane, with data, certificates and logs. It is removed with
+//! its owner. If the owner was killed, the next control plane removes it.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -10,27 +10,29 @@ use anyhow::{Context, Result};
 #[derive(Debug)]
 pub(super) struct Folder {
     folder: tempfile::TempDir,
-    /// Locked as long as the owner lives; the kernel unlocks it when the owner dies. That is how a folder is known to
-    /// be left behind.
+    /// Locked while the owner is alive. The kernel unlocks it when the owner dies, which marks the
+    /// folder as abandoned.
     _alive: File,
 }
 
 const ALIVE: &str = ".alive";
 
 impl Folder {
-    /// Makes a folder under `runs`, readable by its owner only, after removing those whose owners are gone.
+    /// Creates a folder under `runs` that only its owner can read, and removes abandoned folders
+    /// first.
     pub(super) fn create(runs: &Path) -> Result<Self> {
         fs::create_dir_all(runs).with_context(|| format!("creating {}", runs.display()))?;
-        // Between making a folder and locking it, it looks left behind. So one process at a time.
+        // A folder looks abandoned until its lock is taken. So only one process at a time creates
+        // and removes folders.
         let gate = runs.join(".lock");
         let gate = File::create(&gate).with_context(|| format!("creating {}", gate.display()))?;
         gate.lock().context("locking the folder of running control planes")?;
-        remove_left_behind(runs);
+        remove_abandoned(runs);
         let folder = tempfile::Builder::new()
             .prefix("plane-")
             .tempdir_in(runs)
-            .context("making a folder")?;
-        let alive = File::create(folder.path().join(ALIVE)).context("making a folder's lock")?;
+            .context("creating a folder")?;
+        let alive = File::create(folder.path().join(ALIVE)).context("creating the lock of a folder")?;
         alive.lock().context("locking a folder")?;
         Ok(Self { folder, _alive: alive })
     }
@@ -47,16 +49,16 @@ impl Folder {
     }
 }
 
-fn remove_left_behind(runs: &Path) {
+fn remove_abandoned(runs: &Path) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
-        let left_behind = match File::open(entry.path().join(ALIVE)) {
+        let is_abandoned = match File::open(entry.path().join(ALIVE)) {
             Ok(alive) => !matches!(alive.try_lock(), Err(TryLockError::WouldBlock)),
-            // No lock, while nobody makes folders: its owner died between the two steps, or half of it is removed
-            // already.
+            // A folder without a lock file is abandoned: its owner died before it created the file,
+            // or an earlier removal was interrupted.
             Err(_) => entry.file_name().to_string_lossy().starts_with("plane-"),
         };
-        if left_behind {
-            // Best effort: a folder that stays costs space, and the next start tries again.
+        if is_abandoned {
+            // A failed removal is ignored, because the next start tries again.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -67,12 +69,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_was_left_behind_goes_and_one_in_use_stays() {
+    fn an_abandoned_folder_is_removed_and_one_in_use_is_kept() {
         let runs = tempfile::tempdir().unwrap();
         let used = Folder::create(runs.path()).unwrap();
         let left = Folder::create(runs.path()).unwrap();
         let left_path = left.path().to_path_buf();
-        // As if its owner had been killed: unlocked, not removed.
+        // The state after its owner was killed: unlocked and not removed.
         let Folder { folder, _alive: alive } = left;
         let _ = folder.keep();
         drop(alive);

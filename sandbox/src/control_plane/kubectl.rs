@@ -1,4 +1,4 @@
-//! kubectl, as a person at a terminal would run it: as some user, with an editor that a script plays.
+//! Runs kubectl as a user, with a script as the editor of `kubectl edit`.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::access::{ADMIN, MASTERS};
+use super::kubeconfig::{ADMIN, MASTERS};
 use super::plane::ControlPlane;
 use super::process::{Tether, spawn_tethered};
 
-/// Longer than any answer takes; kubectl by itself would wait for ever.
+/// The time after which a call of kubectl fails. kubectl itself has no deadline.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// One call of kubectl, in the making.
-#[must_use = "nothing happens before `run`"]
+/// A builder for one call of kubectl.
+#[must_use = "kubectl runs only when `run` is called"]
 pub struct Kubectl<'a> {
     plane: &'a ControlPlane,
     user: String,
@@ -28,39 +28,39 @@ pub struct Kubectl<'a> {
     kubeconfig: Option<PathBuf>,
 }
 
-/// Plays the person in `kubectl edit`.
+/// The editor of `kubectl edit`.
 #[derive(Clone, Debug)]
 pub enum Editor {
-    /// Changes the text by a sed script (extended expressions), each time the editor is opened.
+    /// Applies a sed script (with extended regular expressions) each time the editor opens.
     Sed(String),
-    /// Replaces the text, each time the editor is opened.
+    /// Replaces the text each time the editor opens.
     Text(String),
 }
 
-/// What kubectl left.
+/// The result of a call of kubectl.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The exit code; 0 is success.
+    /// The exit code; 0 means success.
     pub status: i32,
-    /// What it printed as its answer.
+    /// The standard output.
     pub stdout: String,
-    /// Errors and warnings.
+    /// The standard error, with errors and warnings.
     pub stderr: String,
-    /// What the person saw in the editor, once for each time that it opened. After a refusal it opens again, with the
-    /// reason.
+    /// The text in the editor, once for each time that it opened. After a refusal, kubectl opens
+    /// the editor again with the reason.
     pub opened: Vec<String>,
 }
 
 impl Output {
-    /// Whether kubectl was content.
+    /// Whether kubectl succeeded.
     pub fn success(&self) -> bool {
         self.status == 0
     }
 
-    /// The output, if kubectl was content.
+    /// The output of a successful call.
     ///
     /// # Errors
-    /// It was not; the error holds all that it said.
+    /// kubectl failed; the error contains its output.
     pub fn checked(self) -> Result<Self> {
         if !self.success() {
             bail!("kubectl failed: {self}");
@@ -76,7 +76,7 @@ impl fmt::Display for Output {
 }
 
 impl ControlPlane {
-    /// A call of kubectl, as the administrator unless said otherwise.
+    /// A call of kubectl. It runs as the administrator by default.
     pub fn kubectl(&self) -> Kubectl<'_> {
         Kubectl {
             plane: self,
@@ -89,11 +89,11 @@ impl ControlPlane {
         }
     }
 
-    /// Applies manifests as the administrator, on the server's side. CustomResourceDefinitions among them are served
-    /// when it returns.
+    /// Applies manifests by server-side apply as the administrator, and waits until CRDs among them
+    /// are established.
     ///
     /// # Errors
-    /// The API server refuses one of them; those before it are applied.
+    /// The API server refuses a manifest; the manifests before it are applied.
     pub async fn apply_yaml(&self, manifests: &str) -> Result<Output> {
         let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-", "-o", "name"];
         let applied = self.kubectl().args(apply).stdin(manifests).run().await?.checked()?;
@@ -111,14 +111,15 @@ impl ControlPlane {
 }
 
 impl Kubectl<'_> {
-    /// Calls as this user, with a client certificate. At most two groups.
+    /// Runs as this user, with a client certificate. A user has at most two groups.
     pub fn as_user(mut self, user: &str, groups: &[&str]) -> Self {
         self.user = user.to_owned();
         self.groups = groups.iter().map(|group| (*group).to_owned()).collect();
         self
     }
 
-    /// Calls as whoever a kubeconfig file is of: [`ControlPlane::kubeconfig_of_service_account`].
+    /// Runs as the user of a kubeconfig file, such as
+    /// [`ControlPlane::kubeconfig_of_service_account`].
     pub fn with_kubeconfig(mut self, path: &Path) -> Self {
         self.kubeconfig = Some(path.to_owned());
         self
@@ -130,19 +131,19 @@ impl Kubectl<'_> {
         self
     }
 
-    /// What kubectl reads from standard input (`-f -`).
+    /// Sets the standard input, for `-f -`.
     pub fn stdin(mut self, text: impl Into<String>) -> Self {
         self.stdin = text.into();
         self
     }
 
-    /// Who edits, for `kubectl edit`.
+    /// Sets the editor, for `kubectl edit`.
     pub fn editor(mut self, editor: Editor) -> Self {
         self.editor = Some(editor);
         self
     }
 
-    /// Runs it. A failure of kubectl is an [`Output`], not an error.
+    /// Runs kubectl. A failure of kubectl is an [`Output`], not an error.
     ///
     /// # Errors
     /// kubectl cannot be started, or does not end within two minutes.
@@ -152,31 +153,36 @@ impl Kubectl<'_> {
             Some(path) => path.clone(),
             None => self.plane.kubeconfig_for(&self.user, &groups)?,
         };
-        let scratch = tempfile::tempdir_in(self.plane.folder()).context("making a folder for kubectl")?;
-        let mut stdin = tempfile::tempfile().context("making kubectl's input")?;
+        let scratch = tempfile::tempdir_in(self.plane.folder()).context("creating a folder for kubectl")?;
+        let mut stdin = tempfile::tempfile().context("creating the input of kubectl")?;
         stdin
             .write_all(self.stdin.as_bytes())
-            .context("writing kubectl's input")?;
-        stdin.rewind().context("writing kubectl's input")?;
-        let mut stdout = tempfile::tempfile().context("making kubectl's output")?;
-        let mut stderr = tempfile::tempfile().context("making kubectl's output")?;
+            .context("writing the input of kubectl")?;
+        stdin.rewind().context("writing the input of kubectl")?;
+        let mut stdout = tempfile::tempfile().context("creating a file for the output of kubectl")?;
+        let mut stderr = tempfile::tempfile().context("creating a file for the output of kubectl")?;
 
         let mut command = Command::new(&self.plane.binaries.kubectl);
         command
             .args(&self.arguments)
             .current_dir(scratch.path())
-            // What the user has configured for kubectl must not reach a test.
+            // The configuration of the user must not affect a test.
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            // Holds the discovery cache, which is worth sharing.
+            // The calls share the discovery cache in this folder.
             .env("HOME", self.plane.folder())
             .env("TMPDIR", scratch.path())
             .env("KUBECONFIG", kubeconfig)
             .stdin(stdin)
-            .stdout(Stdio::from(stdout.try_clone().context("opening kubectl's output")?))
-            .stderr(Stdio::from(stderr.try_clone().context("opening kubectl's output")?));
+            .stdout(Stdio::from(
+                stdout.try_clone().context("opening the output of kubectl")?,
+            ))
+            .stderr(Stdio::from(
+                stderr.try_clone().context("opening the output of kubectl")?,
+            ));
         if let Some(editor) = &self.editor {
-            // Through a shell, so that no program is started that was open for writing a moment ago (ETXTBSY).
+            // A shell runs the script. Executing a file that was just written could fail with
+            // ETXTBSY.
             let script = editor.write(scratch.path())?;
             command
                 .env("SHELL", "/bin/sh")
@@ -191,14 +197,14 @@ impl Kubectl<'_> {
             opened: opened(scratch.path()),
         };
         for (file, text) in [(&mut stdout, &mut output.stdout), (&mut stderr, &mut output.stderr)] {
-            file.rewind().context("reading kubectl's output")?;
-            file.read_to_string(text).context("reading kubectl's output")?;
+            file.rewind().context("reading the output of kubectl")?;
+            file.read_to_string(text).context("reading the output of kubectl")?;
         }
         Ok(output)
     }
 }
 
-/// kubectl while it runs; killed when nobody waits for it any more.
+/// A running kubectl. Dropping it kills the process.
 struct Running(Child);
 
 impl Running {
@@ -218,14 +224,15 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both do nothing when it has ended.
+        // Both calls do nothing if the process has exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Editor {
-    /// Writes the script that plays the editor; it keeps what it was shown, as `opened-1`, `opened-2`, ….
+    /// Writes the script of the editor. It saves the texts that it is given as `opened-1`,
+    /// `opened-2`, ….
     fn write(&self, folder: &Path) -> Result<String> {
         let place = folder.display();
         let (content, change) = match self {

@@ -1,4 +1,4 @@
-//! Starts the control plane, knows when it is ready, and ends it.
+//! Starts the control plane, waits until it is ready, and stops it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 
-use super::binaries::{Binaries, Places};
+use super::binaries::Binaries;
 use super::certificates::{Authority, token_key};
 use super::folder::Folder;
+use super::kubeconfig::{self, ADMIN, MASTERS, with_certificate};
 use super::process::Process;
 use super::wait::{free_ports, get};
+use crate::environment::Places;
 
-/// Longer than any of them takes on a loaded machine; what has ended is noticed at once.
+/// The time in which each server must become ready, also on a loaded machine. A server that exits
+/// is noticed at once.
 const READY: Duration = Duration::from_secs(120);
-/// Ports are free when they are chosen and may be taken when they are used.
+/// How many sets of ports are tried. Another process can take a port after it was found free.
 const ATTEMPTS: usize = 5;
-/// What every test may rely on: garbage collection, namespaces that go, service accounts, aggregated roles, policies'
-/// status.
+/// The controllers that every test can rely on.
 const CONTROLLERS: [&str; 6] = [
     "garbage-collector-controller",
     "namespace-controller",
@@ -31,32 +33,38 @@ const CONTROLLERS: [&str; 6] = [
     "clusterrole-aggregation-controller",
     "validatingadmissionpolicy-status-controller",
 ];
-/// One line a request, when it is answered; no bodies.
+/// Writes one line for each answered request, without bodies.
 const AUDIT_POLICY: &str =
     "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
 
-/// What differs from one control plane to the next.
+/// The name of the audit log in the folder of the control plane.
+pub(super) const AUDIT_LOG: &str = "audit.log";
+
+/// What differs between control planes.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Write an audit log, one line a request; [`ControlPlane::audit_events`] reads it.
+    /// Whether to write an audit log, which [`ControlPlane::audit_events`] reads.
     pub audit: bool,
-    /// Start no controllers: nothing is garbage collected, a namespace is never finished.
+    /// Whether to start no controllers: then nothing is garbage collected, and a deleted namespace
+    /// stays.
     pub no_controllers: bool,
-    /// Controllers beside the usual ones, such as `deployment-controller`.
+    /// Controllers to run in addition to the default ones, such as `deployment-controller`.
     pub controllers: Vec<String>,
     /// `--runtime-config` of the API server, such as `api/alpha=true`.
     pub runtime_config: Vec<String>,
-    /// `--feature-gates` of the API server and the controllers, such as `MutatingAdmissionPolicy=true`.
+    /// `--feature-gates` of the API server and the controllers, such as
+    /// `MutatingAdmissionPolicy=true`.
     pub feature_gates: Vec<String>,
-    /// Ports to try first, before free ones are chosen: etcd's for clients, etcd's for peers, the API server's.
+    /// The ports to try first: of etcd for clients, of etcd for peers, and of the API server. Free
+    /// ports are chosen if one of them is taken.
     pub ports: Option<[u16; 3]>,
-    /// Further flags of the API server.
+    /// Additional flags of the API server.
     pub api_server_flags: Vec<String>,
 }
 
-/// A control plane that runs on loopback. Dropping it ends every process and removes its folder.
+/// A running control plane on loopback. Dropping it stops its processes and removes its folder.
 pub struct ControlPlane {
-    // Dropped in this order: who depends goes first, the folder last.
+    // Fields are dropped in this order: dependent processes first, the folder last.
     controller_manager: Option<Process>,
     api_server: Process,
     etcd: Process,
@@ -68,17 +76,19 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts a control plane and waits until it is ready: about three seconds, after the binaries are there.
+    /// Starts a control plane and waits until it is ready. This takes about three seconds once the
+    /// binaries exist.
     ///
     /// # Errors
-    /// No binaries and no way to build them, or a server that does not start; the error holds what it said last.
+    /// The binaries are missing and cannot be built, or a server does not start; the error contains
+    /// the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
         let (binaries, folder) = tokio::task::spawn_blocking(|| {
             let runs = Places::from_environment().target.join("kube/run");
             Ok::<_, anyhow::Error>((Binaries::locate()?, Folder::create(&runs)?))
         })
         .await
-        .context("looking for the binaries")??;
+        .context("locating the binaries")??;
         let plan = Plan::write(&options, binaries, folder)?;
         let mut ports = options.ports.map_or_else(free_ports, Ok)?;
         let mut attempt = 1;
@@ -115,7 +125,8 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// The control plane that all tests of one process share. It is started by the first, and ends with the process.
+    /// The control plane that all tests of a process share. The first call starts it, and it stops
+    /// with the process.
     ///
     /// # Errors
     /// As [`ControlPlane::start`].
@@ -124,22 +135,22 @@ impl ControlPlane {
         SHARED.get_or_try_init(|| Self::start(Options::default())).await
     }
 
-    /// Where the API server listens, such as `https://127.0.0.1:34567`.
+    /// The address of the API server, such as `https://127.0.0.1:34567`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The folder with data, logs and kubeconfig files. A place for a test's own files too.
+    /// The folder with data, logs and kubeconfig files. Tests can put files there.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The programs that run, and kubectl.
+    /// The binaries of the servers, and kubectl.
     pub fn binaries(&self) -> &Binaries {
         &self.binaries
     }
 
-    /// The process ids of the servers: the API server, etcd, and the controller manager if there is one.
+    /// The process ids of the API server, of etcd, and of the controller manager if it runs.
     pub fn processes(&self) -> Vec<u32> {
         let servers = [
             Some(&self.api_server),
@@ -149,11 +160,11 @@ impl ControlPlane {
         servers.into_iter().flatten().map(Process::id).collect()
     }
 
-    /// Starts a server beside the control plane, such as Capstan itself, with its log in the folder as `<name>.log`. It
-    /// ends when it is dropped, and with this process.
+    /// Starts a server beside the control plane, such as Capstan. Its log is `<name>.log` in the
+    /// folder. The server stops when it is dropped, and when this process ends.
     ///
     /// # Errors
-    /// It cannot be started, it ends, or does not answer at `ready_url` in time.
+    /// The server cannot be started, exits, or does not answer at `ready_url` in time.
     pub async fn start_server(&self, name: &str, command: Command, ready_url: &str) -> Result<Process> {
         let mut process = Process::spawn(name, command, &self.folder().join(format!("{name}.log")))?;
         process.ready(ready_url, READY).await?;
@@ -166,7 +177,7 @@ impl ControlPlane {
         let log = self.folder().join("kube-controller-manager.log");
         let mut process = Process::spawn("kube-controller-manager", command, &log)?;
         let client = self.client().await?;
-        // The first thing that only a controller makes.
+        // Only a controller creates this object.
         process
             .wait_for("the controllers to work", READY, async || {
                 get(&client, "/api/v1/namespaces/default/serviceaccounts/default").await
@@ -177,7 +188,7 @@ impl ControlPlane {
     }
 }
 
-/// What is the same for every attempt: files that are written, flags that follow from them.
+/// What every attempt shares: the written files, and the flags that name them.
 struct Plan {
     binaries: Binaries,
     folder: Folder,
@@ -198,7 +209,8 @@ impl Plan {
         let mut api_server_arguments = vec![
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=127.0.0.1".to_owned(),
-            // A loopback address cannot be an endpoint; the default reconciler would refuse it and end the server.
+            // The default reconciler refuses a loopback address as an endpoint and stops the
+            // server.
             "--endpoint-reconciler-type=none".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--authorization-mode=Node,RBAC".to_owned(),
@@ -217,7 +229,7 @@ impl Plan {
         let mut controller_arguments = vec![
             "--leader-elect=false".to_owned(),
             "--use-service-account-credentials=true".to_owned(),
-            // Nobody asks it anything; one port less to choose.
+            // Nothing connects to its port, so it needs none.
             "--secure-port=0".to_owned(),
             list("controllers", &controllers),
             flag("root-ca-file", ca),
@@ -228,7 +240,7 @@ impl Plan {
                 "audit-policy-file",
                 folder.write("audit-policy.yaml", AUDIT_POLICY)?,
             ));
-            api_server_arguments.push(flag("audit-log-path", folder.path().join(super::audit::LOG)));
+            api_server_arguments.push(flag("audit-log-path", folder.path().join(AUDIT_LOG)));
         }
         if !options.runtime_config.is_empty() {
             api_server_arguments.push(list("runtime-config", &options.runtime_config));
@@ -247,7 +259,8 @@ impl Plan {
         })
     }
 
-    /// Starts etcd and the API server on these ports: etcd's clients, etcd's peers, the API server.
+    /// Starts etcd and the API server on these ports: of etcd for clients, of etcd for peers, and
+    /// of the API server.
     async fn attempt(&self, number: usize, [clients, peers, secure]: [u16; 3]) -> Result<(Process, Process, String)> {
         let store = format!("http://127.0.0.1:{clients}");
         let peer = format!("http://127.0.0.1:{peers}");
@@ -271,20 +284,20 @@ impl Plan {
             .arg(format!("--secure-port={secure}"));
         let log = self.folder.path().join("kube-apiserver.log");
         let mut api_server = Process::spawn("kube-apiserver", command, &log)?;
-        let admin = super::access::kubeconfig(&url, &self.authority, super::access::ADMIN, &[super::access::MASTERS])?;
-        let client = super::access::client(&admin).await?;
+        let client = kubeconfig::client(&with_certificate(&url, &self.authority, ADMIN, &[MASTERS])?).await?;
         api_server
             .wait_for("kube-apiserver to be ready", READY, async || {
                 get(&client, "/readyz").await
             })
             .await?;
-        // Had another etcd answered on a port that ours did not get, ours would have ended.
+        // If another etcd had answered on a port that this etcd could not bind, this etcd would
+        // have exited.
         etcd.still_runs()?;
         Ok((etcd, api_server, url))
     }
 }
 
-/// etcd answers plain HTTP beside gRPC; one line of it needs no client.
+/// Asks etcd for its health over plain HTTP, which etcd serves beside gRPC.
 async fn etcd_is_healthy(port: u16) -> Result<bool> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))
         .await
@@ -292,9 +305,12 @@ async fn etcd_is_healthy(port: u16) -> Result<bool> {
     stream
         .write_all(b"GET /health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
         .await
-        .context("asking etcd")?;
+        .context("sending a request to etcd")?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.context("hearing etcd")?;
+    stream
+        .read_to_string(&mut answer)
+        .await
+        .context("reading the answer of etcd")?;
     if !answer.contains(r#""health":"true""#) {
         return Err(anyhow!("etcd answers {answer:?}"));
     }

@@ -1,4 +1,5 @@
-//! Child processes that cannot outlive their owner, also when the owner is killed. It signals only what it started.
+//! Child processes that cannot outlive their owner, even if the owner is killed. It sends signals
+//! only to its own children.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,15 +18,16 @@ use super::wait::{answers_ok, wait_until};
 
 /// How a child is tied to this process.
 #[derive(Clone, Copy)]
-pub(super) struct Tether {
-    /// What the kernel sends to the child when this process ends, however it ends.
-    pub(super) signal: Signal,
-    /// Whether the child leads a process group of its own, out of reach of the terminal's Ctrl-C.
-    pub(super) own_group: bool,
+pub(crate) struct Tether {
+    /// The signal that the kernel sends to the child when this process ends for any reason.
+    pub(crate) signal: Signal,
+    /// Whether the child has a process group of its own, which Ctrl-C in the terminal does not
+    /// reach.
+    pub(crate) own_group: bool,
 }
 
 impl Tether {
-    /// For servers: they end at once, and in the order that their owner chooses.
+    /// For servers: they are killed at once, and their owner decides the order.
     pub(super) const SERVER: Self = Self {
         signal: Signal::KILL,
         own_group: true,
@@ -39,15 +41,15 @@ struct Job {
 
 /// Starts a child that dies with this process.
 ///
-/// The kernel sends the parent-death signal when the *thread* that forked ends, and a test's thread ends with its test.
-/// So one thread, which lives as long as the process, starts them all.
-pub(super) fn spawn_tethered(mut command: Command, tether: Tether) -> io::Result<Child> {
+/// The kernel sends the parent-death signal when the *thread* that forked ends, and each test runs
+/// in a thread of its own. So one thread that lives as long as the process starts all children.
+pub(crate) fn spawn_tethered(mut command: Command, tether: Tether) -> io::Result<Child> {
     static SPAWNER: OnceLock<io::Result<Sender<Job>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (sender, jobs) = channel::<Job>();
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for Job { mut command, reply } in jobs {
-                // Nobody waits any more: the child must not go on unowned.
+                // The caller no longer waits, so the child has no owner and must end.
                 if let Err(unwanted) = reply.send(command.spawn())
                     && let Ok(mut child) = unwanted.0
                 {
@@ -66,24 +68,24 @@ pub(super) fn spawn_tethered(mut command: Command, tether: Tether) -> io::Result
     }
     die_with_parent(&mut command, tether.signal);
     let (reply, answer) = channel();
-    let gone = || io::Error::other("the thread that starts processes is gone");
-    spawner.send(Job { command, reply }).map_err(|_| gone())?;
-    answer.recv().map_err(|_| gone())?
+    let ended = || io::Error::other("the thread that starts processes has ended");
+    spawner.send(Job { command, reply }).map_err(|_| ended())?;
+    answer.recv().map_err(|_| ended())?
 }
 
 #[cfg(target_os = "linux")]
 #[expect(
     unsafe_code,
-    reason = "code between fork and exec cannot be given in a safe way; it makes two system calls and no more"
+    reason = "`pre_exec` is unsafe; the closure makes two system calls and nothing else"
 )]
 fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = getpid();
-    // SAFETY: the closure runs in the forked child, where only async-signal-safe calls are allowed. It makes two system
-    // calls without allocating or locking; the error values hold numbers only.
+    // SAFETY: the closure runs in the forked child, where only async-signal-safe calls are allowed.
+    // It makes two system calls without allocating or locking, and its errors contain numbers only.
     unsafe {
         command.pre_exec(move || {
             rustix::process::set_parent_process_death_signal(Some(signal))?;
-            // The parent may have died before the line above: then the signal would never come.
+            // If the parent died before the line above, the signal is never sent.
             if getppid() != Some(parent) {
                 return Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()));
             }
@@ -92,13 +94,15 @@ fn die_with_parent(command: &mut Command, signal: Signal) {
     }
 }
 
-/// Elsewhere there is no such signal: children end when their owner is dropped, not when it is killed.
+/// Other systems have no such signal. There, children end when their owner is dropped, but not when
+/// it is killed.
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command, _: Signal) {
     let _ = (getpid, getppid);
 }
 
-/// A server that runs as a child, with its output in a file. Dropping it kills its process group and waits for its end.
+/// A server that runs as a child and writes its output to a file. Dropping it kills its process
+/// group and waits for the exit.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -107,10 +111,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`; what it prints goes to the file `log`.
+    /// Starts `command` with its output in the file `log`.
     ///
     /// # Errors
-    /// When the file cannot be written or the program cannot be started.
+    /// The file cannot be written, or the program cannot be started.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> Result<Self> {
         let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
         let errors = output
@@ -132,33 +136,36 @@ impl Process {
         self.child.id()
     }
 
-    /// Everything that it printed so far.
+    /// The output so far.
     pub fn log(&self) -> String {
         fs::read(&self.log)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
 
-    /// Says that it ended, and what it said last, if it has ended.
+    /// Checks that the process runs.
     ///
     /// # Errors
-    /// The process has ended.
+    /// The process has exited; the error contains the end of its output.
     pub fn still_runs(&mut self) -> Result<()> {
         if let Some(status) = self
             .child
             .try_wait()
-            .with_context(|| format!("asking about {}", self.name))?
+            .with_context(|| format!("reading the state of {}", self.name))?
         {
-            bail!("{} ended ({status}); it said last:\n{}", self.name, self.last_words());
+            bail!(
+                "{} exited ({status}); its last output:\n{}",
+                self.name,
+                self.last_output()
+            );
         }
         Ok(())
     }
 
-    /// Waits until an HTTP GET of `url` answers with a success. Certificates are not checked: this is a question about
-    /// life.
+    /// Waits until an HTTP GET of `url` succeeds. Certificates are not verified.
     ///
     /// # Errors
-    /// The process ended, or did not answer before the deadline.
+    /// The process exits, or does not answer before the deadline.
     pub async fn ready(&mut self, url: &str, deadline: Duration) -> Result<()> {
         self.wait_for(&format!("an answer from {url}"), deadline, async || {
             answers_ok(url).await
@@ -166,22 +173,23 @@ impl Process {
         .await
     }
 
-    /// Waits for `look`, or for the end of the process, whichever comes first.
+    /// Waits until `check` is true. It fails early if the process exits.
     pub(super) async fn wait_for(
         &mut self,
         what: &str,
         deadline: Duration,
-        mut look: impl AsyncFnMut() -> Result<bool>,
+        mut check: impl AsyncFnMut() -> Result<bool>,
     ) -> Result<()> {
-        // Side by side: another program may sit on the port and never answer, while ours has ended for want of it.
+        // Both run at once: if another program holds the port and never answers, only the exit of
+        // this process tells.
         let result = tokio::select! {
-            result = wait_until(what, deadline, async || Ok(look().await?.then_some(()))) => result,
-            error = self.ended() => return Err(error),
+            result = wait_until(what, deadline, async || Ok(check().await?.then_some(()))) => result,
+            error = self.exited() => return Err(error),
         };
-        result.with_context(|| format!("{} said last:\n{}", self.name, self.last_words()))
+        result.with_context(|| format!("the last output of {}:\n{}", self.name, self.last_output()))
     }
 
-    async fn ended(&mut self) -> anyhow::Error {
+    async fn exited(&mut self) -> anyhow::Error {
         loop {
             if let Err(error) = self.still_runs() {
                 return error;
@@ -190,10 +198,10 @@ impl Process {
         }
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits for the exit.
     ///
     /// # Errors
-    /// It has not ended after `grace`; it is killed then.
+    /// The process has not exited after `grace`; it is killed.
     pub async fn stop(mut self, grace: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         let began = Instant::now();
@@ -207,21 +215,21 @@ impl Process {
             }
             if began.elapsed() > grace {
                 bail!(
-                    "{} did not end within {grace:?} after SIGTERM; it said last:\n{}",
+                    "{} did not exit within {grace:?} after SIGTERM; its last output:\n{}",
                     self.name,
-                    self.last_words()
+                    self.last_output()
                 );
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Sends a signal to the process itself (not to its group).
+    /// Sends a signal to the process, but not to its process group.
     ///
     /// # Errors
-    /// The process has ended already.
+    /// The process has exited.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
-        // Not yet waited for, so the number is still that of our child.
+        // The exit status has not been collected, so the process id still belongs to this child.
         self.still_runs()?;
         kill_process(self.pid()?, signal).with_context(|| format!("signalling {}", self.name))
     }
@@ -230,10 +238,10 @@ impl Process {
         i32::try_from(self.child.id())
             .ok()
             .and_then(Pid::from_raw)
-            .context("a process id out of range")
+            .context("the process id is out of range")
     }
 
-    fn last_words(&self) -> String {
+    fn last_output(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines
@@ -248,7 +256,8 @@ impl Drop for Process {
         if let Ok(None) = self.child.try_wait()
             && let Ok(pid) = self.pid()
         {
-            // A failure means that it ended just now; waiting below is right either way.
+            // A failure means that the process has just exited. The wait below is correct in both
+            // cases.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = self.child.wait();

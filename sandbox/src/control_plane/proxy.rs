@@ -1,8 +1,8 @@
-//! Stands between one client and the API server, and makes trouble on request: calls that never arrive, answers that
-//! never come back, at a write of the test's choice.
+//! A proxy between one client and the API server that injects faults. A test can drop a request
+//! before it arrives, or drop its answer.
 //!
-//! Plain HTTP on loopback, so that a program under test needs nothing but a kubeconfig. It passes on what it gets, as one
-//! user, and reads no objects.
+//! It serves plain HTTP on loopback, so the program under test needs only a kubeconfig. It forwards
+//! requests as one user and does not read objects.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -21,42 +21,45 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::plane::ControlPlane;
 
-/// One call of the client.
+/// One request of the client.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// `GET`, `POST`, `PATCH`, `PUT`, `DELETE`.
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Its number among the writes, from 1; `None` for a read.
+    /// The number of the write, counted from 1; `None` for a request that is not counted.
     pub write: Option<usize>,
 }
 
-/// Decides what becomes of calls.
+/// Decides which requests and answers are dropped.
 pub trait Faults: Send + Sync + 'static {
-    /// Before the call is passed on. `false`: it is not, and the client's connection ends.
+    /// Called before a request is forwarded. If it returns `false`, the request is dropped and the
+    /// connection is closed.
     fn before(&self, _call: &Call) -> bool {
         true
     }
 
-    /// After the API server has answered. `false`: the client never gets the answer.
+    /// Called after the API server has answered. If it returns `false`, the answer is dropped and
+    /// the connection is closed.
     fn after(&self, _call: &Call, _code: u16) -> bool {
         true
     }
 
-    /// Whether the call is one of the writes that are numbered. By default those of machines, sets and operators.
+    /// Whether the request is counted as a write. By default, writes of Leases and Events are not
+    /// counted.
     fn counts(&self, call: &Call) -> bool {
         call.method != "GET" && !call.path.contains("/leases") && !call.path.contains("/events")
     }
 }
 
-/// No trouble.
+/// Injects no faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Calm;
 
 impl Faults for Calm {}
 
-/// A proxy for one user. It ends, and all its connections, when it is dropped.
+/// A proxy for one user. Dropping it closes all its connections.
 #[derive(Debug)]
 pub struct Proxy {
     kubeconfig: PathBuf,
@@ -65,21 +68,21 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// How to reach the API server through it, for a program.
+    /// The kubeconfig file with which a program uses the proxy.
     pub fn kubeconfig(&self) -> &PathBuf {
         &self.kubeconfig
     }
 
-    /// A client that goes through it.
+    /// A client that uses the proxy.
     ///
     /// # Errors
-    /// Its kubeconfig cannot be read.
+    /// The kubeconfig file cannot be read.
     pub async fn client(&self) -> Result<kube::Client> {
         let text = std::fs::read_to_string(&self.kubeconfig)?;
-        super::access::client(&text).await
+        super::kubeconfig::client(&text).await
     }
 
-    /// The port of 127.0.0.1 that it listens on.
+    /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -92,16 +95,16 @@ impl Drop for Proxy {
 }
 
 impl ControlPlane {
-    /// Starts a proxy that passes calls on as `user`.
+    /// Starts a proxy that forwards requests as `user`.
     ///
     /// # Errors
-    /// No port, or no kubeconfig for the user.
+    /// No port is free, or the kubeconfig of the user cannot be written.
     pub async fn proxy(&self, user: &str, groups: &[&str], faults: Arc<dyn Faults>) -> Result<Proxy> {
         let upstream = self.client_for(user, groups).await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
-            .context("binding a proxy")?;
-        let port = listener.local_addr().context("binding a proxy")?.port();
+            .context("opening the port of a proxy")?;
+        let port = listener.local_addr().context("opening the port of a proxy")?.port();
         let kubeconfig = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -140,15 +143,15 @@ struct Shared {
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
-        // An error ends the connection without an answer, which is what it is to stand for.
-        async move { pass(&shared, request).await }
+        // An error closes the connection without an answer, which is the fault to inject.
+        async move { forward(&shared, request).await }
     });
     let connection = hyper::server::conn::http1::Builder::new();
-    // A client that goes away is no news.
-    let _ended = connection.serve_connection(TokioIo::new(stream), service).await;
+    // A client may close its connection at any time.
+    let _result = connection.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn pass(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>> {
+async fn forward(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>> {
     let (head, body) = request.into_parts();
     let mut call = Call {
         method: head.method.to_string(),
@@ -159,20 +162,22 @@ async fn pass(shared: &Shared, request: Request<Incoming>) -> Result<Response<Bo
         call.write = Some(shared.writes.fetch_add(1, Ordering::SeqCst) + 1);
     }
     if !shared.faults.before(&call) {
-        bail!("{} {} is cut off", call.method, call.path);
+        bail!("{} {} is dropped", call.method, call.path);
     }
     let body = body.collect().await.context("reading a request")?.to_bytes();
-    let mut forward = Request::builder().method(head.method).uri(head.uri);
+    let mut forwarded = Request::builder().method(head.method).uri(head.uri);
     for (name, value) in &head.headers {
-        // The rest belongs to the connection to us.
+        // The other headers concern the connection between the client and the proxy.
         if matches!(name.as_str(), "accept" | "content-type" | "user-agent") {
-            forward = forward.header(name, value);
+            forwarded = forwarded.header(name, value);
         }
     }
-    let forward = forward.body(Body::from(body.to_vec())).context("passing on")?;
-    let response = shared.upstream.send(forward).await.context("passing on")?;
+    let forwarded = forwarded
+        .body(Body::from(body.to_vec()))
+        .context("forwarding a request")?;
+    let response = shared.upstream.send(forwarded).await.context("forwarding a request")?;
     if !shared.faults.after(&call, response.status().as_u16()) {
-        bail!("the answer to {} {} is lost", call.method, call.path);
+        bail!("the answer to {} {} is dropped", call.method, call.path);
     }
     Ok(response)
 }

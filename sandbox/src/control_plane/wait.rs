@@ -1,33 +1,34 @@
-//! Waiting for what happens elsewhere, and the small facts of loopback. Nothing here decides how a test ends.
+//! Waits for conditions that become true later, and finds free ports on loopback.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-/// The pause between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Looks until `look` gives a value; an error counts as "not yet". For what takes effect later, such as a new webhook.
+/// Calls `check` until it returns a value. An error means "not yet". Tests use it for conditions
+/// that become true later, such as a new webhook that takes effect.
 ///
 /// # Errors
-/// Nothing came before the deadline; the last error of `look` is the cause.
+/// `check` returned no value before the deadline; its last error is the cause.
 pub async fn wait_until<T>(
     what: &str,
     deadline: Duration,
-    mut look: impl AsyncFnMut() -> Result<Option<T>>,
+    mut check: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let began = Instant::now();
     let mut last = None;
     loop {
-        // One look that hangs must not outlast the deadline.
+        // A check that hangs must not outlast the deadline.
         let left = deadline.saturating_sub(began.elapsed()).max(PAUSE);
-        match tokio::time::timeout(left, look()).await {
+        match tokio::time::timeout(left, check()).await {
             Ok(Ok(Some(value))) => return Ok(value),
             Ok(Ok(None)) => last = None,
             Ok(Err(error)) => last = Some(error),
-            // What the look before said tells more.
-            Err(_) => last = last.or_else(|| Some(anyhow!("the last look did not return"))),
+            // The error of the check before says more than a timeout.
+            Err(_) => last = last.or_else(|| Some(anyhow!("the last check did not return"))),
         }
         if began.elapsed() >= deadline {
             let waited = format!("waited {deadline:?} for {what}");
@@ -37,7 +38,8 @@ pub async fn wait_until<T>(
     }
 }
 
-/// A port of 127.0.0.1 that nobody listens on. Another process may take it before you do: be ready to try again.
+/// A free port on 127.0.0.1. Another process can take it before the caller binds it, so the caller
+/// must be ready to retry.
 ///
 /// # Errors
 /// The system has no free port.
@@ -46,10 +48,10 @@ pub fn free_port() -> Result<u16> {
     Ok(port)
 }
 
-/// Several free ports, all different.
+/// Several different free ports.
 pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut ports = [0; N];
-    // Held until all are known, or the same number might come twice.
+    // All ports stay bound until the last one is chosen, so that no port is chosen twice.
     let mut held = Vec::new();
     for port in &mut ports {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
@@ -59,7 +61,7 @@ pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Whether an HTTP GET of `url` answers with a success, whatever certificate the server shows.
+/// Whether an HTTP GET of `url` succeeds. The certificate of the server is not verified.
 pub(super) async fn answers_ok(url: &str) -> Result<bool> {
     let mut config = kube::Config::new(url.parse().with_context(|| format!("parsing {url}"))?);
     config.accept_invalid_certs = true;
@@ -75,15 +77,15 @@ pub(super) async fn answers_ok(url: &str) -> Result<bool> {
         .unwrap_or(url)
         .parse()
         .with_context(|| format!("parsing {url}"))?;
-    let client = kube::Client::try_from(config).context("making a client")?;
+    let client = kube::Client::try_from(config).context("creating a client")?;
     get(&client, &path).await
 }
 
-/// Whether `client` may read `path` and gets a success.
+/// Whether a GET of `path` by `client` succeeds.
 pub(super) async fn get(client: &kube::Client, path: &str) -> Result<bool> {
     let request = http::Request::get(path)
         .body(kube::client::Body::empty())
-        .context("making a request")?;
+        .context("creating a request")?;
     let response = client.send(request).await.with_context(|| format!("reading {path}"))?;
     Ok(response.status().is_success())
 }
@@ -93,14 +95,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_wait_ends_with_the_value_and_survives_errors_before_it() {
-        let mut looks = 0;
-        let value = wait_until("the third look", Duration::from_secs(30), async || {
-            looks += 1;
-            match looks {
+    async fn a_wait_returns_the_value_after_earlier_errors() {
+        let mut checks = 0;
+        let value = wait_until("the third check", Duration::from_secs(30), async || {
+            checks += 1;
+            match checks {
                 1 => Err(anyhow!("not yet")),
                 2 => Ok(None),
-                _ => Ok(Some(looks)),
+                _ => Ok(Some(checks)),
             }
         })
         .await
@@ -109,11 +111,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_in_vain_says_for_what_and_why() {
-        let error = wait_until::<()>("rain", Duration::ZERO, async || Err(anyhow!("a clear sky")))
+    async fn a_failed_wait_names_its_subject_and_the_last_error() {
+        let error = wait_until::<()>("a condition", Duration::ZERO, async || Err(anyhow!("not yet")))
             .await
             .unwrap_err();
-        assert_eq!(format!("{error:#}"), "waited 0ns for rain: a clear sky");
+        assert_eq!(format!("{error:#}"), "waited 0ns for a condition: not yet");
     }
 
     #[test]

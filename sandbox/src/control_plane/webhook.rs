@@ -1,5 +1,7 @@
-//! Registers webhooks that run on loopback, out of the manifests that a cluster gets. Nothing but the address is
-//! changed.
+//! Registers webhooks that run on loopback. It uses the manifests for clusters and changes only the
+//! address in them.
+
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
@@ -8,23 +10,44 @@ use serde_json::{Value, json};
 
 use super::plane::ControlPlane;
 
+/// The files of a serving certificate on loopback, and the CA certificate that signs it.
+pub(crate) struct CertificateFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    /// The CA certificate in PEM.
+    pub(crate) authority: String,
+}
+
 impl ControlPlane {
-    /// Applies webhook manifests, rewritten by [`point_at`]. The API server learns of them within about a second: use
-    /// [`super::wait_until`] with a dry run that only the webhook refuses.
+    /// Writes a serving certificate for a server beside the control plane. `name` begins the names
+    /// of its files.
+    pub(crate) fn serving_certificate(&self, name: &str) -> Result<CertificateFiles> {
+        let pair = self.authority.server()?;
+        Ok(CertificateFiles {
+            certificate: self.folder.write(&format!("{name}.crt"), &pair.certificate)?,
+            key: self.folder.write(&format!("{name}.key"), &pair.key)?,
+            authority: self.authority.certificate(),
+        })
+    }
+
+    /// Applies webhook manifests after rewriting them by [`point_at`]. The API server uses them
+    /// after about a second: use [`super::wait_until`] with a dry run that only the webhook
+    /// refuses.
     ///
     /// # Errors
-    /// The manifests cannot be read, or the API server refuses them.
+    /// The manifests cannot be parsed, or the API server refuses them.
     pub async fn register_webhooks(&self, manifests: &str, port: u16, ca_pem: &str) -> Result<()> {
         self.apply_yaml(&point_at(manifests, port, ca_pem)?).await?;
         Ok(())
     }
 }
 
-/// Rewrites the `clientConfig.service` of every webhook in these documents to `https://127.0.0.1:<port><path>`, trusted
-/// through `ca_pem`. Documents of other kinds stay as they are.
+/// Replaces the `clientConfig.service` of every webhook in these documents by
+/// `https://127.0.0.1:<port><path>` and the CA certificate `ca_pem`. Documents of other kinds stay
+/// as they are.
 ///
 /// # Errors
-/// A document that cannot be read, or a webhook that names no service.
+/// A document cannot be parsed, or a webhook has no `clientConfig.service`.
 pub fn point_at(manifests: &str, port: u16, ca_pem: &str) -> Result<String> {
     let mut documents: Vec<Value> = serde_saphyr::from_multiple(manifests).context("reading webhook manifests")?;
     for document in &mut documents {
@@ -40,7 +63,7 @@ pub fn point_at(manifests: &str, port: u16, ca_pem: &str) -> Result<String> {
         {
             let Some(service) = webhook.pointer("/clientConfig/service") else {
                 bail!(
-                    "the webhook {} names no service",
+                    "the webhook {} must have clientConfig.service",
                     webhook.get("name").unwrap_or(&Value::Null)
                 );
             };
@@ -60,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_address_and_the_trust_of_a_webhook_change() {
+    fn only_the_address_and_the_ca_bundle_of_a_webhook_change() {
         let manifests = "
 apiVersion: v1
 kind: Namespace

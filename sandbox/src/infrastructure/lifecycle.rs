@@ -1,14 +1,15 @@
-//! The life of one simulated machine, as a pure function: what happens next to it, and after how long.
+//! The life cycle of one simulated machine as a pure function: the next step, and the time until
+//! it.
 
 use std::time::Duration;
 
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 
-/// The finalizer by which the machine controller holds a machine until its instance is gone.
+/// The finalizer of the machine controller, which it removes when the instance no longer exists.
 pub(crate) const FINALIZER: &str = "machine.machine.openshift.io";
 
-/// How long each step of a machine's life takes.
+/// The duration of each step in the life of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Speeds {
     /// From the creation of the Machine to an instance.
@@ -19,17 +20,17 @@ pub struct Speeds {
     pub ready: Duration,
     /// From the deletion of the Machine to a drained Node, once no hook holds it back.
     pub drain: Duration,
-    /// From the drained Node to the end of the instance, once no hook holds it back.
+    /// From the drained Node to the termination of the instance, once no hook holds it back.
     pub terminate: Duration,
 }
 
 impl Speeds {
-    /// As fast as the API server allows.
+    /// For tests: 20 ms for each step.
     pub const FAST: Self = Self::all(Duration::from_millis(20));
-    /// Slow enough for a person to watch.
+    /// For the tour: slow enough to follow on a screen.
     pub const TOUR: Self = Self::all(Duration::from_millis(900));
 
-    /// Every step takes this long.
+    /// The same duration for every step.
     pub const fn all(each: Duration) -> Self {
         Self {
             provision: each,
@@ -41,13 +42,13 @@ impl Speeds {
     }
 }
 
-/// What goes wrong with a machine.
+/// A fault of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
-    /// The instance cannot be made: the machine fails with this message.
+    /// The instance cannot be created: the machine fails with this message.
     Fails(String),
     /// The Node joins and never becomes ready.
     NeverReady,
@@ -55,34 +56,35 @@ pub enum Fault {
     NeverJoins,
     /// Every step takes this much longer.
     Slow(Duration),
-    /// The instance never ends.
+    /// The instance never terminates.
     NeverEnds,
 }
 
-/// What happens next to a machine.
+/// The next step in the life of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The machine controller takes it on: finalizer, phase Provisioning.
+    /// The machine controller starts: finalizer, phase Provisioning.
     Adopt,
     /// The instance exists: provider id, phase Provisioned.
     Provision,
-    /// The instance cannot be made: phase Failed.
+    /// The instance cannot be created: phase Failed.
     Fail,
     /// The node joins, not ready yet; phase Running.
     Join,
     /// The node becomes ready.
     Ready,
-    /// The deletion was noticed: phase Deleting.
+    /// The machine controller notices the deletion: phase Deleting.
     BeginDeletion,
     /// The node is drained.
     Drain,
-    /// The instance is gone, and its node.
+    /// The instance and its node no longer exist.
     Terminate,
-    /// The finalizer goes.
+    /// The machine controller removes its finalizer.
     Release,
 }
 
-/// What happens next to the machine and how long after its last change; `None`: nothing by itself.
+/// The next step of a machine, and how long after its last change it occurs; `None` if nothing
+/// happens by itself.
 pub(crate) fn next(
     machine: &Machine,
     node: Option<&Node>,
@@ -127,7 +129,8 @@ pub(crate) fn next(
         (Some("Provisioned"), _) if *fault == Fault::NeverJoins => None,
         (Some("Provisioned"), _) => Some((Next::Join, slow(speeds.boot))),
         (Some("Running"), Some(node)) if !node.is_ready() && *fault != Fault::NeverReady => {
-            // Only a node that has just joined: one that is made unready by somebody stays so.
+            // Only a node that has just joined becomes ready. A node that a test made unready stays
+            // unready.
             let joined = node
                 .ready_condition()
                 .is_some_and(|condition| condition.status == "Unknown");
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_ends_the_life_where_it_strikes() {
+    fn a_fault_stops_the_machine_at_its_step() {
         let at = |phase: &str| machine(phase, false, &Value::Null);
         let next =
             |machine: &Machine, fault: Fault| next(machine, None, false, &fault, &Speeds::FAST).map(|(next, _)| next);

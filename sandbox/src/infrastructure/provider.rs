@@ -1,4 +1,4 @@
-//! Plays the world around a control plane: watches Machines and Nodes, and does what is due.
+//! Runs the simulated provider: watches Machines and Nodes, and performs the steps that are due.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,19 +19,19 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::etcd::{self, Act};
+use super::etcd::{self, Ailments, Host, Members, Observed, Step};
 use super::lifecycle::{FINALIZER, Fault, Next, Speeds, next};
 
-/// How the world behaves.
+/// Options of a provider.
 #[derive(Clone)]
 pub struct Options {
     /// The namespace of the Machines.
     pub namespace: String,
-    /// How fast everything goes.
+    /// The duration of each step.
     pub speeds: Speeds,
-    /// How many members etcd is to have; 0 for no etcd operator.
+    /// The number of members that etcd must have; 0 disables the etcd operator.
     pub etcd_members: usize,
-    /// What goes wrong with which machine.
+    /// The fault of each machine.
     pub fault: Arc<dyn Fn(&Machine) -> Fault + Send + Sync>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// A world without faults.
+    /// A provider without faults.
     pub fn new(namespace: &str, speeds: Speeds, etcd_members: usize) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -57,14 +57,15 @@ impl Options {
     }
 }
 
-/// The world, until it is dropped. What it did stays; another that is started later goes on from there.
+/// A running provider. It stops when it is dropped. A provider that is started later continues from
+/// the stored objects.
 #[derive(Debug)]
 pub struct Provider {
     task: JoinHandle<()>,
 }
 
 impl Provider {
-    /// Starts to play. The client needs to read and write Machines and Nodes.
+    /// Starts the provider. The client must be allowed to read and write Machines and Nodes.
     pub fn start(client: Client, options: Options) -> Self {
         let machine = ApiResource {
             group: GROUP.to_owned(),
@@ -80,17 +81,18 @@ impl Provider {
             kind: "Node".to_owned(),
             plural: "nodes".to_owned(),
         };
-        let world = World {
+        let state = State {
             machine_api: Api::namespaced_with(client.clone(), &options.namespace, &machine),
             node_api: Api::all_with(client, &node),
             options,
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             drained: BTreeSet::new(),
+            members: Members::default(),
             changed: BTreeMap::new(),
         };
         Self {
-            task: tokio::spawn(world.run()),
+            task: tokio::spawn(state.run()),
         }
     }
 }
@@ -101,24 +103,26 @@ impl Drop for Provider {
     }
 }
 
-struct World {
+struct State {
     options: Options,
     machine_api: Api<DynamicObject>,
     node_api: Api<DynamicObject>,
     machines: BTreeMap<String, Machine>,
     nodes: BTreeMap<String, Node>,
-    /// Uids of machines whose node is drained.
+    /// The uids of machines whose node is drained.
     drained: BTreeSet<String>,
+    /// The members of etcd.
+    members: Members,
     /// What was due to a machine when it was last looked at, and since when.
     changed: BTreeMap<String, (Next, Instant)>,
 }
 
-impl World {
+impl State {
     async fn run(mut self) {
         let mut machines = Box::pin(watcher::watcher(self.machine_api.clone(), watcher::Config::default()));
         let mut nodes = Box::pin(watcher::watcher(self.node_api.clone(), watcher::Config::default()));
         loop {
-            let due = self.turn().await;
+            let due = self.reconcile().await;
             let timer = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -126,15 +130,15 @@ impl World {
                 }
             };
             tokio::select! {
-                Some(event) = machines.next() => note(event, &mut self.machines).await,
-                Some(event) = nodes.next() => note(event, &mut self.nodes).await,
+                Some(event) = machines.next() => record(event, &mut self.machines).await,
+                Some(event) = nodes.next() => record(event, &mut self.nodes).await,
                 () = timer => {}
             }
         }
     }
 
-    /// Does what is due now, and says when to look again.
-    async fn turn(&mut self) -> Option<Instant> {
+    /// Performs the steps that are due, and returns the time of the next one.
+    async fn reconcile(&mut self) -> Option<Instant> {
         let now = Instant::now();
         let mut due: Vec<Instant> = Vec::new();
         for machine in self.machines.clone().into_values() {
@@ -155,19 +159,23 @@ impl World {
                 due.push(since + wait);
                 continue;
             }
-            // A conflict means that the machine has changed: its event comes. Anything else is tried again.
+            // After a conflict, the watch delivers the changed machine. Any failed step is retried.
             if self.step(&machine, step, &fault).await.is_err() {
                 due.push(now + std::time::Duration::from_millis(50));
             } else if step == Next::Drain {
-                // Known to nobody but us, so that no event comes of it.
+                // The API server does not know about the drain, so no event follows from it.
                 due.push(now);
             }
         }
-        if let Some(act) = etcd::act(&self.machines, &self.nodes, self.options.etcd_members)
-            && self.options.etcd_members > 0
-            && self.etcd(&act).await.is_err()
-        {
-            due.push(now + std::time::Duration::from_millis(50));
+        if let Some(step) = self.next_etcd_step() {
+            match self.etcd(&step).await {
+                Ok(()) => {
+                    self.members.take(&step);
+                    // A step that writes nothing causes no event.
+                    due.push(now);
+                }
+                Err(_) => due.push(now + std::time::Duration::from_millis(50)),
+            }
         }
         due.into_iter().min()
     }
@@ -218,16 +226,16 @@ impl World {
                 tolerate_absence(self.node_api.delete(node, &DeleteParams::default()).await)?;
             }
             Next::Release => {
-                let rest = machine
+                let remaining = machine
                     .metadata
                     .finalizers
                     .iter()
                     .filter(|finalizer| *finalizer != FINALIZER);
-                let rest: Vec<&String> = rest.collect();
+                let remaining: Vec<&String> = remaining.collect();
                 let version = &machine.metadata.resource_version;
                 self.patch(
                     name,
-                    json!({"metadata": {"resourceVersion": version, "finalizers": rest}}),
+                    json!({"metadata": {"resourceVersion": version, "finalizers": remaining}}),
                 )
                 .await?;
             }
@@ -282,10 +290,37 @@ impl World {
         )
     }
 
-    async fn etcd(&self, act: &Act) -> Result<()> {
-        let (name, hooked) = match act {
-            Act::Hook(name) => (name, true),
-            Act::Unhook(name) => (name, false),
+    /// The next step of the etcd operator.
+    fn next_etcd_step(&mut self) -> Option<Step> {
+        if self.options.etcd_members == 0 {
+            return None;
+        }
+        let is_ready = |machine: &Machine| {
+            let node = machine.node_name().and_then(|name| self.nodes.get(name));
+            node.is_some_and(Node::is_ready)
+        };
+        let control_plane = self.machines.values().filter(|machine| {
+            let role = machine.metadata.labels.get(label::ROLE);
+            role.is_some_and(|role| role == "master")
+        });
+        let observed = Observed {
+            hosts: control_plane
+                .map(|machine| Host::of(machine, is_ready(machine)))
+                .collect(),
+            reported: None,
+            size: self.options.etcd_members,
+            ailments: Ailments::default(),
+        };
+        self.members.adopt(&observed.hosts);
+        self.members.next(&observed)
+    }
+
+    /// Writes the hook that a step asks for.
+    async fn etcd(&self, step: &Step) -> Result<()> {
+        let (name, hooked) = match step {
+            Step::Join(name) => (name, true),
+            Step::Leave(name) => (name, false),
+            Step::Report(_) | Step::Promote(_) | Step::Forget(_) => return Ok(()),
         };
         let Some(machine) = self.machines.get(name) else {
             return Ok(());
@@ -296,17 +331,17 @@ impl World {
     }
 }
 
-/// The instance of a machine, as its platform would call it.
+/// The provider id of a machine.
 fn provider_id(machine: &Machine) -> String {
     format!("simulated:///{}", machine.metadata.uid())
 }
 
 fn now() -> Timestamp {
-    // Kubernetes keeps seconds.
+    // Kubernetes stores whole seconds.
     Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default()
 }
 
-/// What is gone needs nothing any more.
+/// Accepts that the object does not exist.
 fn tolerate_absence<T>(result: kube::Result<T>) -> Result<()> {
     match result {
         Ok(_) => Ok(()),
@@ -315,7 +350,7 @@ fn tolerate_absence<T>(result: kube::Result<T>) -> Result<()> {
     }
 }
 
-async fn note<T: DeserializeOwned>(event: watcher::Result<Event<DynamicObject>>, objects: &mut BTreeMap<String, T>) {
+async fn record<T: DeserializeOwned>(event: watcher::Result<Event<DynamicObject>>, objects: &mut BTreeMap<String, T>) {
     let read = |object: &DynamicObject| {
         let value = serde_json::to_value(object).ok()?;
         Some((object.metadata.name.clone()?, serde_json::from_value(value).ok()?))
@@ -327,7 +362,7 @@ async fn note<T: DeserializeOwned>(event: watcher::Result<Event<DynamicObject>>,
             objects.remove(object.metadata.name.as_deref().unwrap_or_default());
         }
         Ok(Event::InitDone) => {}
-        // The watcher begins again by itself; without a pause it would do so at once, again and again.
+        // The watcher restarts by itself. The pause keeps it from restarting in a tight loop.
         Err(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::exhaustive::Exhausted;
+use super::engine::exhaustive::Exhausted;
+use super::engine::options::WriteFault;
+use super::engine::run::{Finding, Summary};
 use super::mutants::Caught;
-use super::run::{Found, Summary};
-use super::world::Fate;
 
 /// A violation, with its story.
-pub fn found(found: &Found) -> String {
+pub fn found(found: &Finding) -> String {
     let mut text = format!(
         "seed {} ({}) violates {}\n  {}\n",
         found.seed, found.scenario, found.violation.invariant, found.violation.text
@@ -37,7 +37,7 @@ pub fn exhausted(all: &[Exhausted]) -> String {
             "{:12} {:4} writes x {} faults: {:5} schedules, {} violation(s)",
             one.scenario,
             one.writes,
-            Fate::ALL.len(),
+            WriteFault::ALL.len(),
             one.schedules,
             one.violations.len()
         );

@@ -1,5 +1,6 @@
-//! The tour in a cluster of the user's. What is there already is never touched: where something of the same name exists, the
-//! tour does not begin. What was created is removed again, also after Ctrl-C.
+//! The tour in a cluster of the user. It never changes an existing object: if an object of the same
+//! name exists, the tour does not start. Every object that it created is deleted at the end, also
+//! after Ctrl-C.
 
 use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::Path;
@@ -9,32 +10,33 @@ use anyhow::{Context, Result, bail};
 use capstan_core::schema::crd;
 use serde_json::Value;
 
-use super::{INFRASTRUCTURE, Screen, furnish};
+use super::{INFRASTRUCTURE, Screen, create_control_plane};
 use crate::installation::{Cluster, NAMESPACE, Server, manifests, policies_in_force};
 
-/// An API server that reaches this machine does so at once; one that does not waits for its time limit of five seconds.
+/// The deadline for the API server to call this machine. It calls within seconds, or waits for its
+/// timeout of five seconds.
 const REACH: Duration = Duration::from_secs(20);
 
-/// A cluster of the user's, and what was created in it.
+/// A cluster of the user, and the objects that the tour created in it.
 pub struct Guest {
     cluster: Cluster,
-    /// What to delete, in the order of its creation: arguments of `kubectl delete`.
+    /// The arguments of `kubectl delete` for each created object, in the order of creation.
     created: Vec<Vec<String>>,
     server: Option<Server>,
     folder: tempfile::TempDir,
 }
 
 impl Guest {
-    /// Nothing is created yet.
+    /// Starts without creating an object.
     ///
     /// # Errors
-    /// No place for the server's files.
+    /// The folder for the files of the server cannot be created.
     pub fn new(cluster: Cluster) -> Result<Self> {
         Ok(Self {
             cluster,
             created: Vec::new(),
             server: None,
-            folder: tempfile::tempdir().context("making a folder for the server")?,
+            folder: tempfile::tempdir().context("creating a folder for the server")?,
         })
     }
 
@@ -43,28 +45,30 @@ impl Guest {
         &self.cluster
     }
 
-    /// Installs everything and creates the control plane, which is only an idea of one: no machine is made.
+    /// Installs Capstan and creates the objects of a control plane. No instances are created for
+    /// them.
     ///
-    /// `address` is that of this machine, as the API server reaches it; without it, one is looked for.
+    /// `address` is the address at which the API server reaches this machine. Without it, the
+    /// addresses of this machine are tried.
     ///
     /// # Errors
-    /// Something of ours is there already, or the cluster refuses something. [`Guest::leave`] removes what was created.
+    /// An object of Capstan already exists, or the cluster refuses an object. [`Guest::leave`]
+    /// deletes the created objects.
     pub async fn settle(&mut self, capstan: &Path, address: Option<&str>, screen: &mut Screen) -> Result<()> {
-        screen.step("Looking whether anything of this is in the cluster already");
+        screen.step("Checking that the cluster contains no object of Capstan");
         let own: Vec<Value> = documents(&manifests(capstan, "crds").await?)?;
         let policies: Vec<Value> = documents(&manifests(capstan, "policies").await?)?;
         let webhooks: Vec<Value> = documents(&manifests(capstan, "webhooks").await?)?;
         for object in own.iter().chain(&policies).chain(&webhooks) {
             if self.exists(object).await? {
                 bail!(
-                    "{} {} is in this cluster already: the tour would touch what is in use, and does not begin (nothing was \
-                     changed)",
+                    "{} {} must not exist in this cluster; the tour does not change existing objects, and nothing was changed",
                     text(object, "/kind"),
                     text(object, "/metadata/name")
                 );
             }
         }
-        screen.step("Creating definitions and policies; all of it is removed at the end");
+        screen.step("Creating CRDs and policies, which are deleted at the end");
         for object in own.iter().chain(&crd::foreign_crds()) {
             self.create(object).await?;
         }
@@ -79,11 +83,12 @@ impl Guest {
         }
         self.webhooks(capstan, address, &webhooks, screen).await?;
         screen.step("Creating the objects of a control plane of three machines");
-        // They go with the definitions; but finalizers of somebody else's would hold them.
-        furnish(&self.cluster).await
+        // These objects are deleted with their CRDs.
+        create_control_plane(&self.cluster).await
     }
 
-    /// Starts the server and registers it, if the API server reaches this machine.
+    /// Starts the server and registers its webhooks at the first address at which the API server
+    /// reaches this machine.
     async fn webhooks(
         &mut self,
         capstan: &Path,
@@ -109,22 +114,19 @@ impl Guest {
                     return Ok(());
                 }
                 Err(error) => {
-                    screen.step(&format!(
-                        "The API server does not reach it there ({})",
-                        error.root_cause()
-                    ));
+                    screen.step(&format!("The API server cannot connect to it ({})", error.root_cause()));
                 }
             }
         }
         bail!(
-            "the API server of this cluster does not reach this machine at {}: say where it does with ADDRESS=…, or install \
-             Capstan in the cluster (manifests/README.md)",
+            "the API server of this cluster must be able to connect to this machine, but cannot at {}: set ADDRESS=… to \
+             an address that it reaches, or install Capstan in the cluster (manifests/README.md)",
             addresses.join(" or ")
         )
     }
 
-    /// Addresses of this machine, the likeliest first: that from which it speaks to the API server, then that of its way
-    /// out. Nothing is sent to find out.
+    /// The addresses of this machine: first the source address of connections to the API server,
+    /// then that of connections to the internet. No packet is sent to find them.
     async fn addresses(&self) -> Result<Vec<String>> {
         let view = [
             "config",
@@ -146,7 +148,7 @@ impl Guest {
             format!("{authority}:443")
         };
         let mut found: Vec<String> = Vec::new();
-        // The second is an address for documentation: it stands for anywhere else.
+        // 192.0.2.1 is reserved for documentation and stands for any address on the internet.
         for target in [target.as_str(), "192.0.2.1:443"] {
             if let Some(IpAddr::V4(address)) = address_towards(target)
                 && !found.contains(&address.to_string())
@@ -155,7 +157,7 @@ impl Guest {
             }
         }
         if found.is_empty() {
-            bail!("this machine has no address that {server} could reach: say one with ADDRESS=…");
+            bail!("this machine must have an IPv4 address that {server} can reach: set ADDRESS=…");
         }
         Ok(found)
     }
@@ -163,33 +165,34 @@ impl Guest {
     async fn exists(&self, object: &Value) -> Result<bool> {
         let get = ["get", "--ignore-not-found", "-o", "name", "-f", "-"];
         let output = self.cluster.run(&get, &object.to_string()).await?;
-        // A kind that is not served has no objects.
+        // There is no object of a kind that is not served.
         if !output.success() && output.stderr.contains("no matches for kind") {
             return Ok(false);
         }
         Ok(!output.checked()?.stdout.trim().is_empty())
     }
 
-    /// Creates an object that is not there, and remembers to remove it.
+    /// Creates an object if it does not exist, and records it for deletion.
     async fn create(&mut self, object: &Value) -> Result<()> {
         if self.exists(object).await? {
             return Ok(());
         }
-        // Remembered first: a creation whose answer is lost was a creation.
+        // The object is recorded first, because a creation whose answer is lost may have succeeded.
         self.created.push(removal(object));
         self.cluster.apply(&object.to_string()).await
     }
 
-    /// Removes what was created, the last first, and ends the server.
+    /// Deletes the created objects in reverse order, and stops the server.
     ///
     /// # Errors
-    /// Something could not be removed; the error says what.
+    /// An object cannot be deleted; the error names it.
     pub async fn leave(mut self, screen: &mut Screen) -> Result<()> {
         if self.created.is_empty() {
             return Ok(());
         }
-        screen.step("Removing what was created");
-        // Webhooks are the last that was created, so that the rest goes without being judged.
+        screen.step("Deleting the created objects");
+        // The webhooks were created last. They are deleted first, so they do not judge the other
+        // deletions.
         let mut left = Vec::new();
         while let Some(arguments) = self.created.pop() {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -200,7 +203,10 @@ impl Guest {
         }
         drop(self.server.take());
         if !left.is_empty() {
-            bail!("this is left in the cluster:\n{}", left.join("\n"));
+            bail!(
+                "these objects could not be deleted and are left in the cluster:\n{}",
+                left.join("\n")
+            );
         }
         Ok(())
     }

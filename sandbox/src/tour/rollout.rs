@@ -1,7 +1,8 @@
-//! The second half of the tour: the rollout that the warned edit started, as a person follows it.
+//! The second part of the tour: follows the rollout that the last edit started.
 //!
-//! Simulated machines, real controllers: they run under the service account that the manifests give them. What is shown is
-//! `kubectl get machines --watch` while it happens, and `capstan status` at the end.
+//! The machines are simulated. The controllers are the production controllers, and run as the
+//! service account from the manifests. The tour shows `kubectl get machines --watch` during the
+//! rollout, and `capstan status` at the end.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,14 +17,14 @@ use crate::control_plane::ControlPlane;
 use crate::infrastructure::{Options, Provider, Speeds};
 use crate::installation::{NAMESPACE, Server};
 
-/// The user that the controllers are in a cluster, by `manifests/controllers-rbac.yaml`.
+/// The user of the controllers in a cluster, as in `manifests/controllers-rbac.yaml`.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
-/// How long a replacement must have been ready. Ten seconds are right for a cluster, and long for a tour.
+/// How long a replacement must have been ready. The default of ten seconds is too long for a tour.
 const MIN_READY: &str = "--min-ready=1s";
-/// Longer than three simulated machines take on a loaded machine.
+/// The deadline of the rollout, also on a loaded machine.
 const SOON: &str = "5m";
 
-/// The controllers, and machines that behave like machines. They end when this is dropped.
+/// The controllers and the simulated machines. They stop when this is dropped.
 pub(super) struct Machines {
     _controllers: Server,
     _provider: Provider,
@@ -48,11 +49,11 @@ impl Machines {
     }
 }
 
-/// Follows the rollout to its end.
+/// Follows the rollout until it is complete.
 pub(super) async fn follow(capstan: &Path, plane: &ControlPlane, screen: &mut Screen) -> Result<()> {
     let kubeconfig = plane.kubeconfig()?;
     screen.command(
-        "The rollout: one machine at a time, each old one goes when its replacement is ready.",
+        "The rollout replaces one machine at a time, and deletes it when its replacement is ready.",
         "kubectl get machines --watch",
     );
     let mut kubectl = Command::new(&plane.binaries().kubectl)
@@ -69,7 +70,7 @@ pub(super) async fn follow(capstan: &Path, plane: &ControlPlane, screen: &mut Sc
     let mut ended = std::pin::pin!(wait.output());
     let outcome = loop {
         tokio::select! {
-            line = lines.next_line() => match line.context("reading what kubectl prints")? {
+            line = lines.next_line() => match line.context("reading the output of kubectl")? {
                 Some(line) => screen.plain(&line),
                 None => bail!("kubectl get --watch ended before the rollout"),
             },
@@ -77,17 +78,20 @@ pub(super) async fn follow(capstan: &Path, plane: &ControlPlane, screen: &mut Sc
         }
     };
     if !outcome.status.success() {
-        bail!("the rollout did not end: {}", String::from_utf8_lossy(&outcome.stderr));
+        bail!(
+            "the rollout did not finish: {}",
+            String::from_utf8_lossy(&outcome.stderr)
+        );
     }
-    // Deletions that are on their way belong to the picture.
+    // The last deletions may arrive after the rollout is reported as complete.
     while let Ok(Ok(Some(line))) = tokio::time::timeout(Duration::from_millis(500), lines.next_line()).await {
         screen.plain(&line);
     }
-    screen.command("Done, and why nothing waits.", "capstan status");
+    screen.command("The rollout is complete.", "capstan status");
     let status = capstan_command(capstan, &kubeconfig, &["status"])
         .output()
         .await
-        .context("asking for the status")?;
+        .context("running capstan status")?;
     screen.plain(String::from_utf8_lossy(&status.stdout).trim_end());
     Ok(())
 }

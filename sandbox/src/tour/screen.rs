@@ -1,4 +1,4 @@
-//! Where the tour is shown: with colours on a terminal, and without them anywhere else.
+//! The output of the tour, with colours on a terminal only.
 
 use std::io::{IsTerminal as _, Write};
 
@@ -10,14 +10,15 @@ const RED: &str = "\x1b[31m";
 const YELLOW: &str = "\x1b[33m";
 const END: &str = "\x1b[0m";
 
-/// Where lines go. A reader that is gone stops nothing: whatever was started still has to be ended in order.
+/// Writes the lines of the tour. Write errors are ignored, because the tour must still stop and
+/// delete what it started.
 pub struct Screen {
     out: Box<dyn Write + Send>,
     colour: bool,
 }
 
 impl Screen {
-    /// Standard output.
+    /// A screen on standard output.
     pub fn stdout() -> Self {
         let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Self {
@@ -26,7 +27,7 @@ impl Screen {
         }
     }
 
-    /// Anywhere else, without colours.
+    /// A screen on any writer, without colours.
     pub fn to(out: impl Write + Send + 'static) -> Self {
         Self {
             out: Box::new(out),
@@ -34,24 +35,24 @@ impl Screen {
         }
     }
 
-    /// A line as it is.
+    /// Writes a line.
     pub fn plain(&mut self, text: &str) {
         let _ = writeln!(self.out, "{text}");
         let _ = self.out.flush();
     }
 
-    /// An empty line.
+    /// Writes an empty line.
     pub fn blank(&mut self) {
         self.plain("");
     }
 
-    /// A line of progress.
+    /// Writes a line of progress.
     pub fn step(&mut self, text: &str) {
         let line = self.paint(DIM, &format!("… {text}"));
         self.plain(&line);
     }
 
-    /// The title of a scene, and the command as a person would type it.
+    /// Writes the title of a scene, and its command as a user would type it.
     pub(super) fn scene(&mut self, title: &str, editor: Option<&str>, flags: &[String], command: &[&str]) {
         self.blank();
         let title = self.paint(BOLD, &format!("── {title}"));
@@ -63,7 +64,7 @@ impl Screen {
         self.plain(&line);
     }
 
-    /// The title of a scene, and a command line.
+    /// Writes a title and a command line.
     pub(super) fn command(&mut self, title: &str, line: &str) {
         self.blank();
         let title = self.paint(BOLD, &format!("── {title}"));
@@ -72,7 +73,7 @@ impl Screen {
         self.plain(&line);
     }
 
-    /// What kubectl printed, as it printed it: warnings come before the answer, as on a terminal.
+    /// Writes the output of kubectl. Warnings come before the answer, as on a terminal.
     pub(super) fn answer(&mut self, output: &Output) {
         let colour = if output.success() { YELLOW } else { RED };
         for line in output.stderr.lines() {
@@ -93,7 +94,7 @@ impl Screen {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=,./:@".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_can_be_copied_into_a_shell() {
+    fn a_shown_command_can_be_pasted_into_a_shell() {
         assert_eq!(quote("--replicas=5"), "--replicas=5");
         assert_eq!(quote(r#"{"a": "it's"}"#), r#"'{"a": "it'\''s"}'"#);
     }

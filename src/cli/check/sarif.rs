@@ -1,4 +1,4 @@
-//! The result of a check as SARIF 2.1.0, which code hosts show beside the line.
+//! Formats the result of a check as SARIF 2.1.0, which code hosts show beside the lines.
 
 use capstan_core::model::RuleInfo;
 use serde_json::{Value, json};

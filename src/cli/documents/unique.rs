@@ -1,12 +1,12 @@
-//! JSON in which no name stands twice in an object: which of the two was meant, nobody can say, and the last one would win
-//! in silence. YAML refuses it by itself.
+//! Reads JSON and refuses duplicate names in an object. Without this check, the last value would
+//! win silently. The YAML parser refuses duplicates itself.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A value that was read so.
+/// A JSON value without duplicate names.
 pub(super) struct Unique(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Unique {

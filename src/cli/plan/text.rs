@@ -1,4 +1,4 @@
-//! A plan as a page for a terminal, from the same report that is printed as JSON.
+//! Formats the JSON report of a plan as text for a terminal.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(super) fn page(report: &Value) -> String {
     for (title, part) in [
         ("Rollout", "rollout"),
         (
-            "The set is Inactive and acts on nothing. Activated, it would",
+            "The set is Inactive. After activation, the controller would",
             "activation",
         ),
     ] {
@@ -63,24 +63,24 @@ pub(super) fn page(report: &Value) -> String {
         .all(|part| list(report, part).is_empty());
     if idle {
         let why = if report.get("activation").is_some() {
-            "the set is Inactive, and activating it would change nothing"
+            "the set is Inactive, and its activation would change nothing"
         } else if revision.is_empty() {
-            "the set is being deleted, and no machine names it as its owner"
+            "the set is being deleted, and no machine has it as an owner"
         } else {
-            "the machines are what the set asks for"
+            "all machines match the set"
         };
         line(&mut page, format!("\nNothing to do: {why}."));
     }
     page
 }
 
-fn section(page: &mut String, title: &str, entries: &[Value], mut say: impl FnMut(&Value) -> String) {
+fn section(page: &mut String, title: &str, entries: &[Value], mut format_entry: impl FnMut(&Value) -> String) {
     if entries.is_empty() {
         return;
     }
     page.push_str(&format!("\n{title}\n"));
     for entry in entries {
-        page.push_str(&format!("  {}\n", say(entry)));
+        page.push_str(&format!("  {}\n", format_entry(entry)));
     }
 }
 
@@ -101,21 +101,21 @@ fn is(value: &Value, key: &str) -> bool {
 }
 
 fn machine(machine: &Value) -> String {
-    let mut says = vec![if is(machine, "ready") { "ready" } else { "not ready" }];
+    let mut states = vec![if is(machine, "ready") { "ready" } else { "not ready" }];
     if !is(machine, "current") {
-        says.push("outdated");
+        states.push("outdated");
     }
     if is(machine, "deleting") {
-        says.push("being deleted");
+        states.push("being deleted");
     }
-    format!("{} ({})", word(machine, "name"), says.join(", "))
+    format!("{} ({})", word(machine, "name"), states.join(", "))
 }
 
 fn domain(value: &Value) -> String {
     let Some(entry) = value.get("failureDomain").filter(|entry| !entry.is_null()) else {
         return String::new();
     };
-    // The one word by which people call the place, on each platform; the whole entry where there is none.
+    // The short name of the failure domain on each platform, or the whole entry.
     let word = ["/placement/availabilityZone", "/zone", "/availabilityZone", "/name"]
         .iter()
         .find_map(|pointer| entry.pointer(pointer)?.as_str());

@@ -1,11 +1,14 @@
-//! What is said of a set: its status, the ClusterOperator, figures and events. Each is written only when it differs from
-//! what was said last.
+//! What is reported of a set: its status, the ClusterOperator, metrics and events. Each is written
+//! only when it differs from what was written last.
+
+use std::sync::Arc;
 
 use capstan_core::admission::Options;
 use capstan_core::api::config_openshift_io::cluster_operator::{
     self, ClusterOperator, ClusterOperatorStatus, ObjectReference, OperandVersion,
 };
 use capstan_core::api::config_openshift_io::infrastructure;
+use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSetStatus, NAME};
 use capstan_core::api::meta::Condition;
 use capstan_core::cpms::plan::{Action, Step, overdue};
@@ -13,15 +16,20 @@ use capstan_core::cpms::status::{self, Counts, condition};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::Controller;
+use super::idle::Idle;
+use super::undecodable::conditions_of;
+use super::{ControlPlaneMachineSets, Observed, State, core_step, status_patch};
 use crate::controllers::assess::{Assessment, Reading};
-use crate::controllers::caches::View;
-use crate::controllers::cluster::{Cluster, Written};
-use crate::controllers::events::News;
-use crate::controllers::step_error::StepError;
-use crate::controllers::write_tracker::is_older;
+use crate::controllers::observed::{is_decodable, serves_cluster_operators};
+use crate::runtime::{EventSpec, Reconciled, Report, Verb, View, Write, Written, is_older};
 
-/// What our ClusterOperator says of Capstan itself, whatever the set is.
+/// While a node is away, what is reported of it changes with time alone.
+const AWAY: SignedDuration = SignedDuration::from_mins(1);
+
+/// How long the same error lasts before it becomes the condition `Error`.
+const LASTING: SignedDuration = SignedDuration::from_secs(80);
+
+/// What the ClusterOperator says of Capstan itself, with or without a set.
 pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
     let version = match options.release_version.as_str() {
         "" => env!("CARGO_PKG_VERSION"),
@@ -54,175 +62,208 @@ pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
     }
 }
 
-/// What was written into our ClusterOperator last, and how it was answered. A cache that stands still shows something older,
-/// and what it does not show is not written again every time that somebody looks.
+/// What was last written to our ClusterOperator, and the stored version. A cache that is behind
+/// shows an older version, and must not cause the same write again.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct LastWrite {
     uid: String,
     version: String,
     status: ClusterOperatorStatus,
 }
 
-impl Said {
-    /// Whether the caches show the object as it was before.
+impl LastWrite {
+    /// Whether the caches still show the object as it was before.
     fn is_newer(&self, shown: &ClusterOperator) -> bool {
         let version = shown.metadata.resource_version.as_deref().unwrap_or_default();
         shown.metadata.uid() == self.uid && is_older(version, &self.version)
     }
 }
 
-/// What our ClusterOperator should say and does not.
+/// What our ClusterOperator should report and does not.
 #[derive(Debug)]
-pub(super) struct Unsaid {
+pub(super) struct OperatorChanges {
     /// Whether there is one.
     exists: bool,
-    /// Whether it lacks nothing but conditions: then the rest is not written either.
+    /// Whether only its conditions differ. Then nothing else is written.
     knows_parts: bool,
     status: ClusterOperatorStatus,
 }
 
-/// How long the same trouble lasts before it becomes the condition `Error`.
-const TROUBLED: SignedDuration = SignedDuration::from_secs(80);
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
 
-impl<C: Cluster> Controller<C> {
-    /// Writes status and ClusterOperator, each only when it differs. Returns the status that the set should have.
-    pub(super) async fn report(
-        &mut self,
-        view: &View,
+impl ControlPlaneMachineSets {
+    /// The writes that bring the status of the set and the ClusterOperator up to date.
+    pub(super) fn status_writes(&self, reconciled: &Reconciled<'_, Observed>, state: &mut State) -> Vec<Write> {
+        let (view, now) = (reconciled.view, whole_seconds(reconciled.moment.time));
+        let observed = reconciled.observed;
+        let mut writes = Vec::new();
+        let mut active = false;
+        state.status = None;
+        if let Some(current) = &observed.assessment {
+            active = current.is_active();
+            if observed.undecodable.is_some() && current.set.metadata.is_deleting() {
+                // Its machines are released, and its status is left alone.
+                return writes;
+            }
+            let (status, write) = self.set_status(current, reconciled, state, now);
+            writes.extend(write);
+            state.status = Some(status);
+        }
+        let operator = self.operator_changes(view, state.status.as_ref(), active, state, now);
+        writes.extend(operator.into_iter().flat_map(OperatorChanges::into_writes));
+        writes
+    }
+
+    /// The status that the set should have, and the write of it if it differs.
+    fn set_status(
+        &self,
         current: &Assessment,
-        taken: &[&Step],
-        errors: &[StepError],
+        reconciled: &Reconciled<'_, Observed>,
+        state: &State,
         now: Timestamp,
-    ) -> (ControlPlaneMachineSetStatus, Vec<StepError>) {
-        let mut failed = Vec::new();
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        self.remember(errors, now);
+    ) -> (ControlPlaneMachineSetStatus, Option<Write>) {
         let previous = current.set.status.as_ref();
-        let error = self.error(previous, now);
-        let mut status = current.status(error.as_deref(), now);
-        if self.drops_machines {
+        if let Some(raw) = &reconciled.observed.undecodable {
+            let status = current.status(None, now);
+            let conditions = json!(status.conditions);
+            let differs = conditions != *conditions_of(raw);
+            let patch = status_patch(&current.set, json!({ "conditions": conditions }));
+            return (status, differs.then(|| self.write_set(Verb::PatchStatus(patch))));
+        }
+        let error = lasting_error(reconciled.failing, previous, now);
+        let mut status = current.status(error, now);
+        if state.drops_machines {
             status.machines.clear();
         }
-        // A set that was patched in this look has another version by now; its own event brings us back.
-        let patched = taken.iter().any(|step| matches!(step.action, Action::PatchSet(_)));
-        if previous != Some(&status) && !patched {
-            let mut content = json!(status);
-            if status.machines.is_empty()
-                && let Some(content) = content.as_object_mut()
-            {
-                // A patch takes away only what it names.
-                content.insert("machines".to_owned(), Value::Null);
-            }
-            match self.writer.status(&current.set, content).await {
-                Ok(stored) => {
-                    // OpenShift's definition does not know this field. It is not written again and again.
-                    self.drops_machines |= !status.machines.is_empty() && !stored.lists_machines;
-                    self.measure(previous, &status, now);
-                }
-                Err(failure) => failed.push(failure),
-            }
+        // A set that was patched in this reconcile has another version by now. Its change in the
+        // caches triggers the next reconcile.
+        let patched = reconciled
+            .taken
+            .iter()
+            .filter_map(|step| core_step(reconciled.observed, *step))
+            .any(|step| matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_)));
+        if previous == Some(&status) || patched {
+            return (status, None);
         }
-        if let Err(failure) = self.operator(view, Some(&status), current.is_active(), now).await {
-            failed.push(failure);
+        let mut content = json!(status);
+        if status.machines.is_empty()
+            && let Some(content) = content.as_object_mut()
+        {
+            // A merge patch removes only what it names.
+            content.insert("machines".to_owned(), Value::Null);
         }
-        (status, failed)
+        let patch = status_patch(&current.set, content);
+        (status, Some(self.write_set(Verb::PatchStatus(patch))))
     }
 
-    /// Writes the ClusterOperator.
-    pub(super) async fn operator(
-        &mut self,
-        view: &View,
-        set: Option<&ControlPlaneMachineSetStatus>,
-        active: bool,
-        now: Timestamp,
-    ) -> Result<(), StepError> {
-        let Some(unsaid) = self.unsaid(view, set, active, now) else {
-            return Ok(());
+    /// A status was stored.
+    pub(super) fn status_stored(&self, observed: &Observed, write: &Write, written: &Written, state: &mut State) {
+        if !matches!(write.verb, Verb::PatchStatus(_)) {
+            return;
+        }
+        if kinds::CLUSTER_OPERATORS.is_kind_of(&write.object) {
+            let Verb::PatchStatus(patch) = &write.verb else { return };
+            let conditions = patch.pointer("/status/conditions").cloned().unwrap_or_default();
+            let status = ClusterOperatorStatus {
+                conditions: serde_json::from_value(conditions).unwrap_or_default(),
+                ..self.parts.clone()
+            };
+            state.last_write = Some(LastWrite {
+                uid: written.uid.clone(),
+                version: written.version.clone(),
+                status,
+            });
+            return;
+        }
+        let (Some(current), Some(status)) = (&observed.assessment, &state.status) else {
+            return;
         };
-        let Unsaid {
-            exists,
-            knows_parts,
-            status,
-        } = unsaid;
-        let content = if knows_parts {
-            json!({"conditions": status.conditions})
-        } else {
-            json!(status)
-        };
-        let Written { uid, version, .. } = self.writer.operator(exists, content).await?;
-        self.said = Some(Said { uid, version, status });
-        Ok(())
+        // OpenShift's CRD drops this field. It is not written again and again.
+        let lists_machines = written.status.get("machines").is_some();
+        state.drops_machines |= !status.machines.is_empty() && !lists_machines;
+        if observed.undecodable.is_none() {
+            self.measure(current.set.status.as_ref(), status);
+        }
     }
 
-    /// What our ClusterOperator should say and does not.
-    pub(super) fn unsaid(
+    /// What our ClusterOperator should report and does not.
+    pub(super) fn operator_changes(
         &self,
         view: &View,
         set: Option<&ControlPlaneMachineSetStatus>,
         active: bool,
+        state: &State,
         now: Timestamp,
-    ) -> Option<Unsaid> {
-        if !view.serves_cluster_operators {
+    ) -> Option<OperatorChanges> {
+        if !serves_cluster_operators(&view.objects) {
             return None;
         }
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let operators = view.snapshot.cluster_operators.as_ref();
-        let there = operators.and_then(|operators| operators.get(cluster_operator::NAME));
+        let (kind, now) = (&kinds::CLUSTER_OPERATORS, whole_seconds(now));
+        let existing = view.objects.get::<ClusterOperator>(kind, "", cluster_operator::NAME);
         let none = ClusterOperator::default();
-        let there_now = there.map_or(&none, |there| &**there);
-        let before = match &self.said {
-            Some(said) if said.is_newer(there_now) => &said.status,
-            _ => &there_now.status,
+        let shown = existing.map_or(&none, |existing| &**existing);
+        let before = match &state.last_write {
+            Some(last) if last.is_newer(shown) => &last.status,
+            _ => &shown.status,
         };
         let conditions = status::cluster_operator(set, active, &before.conditions, now);
-        let knows_parts = there.is_some()
+        let knows_parts = existing.is_some()
             && self.parts.versions == before.versions
             && self.parts.related_objects == before.related_objects;
         if knows_parts && conditions == before.conditions {
             return None;
         }
-        let wanted = ClusterOperatorStatus {
+        let status = ClusterOperatorStatus {
             conditions,
             versions: self.parts.versions.clone(),
             related_objects: self.parts.related_objects.clone(),
             unknown_fields: before.unknown_fields.clone(),
         };
-        Some(Unsaid {
-            exists: there.is_some(),
+        Some(OperatorChanges {
+            exists: existing.is_some(),
             knows_parts,
-            status: wanted,
+            status,
         })
     }
 
-    fn remember(&mut self, errors: &[StepError], now: Timestamp) {
-        let lasting: Vec<String> = errors
-            .iter()
-            .filter(|failure| !failure.is_conflict())
-            .map(ToString::to_string)
-            .collect();
-        self.failure = if lasting.is_empty() {
-            None
-        } else {
-            let since = self.failure.as_ref().map_or(now, |(since, _)| *since);
-            Some((since, lasting.join("; ")))
+    /// Metrics, events, and when to reconcile again.
+    pub(super) fn report_set<'a>(&self, reconciled: &Reconciled<'a, Observed>, state: &mut State) -> Report<'a> {
+        let Some(current) = &reconciled.observed.assessment else {
+            self.metrics.forget();
+            return Report::default();
         };
+        let now = reconciled.moment.time;
+        let mut requeue_at = current.plan.reconcile_at;
+        let undecodable = reconciled.observed.undecodable.is_some();
+        if reconciled.reported && !(undecodable && current.set.metadata.is_deleting()) {
+            self.count(current, now);
+            let away = current
+                .state()
+                .is_some_and(|state| state.each_machine().any(|machine| machine.is_restarting(now)));
+            let away = away.then(|| now.checked_add(AWAY).ok()).flatten();
+            requeue_at = [requeue_at, away].into_iter().flatten().min();
+            if reconciled.calm && reconciled.errors.is_empty() && is_decodable(&reconciled.view.objects) {
+                state.idle = state.status.take().map(|status| Idle {
+                    objects: reconciled.view.objects.clone(),
+                    set: Arc::clone(&current.set),
+                    status,
+                    active: current.is_active(),
+                    reconciled: now,
+                    at: requeue_at,
+                });
+            }
+        }
+        Report {
+            about: Some(current.set.metadata.clone()),
+            lasting: lasting_events(current, reconciled),
+            once: step_events(reconciled),
+            requeue_at: requeue_at.filter(|_| !undecodable),
+        }
     }
 
-    /// What keeps the controller from working, if something has for long enough. A process that is new to it believes the
-    /// one before: what was said lasts until something works again.
-    fn error(&self, previous: Option<&ControlPlaneMachineSetStatus>, now: Timestamp) -> Option<String> {
-        let (since, text) = self.failure.as_ref()?;
-        let mut said = previous.iter().flat_map(|status| &status.conditions);
-        let known = said.any(|there| there.type_ == condition::ERROR && there.status == "True");
-        (known || now.duration_since(*since) >= TROUBLED).then(|| text.clone())
-    }
-
-    fn measure(
-        &self,
-        previous: Option<&ControlPlaneMachineSetStatus>,
-        status: &ControlPlaneMachineSetStatus,
-        now: Timestamp,
-    ) {
+    fn measure(&self, previous: Option<&ControlPlaneMachineSetStatus>, status: &ControlPlaneMachineSetStatus) {
         let progressing = |status: &ControlPlaneMachineSetStatus| -> Option<Condition> {
             let mut conditions = status.conditions.iter();
             conditions.find(|there| there.type_ == condition::PROGRESSING).cloned()
@@ -231,8 +272,12 @@ impl<C: Cluster> Controller<C> {
             return;
         };
         if before.status == "True" && after.status == "False" && after.reason == "AllReplicasUpdated" {
-            self.metrics
-                .rolled_out(now.duration_since(before.last_transition_time).as_secs_f64());
+            self.metrics.rolled_out(
+                after
+                    .last_transition_time
+                    .duration_since(before.last_transition_time)
+                    .as_secs_f64(),
+            );
         }
     }
 
@@ -261,52 +306,88 @@ impl<C: Cluster> Controller<C> {
             ]);
         }
     }
+}
 
-    /// Events: what was done, what is waited for, what stops.
-    pub(super) fn tell(&mut self, current: &Assessment, taken: &[&Step], errors: &[StepError]) {
-        let once = taken.iter().map(|step| {
-            let machine = step.machine.as_deref().unwrap_or(NAME);
-            let (reason, verb) = match &step.action {
-                Action::Create(_) => ("Created", "created machine"),
-                Action::Delete => ("Deleted", "deleted machine"),
-                Action::Patch(_) => ("Updated", "updated machine"),
-                Action::PatchSet(_) => ("Updated", "updated set"),
-            };
-            let version = step
-                .precondition
-                .as_ref()
-                .map_or("", |precondition| &precondition.resource_version);
-            let because = step.because.strip_prefix(&format!("machine {machine}: "));
-            News {
-                warning: false,
-                reason,
-                message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)).into(),
-                key: format!("{machine} {version}"),
-            }
+impl OperatorChanges {
+    fn into_writes(self) -> Vec<Write> {
+        let (kind, name) = (&kinds::CLUSTER_OPERATORS, cluster_operator::NAME);
+        let status = if self.knows_parts {
+            json!({"conditions": self.status.conditions})
+        } else {
+            json!(self.status)
+        };
+        let body = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name}, "spec": {},
         });
-        let waits = current.plan.waits.iter().map(|wait| News {
-            warning: false,
-            reason: wait.reason.name(),
-            message: wait.message.as_str().into(),
-            key: format!("{:?} {}", wait.index, wait.machine.as_deref().unwrap_or_default()),
-        });
-        let stops = current.plan.degraded.iter().map(|reason| News {
-            warning: true,
-            reason: reason.reason,
-            message: reason.message.as_str().into(),
-            key: format!("{:?}", current.set.metadata.generation),
-        });
-        let failures = errors
-            .iter()
-            .filter(|failure| !failure.is_conflict())
-            .map(|failure| News {
-                warning: true,
-                reason: "Failed",
-                message: failure.to_string().into(),
-                key: failure.to_string(),
-            });
-        let lasting = waits.chain(stops).chain(failures).collect();
-        self.events
-            .say(&self.writer.cluster, &current.set, lasting, &once.collect::<Vec<_>>());
+        let create = (!self.exists).then(|| Write::new(kind, "", name, Verb::Ensure(body)));
+        let patch = Write::new(kind, "", name, Verb::PatchStatus(json!({ "status": status })));
+        create.into_iter().chain([patch]).collect()
     }
+}
+
+/// What keeps the controller from working, if it has lasted long enough. A process that finds the
+/// condition of the process before it keeps the condition until a reconcile succeeds.
+fn lasting_error<'a>(
+    failing: Option<&'a (Timestamp, String)>,
+    previous: Option<&ControlPlaneMachineSetStatus>,
+    now: Timestamp,
+) -> Option<&'a str> {
+    let (since, text) = failing?;
+    let mut conditions = previous.iter().flat_map(|status| &status.conditions);
+    let known = conditions.any(|there| there.type_ == condition::ERROR && there.status == "True");
+    (known || now.duration_since(*since) >= LASTING).then_some(text.as_str())
+}
+
+/// One event for each step that was taken.
+fn step_events<'a>(reconciled: &Reconciled<'a, Observed>) -> Vec<EventSpec<'a>> {
+    let steps = reconciled.taken.iter();
+    let steps = steps.filter_map(|step| core_step(reconciled.observed, *step));
+    steps.filter_map(step_event).collect()
+}
+
+/// The event about a step. The bookkeeping of creations is no event.
+fn step_event(step: &Step) -> Option<EventSpec<'static>> {
+    let machine = step.machine().unwrap_or(NAME);
+    let (reason, verb) = match &step.action {
+        Action::Create { .. } => ("Created", "created machine"),
+        Action::Delete { .. } => ("Deleted", "deleted machine"),
+        Action::Patch { .. } => ("Updated", "updated machine"),
+        Action::PatchSet(_) => ("Updated", "updated set"),
+        Action::RemoveRecords(_) => return None,
+    };
+    let version = step
+        .precondition
+        .as_ref()
+        .map_or("", |precondition| &precondition.resource_version);
+    let because = step.because.strip_prefix(&format!("machine {machine}: "));
+    Some(EventSpec {
+        warning: false,
+        reason,
+        message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)).into(),
+        key: format!("{machine} {version}"),
+    })
+}
+
+/// What is waited for, what stops the rollout, and what fails.
+fn lasting_events<'a>(current: &'a Assessment, reconciled: &Reconciled<'a, Observed>) -> Vec<EventSpec<'a>> {
+    let waits = current.plan.waits.iter().map(|wait| EventSpec {
+        warning: false,
+        reason: wait.reason.name(),
+        message: wait.message.as_str().into(),
+        key: format!("{:?} {}", wait.index, wait.machine().unwrap_or_default()),
+    });
+    let stops = current.plan.degraded.iter().map(|reason| EventSpec {
+        warning: true,
+        reason: reason.reason,
+        message: reason.message.as_str().into(),
+        key: format!("{:?}", current.set.metadata.generation),
+    });
+    let errors = reconciled.errors.iter().filter(|error| !error.is_conflict());
+    let failures = errors.map(|error| EventSpec {
+        warning: true,
+        reason: "Failed",
+        message: error.to_string().into(),
+        key: error.to_string(),
+    });
+    waits.chain(stops).chain(failures).collect()
 }

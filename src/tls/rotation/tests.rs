@@ -1,25 +1,25 @@
-//! The rotation against a cluster that lags, restarts and loses things.
+//! Simulates the rotation with replicas and API servers that lag, restart and lose objects.
 
 use super::{Authority, Bundle, DAY, Held, Leaf, Profile, Step, next};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// A Secret and two webhook configurations, each with the number of its last change, and everything that was ever in
-/// them: what an API server or a replica may still go by.
+/// A Secret and two webhook configurations, each with the number of its last change, and the
+/// history of both, since an API server or a replica may still use an earlier version.
 struct Cluster {
     now: i64,
     profile: Profile,
     secret: Option<Held>,
     secret_version: u64,
     bundles: Vec<(u64, Bundle)>,
-    /// Which bundle, since when, what.
+    /// The history of the bundles: index, time, contents.
     trusts: Vec<(usize, i64, BTreeSet<String>)>,
-    /// Since when, issuer and end of the leaf.
+    /// The history of the serving certificate: time, issuer, end.
     leaves: Vec<(i64, String, i64)>,
     authorities: u64,
 }
 
-/// One replica: what it read last, with the versions.
+/// One replica with the versions that it read last.
 #[derive(Clone, Default)]
 struct Replica {
     bundles: Vec<(u64, Bundle)>,
@@ -41,21 +41,22 @@ impl Cluster {
         }
     }
 
-    /// Carries out what the replica concluded, unless something changed since it looked. `None`: it did not read yet.
+    /// Executes the step that the replica decided, unless an object has changed since it was read.
+    /// Returns `None` if the replica has not read the Secret yet.
     fn apply(&mut self, replica: &mut Replica, skew: i64) -> Option<Step> {
-        let (held, version) = replica.secret.take()?;
+        let (held, secret_version) = replica.secret.take()?;
         let now = self.now + skew;
         let bundles: Vec<_> = replica.bundles.iter().map(|(_, bundle)| bundle.clone()).collect();
         let step = next(now, &self.profile, &held.clone().unwrap_or_default(), &bundles);
         if step == Step::Publish {
             let target = held.unwrap_or_default().target();
-            for (index, (seen, bundle)) in replica.bundles.iter().enumerate() {
-                if self.bundles[index].0 == *seen && (bundle.rest || bundle.trusted != target) {
+            for (index, (version, bundle)) in replica.bundles.iter().enumerate() {
+                if self.bundles[index].0 == *version && (bundle.has_other_content || bundle.trusted != target) {
                     self.set_bundle(index, target);
-                    break; // and then it crashes, now and then
+                    break; // The replica writes one bundle and crashes.
                 }
             }
-        } else if step != Step::Nothing && version == self.secret_version {
+        } else if step != Step::Nothing && secret_version == self.secret_version {
             self.secret = Some(self.change(held.unwrap_or_default(), &step, now));
             self.secret_version += 1;
         }
@@ -65,7 +66,10 @@ impl Cluster {
     fn set_bundle(&mut self, index: usize, trusted: BTreeSet<String>) {
         self.trusts.push((index, self.now, trusted.clone()));
         self.bundles[index].0 += 1;
-        self.bundles[index].1 = Bundle { trusted, rest: false };
+        self.bundles[index].1 = Bundle {
+            trusted,
+            has_other_content: false,
+        };
     }
 
     fn change(&mut self, mut held: Held, step: &Step, now: i64) -> Held {
@@ -122,19 +126,20 @@ impl Cluster {
                 held.authorities.retain(|authority| authority.id != *id);
                 held.retired.insert(id.clone());
             }
-            Step::Publish | Step::Nothing => panic!("a step that changes nothing held"),
+            Step::Publish | Step::Nothing => panic!("the step does not change the Secret"),
         }
         held
     }
 
-    /// Everything of a history that somebody may go by who lags by up to `lag`: the last before the window, and all in it.
+    /// All versions that an observer with a delay may use: the last one before `from`, and all
+    /// later ones.
     fn current<T: Clone>(history: impl Iterator<Item = (i64, T)>, from: i64) -> Vec<T> {
         let all: Vec<_> = history.collect();
         let first = all.iter().rposition(|(since, _)| *since <= from).unwrap_or(0);
         all.into_iter().skip(first).map(|(_, value)| value).collect()
     }
 
-    /// Any API server, any replica, however they lag: the call works.
+    /// Checks that every API server accepts the certificate of every replica, whatever their delay.
     fn check(&self, skew: i64) -> Result<(), TestCaseError> {
         let leaves = self.leaves.iter().map(|(since, issuer, _)| (*since, issuer.clone()));
         let leaves = Self::current(leaves, self.now - self.profile.retire + 2 * skew + 1);
@@ -145,7 +150,7 @@ impl Cluster {
                 for issuer in &leaves {
                     prop_assert!(
                         trusted.contains(issuer),
-                        "{issuer} is presented, {trusted:?} trusted by {index}"
+                        "{issuer} is presented, but bundle {index} trusts {trusted:?}"
                     );
                 }
             }
@@ -153,7 +158,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The replicas work until none has anything left to do.
+    /// Executes steps until there is nothing to do.
     fn settle(&mut self) {
         for _ in 0..100 {
             let mut replica = Replica {
@@ -164,7 +169,7 @@ impl Cluster {
                 return;
             }
         }
-        panic!("never comes to rest: {:?} {:?}", self.secret, self.bundles);
+        panic!("the rotation does not settle: {:?} {:?}", self.secret, self.bundles);
     }
 }
 
@@ -194,7 +199,7 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn whoever_lags_the_presented_certificate_is_trusted(events in proptest::collection::vec(event(), 1..250)) {
+    fn every_api_server_trusts_the_presented_certificate_whatever_its_delay(events in proptest::collection::vec(event(), 1..250)) {
         const SKEW: i64 = 20;
         let mut cluster = Cluster::new(2);
         let mut replicas = [Replica::default(), Replica::default()];
@@ -228,7 +233,7 @@ proptest! {
 }
 
 #[test]
-fn over_ten_years_the_leaf_is_always_valid_and_authorities_do_not_pile_up() {
+fn over_ten_years_the_leaf_stays_valid_and_old_authorities_are_removed() {
     let mut cluster = Cluster::new(2);
     for _ in 0..10 * 365 * 2 {
         cluster.settle();
@@ -238,7 +243,7 @@ fn over_ten_years_the_leaf_is_always_valid_and_authorities_do_not_pile_up() {
         cluster.check(0).unwrap();
         cluster.now += DAY / 2;
     }
-    assert!(cluster.authorities >= 9, "an authority a year");
+    assert!(cluster.authorities >= 9, "there is a new CA every year");
 }
 
 #[test]
@@ -251,7 +256,7 @@ fn the_first_installation_does_not_wait() {
 }
 
 #[test]
-fn after_years_switched_off_it_starts_anew_without_waiting() {
+fn a_cluster_that_was_off_for_years_gets_new_certificates_without_waiting() {
     let mut cluster = Cluster::new(1);
     cluster.settle();
     cluster.now += 3000 * DAY;
@@ -263,7 +268,7 @@ fn after_years_switched_off_it_starts_anew_without_waiting() {
 }
 
 #[test]
-fn a_bundle_that_was_emptied_is_filled_and_the_next_authority_waits_anew() {
+fn an_emptied_bundle_is_filled_and_the_settle_time_of_the_next_authority_restarts() {
     let mut cluster = Cluster::new(2);
     cluster.settle();
     cluster.now += 366 * DAY;
@@ -274,7 +279,7 @@ fn a_bundle_that_was_emptied_is_filled_and_the_next_authority_waits_anew() {
         99,
         Bundle {
             trusted: BTreeSet::new(),
-            rest: true,
+            has_other_content: true,
         },
     );
     cluster.settle();
@@ -289,10 +294,10 @@ fn a_bundle_that_was_emptied_is_filled_and_the_next_authority_waits_anew() {
 }
 
 #[test]
-fn a_leaf_that_ends_with_its_authority_is_not_made_again_and_again() {
+fn a_leaf_that_ends_with_its_authority_is_issued_only_once() {
     let mut cluster = Cluster::new(1);
     cluster.settle();
-    // Switched off until ten days before the end; the next authority has to settle first.
+    // The cluster is off until ten days before the end. The next CA must settle first.
     cluster.now += 720 * DAY;
     cluster.settle();
     let held = cluster.secret.clone().unwrap();
@@ -304,7 +309,7 @@ fn a_leaf_that_ends_with_its_authority_is_not_made_again_and_again() {
 }
 
 #[test]
-fn a_leaf_without_a_wanted_name_is_replaced_and_keeps_the_names_it_had() {
+fn a_leaf_without_a_configured_name_is_replaced_and_keeps_its_former_names() {
     let mut cluster = Cluster::new(1);
     cluster.settle();
     let mut held = cluster.secret.clone().unwrap();

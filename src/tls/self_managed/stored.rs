@@ -1,5 +1,6 @@
-//! What the Secret holds, and how a step changes it. The truth is one JSON text under [`STATE`], so that no reader ever
-//! sees half a change; `ca.crt`, `tls.crt` and `tls.key` are written beside it for people and other programs.
+//! The contents of the Secret, and how a step changes them. All state is one JSON document under
+//! [`STATE`], so that a reader never sees a partial change. `ca.crt`, `tls.crt` and `tls.key` are
+//! copies for users and other programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +13,9 @@ use crate::tls::inspect::{self, Facts};
 use crate::tls::issue::{self, Leaf, Names};
 use crate::tls::rotation::{self, Held, Step};
 
-/// The key of the Secret under which all of it stands.
+/// The key of the Secret that holds the state.
 const STATE: &str = "state.json";
-/// How many retired authorities are remembered: enough for any replica that still wants to write one back.
+/// How many removed CAs are remembered, so that a replica with an old view does not add them again.
 const REMEMBERED: usize = 16;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -58,10 +59,10 @@ fn one(pem: &str) -> Result<Facts, String> {
 }
 
 impl Stored {
-    /// An empty Secret, as a manifest may bring it along, is as good as none.
+    /// Reads the state. A Secret without data, such as one from a manifest, has the empty state.
     pub(super) fn read(secret: &Secret) -> Result<Self, String> {
         match secret.data.as_ref().and_then(|data| data.get(STATE)) {
-            // The reader's own words may quote a key, so only the place is passed on.
+            // The parser's message may quote a key, so the error holds only the position.
             Some(state) => serde_json::from_slice(&state.0)
                 .map_err(|error| format!("{STATE}, line {} column {}", error.line(), error.column())),
             None => Ok(Self::default()),
@@ -92,7 +93,7 @@ impl Stored {
             .is_some_and(|facts| facts.not_after > now)
     }
 
-    /// All authorities, PEM: the `caBundle`.
+    /// All CA certificates as PEM, for the `caBundle`.
     pub(super) fn bundle(&self) -> String {
         self.authorities
             .iter()
@@ -100,7 +101,7 @@ impl Stored {
             .collect()
     }
 
-    /// The same without the bytes, for the decision.
+    /// The state without keys and certificates, for [`rotation::next`].
     pub(super) fn held(&self, names: &Names) -> Result<Held, String> {
         let mut authorities = Vec::new();
         let mut by_key = BTreeMap::new();
@@ -140,7 +141,7 @@ impl Stored {
             .find(|one_of| one(&one_of.certificate).is_ok_and(|facts| facts.fingerprint == id))
     }
 
-    /// Takes a step that concerns the Secret. `trusted`: every bundle, to take certificates from.
+    /// Applies a step to the state. `trusted` holds every bundle; [`Step::Adopt`] copies from them.
     pub(super) fn change<'a>(
         &mut self,
         step: &Step,
@@ -185,7 +186,7 @@ impl Stored {
         for der in trusted.flat_map(CertificateDer::pem_slice_iter).flatten() {
             let pem = pem(&der);
             if one(&pem).is_ok_and(|facts| missing.remove(&facts.fingerprint)) {
-                // In front: they are older than what is made here, and never sign.
+                // They go first, because they are older than the CAs issued here, and never sign.
                 self.authorities.insert(
                     0,
                     StoredAuthority {
@@ -200,7 +201,7 @@ impl Stored {
     }
 
     fn issue(&mut self, issuer: &str, keep_names: bool, now: i64, settings: &Settings) -> Result<(), super::Error> {
-        let missing = || super::Error::Secret("the authority that is to sign is not there".to_owned());
+        let missing = || super::Error::Secret("it does not hold the key of the CA that must sign".to_owned());
         let signer = self.find(issuer).ok_or_else(missing)?;
         let key = signer.key.clone().ok_or_else(missing)?;
         let authority = issue::Authority {
@@ -223,7 +224,7 @@ impl Stored {
     }
 }
 
-/// DER as PEM, 64 characters a line (RFC 7468).
+/// Encodes DER as PEM, with 64 characters a line (RFC 7468).
 fn pem(der: &[u8]) -> String {
     let base64 = match serde_json::to_value(ByteString(der.to_vec())) {
         Ok(serde_json::Value::String(text)) => text,

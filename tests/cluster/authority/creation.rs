@@ -1,20 +1,20 @@
-//! Creation, beyond the rows of the document's table.
+//! Creation, beyond the rows of the enhancement's table.
 
 use super::objects::{aws_machine, aws_template, machine_api, status};
-use super::world::{PEOPLE, SYNC, World};
+use super::world::{SYNC, USERS, World};
 
 const CREATE: [&str; 4] = ["create", "--dry-run=server", "-f", "-"];
 
 #[tokio::test]
-async fn infrastructure_beside_a_leading_machine_api_half_is_created_paused() {
+async fn infrastructure_of_a_mirror_must_be_created_paused() {
     let world = World::whole().await;
     for kind in ["Machine", "MachineSet"] {
-        let ours = machine_api(kind, "create-infrastructure", "MachineAPI");
-        world.store(&ours).await;
-        world.decide(&ours, &status("MachineAPI")).await;
+        let object = machine_api(kind, "create-infrastructure", "MachineAPI");
+        world.store(&object).await;
+        world.set_status(&object, &status("MachineAPI")).await;
     }
     let mut template = aws_template("create-infrastructure-1a2b", "create-infrastructure");
-    for user in PEOPLE {
+    for user in USERS {
         let machine = aws_machine("create-infrastructure", false).to_string();
         world
             .refuses(user, &CREATE, &machine, "authority-capi-create-unpaused")
@@ -25,7 +25,7 @@ async fn infrastructure_beside_a_leading_machine_api_half_is_created_paused() {
         world.allows(user, &CREATE, &template.to_string()).await;
     }
     template["metadata"]["annotations"] = serde_json::json!({});
-    for user in PEOPLE {
+    for user in USERS {
         world
             .refuses(user, &CREATE, &template.to_string(), "authority-capi-create-unpaused")
             .await;

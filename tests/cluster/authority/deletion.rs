@@ -1,50 +1,52 @@
-//! Deletion, beyond the rows of the document's table: the control plane is named, and the garbage collector is held back.
+//! Deletion, beyond the rows of the enhancement's table: warnings about the control plane, and the
+//! garbage collector.
 
 use super::objects::{CLUSTER_API, MACHINE_API, cluster_api, machine_api, status};
-use super::world::{COLLECTOR, PEOPLE, SYNC, World};
+use super::world::{COLLECTOR, SYNC, USERS, World};
 
-async fn told(world: &World, namespace: &str, resource: &str, name: &str, words: &str) {
+async fn warned(world: &World, namespace: &str, resource: &str, name: &str, text: &str) {
     let delete = ["delete", "-n", namespace, resource, name, "--dry-run=server"];
-    for user in PEOPLE {
-        world.warns(user, &delete, "", words).await;
+    for user in USERS {
+        world.warns(user, &delete, "", text).await;
     }
     let silent = world.allows(SYNC, &delete, "").await;
     assert!(!silent.stderr.contains("Warning"), "{silent}");
 }
 
 #[tokio::test]
-async fn a_machine_of_the_control_plane_is_named_as_such() {
+async fn a_control_plane_machine_is_named_in_the_warning() {
     let world = World::whole().await;
     let mut master = machine_api("Machine", "delete-master", "MachineAPI");
     master["metadata"]["labels"] = serde_json::json!({"machine.openshift.io/cluster-api-machine-role": "master"});
     world.store(&master).await;
-    world.decide(&master, &status("MachineAPI")).await;
+    world.set_status(&master, &status("MachineAPI")).await;
     world.store(&cluster_api("Machine", "delete-master", true)).await;
-    let words = "delete-master is a control plane machine";
+    let text = "delete-master is a control plane machine";
     for (namespace, resource) in [
         (MACHINE_API, "machines.machine.openshift.io"),
         (CLUSTER_API, "machines.cluster.x-k8s.io"),
     ] {
-        told(world, namespace, resource, "delete-master", words).await;
+        warned(world, namespace, resource, "delete-master", text).await;
     }
 }
 
-/// In both directions, as the user that the garbage collector is; what it does of its own accord is in its own time.
+/// In both directions, with requests as the user of the garbage collector. The real garbage
+/// collector of the cluster runs at the same time.
 #[tokio::test]
-async fn the_garbage_collector_does_not_delete_the_machines_of_a_copy() {
+async fn the_garbage_collector_does_not_delete_the_machines_of_a_mirrored_set() {
     let world = World::whole().await;
-    for (leads, namespace, group) in [
+    for (authority, namespace, group) in [
         ("ClusterAPI", MACHINE_API, "machine.openshift.io"),
         ("MachineAPI", CLUSTER_API, "cluster.x-k8s.io"),
     ] {
-        let name = format!("collect-{}", leads.to_lowercase());
-        world.pair("MachineSet", &name, leads).await;
+        let name = format!("collect-{}", authority.to_lowercase());
+        world.pair("MachineSet", &name, authority).await;
         let (set, machine) = (format!("machinesets.{group}"), format!("machines.{group}"));
         let arguments = ["get", "-n", namespace, &set, &name, "-o", "jsonpath={.metadata.uid}"];
         let uid = world.run("admin", &arguments, "").await.checked().unwrap().stdout;
-        world.pair("Machine", &name, leads).await;
+        world.pair("Machine", &name, authority).await;
         let owner = serde_json::json!({"metadata": {"ownerReferences": [{"kind": "MachineSet", "name": name, "uid": uid,
-            "apiVersion": if leads == "ClusterAPI" { "machine.openshift.io/v1beta1" } else { "cluster.x-k8s.io/v1beta2" }}]}});
+            "apiVersion": if authority == "ClusterAPI" { "machine.openshift.io/v1beta1" } else { "cluster.x-k8s.io/v1beta2" }}]}});
         let owner = owner.to_string();
         world
             .allows(
@@ -53,7 +55,7 @@ async fn the_garbage_collector_does_not_delete_the_machines_of_a_copy() {
                 "",
             )
             .await;
-        // The copy of the set is deleted, and its real garbage collector sets to work.
+        // The mirrored MachineSet is deleted.
         world
             .allows("admin", &["delete", "-n", namespace, &set, &name], "")
             .await;

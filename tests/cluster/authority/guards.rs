@@ -1,5 +1,5 @@
-//! Guards on update, in both directions, by the webhook and by the policies before it: a plain user and the administrator are
-//! refused, the sync controller is not.
+//! Guards on update, in both directions, by the webhook and by the policies: a plain user and the
+//! administrator are refused, the sync controller is not.
 
 use serde_json::{Value, json};
 
@@ -7,28 +7,29 @@ use super::objects::{
     CLUSTER_API, FINALIZER, KINDS, MACHINE_API, PAUSED, aws_machine, aws_template, cluster_api, cluster_api_resource,
     machine_api, machine_api_resource,
 };
-use super::world::{PEOPLE, SYNC, World};
+use super::world::{SYNC, USERS, World};
 
-/// Tries a merge patch as everybody; nothing is stored.
+/// Expects that a merge patch is refused for users and allowed for the sync controller (dry run).
 async fn guarded(world: &World, target: &[&str], patch: &Value, rule: &str) {
     let patch = patch.to_string();
     let arguments = [&["patch", "--dry-run=server", "--type=merge", "-p", &patch], target].concat();
-    for user in PEOPLE {
+    for user in USERS {
         world.refuses(user, &arguments, "", rule).await;
     }
     world.allows(SYNC, &arguments, "").await;
 }
 
-async fn free(world: &World, target: &[&str], patch: &Value) {
+/// Expects that a merge patch is allowed for users (dry run).
+async fn allowed(world: &World, target: &[&str], patch: &Value) {
     let patch = patch.to_string();
     let arguments = [&["patch", "--dry-run=server", "--type=merge", "-p", &patch], target].concat();
-    for user in PEOPLE {
+    for user in USERS {
         world.allows(user, &arguments, "").await;
     }
 }
 
-/// The guards that hold of every copy, whichever API it is of.
-async fn judge_copy(world: &World, target: &[&str], prefix: &str) {
+/// The guards of every mirror, in either API.
+async fn mirror_is_guarded(world: &World, target: &[&str], prefix: &str) {
     let rule = |name: &str| format!("{prefix}-{name}");
     let meta = |field: &str, value: Value| json!({"metadata": {field: value}});
     guarded(
@@ -58,8 +59,8 @@ async fn judge_copy(world: &World, target: &[&str], prefix: &str) {
         &rule("reserved-annotations"),
     )
     .await;
-    free(world, target, &meta("labels", json!({"example.com/mine": "x"}))).await;
-    free(world, target, &meta("annotations", json!({"example.com/mine": "x"}))).await;
+    allowed(world, target, &meta("labels", json!({"example.com/mine": "x"}))).await;
+    allowed(world, target, &meta("annotations", json!({"example.com/mine": "x"}))).await;
     let owner =
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "00000000-0000-0000-0000-000000000009"}]);
     guarded(
@@ -87,18 +88,18 @@ async fn judge_copy(world: &World, target: &[&str], prefix: &str) {
 }
 
 #[tokio::test]
-async fn a_copy_in_the_machine_api_changes_only_with_its_original() {
+async fn a_mirror_in_the_machine_api_is_guarded() {
     for world in [World::whole().await, World::webhook_only().await] {
         for kind in KINDS {
-            world.pair(kind, "guard-ours", "ClusterAPI").await;
+            world.pair(kind, "guard-machine-api", "ClusterAPI").await;
             let resource = machine_api_resource(kind);
-            let target = ["-n", MACHINE_API, &resource, "guard-ours"];
-            judge_copy(world, &target, "authority").await;
+            let target = ["-n", MACHINE_API, &resource, "guard-machine-api"];
+            mirror_is_guarded(world, &target, "authority").await;
             let conflict = json!({"metadata": {"labels": {"team": "red"}}});
             guarded(world, &target, &conflict, "authority-label-conflict").await;
-            // Who should lead is its users' to say.
+            // Users may request a migration.
             if kind != "Machine" {
-                free(world, &target, &json!({"spec": {"authoritativeAPI": "MachineAPI"}})).await;
+                allowed(world, &target, &json!({"spec": {"authoritativeAPI": "MachineAPI"}})).await;
             }
         }
         let scale = [
@@ -106,11 +107,11 @@ async fn a_copy_in_the_machine_api_changes_only_with_its_original() {
             "-n",
             MACHINE_API,
             "machinesets.machine.openshift.io",
-            "guard-ours",
+            "guard-machine-api",
             "--replicas=7",
         ];
         if std::ptr::eq(world, World::webhook_only().await) {
-            for user in PEOPLE {
+            for user in USERS {
                 let output = world.refuses(user, &scale, "", "authority-spec-locked").await;
                 assert!(output.stderr.contains("spec.replicas"), "{output}");
             }
@@ -119,13 +120,13 @@ async fn a_copy_in_the_machine_api_changes_only_with_its_original() {
 }
 
 #[tokio::test]
-async fn a_copy_in_cluster_api_changes_only_with_its_original() {
+async fn a_mirror_in_cluster_api_is_guarded() {
     let world = World::whole().await;
     for kind in KINDS {
-        world.pair(kind, "guard-theirs", "MachineAPI").await;
+        world.pair(kind, "guard-cluster-api", "MachineAPI").await;
         let resource = cluster_api_resource(kind);
-        let target = ["-n", CLUSTER_API, &resource, "guard-theirs"];
-        judge_copy(world, &target, "authority-capi").await;
+        let target = ["-n", CLUSTER_API, &resource, "guard-cluster-api"];
+        mirror_is_guarded(world, &target, "authority-capi").await;
         let conflict = json!({"metadata": {"labels": {"team": "red"}}});
         guarded(world, &target, &conflict, "authority-label-conflict").await;
         let unpause = json!({"metadata": {"annotations": {PAUSED: null}}});
@@ -136,16 +137,16 @@ async fn a_copy_in_cluster_api_changes_only_with_its_original() {
         "-n",
         CLUSTER_API,
         "machinesets.cluster.x-k8s.io",
-        "guard-theirs",
+        "guard-cluster-api",
         "--replicas=7",
     ];
-    for user in PEOPLE {
+    for user in USERS {
         world.refuses(user, &scale, "", "authority-capi-spec-locked").await;
     }
 }
 
 #[tokio::test]
-async fn the_infrastructure_of_a_copy_changes_only_with_its_original() {
+async fn the_infrastructure_of_a_mirror_is_guarded() {
     let world = World::whole().await;
     world.pair("Machine", "guard-infrastructure", "MachineAPI").await;
     world.pair("MachineSet", "guard-infrastructure", "MachineAPI").await;
@@ -159,27 +160,28 @@ async fn the_infrastructure_of_a_copy_changes_only_with_its_original() {
         "awsmachines.infrastructure.cluster.x-k8s.io",
         "guard-infrastructure",
     ];
-    judge_copy(world, &machine, "authority-capi").await;
+    mirror_is_guarded(world, &machine, "authority-capi").await;
     let template = "awsmachinetemplates.infrastructure.cluster.x-k8s.io";
     let template = ["-n", CLUSTER_API, template, "guard-infrastructure-1a2b"];
-    judge_copy(world, &template, "authority-capi").await;
-    // It follows the half that leads, also in its labels.
+    mirror_is_guarded(world, &template, "authority-capi").await;
+    // The labels of the infrastructure must equal those of the authoritative object, too.
     let red = json!({"metadata": {"labels": {"team": "red"}}});
     guarded(world, &machine, &red, "authority-label-conflict").await;
     guarded(world, &template, &red, "authority-label-conflict").await;
-    free(world, &machine, &json!({"metadata": {"labels": {"team": "blue"}}})).await;
+    allowed(world, &machine, &json!({"metadata": {"labels": {"team": "blue"}}})).await;
 }
 
-/// Until the server has heard who leads, nobody is let through by luck, and nobody is kept from the last step of a deletion.
+/// Before the server has read which API is authoritative, edits are refused, except the removal of
+/// finalizers.
 #[tokio::test]
-async fn what_is_not_known_yet_is_not_guessed() {
-    let world = World::that_knows_nothing().await;
+async fn edits_are_refused_before_the_authority_was_read() {
+    let world = World::with_empty_caches().await;
     for kind in KINDS {
         let resource = cluster_api_resource(kind);
         let target = ["-n", CLUSTER_API, &resource, "guard-unknown"];
-        let mut theirs = cluster_api(kind, "guard-unknown", true);
-        theirs["metadata"]["finalizers"] = json!(["example.com/stays"]);
-        world.store(&theirs).await;
+        let mut cluster_api_object = cluster_api(kind, "guard-unknown", true);
+        cluster_api_object["metadata"]["finalizers"] = json!(["example.com/stays"]);
+        world.store(&cluster_api_object).await;
         for patch in [
             json!({"spec": {"fieldOfTomorrow": 1}}),
             json!({"metadata": {"labels": {"team": "red"}}}),
@@ -189,39 +191,44 @@ async fn what_is_not_known_yet_is_not_guessed() {
         }
         let create = ["create", "--dry-run=server", "-f", "-"];
         let unpaused = cluster_api(kind, "guard-unknown-2", false).to_string();
-        let ours = machine_api(kind, "guard-unknown-2", "MachineAPI").to_string();
-        for user in PEOPLE {
+        let machine_api_object = machine_api(kind, "guard-unknown-2", "MachineAPI").to_string();
+        for user in USERS {
             world
                 .refuses(user, &create, &unpaused, "authority-capi-create-unpaused")
                 .await;
             world
-                .refuses(user, &create, &ours, "authority-create-beside-cluster-api")
+                .refuses(
+                    user,
+                    &create,
+                    &machine_api_object,
+                    "authority-create-beside-cluster-api",
+                )
                 .await;
         }
         let delete = [&["delete", "--dry-run=server"], &target[..]].concat();
         world.warns("alice", &delete, "", "it is not known whether").await;
-        free(world, &target, &json!({"metadata": {"finalizers": null}})).await;
+        allowed(world, &target, &json!({"metadata": {"finalizers": null}})).await;
     }
 }
 
 #[tokio::test]
-async fn what_leads_is_its_users_to_change_and_only_who_leads_is_not_theirs_to_say() {
+async fn users_change_the_authoritative_object_but_not_the_authority_in_its_status() {
     let world = World::whole().await;
     for kind in KINDS {
         world.pair(kind, "guard-free", "MachineAPI").await;
         world.pair(kind, "guard-free-capi", "ClusterAPI").await;
-        let (ours, theirs) = (machine_api_resource(kind), cluster_api_resource(kind));
-        let ours = ["-n", MACHINE_API, &ours, "guard-free"];
-        let theirs = ["-n", CLUSTER_API, &theirs, "guard-free-capi"];
-        for target in [&ours, &theirs] {
-            free(world, target, &json!({"spec": {"fieldOfTomorrow": {"a": 1}}})).await;
-            free(
+        let (machine_api_object, cluster_api_object) = (machine_api_resource(kind), cluster_api_resource(kind));
+        let machine_api_object = ["-n", MACHINE_API, &machine_api_object, "guard-free"];
+        let cluster_api_object = ["-n", CLUSTER_API, &cluster_api_object, "guard-free-capi"];
+        for target in [&machine_api_object, &cluster_api_object] {
+            allowed(world, target, &json!({"spec": {"fieldOfTomorrow": {"a": 1}}})).await;
+            allowed(
                 world,
                 target,
                 &json!({"metadata": {"labels": {"node-role.kubernetes.io/infra": ""}}}),
             )
             .await;
-            free(world, target, &json!({"metadata": {"annotations": {PAUSED: "mine"}}})).await;
+            allowed(world, target, &json!({"metadata": {"annotations": {PAUSED: "mine"}}})).await;
         }
         let prefix = |target: &[&str]| {
             if target[1] == MACHINE_API {
@@ -230,7 +237,7 @@ async fn what_leads_is_its_users_to_change_and_only_who_leads_is_not_theirs_to_s
                 "authority-capi"
             }
         };
-        for target in [&ours, &theirs] {
+        for target in [&machine_api_object, &cluster_api_object] {
             let finalizer = json!({"metadata": {"finalizers": [FINALIZER]}});
             guarded(
                 world,
@@ -240,7 +247,7 @@ async fn what_leads_is_its_users_to_change_and_only_who_leads_is_not_theirs_to_s
             )
             .await;
         }
-        let status = [&ours[..], &["--subresource=status"]].concat();
+        let status = [&machine_api_object[..], &["--subresource=status"]].concat();
         for forged in [
             json!({"authoritativeAPI": "Migrating"}),
             json!({"synchronizedAPI": "ClusterAPI"}),
@@ -250,28 +257,33 @@ async fn what_leads_is_its_users_to_change_and_only_who_leads_is_not_theirs_to_s
             guarded(world, &status, &json!({"status": forged}), "authority-status-forged").await;
         }
         let signed = json!({"metadata": {"annotations": {PAUSED: "sync.machine.openshift.io"}}});
-        guarded(world, &theirs, &signed, "authority-capi-pause-signed").await;
+        guarded(world, &cluster_api_object, &signed, "authority-capi-pause-signed").await;
     }
 }
 
 #[tokio::test]
-async fn a_hand_over_locks_both_sides() {
+async fn a_migration_locks_both_objects() {
     let world = World::whole().await;
     for kind in KINDS {
         world.pair(kind, "guard-migrating", "Migrating").await;
-        let (ours, theirs) = (machine_api_resource(kind), cluster_api_resource(kind));
+        let (machine_api_object, cluster_api_object) = (machine_api_resource(kind), cluster_api_resource(kind));
         let spec = json!({"spec": {"fieldOfTomorrow": {"a": 1}}});
-        let ours = ["-n", MACHINE_API, &ours, "guard-migrating"];
-        guarded(world, &ours, &spec, "authority-spec-locked").await;
-        let theirs = ["-n", CLUSTER_API, &theirs, "guard-migrating"];
-        guarded(world, &theirs, &spec, "authority-capi-spec-locked").await;
-        // The request can be taken back.
-        free(world, &ours, &json!({"spec": {"authoritativeAPI": "MachineAPI"}})).await;
+        let machine_api_object = ["-n", MACHINE_API, &machine_api_object, "guard-migrating"];
+        guarded(world, &machine_api_object, &spec, "authority-spec-locked").await;
+        let cluster_api_object = ["-n", CLUSTER_API, &cluster_api_object, "guard-migrating"];
+        guarded(world, &cluster_api_object, &spec, "authority-capi-spec-locked").await;
+        // The migration can be cancelled.
+        allowed(
+            world,
+            &machine_api_object,
+            &json!({"spec": {"authoritativeAPI": "MachineAPI"}}),
+        )
+        .await;
     }
 }
 
 #[tokio::test]
-async fn the_order_of_the_states_is_the_schemas() {
+async fn the_schema_enforces_the_order_of_the_states() {
     let world = World::whole().await;
     for kind in KINDS {
         world.pair(kind, "guard-states", "MachineAPI").await;
@@ -288,18 +300,18 @@ async fn the_order_of_the_states_is_the_schemas() {
         };
         let output = write(json!({"authoritativeAPI": "ClusterAPI"})).await;
         assert!(
-            !output.success() && output.stderr.contains("through Migrating"),
+            !output.success() && output.stderr.contains("must be Migrating between"),
             "{output}"
         );
         write(json!({"synchronizedGeneration": 4})).await.checked().unwrap();
         let output = write(json!({"synchronizedGeneration": 3})).await;
         assert!(
-            !output.success() && output.stderr.contains("never becomes smaller"),
+            !output.success() && output.stderr.contains("must not decrease synchronizedGeneration"),
             "{output}"
         );
         let output = write(json!({"authoritativeAPI": null})).await;
         assert!(
-            !output.success() && output.stderr.contains("cannot be removed"),
+            !output.success() && output.stderr.contains("must keep status.authoritativeAPI"),
             "{output}"
         );
         let migrating = json!({"authoritativeAPI": "Migrating", "synchronizedAPI": "MachineAPI"});

@@ -1,5 +1,5 @@
-//! What a person tries who means harm, or errs: every way to write that `kubectl` knows, on objects that change only with
-//! their original.
+//! Attempts to bypass the guards, by intent or by mistake: every way in which `kubectl` writes, on
+//! mirrors.
 
 use serde_json::{Value, json};
 
@@ -7,11 +7,11 @@ use super::objects::{
     CLUSTER_API, KINDS, MACHINE_API, PAUSED, aws_machine, aws_template, cluster_api, cluster_api_resource, machine_api,
     machine_api_resource, status,
 };
-use super::world::{COLLECTOR, PEOPLE, SYNC, World};
+use super::world::{COLLECTOR, SYNC, USERS, World};
 
 const APPLY: [&str; 5] = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
 
-/// The copy in Cluster API with another spec, and without its pause.
+/// The mirror in Cluster API with another spec, and without its pause.
 fn tampered(kind: &str, name: &str) -> [(Value, &'static str); 2] {
     let mut spec = cluster_api(kind, name, true);
     spec["spec"]["clusterName"] = json!("another");
@@ -22,7 +22,7 @@ fn tampered(kind: &str, name: &str) -> [(Value, &'static str); 2] {
 }
 
 #[tokio::test]
-async fn a_copy_is_not_replaced_nor_applied_over_in_any_version() {
+async fn a_mirror_cannot_be_replaced_or_applied_in_any_version() {
     let world = World::whole().await;
     for kind in KINDS {
         world.pair(kind, "hostile-write", "MachineAPI").await;
@@ -30,7 +30,7 @@ async fn a_copy_is_not_replaced_nor_applied_over_in_any_version() {
             let mut older = object.clone();
             older["apiVersion"] = json!("cluster.x-k8s.io/v1beta1");
             for object in [object.to_string(), older.to_string()] {
-                for user in PEOPLE {
+                for user in USERS {
                     world.refuses(user, &["replace", "-f", "-"], &object, rule).await;
                     if rule == "authority-capi-spec-locked" {
                         world.refuses(user, &APPLY, &object, rule).await;
@@ -38,7 +38,7 @@ async fn a_copy_is_not_replaced_nor_applied_over_in_any_version() {
                 }
             }
         }
-        // Owning the pause, and then leaving it out, takes it away.
+        // A field manager that owned the pause and omits it later would remove it.
         let paused = cluster_api(kind, "hostile-write", true).to_string();
         world.allows("alice", &APPLY, &paused).await;
         let unpaused = cluster_api(kind, "hostile-write", false).to_string();
@@ -56,25 +56,25 @@ async fn a_copy_is_not_replaced_nor_applied_over_in_any_version() {
 }
 
 #[tokio::test]
-async fn a_word_that_names_no_api_is_refused_and_not_replaced() {
+async fn a_value_that_names_no_api_is_refused_and_not_defaulted() {
     let world = World::whole().await;
     for kind in KINDS {
-        world.pair(kind, "hostile-word", "MachineAPI").await;
+        world.pair(kind, "hostile-value", "MachineAPI").await;
         let resource = machine_api_resource(kind);
-        for word in ["Foo", "Migrating"] {
-            let created = machine_api(kind, "hostile-new", word).to_string();
-            let patch = json!({"spec": {"authoritativeAPI": word}}).to_string();
+        for value in ["Foo", "Migrating"] {
+            let created = machine_api(kind, "hostile-new", value).to_string();
+            let patch = json!({"spec": {"authoritativeAPI": value}}).to_string();
             let patch = [
                 "patch",
                 "-n",
                 MACHINE_API,
                 &resource,
-                "hostile-word",
+                "hostile-value",
                 "--type=merge",
                 "-p",
                 &patch,
             ];
-            for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+            for user in [USERS[0], USERS[1], SYNC] {
                 world
                     .refuses(user, &["create", "-f", "-"], &created, "authority-api-known")
                     .await;
@@ -84,17 +84,18 @@ async fn a_word_that_names_no_api_is_refused_and_not_replaced() {
     }
 }
 
-/// Until the status says who leads, the spec does; an edit of it would hand over the lead while both sides act.
+/// While the status is empty, the spec names the authoritative API. A change of the spec would
+/// change the authority while both APIs are active.
 #[tokio::test]
-async fn what_exists_twice_does_not_change_hands_before_it_is_decided_who_leads() {
+async fn an_object_in_both_apis_does_not_migrate_before_its_status_is_set() {
     let world = World::whole().await;
     for kind in KINDS {
-        for (name, wanted, other) in [
+        for (name, desired, other) in [
             ("hostile-undecided-a", "MachineAPI", "ClusterAPI"),
             ("hostile-undecided-b", "ClusterAPI", "MachineAPI"),
         ] {
-            world.store(&machine_api(kind, name, wanted)).await;
-            world.store(&cluster_api(kind, name, wanted == "MachineAPI")).await;
+            world.store(&machine_api(kind, name, desired)).await;
+            world.store(&cluster_api(kind, name, desired == "MachineAPI")).await;
             let resource = machine_api_resource(kind);
             let patch = json!({"spec": {"authoritativeAPI": other}}).to_string();
             let patch = [
@@ -108,23 +109,24 @@ async fn what_exists_twice_does_not_change_hands_before_it_is_decided_who_leads(
                 &patch,
                 "--dry-run=server",
             ];
-            for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+            for user in [USERS[0], USERS[1], SYNC] {
                 world.refuses(user, &patch, "", "authority-migration-undecided").await;
             }
         }
     }
 }
 
-/// The removal of finalizers goes past the webhook, so that nothing is undeletable; a pause does not go with it.
+/// The webhook does not review the removal of finalizers, so that every deletion can finish. A
+/// request that also removes the pause is reviewed.
 #[tokio::test]
-async fn a_copy_that_is_being_deleted_keeps_its_pause() {
+async fn a_mirror_that_is_being_deleted_keeps_its_pause() {
     let world = World::whole().await;
-    let ours = machine_api("Machine", "hostile-deleting", "MachineAPI");
-    world.store(&ours).await;
-    world.decide(&ours, &status("MachineAPI")).await;
-    let mut theirs = cluster_api("Machine", "hostile-deleting", true);
-    theirs["metadata"]["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
-    world.store(&theirs).await;
+    let authoritative = machine_api("Machine", "hostile-deleting", "MachineAPI");
+    world.store(&authoritative).await;
+    world.set_status(&authoritative, &status("MachineAPI")).await;
+    let mut mirror = cluster_api("Machine", "hostile-deleting", true);
+    mirror["metadata"]["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
+    world.store(&mirror).await;
     let machine = ["-n", CLUSTER_API, "machines.cluster.x-k8s.io", "hostile-deleting"];
     let delete = [&["delete", "--wait=false"], &machine[..]].concat();
     world.allows("alice", &delete, "").await;
@@ -138,19 +140,19 @@ async fn a_copy_that_is_being_deleted_keeps_its_pause() {
     ] {
         let mut arguments = [&["patch", "--type=merge", "-p", patch], &machine[..]].concat();
         arguments.extend(more);
-        for user in PEOPLE {
+        for user in USERS {
             world.refuses(user, &arguments, "", rule).await;
         }
     }
-    let gone = r#"{"metadata": {"finalizers": []}}"#;
-    let remove = [&["patch", "--type=merge", "-p", gone], &machine[..]].concat();
+    let no_finalizers = r#"{"metadata": {"finalizers": []}}"#;
+    let remove = [&["patch", "--type=merge", "-p", no_finalizers], &machine[..]].concat();
     world.allows("alice", &remove, "").await;
 }
 
-/// A copy that is deleted can be made anew by hand, but not without its pause; nor can infrastructure for it, by whatever way
-/// it belongs to it.
+/// A user may recreate a deleted mirror, but only paused. The same applies to its infrastructure,
+/// whatever connects the infrastructure to the mirror.
 #[tokio::test]
-async fn a_copy_comes_back_paused_or_not_at_all() {
+async fn a_deleted_mirror_can_be_recreated_only_paused() {
     let world = World::whole().await;
     for kind in ["Machine", "MachineSet"] {
         world.pair(kind, "hostile-again", "MachineAPI").await;
@@ -183,7 +185,7 @@ async fn a_copy_comes_back_paused_or_not_at_all() {
         generated,
         template,
     ] {
-        for user in PEOPLE {
+        for user in USERS {
             let create = ["create", "--dry-run=server", "-f", "-"];
             world
                 .refuses(user, &create, &object.to_string(), "authority-capi-create-unpaused")
@@ -192,9 +194,9 @@ async fn a_copy_comes_back_paused_or_not_at_all() {
     }
 }
 
-/// `kubectl delete --all` is told of each object, and takes nothing that the one after the other would not.
+/// `kubectl delete --all` gets a warning for each object.
 #[tokio::test]
-async fn a_deletion_of_everything_is_told_of_each() {
+async fn a_deletion_of_all_objects_warns_for_each() {
     let world = World::whole().await;
     world.pair("MachineSet", "hostile-all-a", "ClusterAPI").await;
     world.pair("MachineSet", "hostile-all-b", "MachineAPI").await;
@@ -211,17 +213,18 @@ async fn a_deletion_of_everything_is_told_of_each() {
             output.success()
                 && output
                     .stderr
-                    .contains("Cluster API's MachineSet hostile-all-a leads and stays")
+                    .contains("MachineSet hostile-all-a in Cluster API stays authoritative")
                 && output
                     .stderr
-                    .contains("Cluster API's MachineSet hostile-all-b is deleted with it")
+                    .contains("MachineSet hostile-all-b in Cluster API is deleted too")
         })
         .await;
 }
 
-/// The real garbage collector of this cluster: a copy of a set goes with `--cascade=foreground`, and its machines stay.
+/// With the real garbage collector: a mirrored MachineSet is deleted with `--cascade=foreground`,
+/// and its Machines stay.
 #[tokio::test]
-async fn a_foreground_deletion_of_a_copy_takes_no_machine_with_it() {
+async fn a_foreground_deletion_of_a_mirror_deletes_no_machine() {
     let world = World::whole().await;
     world.pair("MachineSet", "hostile-cascade", "ClusterAPI").await;
     world.pair("Machine", "hostile-cascade", "ClusterAPI").await;
@@ -242,13 +245,13 @@ async fn a_foreground_deletion_of_a_copy_takes_no_machine_with_it() {
         "--wait=false",
     ];
     world
-        .warns("alice", &delete, "", "a foreground deletion waits for the machines")
+        .warns("alice", &delete, "", "a foreground deletion waits for the Machines")
         .await;
     let refused = [&["delete", "--wait=false"], &machine[..]].concat();
     world
         .refuses(COLLECTOR, &refused, "", "authority-garbage-collector")
         .await;
-    // It is let go, and the machine is still there for the garbage collector to find.
+    // The MachineSet is released, and the garbage collector still must not delete the Machine.
     let release = [
         "patch",
         "-n",

@@ -1,5 +1,5 @@
-//! Whoever may act as a service account has its name, but no token of it: for the guards that is a plain user. Hole 6 of
-//! today's policies.
+//! A user who impersonates a service account has its name, but no token of it, and therefore no
+//! special rights. Gap 6 of the policies that OpenShift ships.
 
 use serde_json::json;
 
@@ -12,26 +12,26 @@ use super::world::{
 };
 
 #[tokio::test]
-async fn hole_6_who_acts_as_a_service_account_gets_around_no_rule() {
+async fn hole_6_a_user_who_impersonates_a_service_account_has_no_special_rights() {
     for (world, policies) in [(World::whole().await, true), (World::webhook_only().await, false)] {
         for kind in KINDS {
-            world.pair(kind, "acted-ours", "ClusterAPI").await;
-            world.pair(kind, "acted-theirs", "MachineAPI").await;
+            world.pair(kind, "acted-machine-api", "ClusterAPI").await;
+            world.pair(kind, "acted-cluster-api", "MachineAPI").await;
         }
         for kind in KINDS {
-            let (ours, theirs) = (machine_api_resource(kind), cluster_api_resource(kind));
+            let (machine_api, cluster_api) = (machine_api_resource(kind), cluster_api_resource(kind));
             for (namespace, resource, name, prefix, controllers) in [
                 (
                     MACHINE_API,
-                    &ours,
-                    "acted-ours",
+                    &machine_api,
+                    "acted-machine-api",
                     "authority",
                     &[MACHINE_API_CONTROLLERS][..],
                 ),
                 (
                     CLUSTER_API,
-                    &theirs,
-                    "acted-theirs",
+                    &cluster_api,
+                    "acted-cluster-api",
                     "authority-capi",
                     &[CLUSTER_API_CONTROLLERS, AWS_CONTROLLERS],
                 ),
@@ -40,7 +40,7 @@ async fn hole_6_who_acts_as_a_service_account_gets_around_no_rule() {
                 let label = json!({"metadata": {"labels": {"node-role.kubernetes.io/infra": ""}}});
                 let finalizer = json!({"metadata": {"finalizers": [FINALIZER]}});
                 let phase = json!({"status": {"phase": "Failed"}});
-                // By whom it may be done, by the rules.
+                // The last field: whether the rules allow it for the controllers of the API.
                 for (patch, subresource, rule, by_controllers) in [
                     (&spec, "", "spec-locked", false),
                     (&label, "", "reserved-labels", true),
@@ -57,15 +57,16 @@ async fn hole_6_who_acts_as_a_service_account_gets_around_no_rule() {
                         world.allows(account, &arguments, "").await;
                         let acting = format!("--as={account}");
                         let arguments = [&arguments[..], &[&acting]].concat();
-                        // The administrator may act as anybody, too.
+                        // The administrator may impersonate every user, too.
                         for user in [IMPERSONATOR, "admin"] {
                             world.refuses(user, &arguments, "", &rule).await;
                         }
                     }
-                    // What the controllers may not do is refused by the policies, which know a copy in Cluster API by a signed
-                    // pause only; the webhook does not ask them.
-                    let known = policies && namespace == MACHINE_API;
-                    for account in controllers.iter().filter(|_| known && !by_controllers) {
+                    // Only the policies refuse requests of the controllers, because the webhook
+                    // does not review them. A policy recognises a mirror in Cluster API only by the
+                    // sync controller's pause value.
+                    let recognised = policies && namespace == MACHINE_API;
+                    for account in controllers.iter().filter(|_| recognised && !by_controllers) {
                         world.refuses(account, &arguments, "", &rule).await;
                     }
                 }
@@ -75,11 +76,11 @@ async fn hole_6_who_acts_as_a_service_account_gets_around_no_rule() {
 }
 
 #[tokio::test]
-async fn hole_6_nor_at_creation_nor_as_the_garbage_collector() {
+async fn hole_6_impersonation_gives_no_special_rights_at_creation_or_as_the_garbage_collector() {
     let world = World::whole().await;
-    let ours = machine_api("Machine", "acted-create", "MachineAPI");
-    world.store(&ours).await;
-    world.decide(&ours, &status("MachineAPI")).await;
+    let object = machine_api("Machine", "acted-create", "MachineAPI");
+    world.store(&object).await;
+    world.set_status(&object, &status("MachineAPI")).await;
     let create = ["create", "--dry-run=server", "-f", "-"];
     let unpaused = cluster_api("Machine", "acted-create", false).to_string();
     let mut signed = cluster_api("Machine", "acted-create", true);
@@ -94,7 +95,8 @@ async fn hole_6_nor_at_creation_nor_as_the_garbage_collector() {
             .refuses(IMPERSONATOR, &[&create[..], &[&acting]].concat(), object, rule)
             .await;
     }
-    // The controllers of Cluster API are not asked about; who acts as them is.
+    // The webhook does not review requests of Cluster API's controllers, but those that impersonate
+    // them.
     world.allows(CLUSTER_API_CONTROLLERS, &create, &unpaused).await;
     let acting = format!("--as={CLUSTER_API_CONTROLLERS}");
     world

@@ -1,30 +1,30 @@
-//! A request for a migration is stored, and answered within the same call of `kubectl`.
+//! A migration request is stored, and the response to the same call of `kubectl` has the warnings.
 
 use serde_json::json;
 
 use super::objects::{CLUSTER_API, MACHINE_API, aws_machine, machine_api, status};
-use super::world::{PEOPLE, SYNC, World};
+use super::world::{SYNC, USERS, World};
 
-const OURS: &str = "machines.machine.openshift.io";
+const MACHINES: &str = "machines.machine.openshift.io";
 
-fn ask(name: &str, api: &str) -> Vec<String> {
+fn request(name: &str, api: &str) -> Vec<String> {
     let patch = json!({"spec": {"authoritativeAPI": api}}).to_string();
-    ["patch", "-n", MACHINE_API, OURS, name, "--type=merge", "-p", &patch]
+    ["patch", "-n", MACHINE_API, MACHINES, name, "--type=merge", "-p", &patch]
         .map(str::to_owned)
         .to_vec()
 }
 
 #[tokio::test]
-async fn a_machine_that_cannot_be_converted_names_the_field_in_the_call_that_asks() {
+async fn a_machine_that_cannot_be_converted_gets_the_field_in_the_same_call() {
     let world = World::whole().await;
-    for user in PEOPLE {
+    for user in USERS {
         let name = format!("migrate-{user}");
-        let mut ours = machine_api("Machine", &name, "MachineAPI");
-        ours["spec"]["providerSpec"]["value"]["subnet"] = json!({"arn": "arn:aws:ec2:::subnet/subnet-1"});
-        world.store(&ours).await;
-        world.decide(&ours, &status("MachineAPI")).await;
-        // One call: what it asks about is in the request itself.
-        let arguments = ask(&name, "ClusterAPI");
+        let mut object = machine_api("Machine", &name, "MachineAPI");
+        object["spec"]["providerSpec"]["value"]["subnet"] = json!({"arn": "arn:aws:ec2:::subnet/subnet-1"});
+        world.store(&object).await;
+        world.set_status(&object, &status("MachineAPI")).await;
+        // One call is enough, because the request contains the object.
+        let arguments = request(&name, "ClusterAPI");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = world.run(user, &arguments, "").await.checked().unwrap();
         let first = output.stderr.lines().next().unwrap_or_default();
@@ -36,7 +36,7 @@ async fn a_machine_that_cannot_be_converted_names_the_field_in_the_call_that_ask
             "get",
             "-n",
             MACHINE_API,
-            OURS,
+            MACHINES,
             &name,
             "-o",
             "jsonpath={.spec.authoritativeAPI}",
@@ -46,9 +46,9 @@ async fn a_machine_that_cannot_be_converted_names_the_field_in_the_call_that_ask
     }
 }
 
-/// In Cluster API the region is the cluster's.
+/// Cluster API sets the region in the infrastructure cluster.
 #[tokio::test]
-async fn a_machine_elsewhere_than_its_cluster_is_told_which_value_it_needs() {
+async fn a_machine_in_another_region_than_its_cluster_gets_the_expected_value() {
     let world = World::whole().await;
     world
         .store(
@@ -56,30 +56,31 @@ async fn a_machine_elsewhere_than_its_cluster_is_told_which_value_it_needs() {
             "metadata": {"name": "prod", "namespace": CLUSTER_API}, "spec": {"region": "eu-west-1"}}),
         )
         .await;
-    let mut ours = machine_api("Machine", "migrate-region", "MachineAPI");
-    ours["spec"]["providerSpec"]["value"]["placement"] = json!({"region": "us-east-1"});
-    world.store(&ours).await;
-    world.decide(&ours, &status("MachineAPI")).await;
-    let mut arguments = ask("migrate-region", "ClusterAPI");
+    let mut object = machine_api("Machine", "migrate-region", "MachineAPI");
+    object["spec"]["providerSpec"]["value"]["placement"] = json!({"region": "us-east-1"});
+    world.store(&object).await;
+    world.set_status(&object, &status("MachineAPI")).await;
+    let mut arguments = request("migrate-region", "ClusterAPI");
     arguments.push("--dry-run=server".into());
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    for user in [PEOPLE[0], PEOPLE[1], SYNC] {
-        let words = "cannot migrate: spec.providerSpec.value.placement.region: it is \"us-east-1\", and the AWSCluster says \"eu-west-1\"";
-        world.warns(user, &arguments, "", words).await;
+    for user in [USERS[0], USERS[1], SYNC] {
+        let text = "cannot migrate: spec.providerSpec.value.placement.region: it is \"us-east-1\", but spec.region of the AWSCluster is \"eu-west-1\"";
+        world.warns(user, &arguments, "", text).await;
     }
 }
 
-/// More than fits: what blocks comes first, each line fits into a header, and all of them into what the API server hands on.
+/// More warnings than the API server passes on: blocking issues come first, each line fits into a
+/// header, and all lines fit into the limit of the API server.
 #[tokio::test]
-async fn many_warnings_at_once_stay_within_the_limits_and_begin_with_what_matters_most() {
+async fn many_warnings_stay_within_the_limits_and_start_with_the_most_important() {
     let world = World::whole().await;
     let long = "x".repeat(200);
     for kind in ["Machine", "MachineSet"] {
-        let mut ours = machine_api(kind, "migrate-much", "MachineAPI");
+        let mut object = machine_api(kind, "migrate-much", "MachineAPI");
         let spec = if kind == "Machine" {
-            &mut ours["spec"]
+            &mut object["spec"]
         } else {
-            &mut ours["spec"]["template"]["spec"]
+            &mut object["spec"]["template"]["spec"]
         };
         spec["taints"] = json!([{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]);
         let hooks: Vec<_> = (0..5)
@@ -92,14 +93,14 @@ async fn many_warnings_at_once_stay_within_the_limits_and_begin_with_what_matter
         for number in 0..20 {
             value[format!("fieldOfTomorrow{number}{long}")] = json!(1);
         }
-        world.store(&ours).await;
-        let mut decided = status("MachineAPI");
-        decided["conditions"][1] = json!({"type": "Synchronized", "status": "False", "reason": "FailedToConvert",
+        world.store(&object).await;
+        let mut written_status = status("MachineAPI");
+        written_status["conditions"][1] = json!({"type": "Synchronized", "status": "False", "reason": "FailedToConvert",
             "message": "long ".repeat(400)});
-        world.decide(&ours, &decided).await;
+        world.set_status(&object, &written_status).await;
         let resource = format!("{}s.machine.openshift.io", kind.to_lowercase());
         let patch = r#"{"spec": {"authoritativeAPI": "ClusterAPI"}}"#;
-        for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+        for user in [USERS[0], USERS[1], SYNC] {
             let arguments = [
                 "patch",
                 "-n",
@@ -125,15 +126,15 @@ async fn many_warnings_at_once_stay_within_the_limits_and_begin_with_what_matter
                 "{output}"
             );
             assert!(warnings[0].starts_with("cannot migrate: spec."), "{output}");
-            let place = |words: &str| {
-                let found = warnings.iter().position(|warning| warning.contains(words));
-                found.unwrap_or_else(|| panic!("{words}: {output}"))
+            let place = |text: &str| {
+                let found = warnings.iter().position(|warning| warning.contains(text));
+                found.unwrap_or_else(|| panic!("{text}: {output}"))
             };
             let last_field = warnings
                 .iter()
                 .rposition(|warning| warning.starts_with("cannot migrate: "))
                 .unwrap();
-            // One long list does not hide the other fields.
+            // Many issues of one reason do not hide other fields.
             for field in [
                 "preDrain[0].name",
                 "value.ami",
@@ -152,14 +153,14 @@ async fn many_warnings_at_once_stay_within_the_limits_and_begin_with_what_matter
 }
 
 #[tokio::test]
-async fn the_way_back_names_the_field_of_cluster_api_and_of_its_infrastructure() {
+async fn a_migration_to_the_machine_api_names_fields_of_cluster_api_and_of_its_infrastructure() {
     let world = World::whole().await;
     world.pair("Machine", "migrate-back", "ClusterAPI").await;
     let mut infrastructure = aws_machine("migrate-back", false);
     infrastructure["spec"]["cloudInit"] = json!({"secretCount": 1});
     world.store(&infrastructure).await;
     let gates = json!({"spec": {"readinessGates": [{"conditionType": "Ready"}]}}).to_string();
-    let theirs = [
+    let patch = [
         "patch",
         "-n",
         CLUSTER_API,
@@ -169,19 +170,19 @@ async fn the_way_back_names_the_field_of_cluster_api_and_of_its_infrastructure()
         "-p",
         &gates,
     ];
-    // Where Cluster API leads, what the Machine API lacks is allowed, and named.
+    // While Cluster API is authoritative, such a field is allowed with a warning.
     world
         .warns(
             "alice",
-            &theirs,
+            &patch,
             "",
             "spec.readinessGates: the Machine API has no readiness gates",
         )
         .await;
-    let mut arguments = ask("migrate-back", "MachineAPI");
+    let mut arguments = request("migrate-back", "MachineAPI");
     arguments.push("--dry-run=server".into());
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+    for user in [USERS[0], USERS[1], SYNC] {
         let output = world
             .warns(user, &arguments, "", "cannot migrate: spec.readinessGates")
             .await;
@@ -190,14 +191,14 @@ async fn the_way_back_names_the_field_of_cluster_api_and_of_its_infrastructure()
 }
 
 #[tokio::test]
-async fn a_condition_that_stands_in_the_way_is_repeated() {
+async fn a_condition_that_prevents_a_migration_is_repeated() {
     let world = World::whole().await;
     for kind in ["Machine", "MachineSet"] {
         world.pair(kind, "migrate-condition", "MachineAPI").await;
-        let ours = machine_api(kind, "migrate-condition", "MachineAPI");
+        let object = machine_api(kind, "migrate-condition", "MachineAPI");
         let broken = json!({"conditions": [
             {"type": "Synchronized", "status": "False", "reason": "FailedToConvert", "message": "no such thing"}]});
-        world.decide(&ours, &broken).await;
+        world.set_status(&object, &broken).await;
         let resource = format!("{}s.machine.openshift.io", kind.to_lowercase());
         let patch = r#"{"spec": {"authoritativeAPI": "ClusterAPI"}}"#;
         let arguments = [
@@ -218,23 +219,30 @@ async fn a_condition_that_stands_in_the_way_is_repeated() {
 }
 
 #[tokio::test]
-async fn while_provisioning_or_deleting_nothing_migrates() {
+async fn a_machine_that_is_provisioning_or_deleting_does_not_migrate() {
     let world = World::whole().await;
     world.pair("Machine", "migrate-provisioning", "MachineAPI").await;
-    let ours = machine_api("Machine", "migrate-provisioning", "MachineAPI");
-    world.decide(&ours, &json!({"phase": "Provisioning"})).await;
-    let mut going = machine_api("Machine", "migrate-deleting", "MachineAPI");
-    going["metadata"]["finalizers"] = json!(["example.com/stays"]);
-    world.store(&going).await;
-    let delete = ["delete", "-n", MACHINE_API, OURS, "migrate-deleting", "--wait=false"];
+    let object = machine_api("Machine", "migrate-provisioning", "MachineAPI");
+    world.set_status(&object, &json!({"phase": "Provisioning"})).await;
+    let mut deleting = machine_api("Machine", "migrate-deleting", "MachineAPI");
+    deleting["metadata"]["finalizers"] = json!(["example.com/stays"]);
+    world.store(&deleting).await;
+    let delete = [
+        "delete",
+        "-n",
+        MACHINE_API,
+        MACHINES,
+        "migrate-deleting",
+        "--wait=false",
+    ];
     world.allows("admin", &delete, "").await;
     for (name, rule) in [
         ("migrate-provisioning", "authority-migration-while-provisioning"),
         ("migrate-deleting", "authority-migration-while-deleting"),
     ] {
-        let arguments = ask(name, "ClusterAPI");
+        let arguments = request(name, "ClusterAPI");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        for user in [PEOPLE[0], PEOPLE[1], SYNC] {
+        for user in [USERS[0], USERS[1], SYNC] {
             world.refuses(user, &arguments, "", rule).await;
         }
     }

@@ -1,4 +1,4 @@
-//! The halves of a Machine, a MachineSet and a MachineHealthCheck, and the infrastructure, by name.
+//! The objects of both APIs and their infrastructure, by kind and name.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ pub(super) const CLUSTER_API: &str = "openshift-cluster-api";
 pub(super) const FINALIZER: &str = "sync.machine.openshift.io/finalizer";
 pub(super) const PAUSED: &str = "cluster.x-k8s.io/paused";
 
-/// The three kinds that exist in both APIs.
+/// The three mirrored kinds.
 pub(super) const KINDS: [&str; 3] = ["Machine", "MachineSet", "MachineHealthCheck"];
 
 /// The resource of a kind in the Machine API, as kubectl takes it.
@@ -25,7 +25,7 @@ fn provider_spec() -> Value {
         "userDataSecret": {"name": "worker-user-data"}}})
 }
 
-/// The Machine API's half, without a status. An empty authority is left out.
+/// An object of the Machine API, without a status. An empty authority is left out.
 pub(super) fn machine_api(kind: &str, name: &str, authority: &str) -> Value {
     let mut spec = match kind {
         "Machine" => json!({"providerSpec": provider_spec()}),
@@ -44,7 +44,7 @@ pub(super) fn machine_api(kind: &str, name: &str, authority: &str) -> Value {
     })
 }
 
-/// Cluster API's half.
+/// An object of Cluster API.
 pub(super) fn cluster_api(kind: &str, name: &str, paused: bool) -> Value {
     let machine = |infrastructure: &str, reference: &str| {
         json!({"clusterName": "prod", "bootstrap": {"dataSecretName": "worker-user-data"},
@@ -68,7 +68,7 @@ pub(super) fn cluster_api(kind: &str, name: &str, paused: bool) -> Value {
     object
 }
 
-/// The infrastructure of a Machine of Cluster API.
+/// The infrastructure machine of a Machine of Cluster API.
 pub(super) fn aws_machine(name: &str, paused: bool) -> Value {
     let mut object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSMachine",
@@ -91,7 +91,7 @@ pub(super) fn aws_template(name: &str, set: &str) -> Value {
     })
 }
 
-/// The status that the sync controller would have written.
+/// The status that the sync controller writes.
 pub(super) fn status(authority: &str) -> Value {
     let paused = if authority == "MachineAPI" { "False" } else { "True" };
     let source = if authority == "Migrating" {

@@ -1,4 +1,4 @@
-//! With the webhook away: the guards that CEL can state hold in the API server by itself.
+//! Without the webhook: the API server enforces the CEL rules by itself.
 
 use serde_json::json;
 
@@ -6,24 +6,29 @@ use super::objects::{
     CLUSTER_API, FINALIZER, KINDS, MACHINE_API, PAUSED, cluster_api, cluster_api_resource, machine_api,
     machine_api_resource, status,
 };
-use super::world::{PEOPLE, SYNC, World};
+use super::world::{SYNC, USERS, World};
 
 #[tokio::test]
-async fn a_copy_is_guarded_while_the_webhook_is_away() {
+async fn a_mirror_is_guarded_while_the_webhook_is_unavailable() {
     let world = World::policies_only().await;
     for kind in KINDS {
-        let ours = machine_api(kind, "policy-ours", "ClusterAPI");
-        world.store(&ours).await;
-        world.decide(&ours, &status("ClusterAPI")).await;
-        let mut theirs = cluster_api(kind, "policy-theirs", true);
-        theirs["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
-        world.store(&theirs).await;
+        let in_machine_api = machine_api(kind, "policy-machine-api", "ClusterAPI");
+        world.store(&in_machine_api).await;
+        world.set_status(&in_machine_api, &status("ClusterAPI")).await;
+        let mut in_cluster_api = cluster_api(kind, "policy-cluster-api", true);
+        in_cluster_api["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
+        world.store(&in_cluster_api).await;
         for (namespace, resource, name, prefix) in [
-            (MACHINE_API, machine_api_resource(kind), "policy-ours", "authority"),
+            (
+                MACHINE_API,
+                machine_api_resource(kind),
+                "policy-machine-api",
+                "authority",
+            ),
             (
                 CLUSTER_API,
                 cluster_api_resource(kind),
-                "policy-theirs",
+                "policy-cluster-api",
                 "authority-capi",
             ),
         ] {
@@ -58,7 +63,7 @@ async fn a_copy_is_guarded_while_the_webhook_is_away() {
                     arguments.push("--subresource=status");
                 }
                 let rule = format!("{prefix}-{rule}");
-                for user in PEOPLE {
+                for user in USERS {
                     let output = world.refuses(user, &arguments, "", &rule).await;
                     assert!(output.stderr.contains("ValidatingAdmissionPolicy"), "{output}");
                 }

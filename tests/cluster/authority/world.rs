@@ -1,5 +1,5 @@
-//! A cluster with both APIs and Capstan in it, started once. The server's caches hear of an object a moment after it is
-//! stored: what is expected is waited for, and nothing passes by waiting.
+//! A cluster with both APIs and Capstan, started once. The server's caches receive an object a
+//! moment after it is stored, so the helpers repeat a request until the expected response arrives.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,24 +18,25 @@ use super::objects::{CLUSTER_API, KINDS, MACHINE_API, cluster_api, machine_api, 
 pub(super) const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 /// The garbage collector.
 pub(super) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
-/// The controllers of the two APIs, and those of the infrastructure.
+/// The controllers of the two APIs and of an infrastructure provider.
 pub(super) const MACHINE_API_CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:machine-api-controllers";
-pub(super) const CLUSTER_API_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-controllers";
+pub(super) const CLUSTER_API_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-manager";
 pub(super) const AWS_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capa-controller-manager";
-/// May act as any service account.
+/// A user who may impersonate any service account.
 pub(super) const IMPERSONATOR: &str = "mallory";
-/// Whom no rule knows: a plain user and the administrator.
-pub(super) const PEOPLE: [&str; 2] = ["alice", "admin"];
+/// Users without special rights: a plain user and the administrator.
+pub(super) const USERS: [&str; 2] = ["alice", "admin"];
 
-/// Cluster API's definitions serve an older version too; a request in it is converted for the webhook.
-fn with_an_older_version(mut definition: Value) -> Value {
-    let mut older = definition["spec"]["versions"][0].clone();
+/// Adds an older version to the CRDs of Cluster API. The API server converts such a request for the
+/// webhook.
+fn with_an_older_version(mut crd: Value) -> Value {
+    let mut older = crd["spec"]["versions"][0].clone();
     older["name"] = json!("v1beta1");
     older["storage"] = json!(false);
-    if definition["spec"]["group"] == "cluster.x-k8s.io" {
-        definition["spec"]["versions"].as_array_mut().unwrap().push(older);
+    if crd["spec"]["group"] == "cluster.x-k8s.io" {
+        crd["spec"]["versions"].as_array_mut().unwrap().push(older);
     }
-    definition
+    crd
 }
 
 /// A cluster with both APIs.
@@ -47,13 +48,13 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Everything.
+    /// The webhook and the policies.
     pub(super) async fn whole() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
         WORLD.get_or_init(|| Self::start(true, true)).await
     }
 
-    /// The webhook without the policies, so that what is refused is refused by it, in its words.
+    /// The webhook without the policies, so that every refusal comes from the webhook.
     pub(super) async fn webhook_only() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
         WORLD.get_or_init(|| Self::start(false, true)).await
@@ -65,8 +66,8 @@ impl World {
         WORLD.get_or_init(|| Self::start(true, false)).await
     }
 
-    /// The webhook alone, of a server that has not heard of any object yet.
-    pub(super) async fn that_knows_nothing() -> &'static Self {
+    /// The webhook of a server that has not read any object yet.
+    pub(super) async fn with_empty_caches() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
         WORLD.get_or_init(|| Self::start_with(false, true, false)).await
     }
@@ -75,14 +76,22 @@ impl World {
         Self::start_with(policies, webhooks, true).await
     }
 
-    async fn start_with(policies: bool, webhooks: bool, knows: bool) -> Self {
+    async fn start_with(policies: bool, webhooks: bool, reads: bool) -> Self {
         let plane = ControlPlane::start(Options::default()).await.unwrap();
         let cluster = Cluster::of(&plane).unwrap();
+<<<<<<< HEAD
         let mut definitions: Vec<Value> = crd::crds(&rule_files().unwrap()).unwrap();
         definitions.extend(crd::foreign_crds());
         definitions.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
         let definitions: Vec<String> = definitions.iter().map(Value::to_string).collect();
         cluster.apply(&definitions.join("\n---\n")).await.unwrap();
+=======
+        let mut crds: Vec<Value> = crd::crds(&rules::built_in().unwrap()).unwrap();
+        crds.extend(crd::foreign_crds());
+        crds.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
+        let crds: Vec<String> = crds.iter().map(Value::to_string).collect();
+        cluster.apply(&crds.join("\n---\n")).await.unwrap();
+>>>>>>> runtime
         for namespace in [MACHINE_API, CLUSTER_API] {
             cluster
                 .run(&["create", "namespace", namespace], "")
@@ -139,7 +148,7 @@ impl World {
             std::fs::create_dir(&folder).unwrap();
             let nothing = folder.join("nothing.yaml");
             std::fs::write(&nothing, "").unwrap();
-            let flags = if knows {
+            let flags = if reads {
                 [format!("--kubeconfig={}", kubeconfig.display())]
             } else {
                 [format!("--snapshot={}", nothing.display())]
@@ -185,12 +194,12 @@ impl World {
         .unwrap()
     }
 
-    /// It comes to be allowed.
+    /// kubectl until the request is allowed.
     pub(super) async fn allows(&self, user: &str, arguments: &[&str], stdin: &str) -> Output {
         self.until(user, arguments, stdin, Output::success).await
     }
 
-    /// It comes to be refused by a rule, also while nothing is stored by trying.
+    /// kubectl until the request is refused by a rule.
     pub(super) async fn refuses(&self, user: &str, arguments: &[&str], stdin: &str, rule: &str) -> Output {
         let rule = format!("[{rule}]");
         self.until(user, arguments, stdin, |output| {
@@ -199,11 +208,11 @@ impl World {
         .await
     }
 
-    /// It comes to be allowed with these words in a warning.
-    pub(super) async fn warns(&self, user: &str, arguments: &[&str], stdin: &str, words: &str) -> Output {
+    /// kubectl until the request is allowed with this text in a warning.
+    pub(super) async fn warns(&self, user: &str, arguments: &[&str], stdin: &str, text: &str) -> Output {
         let output = self
             .until(user, arguments, stdin, |output| {
-                output.success() && output.stderr.contains(words)
+                output.success() && output.stderr.contains(text)
             })
             .await;
         for line in output.stderr.lines().filter(|line| line.starts_with("Warning: ")) {
@@ -218,7 +227,7 @@ impl World {
     }
 
     /// Writes the status of an object, as the sync controller.
-    pub(super) async fn decide(&self, object: &Value, status: &Value) {
+    pub(super) async fn set_status(&self, object: &Value, status: &Value) {
         let group = object["apiVersion"].as_str().unwrap().split('/').next().unwrap();
         let resource = format!("{}s.{group}", object["kind"].as_str().unwrap().to_lowercase());
         let patch = json!({"status": status}).to_string();
@@ -238,7 +247,7 @@ impl World {
         self.allows(SYNC, &arguments, "").await;
     }
 
-    /// Stores objects as the sync controller, each with its status, in one go and without asking kubectl.
+    /// Stores objects as the sync controller, each with its status, without kubectl.
     pub(super) async fn store_all(&self, objects: &[(Value, Option<Value>)]) {
         let client = self.plane.client_of_kubeconfig(&self.accounts[SYNC]).await.unwrap();
         for (object, status) in objects {
@@ -267,40 +276,41 @@ impl World {
         json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": name, "uid": owner["metadata"]["uid"]})
     }
 
-    /// Waits until the server has heard of everything that is stored now: of each kind, an object that is stored last is
-    /// known, on either side.
+    /// Waits until the server's caches contain everything that is stored: of each kind in each API,
+    /// an object that is stored now.
     pub(super) async fn settle(&self, prefix: &str) {
         for kind in KINDS {
             let name = format!("{prefix}-settled");
             self.store(&cluster_api(kind, &format!("{name}-b"), false)).await;
-            let ours = machine_api(kind, &format!("{name}-a"), "MachineAPI");
-            self.store(&ours).await;
-            self.decide(&ours, &status("MachineAPI")).await;
+            let authoritative = machine_api(kind, &format!("{name}-a"), "MachineAPI");
+            self.store(&authoritative).await;
+            self.set_status(&authoritative, &status("MachineAPI")).await;
             let create = ["create", "--dry-run=server", "-f", "-"];
-            let ours = machine_api(kind, &format!("{name}-b"), "MachineAPI").to_string();
-            self.refuses("alice", &create, &ours, "authority-create-beside-cluster-api")
+            let beside = machine_api(kind, &format!("{name}-b"), "MachineAPI").to_string();
+            self.refuses("alice", &create, &beside, "authority-create-beside-cluster-api")
                 .await;
-            let theirs = cluster_api(kind, &format!("{name}-a"), false).to_string();
-            self.refuses("alice", &create, &theirs, "authority-capi-create-unpaused")
+            let unpaused = cluster_api(kind, &format!("{name}-a"), false).to_string();
+            self.refuses("alice", &create, &unpaused, "authority-capi-create-unpaused")
                 .await;
         }
     }
 
-    /// Stores both halves of an object, of which this API leads; "Migrating" stores what wants to go to Cluster API.
-    pub(super) async fn pair(&self, kind: &str, name: &str, leads: &str) {
-        let wanted = if leads == "MachineAPI" {
+    /// Stores both objects of a pair with this authority; "Migrating" is a migration to Cluster
+    /// API.
+    pub(super) async fn pair(&self, kind: &str, name: &str, authority: &str) {
+        let desired = if authority == "MachineAPI" {
             "MachineAPI"
         } else {
             "ClusterAPI"
         };
-        let ours = machine_api(kind, name, wanted);
-        self.store(&ours).await;
-        self.decide(&ours, &status(leads)).await;
-        let theirs = cluster_api(kind, name, leads != "ClusterAPI");
-        self.store(&theirs).await;
+        let machine_api = machine_api(kind, name, desired);
+        self.store(&machine_api).await;
+        self.set_status(&machine_api, &status(authority)).await;
+        let cluster_api = cluster_api(kind, name, authority != "ClusterAPI");
+        self.store(&cluster_api).await;
         if kind == "Machine" {
             let provisioned = json!({"initialization": {"infrastructureProvisioned": true}});
-            self.decide(&theirs, &provisioned).await;
+            self.set_status(&cluster_api, &provisioned).await;
         }
     }
 }

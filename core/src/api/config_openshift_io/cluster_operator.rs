@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::UnknownFields;
 use crate::api::meta::ObjectMeta;
+use crate::model::{NewCondition, StoredCondition};
 
 /// Kind.
 pub const KIND: &str = "ClusterOperator";
@@ -75,6 +76,30 @@ pub struct ClusterOperatorCondition {
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+impl StoredCondition for ClusterOperatorCondition {
+    fn type_name(&self) -> &str {
+        &self.type_
+    }
+
+    fn status(&self) -> &str {
+        &self.status
+    }
+
+    fn last_transition_time(&self) -> Option<Timestamp> {
+        self.last_transition_time
+    }
+
+    fn stored(new: NewCondition, _generation: Option<i64>, last_transition_time: Timestamp) -> Self {
+        Self {
+            type_: new.type_.to_owned(),
+            status: new.status_text().to_owned(),
+            last_transition_time: Some(last_transition_time),
+            reason: Some(new.reason),
+            message: Some(new.message).filter(|message| !message.is_empty()),
+        }
+    }
 }
 
 /// The version of one part.

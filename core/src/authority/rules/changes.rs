@@ -1,13 +1,13 @@
-//! Which fields an edit changes, so that a refusal can name them.
+//! Lists the fields that an edit changes, so that a refusal can name them.
 
 use serde_json::{Map, Value};
 
 use crate::model::FieldPath;
 
-/// How many fields are named.
+/// The largest number of fields that a refusal names.
 const MOST: usize = 5;
 
-/// The fields below `path` that differ, the deepest that tell the difference; lists are compared whole.
+/// The deepest fields below `path` that differ. Lists are compared as a whole.
 pub(super) fn changed(path: &str, old: Option<&Value>, new: Option<&Value>) -> Vec<FieldPath> {
     let mut found = Vec::new();
     walk(&FieldPath::new(path), old, new, &mut found);
@@ -15,12 +15,12 @@ pub(super) fn changed(path: &str, old: Option<&Value>, new: Option<&Value>) -> V
 }
 
 fn walk(path: &FieldPath, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<FieldPath>) {
-    // The first label and the last one are told with their key: the map comes and goes with them.
-    let of_keys = path.as_str() == "metadata.labels" || path.as_str() == "metadata.annotations";
+    // Adding the first label or removing the last one adds or removes the map. The key is named.
+    let is_key_map = path.as_str() == "metadata.labels" || path.as_str() == "metadata.annotations";
     let none = Value::Object(Map::new());
     let (old, new) = match (old, new) {
-        (Some(old), None) if of_keys => (Some(old), Some(&none)),
-        (None, Some(new)) if of_keys => (Some(&none), Some(new)),
+        (Some(old), None) if is_key_map => (Some(old), Some(&none)),
+        (None, Some(new)) if is_key_map => (Some(&none), Some(new)),
         both => both,
     };
     match (old, new) {
@@ -40,7 +40,7 @@ fn walk(path: &FieldPath, old: Option<&Value>, new: Option<&Value>, found: &mut 
     }
 }
 
-/// The fields as a person reads them; empty when there are none.
+/// The fields as a comma-separated list, at most [`MOST`] of them.
 pub(super) fn listed(fields: &[FieldPath]) -> String {
     let names: Vec<&str> = fields.iter().take(MOST).map(FieldPath::as_str).collect();
     match fields.len() {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deepest_field_that_differs_is_named() {
+    fn the_deepest_fields_that_differ_are_named() {
         let old = json!({"a": {"b": 1, "c": [1]}, "labels": {"x/y": "1"}});
         let new = json!({"a": {"b": 2, "c": [1, 2]}, "d": {}, "labels": {"x/y": "2"}});
         assert_eq!(

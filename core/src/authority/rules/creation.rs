@@ -1,45 +1,83 @@
-//! Creation: what may come into being beside its other half, and who leads it then.
+//! Judges the creation of an object whose counterpart may exist in the other API.
 
 use serde_json::Value;
 
-use super::Judged;
+use super::{Context, cluster_api, machine_api};
 use crate::api::cluster_x_k8s_io::annotation;
-use crate::authority::spec::{Api, Decided, Kind, Observed, PairMember};
-use crate::authority::state::{Lead, Seen};
+use crate::authority::spec::{Api, Authority, Kind, ObservedCondition, PairMember};
+use crate::authority::state::{Counterpart, PairAuthority};
 use crate::conversion;
-use crate::model::{FieldPath, Operation, Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
+use crate::model::{FieldPath, Operation, RuleInfo, Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
 
-pub(super) const BESIDE_CLUSTER_API: &str = "authority-create-beside-cluster-api";
-pub(super) const UNPAUSED: &str = "authority-capi-create-unpaused";
-pub(super) const API: &str = "authority-api-known";
-pub(super) const STATUS: &str = "authority-status-at-creation";
-pub(super) const INEXPRESSIBLE: &str = "authority-capi-inexpressible";
+const BESIDE_CLUSTER_API: &str = "authority-create-beside-cluster-api";
+const UNPAUSED: &str = "authority-capi-create-unpaused";
+const API: &str = "authority-api-known";
+const STATUS: &str = "authority-status-at-creation";
+const INEXPRESSIBLE: &str = "authority-capi-inexpressible";
 
-/// Who leads an object of the Machine API that is created without saying so: Cluster API where it has one already.
-pub(super) fn fill(judged: &Judged<'_>, verdict: &mut Verdict) -> Option<Api> {
-    let new = judged.after()?;
-    if new.requested.is_some() {
+/// The rules of this file.
+pub(super) fn table() -> Vec<RuleInfo> {
+    use Operation::{Create, Update};
+    vec![
+        machine_api(
+            BESIDE_CLUSTER_API,
+            "spec.authoritativeAPI",
+            &[Create],
+            "must be ClusterAPI if the object exists in Cluster API",
+        ),
+        machine_api(
+            API,
+            "spec.authoritativeAPI",
+            &[Create, Update],
+            "must be MachineAPI or ClusterAPI",
+        ),
+        machine_api(
+            STATUS,
+            "status",
+            &[Create],
+            "must not contain authoritativeAPI, synchronizedAPI or synchronizedGeneration",
+        ),
+        cluster_api(
+            UNPAUSED,
+            "metadata.annotations",
+            &[Create],
+            "must contain cluster.x-k8s.io/paused while the Machine API is authoritative",
+        ),
+        cluster_api(
+            INEXPRESSIBLE,
+            "spec",
+            &[Create, Update],
+            "warns of fields that the Machine API cannot express",
+        ),
+    ]
+}
+
+/// The value of a missing `spec.authoritativeAPI`: `ClusterAPI` if the object exists in Cluster
+/// API.
+pub(super) fn default_authority(context: &Context<'_>, verdict: &mut Verdict) -> Option<Api> {
+    let new = context.after()?;
+    if new.spec_authority.is_some() {
         return None;
     }
-    match judged.counterpart() {
-        Seen::There(_) => Some(Api::ClusterApi),
-        Seen::Absent => Some(Api::MachineApi),
-        Seen::Unknown => {
-            judged.unknown(verdict, BESIDE_CLUSTER_API, "spec.authoritativeAPI", Api::ClusterApi);
+    match context.counterpart() {
+        Counterpart::Found(_) => Some(Api::ClusterApi),
+        Counterpart::Absent => Some(Api::MachineApi),
+        Counterpart::Unknown => {
+            context.report_unknown(verdict, BESIDE_CLUSTER_API, "spec.authoritativeAPI", Api::ClusterApi);
             None
         }
     }
 }
 
-/// The first pass fills in who leads where nobody said so, which must not hide a word that means nothing: the schema, which
-/// comes after it, would see a good one.
-pub(super) fn refuse_unknown_api(judged: &Judged<'_>, verdict: &mut Verdict) {
+/// Refuses a value of `spec.authoritativeAPI` that names no API. The mutating pass must not replace
+/// such a value with the default, because the schema would then accept the object.
+pub(super) fn refuse_unknown_api(context: &Context<'_>, verdict: &mut Verdict) {
     const PATH: &str = "spec.authoritativeAPI";
-    let Some(said) = judged.edit.object.and_then(|object| object.at(PATH)) else {
+    let Some(value) = context.edit.object.and_then(|object| object.at(PATH)) else {
         return;
     };
-    let nothing = said.is_null() || *said == "";
-    if nothing || said.as_str().and_then(Api::parse).is_some() {
+    let empty = value.is_null() || *value == "";
+    if empty || value.as_str().and_then(Api::parse).is_some() {
         return;
     }
     verdict.deny(
@@ -47,17 +85,17 @@ pub(super) fn refuse_unknown_api(judged: &Judged<'_>, verdict: &mut Verdict) {
             API,
             PATH,
             ViolationKind::NotSupported,
-            "the API that should lead is MachineAPI or ClusterAPI",
+            "must be MachineAPI or ClusterAPI",
         )
-        .got(said)
-        .advice("name one of the two; how the lead gets there is the sync controller's affair"),
+        .got(value)
+        .advice("use one of these values; the sync controller sets status.authoritativeAPI to Migrating itself"),
     );
 }
 
-/// The API server drops a status at creation; whoever sends one believes that it counts.
-pub(super) fn refuse_forged_status(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let status = judged.edit.object.and_then(|object| object.get("status"));
-    let Some(status) = status.filter(|_| !judged.syncs()) else {
+/// Refuses a status in the manifest. The API server drops it, so the user's intent would be lost.
+pub(super) fn refuse_forged_status(context: &Context<'_>, verdict: &mut Verdict) {
+    let status = context.edit.object.and_then(|object| object.get("status"));
+    let Some(status) = status.filter(|_| !context.by_sync_controller()) else {
         return;
     };
     for field in ["authoritativeAPI", "synchronizedAPI", "synchronizedGeneration"] {
@@ -67,7 +105,7 @@ pub(super) fn refuse_forged_status(judged: &Judged<'_>, verdict: &mut Verdict) {
                     STATUS,
                     format!("status.{field}").as_str(),
                     ViolationKind::Invalid,
-                    "who leads is decided after an object was created, from spec.authoritativeAPI",
+                    "must not be set when an object is created: the sync controller derives it from spec.authoritativeAPI",
                 )
                 .got(value)
                 .advice("remove the status from the manifest"),
@@ -76,111 +114,107 @@ pub(super) fn refuse_forged_status(judged: &Judged<'_>, verdict: &mut Verdict) {
     }
 }
 
-pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let Some(new) = judged.after() else { return };
-    match judged.subject.api {
-        Api::MachineApi => beside_cluster_api(judged, new, verdict),
-        Api::ClusterApi => beside_machine_api(judged, new, verdict),
+pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
+    let Some(new) = context.after() else { return };
+    match context.subject.api {
+        Api::MachineApi => beside_cluster_api(context, new, verdict),
+        Api::ClusterApi => beside_machine_api(context, new, verdict),
     }
 }
 
-fn beside_cluster_api(judged: &Judged<'_>, new: &PairMember, verdict: &mut Verdict) {
+fn beside_cluster_api(context: &Context<'_>, new: &PairMember, verdict: &mut Verdict) {
     const PATH: &str = "spec.authoritativeAPI";
-    if new.requested == Some(Api::ClusterApi) {
+    if new.spec_authority == Some(Api::ClusterApi) {
         return;
     }
-    match judged.counterpart() {
-        Seen::Absent => {}
-        Seen::Unknown => {
-            // The first pass said so already, where there was something to fill in.
-            judged.unknown(verdict, BESIDE_CLUSTER_API, PATH, Api::ClusterApi);
+    match context.counterpart() {
+        Counterpart::Absent => {}
+        Counterpart::Unknown => {
+            context.report_unknown(verdict, BESIDE_CLUSTER_API, PATH, Api::ClusterApi);
         }
-        Seen::There(_) => verdict.deny(
+        Counterpart::Found(_) => verdict.deny(
             Violation::new(
                 BESIDE_CLUSTER_API,
                 PATH,
                 ViolationKind::Invalid,
                 format!(
-                    "{} exists and leads: both APIs would act on one instance",
-                    judged.title(Api::ClusterApi)
+                    "must be ClusterAPI: {} exists, and both APIs would act on one instance",
+                    context.title(Api::ClusterApi)
                 ),
             )
-            .got(&Value::from(new.wanted().word()))
+            .got(&Value::from(new.desired_api().as_str()))
             .advice(
-                "create it with spec.authoritativeAPI: ClusterAPI; once both are alike, it can be set to MachineAPI",
+                "create the object with spec.authoritativeAPI: ClusterAPI; set it to MachineAPI after the objects are synchronized",
             ),
         ),
     }
 }
 
-fn beside_machine_api(judged: &Judged<'_>, new: &PairMember, verdict: &mut Verdict) {
-    if judged.syncs() || new.is_paused() {
+fn beside_machine_api(context: &Context<'_>, new: &PairMember, verdict: &mut Verdict) {
+    if context.by_sync_controller() || new.is_paused() {
         return;
     }
     let path = FieldPath::new("metadata.annotations").key(annotation::PAUSED);
-    let half = judged.find(Api::MachineApi);
-    let why = match half {
-        Seen::Absent => return,
-        Seen::Unknown => return judged.unknown(verdict, UNPAUSED, path.as_str(), Api::MachineApi),
-        Seen::There(_) if Lead::of(half) == Lead::Decided(Decided::Migrating) => format!(
-            "{} is handing over the lead, and until then nobody acts",
-            judged.title(Api::MachineApi)
-        ),
-        Seen::There(_) if Lead::of(half).locks(Api::ClusterApi) => format!(
-            "{} leads: unpaused, both APIs would act on one instance",
-            judged.title(Api::MachineApi)
-        ),
-        // The controllers of the Machine API say that they stopped. Its MachineHealthChecks have no such word.
-        Seen::There(machine_api)
-            if judged.subject.kind != Kind::MachineHealthCheck
-                && !machine_api.paused.as_ref().is_some_and(Observed::holds) =>
-        {
-            format!(
-                "the controllers of {} have not acknowledged yet that they stopped",
-                judged.title(Api::MachineApi)
-            )
+    let counterpart = context.find(Api::MachineApi);
+    let title = context.title(Api::MachineApi);
+    let message = match counterpart {
+        Counterpart::Absent => return,
+        Counterpart::Unknown => {
+            return context.report_unknown(verdict, UNPAUSED, path.as_str(), Api::MachineApi);
         }
-        Seen::There(_) => return,
+        Counterpart::Found(_) if PairAuthority::of(counterpart) == PairAuthority::Known(Authority::Migrating) => {
+            format!("must be set while {title} is migrating: neither API may act on the instance")
+        }
+        Counterpart::Found(_) if PairAuthority::of(counterpart).locks(Api::ClusterApi) => {
+            format!("must be set while {title} is authoritative: both APIs would act on one instance")
+        }
+        // The controllers of the Machine API report that they have stopped. A MachineHealthCheck
+        // has no such condition.
+        Counterpart::Found(machine_api)
+            if context.subject.kind != Kind::MachineHealthCheck
+                && !machine_api.paused.as_ref().is_some_and(ObservedCondition::is_true) =>
+        {
+            format!("must be set until {title} has the condition Paused=True")
+        }
+        Counterpart::Found(_) => return,
     };
     verdict.deny(
-        Violation::new(UNPAUSED, path, ViolationKind::Required, why).advice(format!(
-            "set the annotation {}: \"\"; it is removed when Cluster API takes the lead",
+        Violation::new(UNPAUSED, path, ViolationKind::Required, message).advice(format!(
+            "set the annotation {}: \"\"; the sync controller removes it when Cluster API becomes authoritative",
             annotation::PAUSED
         )),
     );
 }
 
-/// Cluster API says more than the Machine API. Where it leads an object that both have, that is allowed, and stops the copy.
-pub(super) fn warn_of_the_inexpressible(judged: &Judged<'_>, verdict: &mut Verdict) {
-    if judged.subject.api != Api::ClusterApi || judged.syncs() || judged.controls() || !verdict.allowed() {
+/// Warns of fields that the Machine API cannot express. While Cluster API is authoritative such a
+/// field is allowed, but the mirror cannot be synchronized any more.
+pub(super) fn warn_of_the_inexpressible(context: &Context<'_>, verdict: &mut Verdict) {
+    if context.subject.api != Api::ClusterApi
+        || context.by_sync_controller()
+        || context.by_api_controller()
+        || !verdict.allowed()
+    {
         return;
     }
-    let (Some(object), old) = (judged.edit.object, judged.edit.old) else {
+    let (Some(object), old) = (context.edit.object, context.edit.old) else {
         return;
     };
     if old.is_some_and(|old| is_same(old.field("spec"), object.get("spec"))) {
         return;
     }
-    let has_half = judged.find(Api::MachineApi).there().is_some();
-    if !has_half {
+    let is_mirrored = context.find(Api::MachineApi).found().is_some();
+    if !is_mirrored {
         return;
     }
     let before = old.map(|old| conversion::issues(&old.whole())).unwrap_or_default();
     let now = conversion::issues(object);
+    let consequence = if context.edit.operation == Operation::Create {
+        "the mirror in the Machine API cannot be synchronized"
+    } else {
+        "the mirror in the Machine API cannot be synchronized, and the Machine API cannot become authoritative"
+    };
     for issue in now.iter().filter(|issue| !before.contains(issue)) {
-        verdict.warn(Warning::new(
-            INEXPRESSIBLE,
-            format!(
-                "{}: {}: the Machine API's copy stops following{}; {}",
-                issue.path,
-                issue.reason,
-                if judged.edit.operation == Operation::Create {
-                    ""
-                } else {
-                    ", and the lead cannot go back"
-                },
-                issue.way_out
-            ),
-        ));
+        let text = format!("{}: {}; {consequence}; {}", issue.path, issue.reason, issue.remedy);
+        verdict.warn(Warning::new(INEXPRESSIBLE, text));
     }
 }

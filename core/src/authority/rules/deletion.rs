@@ -1,148 +1,161 @@
-//! Deletion: it is allowed, and says what goes with it and what stays. The garbage collector alone is held back, where it
-//! would delete the machines of a set because somebody removed a copy of that set.
+//! Judges a deletion. A deletion by a user is allowed, and the response says what else is deleted.
+//! A deletion by the garbage collector is refused if it would delete the Machines of a MachineSet
+//! of which only the mirror was deleted.
 //!
 //! Source: the table of the Converting Machine API to Cluster API enhancement; decision 9.
 
-use super::Judged;
+use super::{Context, machine_api};
 use crate::authority::config::COLLECTORS;
-use crate::authority::spec::{Api, Decided, Kind, PairMember};
-use crate::authority::state::{Lead, Seen};
-use crate::model::{FieldPath, Propagation, Verdict, Violation, ViolationKind, Warning};
+use crate::authority::spec::{Api, Authority, Kind, PairMember};
+use crate::authority::state::{Counterpart, PairAuthority};
+use crate::model::{FieldPath, Operation, Propagation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
-pub(super) const OUTLOOK: &str = "authority-deletion-outlook";
-pub(super) const COLLECTOR: &str = "authority-garbage-collector";
+const OUTLOOK: &str = "authority-deletion-outlook";
+const COLLECTOR: &str = "authority-garbage-collector";
 
-pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let Some(old) = judged.before() else { return };
-    if COLLECTORS.contains(&judged.edit.user.name.as_str()) {
-        return hold_back_the_collector(judged, old, verdict);
+/// The rules of this file.
+pub(super) fn table() -> Vec<RuleInfo> {
+    vec![
+        machine_api(
+            OUTLOOK,
+            "",
+            &[Operation::Delete],
+            "warns of what a deletion deletes and of what stays",
+        ),
+        machine_api(
+            COLLECTOR,
+            "",
+            &[Operation::Delete],
+            "the garbage collector must not delete the Machines of a mirrored MachineSet",
+        ),
+    ]
+}
+
+pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
+    let Some(old) = context.before() else { return };
+    if COLLECTORS.contains(&context.edit.user.name.as_str()) {
+        return hold_back_the_collector(context, old, verdict);
     }
-    if judged.syncs() || judged.controls() || old.deleting {
+    if context.by_sync_controller() || context.by_api_controller() || old.deleting {
         return;
     }
-    match judged.counterpart() {
-        Seen::Absent => {}
-        Seen::Unknown => {
-            // A deletion is never refused for this; what cannot be said is said to be so.
-            let other = judged.subject.api.other();
+    match context.counterpart() {
+        Counterpart::Absent => {}
+        Counterpart::Unknown => {
+            // A deletion is not refused because of missing information.
+            let other = context.subject.api.other();
             verdict.warn(Warning::new(
                 OUTLOOK,
                 format!(
-                    "it is not known whether {} exists, and so what this deletion takes with it",
-                    judged.title(other)
+                    "not checked what else this deletion deletes: it is not known whether {} exists",
+                    context.title(other)
                 ),
             ));
         }
-        Seen::There(counterpart) => outlook(judged, old, counterpart, verdict),
+        Counterpart::Found(counterpart) => outlook(context, old, counterpart, verdict),
     }
 }
 
-fn outlook(judged: &Judged<'_>, old: &PairMember, counterpart: &PairMember, verdict: &mut Verdict) {
-    let here = judged.subject.api;
-    let other = judged.title(here.other());
-    let name = judged.edit.name;
-    let leads = match judged.lead() {
-        Lead::Decided(Decided::Leads(api)) => api == here,
-        Lead::Decided(Decided::Migrating) | Lead::Unknown | Lead::Alone => false,
+/// Warns of what the deletion means for the counterpart and for the instances.
+fn outlook(context: &Context<'_>, old: &PairMember, counterpart: &PairMember, verdict: &mut Verdict) {
+    let here = context.subject.api;
+    let other = context.title(here.other());
+    let authoritative = context.authority() == PairAuthority::Known(Authority::Stable(here));
+    // The sync controller recreates a mirror in Cluster API, but not one in the Machine API.
+    let recreated = match here {
+        Api::MachineApi => "",
+        Api::ClusterApi => ", and the sync controller recreates it",
     };
-    let text = match judged.subject.kind {
-        Kind::Machine => {
-            let control_plane = if old.is_control_plane() || counterpart.is_control_plane() {
-                format!("{name} is a control plane machine: ")
-            } else {
-                format!("{name}: ")
-            };
-            let fate = match (here, old.owner(), leads) {
-                (_, Some(_), _) => format!("its instance is deleted, and {other} with it"),
-                (Api::MachineApi, None, true) => format!("its instance is deleted; {other} stays, without an instance"),
-                (Api::MachineApi, None, false) => {
-                    format!("only this copy is deleted; {other} stays, leads, and keeps the instance")
-                }
-                (Api::ClusterApi, None, true) => {
-                    format!("its instance is deleted; {other} stays, and this Machine is made again from it")
-                }
-                (Api::ClusterApi, None, false) => {
-                    format!("only this copy is deleted, and made again; {other} stays, leads, and keeps the instance")
-                }
-            };
-            format!("{control_plane}{fate}")
+    let text = match context.subject.kind {
+        Kind::Machine => machine_outlook(context, old, counterpart, authoritative),
+        Kind::MachineSet if authoritative && context.edit.propagation != Some(Propagation::Orphan) => {
+            format!("{other} is deleted too, with all of its Machines and their instances")
         }
-        Kind::MachineSet if leads && judged.edit.propagation != Some(Propagation::Orphan) => {
-            format!("{other} is deleted with it, and so are its machines and their instances")
-        }
-        Kind::MachineSet | Kind::MachineHealthCheck if leads => format!("{other} is deleted with it"),
-        Kind::MachineSet => {
-            let again = match here {
-                Api::MachineApi => "",
-                Api::ClusterApi => ", and made again",
-            };
-            format!(
-                "only this copy is deleted{again}: {other} leads and stays, with all of its machines and their instances"
-            )
-        }
+        Kind::MachineSet | Kind::MachineHealthCheck if authoritative => format!("{other} is deleted too"),
+        Kind::MachineSet => format!(
+            "only this mirror is deleted{recreated}; {other} stays authoritative and keeps its Machines and their instances"
+        ),
         Kind::MachineHealthCheck => {
-            let again = match here {
-                Api::MachineApi => "",
-                Api::ClusterApi => ", and made again",
-            };
-            format!("only this copy is deleted{again}: {other} leads, stays and goes on")
+            format!("only this mirror is deleted{recreated}; {other} stays authoritative and active")
         }
-        Kind::InfrastructureMachine | Kind::InfrastructureTemplate if leads => return,
+        Kind::InfrastructureMachine | Kind::InfrastructureTemplate if authoritative => return,
         Kind::InfrastructureMachine | Kind::InfrastructureTemplate => {
-            format!("only this copy is deleted, and made again: {other} leads and stays")
+            format!("only this mirror is deleted{recreated}; {other} stays authoritative")
         }
     };
     verdict.warn(Warning::new(OUTLOOK, text));
-    let cascades = judged.edit.propagation == Some(Propagation::Foreground);
-    if judged.subject.kind == Kind::MachineSet && !leads && cascades {
+    let cascades = context.edit.propagation == Some(Propagation::Foreground);
+    if context.subject.kind == Kind::MachineSet && !authoritative && cascades {
         verdict.warn(Warning::new(
             OUTLOOK,
-            "a foreground deletion waits for the machines, which stay: delete with --cascade=orphan or --cascade=background",
+            "a foreground deletion waits for the Machines, which stay; delete with --cascade=orphan or --cascade=background",
         ));
     }
 }
 
-/// A set that was deleted while the other API led it takes no machine with it: neither the copies, whose deletion would
-/// carry over, nor the machines that its own API leads.
-fn hold_back_the_collector(judged: &Judged<'_>, old: &PairMember, verdict: &mut Verdict) {
-    if judged.subject.kind != Kind::Machine {
+/// What the deletion of a Machine means, by the rows of the enhancement's table.
+fn machine_outlook(context: &Context<'_>, old: &PairMember, counterpart: &PairMember, authoritative: bool) -> String {
+    let here = context.subject.api;
+    let other = context.title(here.other());
+    let name = context.edit.name;
+    let prefix = if old.is_control_plane() || counterpart.is_control_plane() {
+        format!("{name} is a control plane machine: ")
+    } else {
+        format!("{name}: ")
+    };
+    let outcome = match (here, old.owner(), authoritative) {
+        (_, Some(_), _) => format!("its instance is deleted, and so is {other}"),
+        (Api::MachineApi, None, true) => format!("its instance is deleted; {other} stays without an instance"),
+        (Api::MachineApi, None, false) => {
+            format!("only this mirror is deleted; {other} stays authoritative and keeps the instance")
+        }
+        (Api::ClusterApi, None, true) => {
+            format!("its instance is deleted; {other} stays, and the sync controller recreates this Machine from it")
+        }
+        (Api::ClusterApi, None, false) => format!(
+            "only this mirror is deleted, and the sync controller recreates it; {other} stays authoritative and keeps the instance"
+        ),
+    };
+    format!("{prefix}{outcome}")
+}
+
+/// Refuses the collection of Machines after the deletion of a mirrored MachineSet. This protects
+/// mirrors, whose deletion would propagate, and Machines that their own API is authoritative for.
+fn hold_back_the_collector(context: &Context<'_>, old: &PairMember, verdict: &mut Verdict) {
+    if context.subject.kind != Kind::Machine {
         return;
     }
     let Some(owner) = old.owner().filter(|owner| owner.kind == "MachineSet") else {
         return;
     };
-    let here = judged.subject.api;
-    let (mirrors, config) = (judged.lookup.mirrors, judged.lookup.config);
+    let here = context.subject.api;
+    let (mirrors, config) = (context.lookup.mirrors, context.lookup.config);
     let own = mirrors.find(here, Kind::MachineSet, &owner.name, config);
     let other = mirrors.find(here.other(), Kind::MachineSet, &owner.name, config);
     let machine_api = match here {
         Api::MachineApi => own,
         Api::ClusterApi => other,
     };
-    let led_here = match Lead::of(machine_api) {
-        Lead::Decided(decided) => decided == Decided::Leads(here),
-        Lead::Alone => here == Api::ClusterApi,
-        Lead::Unknown => false,
+    let authoritative_here = match PairAuthority::of(machine_api) {
+        PairAuthority::Known(authority) => authority == Authority::Stable(here),
+        PairAuthority::Unmirrored => here == Api::ClusterApi,
+        PairAuthority::Unknown => false,
     };
-    // A deletion of the set that leads is carried over: it finds the other one gone, or going.
-    let stays = match other {
-        Seen::Absent => return,
-        Seen::Unknown => String::from("whether its MachineSet lives on in the other API is not known yet"),
-        Seen::There(half) if half.deleting => return,
-        Seen::There(_) if led_here && own.there().is_some() => return,
-        Seen::There(_) => format!(
-            "{}'s MachineSet {} lives on: what was deleted is only a copy of it",
-            here.other().title(),
-            owner.name
-        ),
+    let set = format!("MachineSet {} in {}", owner.name, here.other().title());
+    // The deletion of an authoritative MachineSet propagates, so its mirror is absent or deleting.
+    let message = match other {
+        Counterpart::Absent => return,
+        Counterpart::Unknown => {
+            format!("must not be deleted by the garbage collector before Capstan has read whether {set} exists")
+        }
+        Counterpart::Found(member) if member.deleting => return,
+        Counterpart::Found(_) if authoritative_here && own.found().is_some() => return,
+        Counterpart::Found(_) => {
+            format!("must not be deleted by the garbage collector: {set} still exists, and only its mirror was deleted")
+        }
     };
     verdict.deny(
-        Violation::new(
-            COLLECTOR,
-            FieldPath::root(),
-            ViolationKind::Forbidden,
-            format!("{stays}, and its machines stay"),
-        )
-        .advice("the sync controller takes the copies of its machines away"),
+        Violation::new(COLLECTOR, FieldPath::root(), ViolationKind::Forbidden, message)
+            .advice("no action is needed: the sync controller removes the mirrors of its Machines"),
     );
 }

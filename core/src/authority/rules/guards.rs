@@ -1,39 +1,81 @@
-//! Guards on update: a copy changes only with its original.
+//! Guards an update of a mirror: only the sync controller changes what must equal the
+//! authoritative object.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Judged;
 use super::changes::{changed, listed};
+use super::{Context, cluster_api, machine_api};
 use crate::authority::spec::Api;
-use crate::authority::state::{Lead, Seen};
+use crate::authority::state::{Counterpart, PairAuthority};
 use crate::cel::VariableOverride;
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{FieldPath, Operation, Stored as _, Verdict, Violation, ViolationKind, is_same};
+use crate::model::{FieldPath, Operation, RuleInfo, Stored as _, Verdict, Violation, ViolationKind, is_same};
 
-pub(super) const LABEL: &str = "authority-label-conflict";
-pub(super) const ANNOTATION: &str = "authority-annotation-conflict";
-/// The variable of the rule files that is true where only the lookup knows that an object is a copy.
-const HELD: &str = "held";
-pub(super) const LEAD: &str = "authority-lead-known";
+const LABEL: &str = "authority-label-conflict";
+const ANNOTATION: &str = "authority-annotation-conflict";
+const KNOWN: &str = "authority-lead-known";
+/// The variable of the rule files that is true if a lookup found that the object is a mirror.
+const FOUND_MIRROR: &str = "foundMirror";
 
-pub(super) fn judge(judged: &Judged<'_>, rules: &RuleSet, verdict: &mut Verdict) {
-    let update = judged.edit.operation == Operation::Update;
-    let lead = if update { judged.lead() } else { Lead::Alone };
-    if update && lead == Lead::Unknown && !judged.syncs() && !judged.controls() && writes_more_than_finalizers(judged) {
-        return judged.unknown(verdict, LEAD, "spec", Api::MachineApi);
+/// The rules of this file.
+pub(super) fn table() -> Vec<RuleInfo> {
+    use Operation::Update;
+    vec![
+        machine_api(
+            LABEL,
+            "metadata.labels",
+            &[Update],
+            "a label of a mirror must equal the label of the authoritative object",
+        ),
+        machine_api(
+            ANNOTATION,
+            "metadata.annotations",
+            &[Update],
+            "an annotation of a mirror must equal the annotation of the authoritative object",
+        ),
+        cluster_api(
+            KNOWN,
+            "spec",
+            &[Update],
+            "must not be written before Capstan has read which API is authoritative",
+        ),
+    ]
+}
+
+pub(super) fn validate(context: &Context<'_>, rules: &RuleSet, verdict: &mut Verdict) {
+    let update = context.edit.operation == Operation::Update;
+    let authority = if update {
+        context.authority()
+    } else {
+        PairAuthority::Unmirrored
+    };
+    let by_controller = context.by_sync_controller() || context.by_api_controller();
+    if update && authority == PairAuthority::Unknown && !by_controller && changes_guarded_fields(context) {
+        return context.report_unknown(verdict, KNOWN, "spec", Api::MachineApi);
     }
-    let locked = lead.locks(judged.subject.api);
-    in_cel(judged, rules, || told(judged).filter(|_| locked), verdict);
-    if update && locked && !judged.syncs() && !judged.controls() {
-        judge_conflicts(judged, verdict);
+    let locked = authority.locks(context.subject.api);
+    // An object of the Machine API shows its authority itself, except in a scale request.
+    let lookup_decides = context.subject.api == Api::ClusterApi || context.edit.subresource == "scale";
+    let found_mirror = || {
+        (locked && lookup_decides).then_some(VariableOverride {
+            variable: FOUND_MIRROR,
+            value: true,
+        })
+    };
+    apply_cel_rules(context, rules, found_mirror, verdict);
+    if update && locked && !by_controller {
+        refuse_conflicts(context, verdict);
     }
 }
 
-fn writes_more_than_finalizers(judged: &Judged<'_>) -> bool {
+/// Whether the edit changes a field that is guarded on a mirror. Finalizers of an object that is being
+/// deleted are not guarded, so that every deletion can finish.
+fn changes_guarded_fields(context: &Context<'_>) -> bool {
+    let deleting = context.before().is_some_and(|old| old.deleting);
     let differs = |path: &str| {
-        let (old, new) = (judged.edit.old, judged.edit.object);
+        let (old, new) = (context.edit.old, context.edit.object);
         !is_same(old.and_then(|old| old.at(path)), new.and_then(|new| new.at(path)))
     };
     [
@@ -45,27 +87,18 @@ fn writes_more_than_finalizers(judged: &Judged<'_>) -> bool {
     ]
     .iter()
     .any(|path| differs(path))
+        || (!deleting && differs("metadata.finalizers"))
 }
 
-/// What the lookup knows of who leads, where the objects do not say it themselves.
-fn told(judged: &Judged<'_>) -> Option<VariableOverride> {
-    let says_itself = judged.subject.api == Api::MachineApi && judged.edit.subresource != "scale";
-    let held = VariableOverride {
-        variable: HELD,
-        value: true,
-    };
-    (!says_itself).then_some(held)
-}
-
-/// The rules in CEL that do not hold, with the fields that the edit changes.
-fn in_cel(
-    judged: &Judged<'_>,
+/// Adds the violated CEL rules to the verdict, with the fields that the edit changes.
+fn apply_cel_rules(
+    context: &Context<'_>,
     rules: &RuleSet,
-    told: impl FnOnce() -> Option<VariableOverride>,
+    found_mirror: impl FnOnce() -> Option<VariableOverride>,
     verdict: &mut Verdict,
 ) {
-    let (kind, edit) = (judged.subject.qualified, judged.edit);
-    for (rule, error) in rules.refusals(kind, Enforcer::Webhook, edit, told) {
+    let (kind, edit) = (context.subject.qualified, context.edit);
+    for (rule, error) in rules.refusals(kind, Enforcer::Webhook, edit, found_mirror) {
         let old = edit.old.and_then(|old| old.at(&rule.path));
         let new = edit.object.and_then(|new| new.at(&rule.path));
         let fields: Vec<FieldPath> = changed(&rule.path, old, new)
@@ -94,61 +127,65 @@ fn in_cel(
     }
 }
 
-/// Labels and annotations that are not reserved can be set on a copy, unless the object that leads says otherwise.
-fn judge_conflicts(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let (Some(old), Some(new)) = (judged.edit.old, judged.edit.object) else {
+/// Refuses labels and annotations of a mirror that differ from those of the authoritative object.
+/// Keys that the authoritative object does not have are allowed, unless they are reserved.
+fn refuse_conflicts(context: &Context<'_>, verdict: &mut Verdict) {
+    let (Some(old), Some(new)) = (context.edit.old, context.edit.object) else {
         return;
     };
+    let other = context.subject.api.other();
     for (rule, path, labels) in [
         (LABEL, "metadata.labels", true),
         (ANNOTATION, "metadata.annotations", false),
     ] {
-        let said = |violation: &Violation| violation.path.as_str().starts_with(path);
-        if is_same(old.at(path), new.at(path)) || verdict.violations.iter().any(said) {
+        let reported = |violation: &Violation| violation.path.as_str().starts_with(path);
+        if is_same(old.at(path), new.at(path)) || verdict.violations.iter().any(reported) {
             continue;
         }
         let (before, after) = (old.at(path), new.at(path));
-        match judged.counterpart() {
-            Seen::Absent => {}
-            Seen::Unknown => judged.unknown(verdict, rule, path, judged.subject.api.other()),
-            Seen::There(leading) => {
-                let leads = if labels { &leading.labels } else { &leading.annotations };
-                for (key, wanted) in conflicts(before, after, leads) {
-                    let violation = Violation::new(
-                        rule,
-                        FieldPath::new(path).key(key),
-                        ViolationKind::Invalid,
-                        format!(
-                            "it is {wanted:?} on {}, which leads, and would be set back",
-                            judged.title(judged.subject.api.other())
-                        ),
-                    );
-                    let got = word(after, key).map_or(Value::Null, Value::from);
-                    let namespace = judged.lookup.config.namespace(judged.subject.api.other());
-                    verdict.deny(
-                        violation
-                            .got(&got)
-                            .advice(format!("change it on the object in {namespace}")),
-                    );
-                }
+        let authoritative = match context.counterpart() {
+            Counterpart::Absent => continue,
+            Counterpart::Unknown => {
+                context.report_unknown(verdict, rule, path, other);
+                continue;
             }
+            Counterpart::Found(member) if labels => &member.labels,
+            Counterpart::Found(member) => &member.annotations,
+        };
+        for (key, value) in conflicts(before, after, authoritative) {
+            let message = format!(
+                "must be {value:?}, the value on {}, which is authoritative",
+                context.title(other)
+            );
+            let got = text(after, key).map_or(Value::Null, Value::from);
+            let path = FieldPath::new(path).key(key);
+            let advice = format!(
+                "change it on the object in namespace {}",
+                context.lookup.config.namespace(other)
+            );
+            verdict.deny(
+                Violation::new(rule, path, ViolationKind::Invalid, message)
+                    .got(&got)
+                    .advice(advice),
+            );
         }
     }
 }
 
-/// The keys that the edit writes and the leading side has otherwise, with what they are there.
+/// The keys that the edit writes with another value than the authoritative object has, with the
+/// authoritative value.
 fn conflicts<'k>(
     before: Option<&Value>,
     after: Option<&Value>,
-    leads: &'k BTreeMap<String, String>,
+    authoritative: &'k BTreeMap<String, String>,
 ) -> impl Iterator<Item = (&'k str, &'k str)> {
-    let leads = leads.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    leads.filter(move |(key, value)| {
-        let written = word(after, key);
-        written != Some(*value) && written != word(before, key)
+    let entries = authoritative.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    entries.filter(move |(key, value)| {
+        let written = text(after, key);
+        written != Some(*value) && written != text(before, key)
     })
 }
 
-fn word<'v>(map: Option<&'v Value>, key: &str) -> Option<&'v str> {
+fn text<'v>(map: Option<&'v Value>, key: &str) -> Option<&'v str> {
     map?.get(key)?.as_str()
 }

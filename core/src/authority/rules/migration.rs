@@ -1,188 +1,227 @@
-//! Migration: a request for another API to lead is kept, and answered with what stands in its way.
+//! Judges a change of `spec.authoritativeAPI`, which requests a migration. The request is stored,
+//! and the response says what prevents the migration.
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Workflow extension".
 
-use super::Judged;
-use crate::authority::plan::{self, Facts, Step};
-use crate::authority::spec::{Api, Decided, Kind, Observed, PairMember};
-use crate::authority::state::Seen;
-use crate::conversion::{self, ConversionIssue, Severity};
 use serde_json::Value;
 
-use crate::model::{Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
+use super::{Context, machine_api};
+use crate::authority::plan::{self, Observed, Step};
+use crate::authority::spec::{Api, Authority, Kind, ObservedCondition, PairMember};
+use crate::authority::state::Counterpart;
+use crate::conversion::{self, ConversionIssue, Severity};
+use crate::model::{Operation, RuleInfo, Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
 
-pub(super) const COUNTERPART: &str = "authority-migration-of-counterpart";
-pub(super) const UNDECIDED: &str = "authority-migration-undecided";
-pub(super) const OUTLOOK: &str = "authority-migration-outlook";
+const COUNTERPART: &str = "authority-migration-of-counterpart";
+const UNDECIDED: &str = "authority-migration-undecided";
+const OUTLOOK: &str = "authority-migration-outlook";
 const PATH: &str = "spec.authoritativeAPI";
-/// How many issues are named, so that the warnings fit into an answer.
+/// The largest number of conversion issues in a response to an API server.
 const MOST: usize = 8;
 
-pub(super) fn judge(judged: &Judged<'_>, verdict: &mut Verdict) {
-    let (before, after) = (judged.edit.old, judged.edit.object);
+/// The rules of this file.
+pub(super) fn table() -> Vec<RuleInfo> {
+    let update = &[Operation::Update];
+    vec![
+        machine_api(
+            COUNTERPART,
+            PATH,
+            update,
+            "must not change while the object in Cluster API is provisioning or deleting",
+        ),
+        machine_api(
+            UNDECIDED,
+            PATH,
+            update,
+            "must not change before status.authoritativeAPI is set, if the object exists in both APIs",
+        ),
+        machine_api(OUTLOOK, PATH, update, "warns of what prevents a migration"),
+    ]
+}
+
+pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
+    let (before, after) = (context.edit.old, context.edit.object);
     if is_same(
         before.and_then(|old| old.at(PATH)),
         after.and_then(|object| object.at(PATH)),
     ) {
         return;
     }
-    let (Some(old), Some(new)) = (judged.before(), judged.after()) else {
+    let (Some(old), Some(new)) = (context.before(), context.after()) else {
         return;
     };
-    let requested = judged.subject.api == Api::MachineApi
-        && judged.edit.subresource.is_empty()
-        && old.wanted() != new.wanted()
-        && new.requested.is_some();
-    if !requested || !verdict.allowed() {
+    let requests_migration = context.subject.api == Api::MachineApi
+        && context.edit.subresource.is_empty()
+        && old.desired_api() != new.desired_api()
+        && new.spec_authority.is_some();
+    if !requests_migration || !verdict.allowed() {
         return;
     }
-    let counterpart = judged.counterpart();
-    judge_undecided(judged, old, counterpart, verdict);
-    judge_counterpart(judged, old, counterpart, verdict);
+    let counterpart = context.counterpart();
+    refuse_without_status(context, old, counterpart, verdict);
+    refuse_by_counterpart(context, old, counterpart, verdict);
     if !verdict.allowed() {
         return;
     }
-    // What was decided stands in the status, which an edit of the object leaves alone.
-    let asked = PairMember {
-        requested: new.requested,
+    // An update of the object does not change the status, so the old status applies.
+    let requested = PairMember {
+        spec_authority: new.spec_authority,
         generation: new.generation.or(old.generation),
         ..old.clone()
     };
-    for text in outlook(judged, &asked, counterpart) {
+    for text in outlook(context, &requested, counterpart) {
         verdict.warn(Warning::new(OUTLOOK, text));
     }
 }
 
-/// Until the status says who leads, the spec does; so with it the lead would change hands at once, and nobody would have
-/// stopped.
-fn judge_undecided(judged: &Judged<'_>, old: &PairMember, counterpart: Seen<'_>, verdict: &mut Verdict) {
-    if old.decided.is_some() {
+/// Refuses the request while the status is empty and both objects exist. The spec determines the
+/// authority until then, so the authority would change at once, without a migration.
+fn refuse_without_status(context: &Context<'_>, old: &PairMember, counterpart: Counterpart<'_>, verdict: &mut Verdict) {
+    if old.status_authority.is_some() {
         return;
     }
     match counterpart {
-        Seen::Absent => {}
-        Seen::Unknown => judged.unknown(verdict, UNDECIDED, PATH, Api::ClusterApi),
-        Seen::There(_) => verdict.deny(
+        Counterpart::Absent => {}
+        Counterpart::Unknown => context.report_unknown(verdict, UNDECIDED, PATH, Api::ClusterApi),
+        Counterpart::Found(_) => verdict.deny(
             Violation::new(
                 UNDECIDED,
                 PATH,
                 ViolationKind::Forbidden,
                 format!(
-                    "{} exists, and it is not decided yet who leads: without a hand-over, both APIs would act on one instance",
-                    judged.title(Api::ClusterApi)
+                    "must not change before status.authoritativeAPI is set: {} exists, and both APIs would act on one instance",
+                    context.title(Api::ClusterApi)
                 ),
             )
-            .advice("wait until status.authoritativeAPI is set, then ask again"),
+            .advice("wait until status.authoritativeAPI is set, then repeat the request"),
         ),
     }
 }
 
-fn judge_counterpart(judged: &Judged<'_>, old: &PairMember, counterpart: Seen<'_>, verdict: &mut Verdict) {
-    let Seen::There(half) = counterpart else { return };
-    let title = judged.title(Api::ClusterApi);
-    let leads = old.lead() == Decided::Leads(Api::ClusterApi);
-    let (why, advice) = if half.deleting {
-        (format!("{title} is being deleted"), "wait until it is gone")
-    } else if leads && judged.subject.kind == Kind::Machine && half.provisioned != Some(true) {
+/// Refuses the request while the object in Cluster API is being deleted, or is authoritative and
+/// has no instance yet.
+fn refuse_by_counterpart(context: &Context<'_>, old: &PairMember, counterpart: Counterpart<'_>, verdict: &mut Verdict) {
+    let Counterpart::Found(member) = counterpart else {
+        return;
+    };
+    let title = context.title(Api::ClusterApi);
+    let authoritative = old.authority() == Authority::Stable(Api::ClusterApi);
+    let (message, advice) = if member.deleting {
         (
-            format!("{title} leads, and its instance is being made: two APIs at once could make two of them"),
+            format!("must not change while {title} is being deleted"),
+            "wait until it is deleted",
+        )
+    } else if authoritative && context.subject.kind == Kind::Machine && member.provisioned != Some(true) {
+        (
+            format!("must not change while the instance of {title} is being created: both APIs could create one"),
             "wait until its status.initialization.infrastructureProvisioned is true",
         )
     } else {
         return;
     };
-    verdict.deny(Violation::new(COUNTERPART, PATH, ViolationKind::Forbidden, why).advice(advice));
+    verdict.deny(Violation::new(COUNTERPART, PATH, ViolationKind::Forbidden, message).advice(advice));
 }
 
-/// What stands in the way, most important first.
-fn outlook(judged: &Judged<'_>, asked: &PairMember, counterpart: Seen<'_>) -> Vec<String> {
-    let target = asked.wanted();
-    let step = plan::next(&Facts::of(asked, counterpart.there()));
+/// The effect of the request and what prevents the migration, the most important first.
+fn outlook(context: &Context<'_>, requested: &PairMember, counterpart: Counterpart<'_>) -> Vec<String> {
+    let target = requested.desired_api();
+    let step = plan::next(&Observed::of(requested, counterpart.found()));
     if let Step::Cancel { back_to } | Step::PauseTarget { back_to } = step {
         return vec![format!(
-            "the migration is cancelled: {} takes the lead back",
+            "the migration is cancelled: {} becomes authoritative again",
             back_to.title()
         )];
     }
-    if let Step::Rest(_) = step {
+    if let Step::Idle(_) = step {
         return Vec::new();
     }
-    let mut texts = Vec::new();
-    let (mut issues, unchecked) = issues(judged, target, counterpart);
+    let (mut issues, unchecked) = issues(context, target, counterpart);
     issues.sort();
     let blocking = issues.iter().any(|issue| issue.severity == Severity::Blocks);
-    // One long list does not hide everything else: of each reason the first, and only then the others.
-    let (mut told, mut others) = (Vec::<&ConversionIssue>::new(), Vec::new());
-    for issue in &issues {
-        let same = |first: &&ConversionIssue| first.severity == issue.severity && first.reason == issue.reason;
-        if told.iter().any(same) { &mut others } else { &mut told }.push(issue);
-    }
-    told.extend(others);
-    // An answer to the API server has room for so many.
-    let most = if judged.lookup.wait_for_unknown {
-        MOST
-    } else {
-        usize::MAX
-    };
-    let more = told.len().saturating_sub(most);
-    told.truncate(most);
-    told.sort();
-    for issue in told {
-        let verb = match issue.severity {
-            Severity::Blocks => "cannot migrate",
-            Severity::Loses => "will be lost",
-        };
-        texts.push(format!("{verb}: {}: {}; {}", issue.path, issue.reason, issue.way_out));
-    }
-    if more > 0 {
-        texts.push(format!("and {more} more; capstan check names all of them"));
-    }
+    let mut texts = issue_texts(context, &issues);
     texts.extend(unchecked);
-    texts.extend(synchronization(judged, asked, counterpart, step, blocking));
-    if judged.subject.kind == Kind::MachineSet {
+    texts.extend(synchronization(context, requested, counterpart, step, blocking));
+    if context.subject.kind == Kind::MachineSet {
         texts.push(format!(
-            "machines that exist keep the API that leads them; new ones are made by {}",
+            "existing Machines keep their authoritative API; {} creates new Machines",
             target.title()
         ));
     }
     texts
 }
 
-/// What the target cannot say, and what could not be checked.
-fn issues(judged: &Judged<'_>, target: Api, counterpart: Seen<'_>) -> (Vec<ConversionIssue>, Option<String>) {
+/// The conversion issues as texts. A response to an API server contains at most [`MOST`] of them.
+fn issue_texts(context: &Context<'_>, issues: &[ConversionIssue]) -> Vec<String> {
+    // The first issue of each reason comes before the others, so that many issues of one reason do
+    // not hide the rest.
+    let (mut first, mut others) = (Vec::<&ConversionIssue>::new(), Vec::new());
+    for issue in issues {
+        let same = |other: &&ConversionIssue| other.severity == issue.severity && other.reason == issue.reason;
+        if first.iter().any(same) {
+            &mut others
+        } else {
+            &mut first
+        }
+        .push(issue);
+    }
+    let mut listed = first;
+    listed.extend(others);
+    let most = if context.lookup.wait_for_unknown {
+        MOST
+    } else {
+        usize::MAX
+    };
+    let more = listed.len().saturating_sub(most);
+    listed.truncate(most);
+    listed.sort();
+    let mut texts: Vec<String> = listed
+        .iter()
+        .map(|issue| {
+            let effect = match issue.severity {
+                Severity::Blocks => "cannot migrate",
+                Severity::Loses => "will be lost",
+            };
+            format!("{effect}: {}: {}; {}", issue.path, issue.reason, issue.remedy)
+        })
+        .collect();
+    if more > 0 {
+        texts.push(format!("and {more} more; capstan check lists all of them"));
+    }
+    texts
+}
+
+/// What the target cannot express, and what could not be checked.
+fn issues(context: &Context<'_>, target: Api, counterpart: Counterpart<'_>) -> (Vec<ConversionIssue>, Option<String>) {
     if target == Api::ClusterApi {
-        let Some(object) = judged.edit.object else {
+        let Some(object) = context.edit.object else {
             return (Vec::new(), None);
         };
         let mut issues = conversion::issues(object);
-        let unchecked = disagreements(judged, object, counterpart, &mut issues);
+        let unchecked = disagreements(context, object, counterpart, &mut issues);
         return (issues, unchecked);
     }
-    let half = match counterpart {
-        Seen::There(half) => half,
-        Seen::Absent => return (Vec::new(), None),
-        Seen::Unknown => {
-            let text = format!(
-                "not checked: {} is not known, and what it says has to be said again",
-                judged.title(Api::ClusterApi)
-            );
+    let member = match counterpart {
+        Counterpart::Found(member) => member,
+        Counterpart::Absent => return (Vec::new(), None),
+        Counterpart::Unknown => {
+            let text = format!("not checked: {} is not known", context.title(Api::ClusterApi));
             return (Vec::new(), Some(text));
         }
     };
-    let mut issues = half.to_convert().as_ref().map(conversion::issues).unwrap_or_default();
+    let mut issues = member.to_convert().as_ref().map(conversion::issues).unwrap_or_default();
     let mut unchecked = None;
-    match judged.lookup.mirrors.infrastructure_of(half) {
-        Seen::There(infrastructure) => {
+    match context.lookup.mirrors.infrastructure_of(member) {
+        Counterpart::Found(infrastructure) => {
             let found = infrastructure.to_convert().as_ref().map(conversion::issues);
-            let owner = half.infrastructure.as_ref().map(|(kind, _)| kind.as_str());
-            // The path is that of another object: say of which.
+            let kind = member.infrastructure.as_ref().map(|(kind, _)| kind.as_str());
+            // The path belongs to the infrastructure object, so it starts with its kind.
             issues.extend(found.unwrap_or_default().into_iter().map(|issue| ConversionIssue {
-                path: format!("{} {}", owner.unwrap_or_default(), issue.path).as_str().into(),
+                path: format!("{} {}", kind.unwrap_or_default(), issue.path).as_str().into(),
                 ..issue
             }));
         }
-        Seen::Absent | Seen::Unknown => {
-            if let Some((kind, name)) = &half.infrastructure {
+        Counterpart::Absent | Counterpart::Unknown => {
+            if let Some((kind, name)) = &member.infrastructure {
                 unchecked = Some(format!("not checked: {kind} {name} is not known"));
             }
         }
@@ -190,59 +229,63 @@ fn issues(judged: &Judged<'_>, target: Api, counterpart: Seen<'_>) -> (Vec<Conve
     (issues, unchecked)
 }
 
-/// What the cluster says for all machines, and this object otherwise; what could not be checked.
+/// Adds where the object differs from the infrastructure cluster, which sets some fields for all
+/// machines. Returns what could not be checked.
 fn disagreements(
-    judged: &Judged<'_>,
+    context: &Context<'_>,
     object: &Value,
-    counterpart: Seen<'_>,
+    counterpart: Counterpart<'_>,
     issues: &mut Vec<ConversionIssue>,
 ) -> Option<String> {
     let kind = conversion::cluster_of(object)?;
-    let name = counterpart.there().and_then(|half| half.cluster.as_deref());
-    match judged.lookup.mirrors.infrastructure_cluster(kind, name) {
-        Seen::There(cluster) => {
+    let name = counterpart.found().and_then(|member| member.cluster.as_deref());
+    match context.lookup.mirrors.infrastructure_cluster(kind, name) {
+        Counterpart::Found(cluster) => {
             let cluster = cluster.to_convert().unwrap_or_default();
             issues.extend(conversion::disagreements(object, &cluster));
             None
         }
-        Seen::Absent => Some(format!(
-            "not checked: there is no one {kind} to compare with in {}",
-            judged.lookup.config.cluster_api_namespace
+        Counterpart::Absent => Some(format!(
+            "not checked: namespace {} has no {kind} for this cluster",
+            context.lookup.config.cluster_api_namespace
         )),
-        Seen::Unknown => Some(format!(
-            "not checked: the {kind} is not known, and says some of it for all machines"
+        Counterpart::Unknown => Some(format!(
+            "not checked: the {kind}, which sets some fields for all machines, is not known"
         )),
     }
 }
 
-/// Whether both halves are alike, and what is waited for.
+/// Whether the objects are synchronized, and what the migration waits for.
 fn synchronization(
-    judged: &Judged<'_>,
-    asked: &PairMember,
-    counterpart: Seen<'_>,
+    context: &Context<'_>,
+    requested: &PairMember,
+    counterpart: Counterpart<'_>,
     step: Step,
     blocking: bool,
 ) -> Option<String> {
-    let stands_in_the_way = asked.synchronized.as_ref().is_some_and(|condition| !condition.holds());
-    if counterpart == Seen::Absent && !stands_in_the_way {
-        let title = judged.title(Api::ClusterApi);
+    let failing = requested
+        .synchronized
+        .as_ref()
+        .is_some_and(|condition| !condition.is_true());
+    if counterpart == Counterpart::Absent && !failing {
+        let title = context.title(Api::ClusterApi);
         return Some(format!(
-            "{title} does not exist yet: it is made before the lead changes"
+            "{title} does not exist yet; the sync controller creates it before the migration starts"
         ));
     }
-    match &asked.synchronized {
-        Some(condition) if condition.holds() => matches!(step, Step::PauseSource { .. })
-            .then(|| format!("a hand-over to {} is under way", asked.wanted().title())),
-        Some(Observed {
+    match &requested.synchronized {
+        Some(condition) if condition.is_true() => matches!(step, Step::PauseSource { .. })
+            .then(|| format!("the migration to {} is in progress", requested.desired_api().title())),
+        Some(ObservedCondition {
             status,
             reason,
             message,
         }) => Some(format!(
-            "the lead changes only once both are alike; the condition Synchronized is {status}: {reason}: {message}"
+            "the migration starts after synchronization; the condition Synchronized is {status}: {reason}: {message}"
         )),
         None if blocking => None,
         None => Some(String::from(
-            "the lead changes only once both are alike; there is no condition Synchronized yet",
+            "the migration starts after synchronization; the condition Synchronized is not set yet",
         )),
     }
 }

@@ -11,54 +11,54 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "ami",
         When::WithoutAny(&["id"]),
-        "Cluster API takes an image by its id only",
+        "Cluster API selects an image by its ID only",
         "set ami.id",
     ),
     blocks(
         "ami.arn",
         When::Present,
-        "Cluster API takes an image by its id only",
+        "Cluster API selects an image by its ID only",
         "set ami.id and remove the ARN",
     ),
     blocks(
         "ami.filters",
         When::Present,
-        "Cluster API takes an image by its id only",
+        "Cluster API selects an image by its ID only",
         "set ami.id and remove the filters",
     ),
     blocks(
         "cpuOptions.confidentialCompute",
         When::NotOneOf(&["", "Disabled", "AMDEncryptedVirtualizationNestedPaging"]),
-        "Cluster API does not know this value",
+        "Cluster API does not support this value",
         "use Disabled or AMDEncryptedVirtualizationNestedPaging",
     ),
     blocks(
         "tags",
         When::Twice("name"),
-        "Cluster API keeps tags as a map, and of two with one name only one would stay",
+        "Cluster API stores tags as a map, which cannot hold two tags of the same name",
         "remove the duplicate",
     ),
     blocks(
         "iamInstanceProfile.arn",
         When::Present,
-        "Cluster API takes an instance profile by its name only",
+        "Cluster API selects an instance profile by its name only",
         "set iamInstanceProfile.id to the name of the profile",
     ),
     blocks(
         "iamInstanceProfile.filters",
         When::Present,
-        "Cluster API takes an instance profile by its name only",
+        "Cluster API selects an instance profile by its name only",
         "set iamInstanceProfile.id to the name of the profile",
     ),
     blocks(
         "credentialsSecret.name",
         When::NotOneOf(&["", "aws-cloud-credentials"]),
-        "Cluster API uses the credentials of the whole cluster",
+        "Cluster API uses the credentials of the cluster",
         "use the Secret aws-cloud-credentials",
     ),
     blocks(
@@ -70,37 +70,37 @@ const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "networkInterfaceType",
         When::NotOneOf(&["", "ENA", "EFA"]),
-        "Cluster API does not know this type",
+        "Cluster API does not support this type",
         "use ENA or EFA",
     ),
     blocks(
         "securityGroups[].arn",
         When::Present,
-        "Cluster API takes a security group by id or filters",
-        "give its id or filters",
+        "Cluster API selects a security group by ID or filters",
+        "set its ID or filters",
     ),
     blocks(
         "subnet.arn",
         When::Present,
-        "Cluster API takes a subnet by id or filters",
-        "give its id or filters",
+        "Cluster API selects a subnet by ID or filters",
+        "set its ID or filters",
     ),
     blocks(
         "placement.tenancy",
         When::NotOneOf(&["", "default", "dedicated", "host"]),
-        "Cluster API does not know this tenancy",
+        "Cluster API does not support this tenancy",
         "use default, dedicated or host",
     ),
     blocks(
         "blockDevices",
-        When::TwoWithout("deviceName"),
-        "a device without a name is the root volume, and there can be only one",
-        "name the other devices",
+        When::SeveralWithout("deviceName"),
+        "a device without a name is the root volume, of which only one is possible",
+        "set the names of the other devices",
     ),
     blocks(
         "blockDevices[].noDevice",
         When::Present,
-        "Cluster API cannot leave out a device of the image",
+        "Cluster API cannot omit a device of the image",
         "remove the entry",
     ),
     blocks(
@@ -112,37 +112,37 @@ const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "blockDevices[].ebs.kmsKey.filters",
         When::Present,
-        "Cluster API takes a key by id or ARN",
-        "give its id or ARN",
+        "Cluster API selects a key by ID or ARN",
+        "set its ID or ARN",
     ),
     loses(
         "blockDevices[].ebs.deleteOnTermination",
         When::Is(false),
-        "Cluster API deletes volumes together with the instance",
-        "set it to true, and keep the data elsewhere",
+        "Cluster API deletes volumes with the instance",
+        "set it to true, and store the data elsewhere",
     ),
     blocks(
         "metadataServiceOptions.authentication",
         When::NotOneOf(&["", "Optional", "Required"]),
-        "Cluster API does not know this value",
+        "Cluster API does not support this value",
         "use Optional or Required",
     ),
     blocks(
         "marketType",
         When::NotOneOf(&["", "OnDemand", "Spot", "CapacityBlock"]),
-        "Cluster API does not know this market",
+        "Cluster API does not support this market type",
         "use OnDemand, Spot or CapacityBlock",
     ),
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
         "metadata.labels",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove them",
     ),
     blocks(
@@ -174,47 +174,47 @@ const TO_CLUSTER_API: &[Row] = &[
             "capacityReservationId",
             "marketType",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[
     blocks(
         "ami.eksLookupType",
         When::Present,
-        "the Machine API does not look for images",
+        "the Machine API has no image lookup",
         "set ami.id",
     ),
     blocks(
         "imageLookupFormat",
         When::Present,
-        "the Machine API does not look for images",
+        "the Machine API has no image lookup",
         "set ami.id",
     ),
     blocks(
         "imageLookupOrg",
         When::Present,
-        "the Machine API does not look for images",
+        "the Machine API has no image lookup",
         "set ami.id",
     ),
     blocks(
         "imageLookupBaseOS",
         When::Present,
-        "the Machine API does not look for images",
+        "the Machine API has no image lookup",
         "set ami.id",
     ),
     blocks(
         "networkInterfaces",
         When::Present,
-        "the Machine API makes one network interface itself",
+        "the Machine API creates the only network interface itself",
         "remove them",
     ),
     blocks(
         "uncompressedUserData",
         When::Present,
-        "the Machine API does not choose how user data is packed",
+        "the Machine API does not set the compression of user data",
         "remove it",
     ),
     blocks(
@@ -232,37 +232,37 @@ const TO_MACHINE_API: &[Row] = &[
     blocks(
         "ignition.tls",
         When::Present,
-        "the Machine API has no authorities for Ignition",
+        "the Machine API has no TLS settings for Ignition",
         "remove it",
     ),
     blocks(
         "securityGroupOverrides",
         When::Present,
-        "the Machine API has no roles of security groups",
+        "the Machine API has no security groups by role",
         "remove them",
     ),
     blocks(
         "elasticIpPool",
         When::Present,
-        "the Machine API has no pools of addresses",
+        "the Machine API has no address pools",
         "remove it",
     ),
     blocks(
         "capacityReservationPreference",
         When::Present,
-        "the Machine API takes a reservation by its id only",
+        "the Machine API selects a capacity reservation by its ID only",
         "set capacityReservationId",
     ),
     blocks(
         "tenancy",
         When::NotOneOf(&["", "default", "dedicated", "host"]),
-        "the Machine API does not know this tenancy",
+        "the Machine API does not support this tenancy",
         "use default, dedicated or host",
     ),
     blocks(
         "networkInterfaceType",
         When::NotOneOf(&["", "interface", "efa"]),
-        "the Machine API does not know this type",
+        "the Machine API does not support this type",
         "use interface or efa",
     ),
     blocks(
@@ -292,7 +292,7 @@ const TO_MACHINE_API: &[Row] = &[
     loses(
         "rootVolume.deviceName",
         When::Present,
-        "the Machine API knows the root volume by its having no device name",
+        "the Machine API recognises the root volume by its missing device name",
         "remove the name",
     ),
 ];

@@ -11,12 +11,12 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "natRule",
         When::Present,
-        "Cluster API makes no inbound NAT rules for a machine",
+        "Cluster API creates no inbound NAT rules for a machine",
         "remove it",
     ),
     blocks(
@@ -28,31 +28,31 @@ const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "availabilitySet",
         When::Present,
-        "Cluster API chooses availability sets itself",
+        "Cluster API assigns availability sets itself",
         "remove it",
     ),
     blocks(
         "dataDisks[].deletionPolicy",
         When::NotOneOf(&["", "Delete"]),
-        "Cluster API deletes data disks together with the machine",
-        "set it to Delete, and keep the data elsewhere",
+        "Cluster API deletes data disks with the machine",
+        "set it to Delete, and store the data elsewhere",
     ),
     blocks(
         "credentialsSecret.name",
         When::NotOneOf(&["", "azure-cloud-credentials"]),
-        "Cluster API uses the credentials of the whole cluster",
+        "Cluster API uses the credentials of the cluster",
         "use the Secret azure-cloud-credentials",
     ),
     blocks(
         "image.type",
         When::NotOneOf(&["", "MarketplaceNoPlan", "MarketplaceWithPlan"]),
-        "Cluster API does not know this type of image",
-        "use MarketplaceNoPlan or MarketplaceWithPlan, or give resourceID",
+        "Cluster API does not support this type of image",
+        "use MarketplaceNoPlan or MarketplaceWithPlan, or set resourceID",
     ),
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
@@ -90,71 +90,71 @@ const TO_CLUSTER_API: &[Row] = &[
             "diagnostics",
             "capacityReservationGroupID",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[
     blocks(
         "image.sharedGallery",
         When::Present,
-        "the Machine API takes no images of a shared gallery",
+        "the Machine API does not support images of a shared gallery",
         "use image.id or a marketplace image",
     ),
     blocks(
         "image.computeGallery",
         When::Present,
-        "the Machine API takes no images of a compute gallery",
+        "the Machine API does not support images of a compute gallery",
         "use image.id or a marketplace image",
     ),
     blocks(
         "vmExtensions",
         When::Present,
-        "the Machine API has no extensions",
+        "the Machine API has no VM extensions",
         "remove them",
     ),
     blocks(
         "dnsServers",
         When::Present,
-        "the Machine API uses the name servers of the network",
+        "the Machine API uses the DNS servers of the network",
         "remove them",
     ),
     blocks(
         "enableIPForwarding",
         When::Is(true),
-        "the Machine API forwards no packets",
+        "the Machine API has no IP forwarding",
         "remove it",
     ),
     blocks(
         "systemAssignedIdentityRole",
         When::Present,
-        "the Machine API has user assigned identities only",
+        "the Machine API supports user-assigned identities only",
         "use userAssignedIdentities",
     ),
     blocks(
         "roleAssignmentName",
         When::Present,
-        "the Machine API has user assigned identities only",
+        "the Machine API supports user-assigned identities only",
         "use userAssignedIdentities",
     ),
     blocks(
         "userAssignedIdentities",
         When::MoreThan(1),
-        "the Machine API has one identity",
+        "the Machine API supports one identity",
         "keep one",
     ),
     blocks(
         "networkInterfaces",
         When::MoreThan(1),
-        "the Machine API has one network interface",
+        "the Machine API supports one network interface",
         "keep one",
     ),
     blocks(
         "spotVMOptions.evictionPolicy",
         When::NotOneOf(&["", "Deallocate"]),
-        "the Machine API does not choose what eviction does",
+        "the Machine API has no eviction policy",
         "remove it",
     ),
 ];

@@ -1,5 +1,7 @@
-//! Bare metal: `BareMetalMachineProviderSpec` and `Metal3Machine`. The specs convert; the host itself needs a hand-over
-//! of its own, which does not exist yet, so a machine with a host stays where it is.
+//! Bare metal: `BareMetalMachineProviderSpec` and `Metal3Machine`.
+//!
+//! The specs are convertible. The BareMetalHost would have to be handed over too, which is not
+//! implemented, so a machine of bare metal cannot migrate.
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
@@ -12,18 +14,18 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "kind",
         When::Present,
-        "the host behind a machine of bare metal cannot be handed over yet",
-        "keep the machine with the Machine API",
+        "the BareMetalHost of a machine cannot be handed over yet",
+        "keep the Machine in the Machine API",
     ),
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
@@ -37,18 +39,18 @@ const TO_CLUSTER_API: &[Row] = &[
             "userData",
             "hostSelector",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[
     blocks(
         "",
         When::Present,
-        "the host behind a machine of bare metal cannot be handed over yet",
-        "keep the machine with Cluster API",
+        "the BareMetalHost of a machine cannot be handed over yet",
+        "keep the Machine in Cluster API",
     ),
     blocks(
         "dataTemplate",
@@ -59,19 +61,19 @@ const TO_MACHINE_API: &[Row] = &[
     blocks(
         "metaData",
         When::Present,
-        "the Machine API hands on no metadata",
+        "the Machine API has no instance metadata",
         "remove it",
     ),
     blocks(
         "networkData",
         When::Present,
-        "the Machine API hands on no network data",
+        "the Machine API has no network data",
         "remove it",
     ),
     blocks(
         "automatedCleaningMode",
         When::Present,
-        "the Machine API does not choose how a host is cleaned",
+        "the Machine API has no cleaning mode",
         "remove it",
     ),
 ];

@@ -11,18 +11,18 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "networkInterfaces",
         When::MoreThan(1),
-        "Cluster API makes one network interface",
+        "Cluster API supports one network interface",
         "keep one",
     ),
     blocks(
         "serviceAccounts",
         When::MoreThan(1),
-        "Cluster API gives an instance one service account",
+        "Cluster API supports one service account",
         "keep one",
     ),
     blocks(
@@ -34,8 +34,8 @@ const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "disks[].autoDelete",
         When::Is(false),
-        "Cluster API deletes disks together with the instance",
-        "set it to true, and keep the data elsewhere",
+        "Cluster API deletes disks with the instance",
+        "set it to true, and store the data elsewhere",
     ),
     blocks(
         "deletionProtection",
@@ -52,13 +52,13 @@ const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "credentialsSecret.name",
         When::NotOneOf(&["", "gcp-cloud-credentials"]),
-        "Cluster API uses the credentials of the whole cluster",
+        "Cluster API uses the credentials of the cluster",
         "use the Secret gcp-cloud-credentials",
     ),
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
@@ -91,35 +91,35 @@ const TO_CLUSTER_API: &[Row] = &[
             "confidentialCompute",
             "resourceManagerTags",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[
     blocks(
         "imageFamily",
         When::Present,
-        "the Machine API takes an image by its name",
+        "the Machine API selects an image by its name",
         "set image",
     ),
     blocks(
         "aliasIPRanges",
         When::Present,
-        "the Machine API has no alias ranges",
+        "the Machine API has no alias IP ranges",
         "remove them",
     ),
     blocks(
         "rootDiskEncryptionKey.suppliedKey",
         When::Present,
-        "the Machine API takes managed keys only",
+        "the Machine API supports managed keys only",
         "use managedKey",
     ),
     blocks(
         "additionalDisks[].encryptionKey.suppliedKey",
         When::Present,
-        "the Machine API takes managed keys only",
+        "the Machine API supports managed keys only",
         "use managedKey",
     ),
 ];

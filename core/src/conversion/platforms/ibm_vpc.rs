@@ -11,7 +11,7 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "bandwidth",
@@ -28,7 +28,7 @@ const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
@@ -53,30 +53,35 @@ const TO_CLUSTER_API: &[Row] = &[
             "credentialsSecret",
             "loadBalancers",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[
     blocks(
         "catalogOffering",
         When::Present,
-        "the Machine API takes an image by its name",
+        "the Machine API selects an image by its name",
         "set image",
     ),
-    blocks("sshKeys", When::Present, "the Machine API adds no keys", "remove them"),
+    blocks(
+        "sshKeys",
+        When::Present,
+        "the Machine API adds no SSH keys",
+        "remove them",
+    ),
     blocks(
         "additionalVolumes",
         When::Present,
-        "the Machine API makes a boot volume only",
+        "the Machine API creates a boot volume only",
         "remove them",
     ),
     blocks(
         "loadBalancerPoolMembers",
         When::Present,
-        "the Machine API does not join pools",
+        "the Machine API does not register pool members",
         "remove them",
     ),
 ];

@@ -11,24 +11,24 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "bootType",
         When::NotOneOf(&["", "Legacy", "UEFI"]),
-        "Cluster API does not know this way to boot",
+        "Cluster API does not support this boot type",
         "use Legacy or UEFI",
     ),
     blocks(
         "credentialsSecret.name",
         When::NotOneOf(&["", "nutanix-credentials"]),
-        "Cluster API uses the credentials of the whole cluster",
+        "Cluster API uses the credentials of the cluster",
         "use the Secret nutanix-credentials",
     ),
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
@@ -53,23 +53,23 @@ const TO_CLUSTER_API: &[Row] = &[
             "credentialsSecret",
             "failureDomain",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[
     blocks(
         "imageLookup",
         When::Present,
-        "the Machine API does not look for images",
+        "the Machine API has no image lookup",
         "set image",
     ),
     blocks(
         "bootstrapRef.kind",
         When::NotOneOf(&["", "Secret"]),
-        "the Machine API boots a machine with a Secret",
+        "the Machine API bootstraps a machine from a Secret",
         "set the bootstrap Secret of the Machine",
     ),
 ];

@@ -11,36 +11,36 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "serviceInstance.type",
         When::NotOneOf(&["", "ID", "Name", "RegEx"]),
-        "Cluster API does not know this type of reference",
+        "Cluster API does not support this type of reference",
         "use ID, Name or RegEx",
     ),
     blocks(
         "image.type",
         When::NotOneOf(&["", "ID", "Name", "RegEx"]),
-        "Cluster API does not know this type of reference",
+        "Cluster API does not support this type of reference",
         "use ID, Name or RegEx",
     ),
     blocks(
         "network.type",
         When::NotOneOf(&["", "ID", "Name", "RegEx"]),
-        "Cluster API does not know this type of reference",
+        "Cluster API does not support this type of reference",
         "use ID, Name or RegEx",
     ),
     blocks(
         "loadBalancers",
         When::Present,
-        "Cluster API keeps load balancers with the cluster",
+        "Cluster API sets load balancers in the infrastructure cluster",
         "remove them",
     ),
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
@@ -61,10 +61,10 @@ const TO_CLUSTER_API: &[Row] = &[
             "memoryGiB",
             "loadBalancers",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[];

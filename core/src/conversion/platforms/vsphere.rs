@@ -3,7 +3,7 @@
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
 
-/// VSphere.
+/// vSphere.
 pub(super) const PLATFORM: Platform = Platform {
     provider_spec: "VSphereMachineProviderSpec",
     machine: "VSphereMachine",
@@ -11,18 +11,18 @@ pub(super) const PLATFORM: Platform = Platform {
     to_machine_api: TO_MACHINE_API,
 };
 
-/// What Cluster API cannot say of the provider spec.
+/// Fields of the provider spec that Cluster API cannot express.
 const TO_CLUSTER_API: &[Row] = &[
     blocks(
         "workspace.vmGroup",
         When::Present,
-        "a machine of Cluster API is in no VM group; only a deployment zone is",
-        "use a failure domain of the Infrastructure instead",
+        "Cluster API sets a VM group on a deployment zone, not on a machine",
+        "use a failure domain of the Infrastructure object",
     ),
     blocks(
         "metadata.name",
         When::Present,
-        "a provider spec is no object of its own",
+        "a provider spec is not an object and has no metadata",
         "remove it",
     ),
     blocks(
@@ -45,12 +45,12 @@ const TO_CLUSTER_API: &[Row] = &[
             "cloneMode",
             "dataDisks",
         ]),
-        "Capstan does not know a field of Cluster API for it",
-        "correct a misspelling, or remove it",
+        "Capstan knows no field of Cluster API for it",
+        "correct the spelling, or remove the field",
     ),
 ];
 
-/// What the Machine API cannot say of the infrastructure machine.
+/// Fields of the infrastructure machine that the Machine API cannot express.
 const TO_MACHINE_API: &[Row] = &[
     blocks(
         "storagePolicyName",
@@ -61,49 +61,49 @@ const TO_MACHINE_API: &[Row] = &[
     blocks(
         "additionalDisksGiB",
         When::Present,
-        "the Machine API makes further disks from dataDisks",
+        "the Machine API creates additional disks from dataDisks",
         "use dataDisks",
     ),
     blocks(
         "customVMXKeys",
         When::Present,
-        "the Machine API sets no keys of the VMX",
+        "the Machine API sets no VMX keys",
         "remove them",
     ),
     blocks(
         "pciDevices",
         When::Present,
-        "the Machine API passes no devices through",
+        "the Machine API has no PCI passthrough",
         "remove them",
     ),
     blocks(
         "hardwareVersion",
         When::Present,
-        "the Machine API takes the hardware version of the template",
+        "the Machine API uses the hardware version of the template",
         "remove it",
     ),
     blocks(
         "resources",
         When::Present,
-        "the Machine API has no shares and limits",
+        "the Machine API has no resource shares and limits",
         "remove them",
     ),
     blocks(
         "guestSoftPowerOffTimeout",
         When::Present,
-        "the Machine API does not wait for the guest",
+        "the Machine API has no timeout for a guest shutdown",
         "remove it",
     ),
     blocks(
         "guestSoftPowerOffTimeoutSeconds",
         When::Present,
-        "the Machine API does not wait for the guest",
+        "the Machine API has no timeout for a guest shutdown",
         "remove it",
     ),
     blocks(
         "namingStrategy",
         When::Present,
-        "the Machine API names machines itself",
+        "the Machine API generates the names of virtual machines",
         "remove it",
     ),
     blocks(
@@ -115,13 +115,13 @@ const TO_MACHINE_API: &[Row] = &[
     blocks(
         "network.devices[].dhcp4Overrides",
         When::Present,
-        "the Machine API takes what DHCP says",
+        "the Machine API does not override DHCP",
         "remove them",
     ),
     blocks(
         "network.devices[].dhcp6Overrides",
         When::Present,
-        "the Machine API takes what DHCP says",
+        "the Machine API does not override DHCP",
         "remove them",
     ),
     blocks(
@@ -151,13 +151,13 @@ const TO_MACHINE_API: &[Row] = &[
     blocks(
         "os",
         When::NotOneOf(&["", "Linux"]),
-        "the Machine API makes Linux machines only",
+        "the Machine API supports Linux only",
         "remove it",
     ),
     blocks(
         "powerOffMode",
         When::NotOneOf(&["", "hard"]),
-        "the Machine API turns machines off hard",
+        "the Machine API supports a hard power-off only",
         "set it to hard",
     ),
 ];

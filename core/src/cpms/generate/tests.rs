@@ -5,10 +5,11 @@ use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, 
 use super::*;
 use crate::api::core_v1::node::Node;
 use crate::cpms::domains::tests::infrastructure;
+use crate::cpms::observed::{Observed, Settings};
 use crate::cpms::plan::plan;
 use crate::cpms::samples::labels;
 use crate::cpms::spec::{ParseContext, Spec, parse};
-use crate::cpms::state::{Observed, Settings, State};
+use crate::cpms::state::State;
 
 fn machines(specs: &[Value]) -> Vec<Arc<Machine>> {
     specs
@@ -91,7 +92,7 @@ fn rollout(set: &Value, specs: &[Value], infrastructure: &Infrastructure) -> Opt
     let plan = plan(&spec, &state, "2026-02-01T00:00:00Z".parse().unwrap());
     assert!(plan.degraded.is_empty(), "{plan:?}");
     plan.disruptive()
-        .map(|step| format!("{} {}", step.action.name(), step.because))
+        .map(|step| format!("{} {}", step.verb(), step.because))
 }
 
 /// A provider spec of each platform; the numbers choose where it stands.

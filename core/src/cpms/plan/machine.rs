@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Action, Precondition, Step, in_place};
+use super::in_place;
 use crate::api::machine_openshift_io::control_plane_machine_set::{API_VERSION as SET_VERSION, KIND as SET_KIND};
 use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
 use crate::api::meta::{ObjectMeta, OwnerReference};
+use crate::cpms::action::{Action, Step, machine_ref};
 use crate::cpms::domains::{self, DomainError};
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
+use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::Spec;
-use crate::cpms::state::{MachineState, Owner, State};
-use crate::model::derived_suffix;
+use crate::cpms::state::State;
+use crate::model::{Precondition, derived_suffix};
 
 /// The reference by which the set owns its machines.
 pub fn owner_reference(spec: &Spec) -> OwnerReference {
@@ -110,7 +112,7 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
     // An earlier attempt may be gone since another was asked for, which may still come (seed 34815).
     let asked_for = free
         .clone()
-        .find(|name| pending_creates::is_asked_for(state, index, name));
+        .find(|name| pending_creates::is_requested(state, index, name));
     asked_for
         .or_else(|| free.next())
         .unwrap_or_else(|| derived(taken.len() + 1))
@@ -128,7 +130,7 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
         .iter()
         .find(|candidate| candidate.metadata.name() == machine.name)?;
     let meta = &observed.metadata;
-    let mut patch = Map::new();
+    let mut changes = Map::new();
     let mut because = Vec::new();
     let released = meta.annotations.get(RELEASED);
     if machine.owner != Owner::Ours && released.is_some_and(|uid| *uid == spec.uid) {
@@ -145,11 +147,11 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
         }
         owners.retain(|owner| owner.uid != spec.uid);
         owners.push(owner_reference(spec));
-        patch.insert("ownerReferences".to_owned(), json!(owners));
+        changes.insert("ownerReferences".to_owned(), json!(owners));
     }
     let wanted = in_place::differences(spec, observed);
     let (labels, mut annotations) = (wanted.labels, wanted.annotations);
-    if released.is_some() && !patch.is_empty() {
+    if released.is_some() && !changes.is_empty() {
         annotations.insert(RELEASED.to_owned(), Value::Null);
     }
     because.extend(wanted.because);
@@ -159,29 +161,31 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     }
     for (field, pairs) in [("labels", labels), ("annotations", annotations)] {
         if !pairs.is_empty() {
-            patch.insert(field.to_owned(), Value::Object(pairs));
+            changes.insert(field.to_owned(), Value::Object(pairs));
         }
     }
-    if patch.is_empty() && wanted.spec.is_empty() {
+    if changes.is_empty() && wanted.spec.is_empty() {
         return None;
     }
     let precondition = Precondition {
         uid: machine.uid.clone(),
         resource_version: machine.resource_version.clone(),
     };
-    patch.insert("uid".to_owned(), json!(precondition.uid));
-    patch.insert("resourceVersion".to_owned(), json!(precondition.resource_version));
-    let mut patch = json!({ "metadata": patch });
+    let mut metadata = precondition.metadata();
+    metadata.extend(changes);
+    let mut patch = json!({ "metadata": metadata });
     if !wanted.spec.is_empty()
         && let Some(object) = patch.as_object_mut()
     {
         object.insert("spec".to_owned(), Value::Object(wanted.spec));
     }
     Some(Step {
-        action: Action::Patch(patch),
+        action: Action::Patch {
+            patch,
+            failure_domain: machine.domain.clone(),
+        },
+        subject: machine_ref(&spec.namespace, &machine.name),
         index: Some(machine.index),
-        machine: Some(machine.name.clone()),
-        failure_domain: machine.domain.clone(),
         because: format!("machine {}: {}", machine.name, because.join(", ")),
         precondition: Some(precondition),
     })

@@ -9,11 +9,14 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{Action, Plan, Precondition, Step, Wait, WaitReason, made_machine};
-use crate::cpms::degraded::Degradation;
+use super::made_machine;
+use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
+use crate::cpms::etcd::Etcd;
+use crate::cpms::machine_state::{MachineState, NodeState};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::{Spec, Strategy};
-use crate::cpms::state::{Etcd, MachineState, NodeState, State};
+use crate::cpms::state::State;
+use crate::model::{Degradation, Precondition};
 
 /// The disruptive step; waits are added to the plan.
 pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) -> Option<Step> {
@@ -116,7 +119,7 @@ impl<'a> View<'a> {
     fn is_in_flight(self, machine: &MachineState) -> bool {
         let fresh = match &machine.node {
             NodeState::None | NodeState::Ready { .. } => true,
-            NodeState::NotReady { lived, .. } => !lived,
+            NodeState::NotReady { was_ready, .. } => !was_ready,
             NodeState::Missing { .. } => false,
         };
         fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine)
@@ -156,7 +159,7 @@ impl<'a> View<'a> {
                     } else {
                         WaitReason::MinReady
                     };
-                    plan.waits.push(wait(index, machine, reason, message, until));
+                    plan.waits.push(self.wait(index, machine, reason, message, until));
                 } else if machine.is_deleting() {
                     let hooks = if machine.hooks.is_empty() {
                         String::new()
@@ -165,14 +168,14 @@ impl<'a> View<'a> {
                     };
                     let message = format!("waiting for machine {name} to be removed{hooks}");
                     plan.waits
-                        .push(wait(index, machine, WaitReason::MachineRemoved, message, None));
+                        .push(self.wait(index, machine, WaitReason::MachineRemoved, message, None));
                 } else if let Some(because) = because.filter(|_| machine.is_current()) {
                     let message = format!(
                         "machine {name} is not ready: it {because}; a rollout does not go past it. If it does not come \
                          back, delete the machine to have it replaced"
                     );
                     plan.waits
-                        .push(wait(index, machine, WaitReason::NodeReady, message, None));
+                        .push(self.wait(index, machine, WaitReason::NodeReady, message, None));
                 }
             }
         }
@@ -190,7 +193,7 @@ impl<'a> View<'a> {
                 continue;
             };
             if let Some((reason, message)) = self.blocks_deletion(target) {
-                plan.waits.push(wait(index, target, reason, message, None));
+                plan.waits.push(self.wait(index, target, reason, message, None));
             } else if chosen.is_none() {
                 chosen = Some(self.delete(target, because));
             }
@@ -294,7 +297,7 @@ impl<'a> View<'a> {
         if total > most {
             plan.waits.push(Wait {
                 index: Some(*first),
-                machine: replaced.map(|machine| machine.name.clone()),
+                subject: replaced.map(|machine| machine_ref(&self.spec.namespace, &machine.name)),
                 reason: WaitReason::SurgeFree,
                 message: format!(
                     "index {first} waits for its machine: there are {total} machines, one more than {most}"
@@ -312,34 +315,33 @@ impl<'a> View<'a> {
         self.unless_crowded(step, &coming, total + coming.len() > most, plan)
     }
 
-    /// Machines beside that of a step whose creation was sent, was never answered, and may still be carried out: each would
-    /// be one more (seed 70292: it had come by a second request, was deleted, and then the first request arrived).
-    fn coming(self, step: &Step) -> Vec<(String, Timestamp)> {
-        let own = pending_creates::claim_of(step);
-        let coming = pending_creates::coming(self.state, self.now);
-        coming
-            .into_iter()
-            .filter(|(claim, _)| own.as_ref() != Some(claim))
-            .collect()
+    /// Machines beside that of a step that were requested and may still be created: each would be one machine more (seed
+    /// 70292: a machine was created by a second request and deleted, and then the first request arrived).
+    fn coming(self, step: &Step) -> Vec<((String, u32), Timestamp)> {
+        let mut coming = pending_creates::coming(self.state, self.now);
+        if let (Some(machine), Some(index)) = (step.machine(), step.index) {
+            coming.remove(&(machine.to_owned(), index));
+        }
+        coming.into_iter().collect()
     }
 
     /// A creation, unless with what may still come there would be too many.
     fn unless_crowded(
         self,
         step: Step,
-        coming: &[(String, Timestamp)],
+        coming: &[((String, u32), Timestamp)],
         crowded: bool,
         plan: &mut Plan,
     ) -> Option<Step> {
-        let Some((claim, until)) = coming.first().filter(|_| crowded) else {
+        let Some(((machine, index), until)) = coming.first().filter(|_| crowded) else {
             return Some(step);
         };
         plan.waits.push(Wait {
             index: step.index,
-            machine: step.machine,
+            subject: Some(step.subject),
             reason: WaitReason::SurgeFree,
             message: format!(
-                "index {} waits for its machine: {claim} was asked for, nobody answered, and it may still come",
+                "index {} waits for its machine: machine {machine} for index {index} was requested and may still be created",
                 step.index.unwrap_or_default()
             ),
             until: Some(*until),
@@ -390,10 +392,11 @@ impl<'a> View<'a> {
                     format!("{}; index {} goes first", self.outdated_message(machine), next.index),
                 ),
             };
-            plan.waits.push(wait(machine.index, machine, reason, message, None));
+            plan.waits
+                .push(self.wait(machine.index, machine, reason, message, None));
         }
         if let Some((reason, message)) = blocked {
-            plan.waits.push(wait(next.index, next, reason, message, None));
+            plan.waits.push(self.wait(next.index, next, reason, message, None));
             return None;
         }
         let changes: Vec<String> = next.changes.iter().map(ToString::to_string).collect();
@@ -478,7 +481,7 @@ impl<'a> View<'a> {
                 self.outdated_message(machine)
             );
             plan.waits
-                .push(wait(machine.index, machine, WaitReason::UserDelete, message, None));
+                .push(self.wait(machine.index, machine, WaitReason::UserDelete, message, None));
         }
     }
 
@@ -494,10 +497,30 @@ impl<'a> View<'a> {
         )
     }
 
+    fn wait(
+        self,
+        index: u32,
+        machine: &MachineState,
+        reason: WaitReason,
+        message: String,
+        until: Option<Timestamp>,
+    ) -> Wait {
+        Wait {
+            index: Some(index),
+            subject: Some(machine_ref(&self.spec.namespace, &machine.name)),
+            reason,
+            message,
+            until: until.filter(|until| *until != Timestamp::MIN),
+        }
+    }
+
     fn wait_for_index(self, index: u32, reason: WaitReason, first: u32) -> Wait {
         Wait {
             index: Some(index),
-            machine: self.all(index).last().map(|machine| machine.name.clone()),
+            subject: self
+                .all(index)
+                .last()
+                .map(|machine| machine_ref(&self.spec.namespace, &machine.name)),
             reason,
             message: format!("index {index} needs a machine; index {first} gets one first"),
             until: None,
@@ -507,12 +530,14 @@ impl<'a> View<'a> {
     fn create(self, index: u32, replaced: Option<&MachineState>, because: String, plan: &mut Plan) -> Option<Step> {
         match made_machine(self.spec, self.state, index, replaced) {
             Ok(machine) => Some(Step {
+                subject: machine_ref(&self.spec.namespace, machine.metadata.name()),
                 index: Some(index),
-                machine: machine.metadata.name.clone(),
-                failure_domain: self.state.placement.get(&index).cloned(),
                 because,
                 precondition: None,
-                action: Action::Create(Box::new(machine)),
+                action: Action::Create {
+                    machine: Box::new(machine),
+                    failure_domain: self.state.placement.get(&index).cloned(),
+                },
             }),
             // `degraded` looks at every listed domain before; this is the last line.
             Err(error) => {
@@ -527,26 +552,17 @@ impl<'a> View<'a> {
 
     fn delete(self, target: &MachineState, because: String) -> Step {
         Step {
-            action: Action::Delete,
+            action: Action::Delete {
+                failure_domain: target.domain.clone(),
+            },
+            subject: machine_ref(&self.spec.namespace, &target.name),
             index: Some(target.index),
-            machine: Some(target.name.clone()),
-            failure_domain: target.domain.clone(),
             because,
             precondition: Some(Precondition {
                 uid: target.uid.clone(),
                 resource_version: target.resource_version.clone(),
             }),
         }
-    }
-}
-
-fn wait(index: u32, machine: &MachineState, reason: WaitReason, message: String, until: Option<Timestamp>) -> Wait {
-    Wait {
-        index: Some(index),
-        machine: Some(machine.name.clone()),
-        reason,
-        message,
-        until: until.filter(|until| *until != Timestamp::MIN),
     }
 }
 

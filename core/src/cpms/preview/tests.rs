@@ -13,12 +13,8 @@ use crate::cpms::simulation::{NEW, OLD, World};
 type Deed = (&'static str, u32, Option<String>);
 
 fn deed(step: &Step) -> Option<Deed> {
-    let domain = step
-        .failure_domain
-        .as_ref()
-        .map(crate::cpms::domains::FailureDomain::label);
-    step.is_disruptive()
-        .then(|| (step.action.name(), step.index.unwrap(), domain))
+    let domain = step.failure_domain().map(crate::cpms::domains::FailureDomain::label);
+    step.is_disruptive().then(|| (step.verb(), step.index.unwrap(), domain))
 }
 
 #[test]
@@ -28,7 +24,7 @@ fn a_preview_lists_the_whole_rollout_in_order() {
     let shown: Vec<String> = ahead
         .steps
         .iter()
-        .map(|step| format!("{} {}", step.action.name(), short(step.machine.as_deref().unwrap())))
+        .map(|step| format!("{} {}", step.verb(), short(step.machine().unwrap())))
         .collect();
     assert_eq!(
         shown,
@@ -59,7 +55,7 @@ fn a_preview_goes_on_past_a_replacement_that_is_not_ready_for_long_enough() {
     let replacement = "ocp-x7k2p-master-abcde-0";
     world.add(replacement, "a", NEW);
     world.set_node(replacement, "True", world.ago(3));
-    assert!(world.plan().look_again.is_some(), "{:?}", world.plan());
+    assert!(world.plan().reconcile_at.is_some(), "{:?}", world.plan());
     let ahead = preview(&world.spec(), &world.state(), world.now);
     let disruptive: Vec<_> = ahead
         .steps
@@ -184,8 +180,8 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
                 .filter(|machine| !machine.metadata.is_deleting())
                 .count();
             match step.action {
-                Action::Create(_) => prop_assert!(live <= replicas + 1, "{live} live machines after {step:?}"),
-                Action::Delete => {
+                Action::Create { .. } => prop_assert!(live <= replicas + 1, "{live} live machines after {step:?}"),
+                Action::Delete { .. } => {
                     let after = ready(world);
                     prop_assert!(
                         after == before || after + 1 >= replicas,
@@ -198,7 +194,7 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
                         "index emptied: {step:?}"
                     );
                 }
-                Action::Patch(_) | Action::PatchSet(_) => {}
+                Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
             }
             deeds.extend(deed(step));
         }
@@ -208,7 +204,7 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
         }
         let events = world.events();
         if events.is_empty() {
-            match plan.look_again.filter(|until| *until > world.now) {
+            match plan.reconcile_at.filter(|until| *until > world.now) {
                 Some(until) => world.now = until,
                 None => return Ok(deeds),
             }
@@ -305,7 +301,7 @@ proptest! {
                 }
                 let events = world.events();
                 if plan.steps.is_empty() && events.is_empty() {
-                    match plan.look_again.filter(|until| *until > world.now) {
+                    match plan.reconcile_at.filter(|until| *until > world.now) {
                         Some(until) => world.now = until,
                         None => break,
                     }

@@ -7,11 +7,14 @@ use serde_json::Value;
 use super::{Judged, Lookup, TEMPLATE};
 use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
+use crate::cpms::action::{Action, Step, WaitReason};
 use crate::cpms::changes::{Comparison, Difference, FieldChange, ROLL_ON_IMAGE_CHANGE, changes, differs};
-use crate::cpms::plan::{Action, Step, WaitReason, plan};
+use crate::cpms::machine_state::MachineState;
+use crate::cpms::observed::{Observed, Settings};
+use crate::cpms::plan::plan;
 use crate::cpms::preview::preview;
 use crate::cpms::spec::{Spec, Strategy};
-use crate::cpms::state::{MachineState, Observed, Settings, State};
+use crate::cpms::state::State;
 use crate::model::{Operation, RuleInfo, Verdict, Warning};
 
 const ROLLOUT: &str = "cpms-rollout";
@@ -98,16 +101,15 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
     let creations: Vec<&Step> = ahead
         .steps
         .iter()
-        .filter(|step| matches!(step.action, Action::Create(_)))
+        .filter(|step| matches!(step.action, Action::Create { .. }))
         .collect();
     for (position, step) in creations.iter().enumerate() {
         let replaced = step.index.and_then(|index| state.of_index(index).last());
         let place = step
-            .failure_domain
-            .as_ref()
+            .failure_domain()
             .map_or_else(String::new, |domain| format!(" in {}", domain.place()));
         let (number, all) = (position + 1, creations.len());
-        let machine = step.machine.as_deref().unwrap_or_default();
+        let machine = step.machine().unwrap_or_default();
         let text = match replaced {
             Some(replaced) => format!("{number} of {all}: {} is replaced by {machine}{place}", replaced.name),
             None => format!("{number} of {all}: {machine} is created{place}"),

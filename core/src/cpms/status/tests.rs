@@ -1,6 +1,7 @@
 //! Conditions: whole, stable in time, with the true reason.
 
 use super::*;
+use crate::api::meta::Condition;
 use crate::cpms::degraded;
 use crate::cpms::simulation::{NEW, OLD, World};
 
@@ -171,7 +172,7 @@ fn upgrades_are_blocked_past_the_deadline() {
     world.pass(29 * 60);
     assert!(operator(&world).contains(&"Upgradeable=True/AsExpected".to_owned()));
     assert_eq!(
-        world.plan().look_again,
+        world.plan().reconcile_at,
         Some(world.now + jiff::SignedDuration::from_mins(1))
     );
     world.pass(60);

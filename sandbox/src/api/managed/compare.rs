@@ -1,4 +1,4 @@
-//! What differs between two objects, as sets of fields.
+//! Compares two objects. The result is sets of fields.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, Parts, Place, parts};
 
-/// What differs.
+/// The fields that differ between two objects.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
     pub(super) added: Fields,

@@ -1,15 +1,15 @@
-//! Sets of fields, as `fieldsV1` writes them.
+//! Sets of fields, in the format of `fieldsV1`.
 
 use std::collections::BTreeMap;
 
 use capstan_core::schema::Schema;
 use serde_json::{Map, Value};
 
-/// A set of fields: whether this place is in it, and the sets below.
+/// A set of fields: whether this place is in the set, and the sets below this place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) here: bool,
-    /// By element as it is written: `f:name`, `k:{"type":"Ready"}`, `v:"x"`.
+    /// By path element: `f:name`, `k:{"type":"Ready"}`, `v:"x"`.
     pub(super) below: BTreeMap<String, Fields>,
 }
 
@@ -28,7 +28,7 @@ impl Fields {
                 fields.here = true;
             } else {
                 let mut child = Self::parse(value);
-                // A leaf is written as an empty map.
+                // A leaf is an empty map.
                 if value.as_object().is_some_and(Map::is_empty) {
                     child.here = true;
                 }
@@ -68,7 +68,7 @@ impl Fields {
             let rest = other
                 .below
                 .get(element)
-                .map_or_else(|| child.clone(), |there| child.difference(there));
+                .map_or_else(|| child.clone(), |other| child.difference(other));
             (element.clone(), rest)
         });
         Self {
@@ -112,7 +112,7 @@ impl Fields {
         }
     }
 
-    /// Every place of the set, as messages write it.
+    /// The paths of all places in the set, in the format of messages.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.collect("", &mut found);
@@ -134,17 +134,18 @@ impl Fields {
     }
 }
 
-/// How the parts of a value are told apart.
+/// The parts of a value that can be owned separately.
 pub(super) enum Parts<'v> {
-    /// It has none: it is owned as a whole.
+    /// None: the value is owned as a whole.
     Whole,
-    /// The fields of an object; whether each is one of the schema's.
+    /// The fields of an object.
     Object(&'v Map<String, Value>),
-    /// The items of a list, by what makes them the same.
+    /// The items of a list, with the path element that identifies each.
     List(Vec<(String, &'v Value)>),
 }
 
-/// The parts of a value. What no schema knows is a map with parts, or a list without.
+/// The parts of a value. Without a schema, each field of an object is a part, and a list is owned
+/// as a whole.
 pub(super) fn parts<'v>(schema: &Place<'_>, value: &'v Value) -> Parts<'v> {
     match value {
         Value::Object(map) if !schema.is_atomic() => Parts::Object(map),
@@ -165,7 +166,7 @@ pub(super) fn parts<'v>(schema: &Place<'_>, value: &'v Value) -> Parts<'v> {
     }
 }
 
-/// Where in an object: the schema there, as far as there is one. `metadata` has a schema of its own.
+/// A place in an object, with its schema if it is known. `metadata` has a schema of its own.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'s> {
     Root(&'s Schema),
@@ -174,13 +175,13 @@ pub(super) enum Place<'s> {
     Set,
     /// `ownerReferences`.
     Owners,
-    /// One of these.
+    /// An item of `ownerReferences`.
     Owner,
     Known(&'s Schema),
     Unknown,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 pub(super) enum ListKind {
     Atomic,
     Set,
@@ -206,7 +207,8 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Whether a field stands in the schema by its name; the others are keys of a map, which are owned themselves.
+    /// Whether the schema names the field. A field that it does not name is a key of a map, which
+    /// is owned by itself.
     pub(super) fn names(self, field: &str) -> bool {
         match self {
             Self::Root(schema) => schema.names(field) || matches!(field, "metadata" | "apiVersion" | "kind"),
@@ -238,7 +240,7 @@ impl<'s> Place<'s> {
     }
 }
 
-/// The fields of a value that is applied.
+/// The fields of an applied configuration.
 pub(super) fn of_value(schema: &Schema, value: &Value) -> Fields {
     let mut fields = Fields::default();
     collect(Place::Root(schema), value, &mut fields);

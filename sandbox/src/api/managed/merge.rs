@@ -1,21 +1,22 @@
-//! Merging what is applied into what is there, and removing what is no longer applied.
+//! Merges an applied configuration into a live object, and removes fields that are no longer
+//! applied.
 
 use capstan_core::schema::Schema;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, Parts, Place, parts};
 
-/// What is there, with what is applied over it.
+/// The live object with the applied configuration merged into it.
 pub(super) fn merged(schema: &Schema, live: &Value, applied: &Value) -> Value {
     merge(Place::Root(schema), Some(live), applied)
 }
 
 fn merge(place: Place<'_>, live: Option<&Value>, applied: &Value) -> Value {
     match (parts(&place, applied), live) {
-        (Parts::Object(map), Some(Value::Object(there))) => {
-            let mut sum = there.clone();
+        (Parts::Object(map), Some(Value::Object(stored))) => {
+            let mut sum = stored.clone();
             for (name, value) in map {
-                let child = merge(place.field(name), there.get(name), value);
+                let child = merge(place.field(name), stored.get(name), value);
                 sum.insert(name.clone(), child);
             }
             sum.into()
@@ -27,42 +28,44 @@ fn merge(place: Place<'_>, live: Option<&Value>, applied: &Value) -> Value {
             all.collect::<Map<_, _>>().into()
         }
         (Parts::List(items), Some(live)) => {
-            let Parts::List(there) = parts(&place, live) else {
+            let Parts::List(stored) = parts(&place, live) else {
                 return applied.clone();
             };
-            // What is applied comes in its order; what is only there keeps its place before the next that both have.
+            // Applied items keep the order in which they are applied. An item that is only in the
+            // live list stays before the next item that both lists have.
             let mut sum: Vec<Value> = Vec::new();
-            let mut rest = there.as_slice();
+            let mut rest = stored.as_slice();
             for (key, value) in &items {
-                let only_there = rest
+                let only_live = rest
                     .iter()
-                    .take_while(|(there, _)| !items.iter().any(|(key, _)| key == there))
+                    .take_while(|(stored, _)| !items.iter().any(|(key, _)| key == stored))
                     .count();
-                let (before, after) = rest.split_at(only_there);
+                let (before, after) = rest.split_at(only_live);
                 sum.extend(before.iter().map(|(_, value)| (*value).clone()));
                 rest = after;
-                if let Some(at) = rest.iter().position(|(there, _)| there == key) {
+                if let Some(at) = rest.iter().position(|(stored, _)| stored == key) {
                     let (before, after) = rest.split_at(at);
-                    let only_there = before
+                    let only_live = before
                         .iter()
-                        .filter(|(there, _)| !items.iter().any(|(key, _)| key == there));
-                    sum.extend(only_there.map(|(_, value)| (*value).clone()));
+                        .filter(|(stored, _)| !items.iter().any(|(key, _)| key == stored));
+                    sum.extend(only_live.map(|(_, value)| (*value).clone()));
                     rest = after.get(1..).unwrap_or_default();
                 }
-                let live = there.iter().find(|(there, _)| there == key).map(|(_, value)| *value);
+                let live = stored.iter().find(|(stored, _)| stored == key).map(|(_, value)| *value);
                 sum.push(merge(place.item(), live, value));
             }
-            let only_there = rest
+            let only_live = rest
                 .iter()
-                .filter(|(there, _)| !items.iter().any(|(key, _)| key == there));
-            sum.extend(only_there.map(|(_, value)| (*value).clone()));
+                .filter(|(stored, _)| !items.iter().any(|(key, _)| key == stored));
+            sum.extend(only_live.map(|(_, value)| (*value).clone()));
             sum.into()
         }
         _ => applied.clone(),
     }
 }
 
-/// Removes what was owned and is not any more, unless another owns it or something in it.
+/// Removes the fields that the manager applied last and no longer applies, unless another manager
+/// owns them or a field below.
 pub(super) fn prune(schema: &Schema, object: &mut Value, last: &Fields, others: &Fields) {
     remove(Place::Root(schema), object, last, others);
 }
@@ -105,7 +108,7 @@ fn remove(place: Place<'_>, value: &mut Value, last: &Fields, others: &Fields) {
 
 fn keeps(place: Place<'_>, value: &mut Value, last: &Fields, others: &Fields) -> bool {
     if last.here && others.is_empty() {
-        // What is in it and belongs to nobody goes with it.
+        // Fields below that no manager owns are removed with it.
         return false;
     }
     let held = !value.is_object() && !value.is_array() || value.as_object().is_some_and(Map::is_empty);

@@ -98,7 +98,7 @@ pub enum Mutant {
     GeneratedOnce,
     /// A member of etcd that only learns is counted, and another is let go for it.
     LearnersCounted,
-    /// What the webhook could not be asked about is not tried again.
+    /// The webhook is asked about Capstan's own writes too, and what it could not be asked about is not tried again.
     WebhookFinal,
     /// A machine that could not be made for want of permission is not tried again.
     DenialFinal,
@@ -110,7 +110,7 @@ pub enum Mutant {
 
 /// What is known of a bug.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct KnownBug {
     /// Which.
     pub mutant: Mutant,
     /// Its name.
@@ -128,8 +128,8 @@ pub struct About {
 }
 
 /// All of them.
-pub const CATALOGUE: &[About] = &[
-    About {
+pub const CATALOGUE: &[KnownBug] = &[
+    KnownBug {
         mutant: Mutant::RandomNames,
         id: "random-names",
         wrong: "Names of replacements are rolled anew at every try, so that a lost reply makes a second machine.",
@@ -138,7 +138,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "requests",
         fits: &["G1", "G2", "ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::OverlappingLeaders,
         id: "overlapping-leaders",
         wrong: "Who leads is not asked before a step, and names are rolled: two processes make a machine each.",
@@ -147,7 +147,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "leaders",
         fits: &["G1", "G2", "C1", "C13"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::SurgeMiscounted,
         id: "surge-miscounted",
         wrong: "A replacement that the cache does not show fills its index, and is not counted as surge.",
@@ -156,7 +156,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["C1", "C13"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::GoingUncounted,
         id: "going-uncounted",
         wrong: "Machines that are going are not there any more: everything that was deleted at once is replaced at once.",
@@ -165,7 +165,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "deletions",
         fits: &["C1", "C9", "C13", "G1", "G9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::PauseIgnored,
         id: "pause-ignored",
         wrong: "A pause that was asked for is not seen, and the rollout goes on.",
@@ -174,7 +174,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "pauses",
         fits: &["P1"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::EditUnseen,
         id: "edit-unseen",
         wrong: "What a user changes while a rollout is under way is not seen: the first template is carried through.",
@@ -183,7 +183,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "edits",
         fits: &["ESR", "G9", "C8"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::BehindDuplicates,
         id: "behind-duplicates",
         wrong: "Everything is decided on caches, nothing that was written is remembered, and names are rolled.",
@@ -192,7 +192,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "stale",
         fits: &["G1", "G2", "C1", "C13"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::SyncTimeout,
         id: "sync-timeout",
         wrong: "The wait for the cache after a write gives up at once, the cache is listed where the API server is to be, and names are rolled.",
@@ -201,7 +201,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "stale",
         fits: &["G1", "G2", "C1", "C13"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::ShortList,
         id: "short-list",
         wrong: "A list of machines that comes back short is believed.",
@@ -210,7 +210,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G9", "C1", "C9", "C13"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::UnreadyUncounted,
         id: "unready-uncounted",
         wrong: "Machines that do not serve yet are not counted, and made once more.",
@@ -219,7 +219,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G1", "G2", "G9", "C1", "C13"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::DeletionUnseen,
         id: "deletion-unseen",
         wrong: "A deletion is no write that is waited for: a machine that is going is still taken for one that stays.",
@@ -228,7 +228,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "deletions",
         fits: &["G8", "ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::HookRemoved,
         id: "hook-removed",
         wrong: "The hook of a machine is taken off before its deletion, so that its etcd member goes first.",
@@ -237,7 +237,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["C10"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::TwoLost,
         id: "two-lost",
         wrong: "Nothing is made while two machines are lost at once.",
@@ -246,7 +246,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "deletions",
         fits: &["G8", "ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::NodeByName,
         id: "node-by-name",
         wrong: "A node is looked for under the name of its machine.",
@@ -255,7 +255,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "machines",
         fits: &["ESR", "C2", "G9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::DeletionForgotten,
         id: "deletion-forgotten",
         wrong: "A deletion that is due is taken for done, and never asked for.",
@@ -264,7 +264,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::TemplateOverwritten,
         id: "template-overwritten",
         wrong: "What a user owns in the set is written over together with what the controller owns.",
@@ -273,7 +273,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::EditedInPlace,
         id: "edited-in-place",
         wrong: "What a machine was made with is made anew under it.",
@@ -282,7 +282,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::ReadinessIgnored,
         id: "readiness-ignored",
         wrong: "A node that is not ready counts as ready, so the old machine goes too early.",
@@ -291,7 +291,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["C2"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::NodeNotAwaited,
         id: "node-not-awaited",
         wrong: "A replacement without a node counts as ready, so the old machine goes too early.",
@@ -300,7 +300,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["C2"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::FirstDomain,
         id: "first-domain",
         wrong: "Every replacement stands in the first failure domain.",
@@ -309,7 +309,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "on-delete",
         fits: &["C8", "G9", "ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::DomainChurn,
         id: "domain-churn",
         wrong: "Failure domains are mapped anew by their order when one is added.",
@@ -318,7 +318,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "edits",
         fits: &["C8", "G9", "ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::StatusForgotten,
         id: "status-forgotten",
         wrong: "A status that is due is taken for written, and never is.",
@@ -327,7 +327,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::GenerationAhead,
         id: "generation-ahead",
         wrong: "A generation is reported as observed before it was.",
@@ -336,7 +336,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G6"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::FinalizersOverwritten,
         id: "finalizers-overwritten",
         wrong: "A patch of a machine takes its finalizers away, so that its instance outlives it.",
@@ -345,7 +345,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G7", "G8"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::EtcdIgnored,
         id: "etcd-ignored",
         wrong: "The etcd operator is not asked whether its members are healthy.",
@@ -354,7 +354,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "etcd",
         fits: &["C12"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::StatusAlwaysWritten,
         id: "status-always-written",
         wrong: "The status is written whether it differs or not.",
@@ -363,7 +363,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G4", "ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::OthersIgnored,
         id: "others-ignored",
         wrong: "Nobody asks whether the other nodes and their etcd members are well before a machine goes.",
@@ -372,7 +372,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "nodes",
         fits: &["C12", "C2"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::FinalizerFirst,
         id: "finalizer-first",
         wrong: "The finalizer of the set goes before the owner references.",
@@ -381,7 +381,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "set-deleted",
         fits: &["C6"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::SelectedReleased,
         id: "selected-released",
         wrong: "Only selected machines are released from the set.",
@@ -390,7 +390,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "set-deleted",
         fits: &["C6"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::NoFinalizer,
         id: "no-finalizer",
         wrong: "Nothing holds the set until its machines are released.",
@@ -399,7 +399,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "set-deleted",
         fits: &["C6"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::SetTakesMachines,
         id: "set-takes-machines",
         wrong: "Machines are deleted where they are to be released.",
@@ -408,7 +408,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "set-deleted",
         fits: &["C6", "C4", "G9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::StrangersIgnored,
         id: "strangers-ignored",
         wrong: "Nodes that no machine claims are not looked at.",
@@ -417,7 +417,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "strangers",
         fits: &["C3"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::FailureIgnored,
         id: "failure-ignored",
         wrong: "A replacement that failed does not stop the rollout: another is made, under another name.",
@@ -426,7 +426,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "machines",
         fits: &["C3", "C1", "G1", "G9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::InactiveActs,
         id: "inactive-acts",
         wrong: "The state of the set is not looked at.",
@@ -435,7 +435,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "inactive",
         fits: &["C4"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::OnDeleteRolls,
         id: "on-delete-rolls",
         wrong: "The strategy of the set is not looked at.",
@@ -444,7 +444,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "on-delete",
         fits: &["C7"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::NextIndex,
         id: "next-index",
         wrong: "The index of a replacement is the next free number.",
@@ -453,7 +453,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["C9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::NewestDeleted,
         id: "newest-deleted",
         wrong: "Of two machines of an index the newer one is deleted.",
@@ -462,7 +462,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["C2", "G9"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::Silent,
         id: "silent",
         wrong: "What is done is not told.",
@@ -471,7 +471,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G5"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::TransitionsMove,
         id: "transitions-move",
         wrong: "The time of a condition moves with every write.",
@@ -480,7 +480,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "rollout",
         fits: &["G6"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::GeneratesActive,
         id: "generates-active",
         wrong: "The generated set acts at once.",
@@ -489,7 +489,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "generator",
         fits: &["C11"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::GeneratorForces,
         id: "generator-forces",
         wrong: "What is generated is applied with force, over what a user has set.",
@@ -498,7 +498,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "generator",
         fits: &["C11"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::GeneratorRestless,
         id: "generator-restless",
         wrong: "What was generated last is not recognised, and applied again and again.",
@@ -507,7 +507,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "generator",
         fits: &["G4", "ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::ForeignTaken,
         id: "foreign-taken",
         wrong: "Every set is taken for a generated one.",
@@ -516,7 +516,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "generator",
         fits: &["C11"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::DeletionOfSetUnseen,
         id: "deletion-of-set-unseen",
         wrong: "That the set is gone is not seen, and none is generated.",
@@ -525,7 +525,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "generator",
         fits: &["C11"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::GeneratedOnce,
         id: "generated-once",
         wrong: "A generated set is never brought up to date.",
@@ -534,7 +534,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "generator",
         fits: &["C11"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::LearnersCounted,
         id: "learners-counted",
         wrong: "A member of etcd that only learns is counted, and another is let go for it (by the etcd operator, whom the controller trusts).",
@@ -543,16 +543,16 @@ pub const CATALOGUE: &[About] = &[
         scenario: "learners",
         fits: &["C12"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::WebhookFinal,
         id: "webhook-final",
-        wrong: "What the webhook could not be asked about is not tried again.",
+        wrong: "The webhook is asked about Capstan's own writes too, and what it could not be asked about is not tried again.",
         report: "a webhook that is out of reach for its own controller",
         section: "1.8 G",
         scenario: "outages",
         fits: &["ESR", "C6"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::DenialFinal,
         id: "denial-final",
         wrong: "A machine that could not be made for want of permission is not tried again.",
@@ -561,7 +561,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "outages",
         fits: &["ESR"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::DefinitionTrusted,
         id: "definition-trusted",
         wrong: "That the definition drops a field is not noticed, and the field is written again and again.",
@@ -570,7 +570,7 @@ pub const CATALOGUE: &[About] = &[
         scenario: "upgrades",
         fits: &["G4"],
     },
-    About {
+    KnownBug {
         mutant: Mutant::HandmadeUncounted,
         id: "handmade-uncounted",
         wrong: "Machines that the controller did not make are not counted.",

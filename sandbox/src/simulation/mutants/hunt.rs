@@ -1,4 +1,4 @@
-//! The hunt: every bug is looked for in the seeds of the scenario that meets it, until an invariant that fits says so.
+//! The hunt: it runs seeds of the scenario that meets a bug, until an invariant that describes the bug is violated.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,46 +6,48 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use crate::simulation::run::shortest;
-use crate::simulation::schedule::Schedule;
-use crate::simulation::world::{Orders, World};
+use crate::simulation::engine::options::RunOptions;
+use crate::simulation::engine::shrink::smallest_trace;
+use crate::simulation::engine::world::World;
+use crate::simulation::machine_api::state::{ClusterSchedule, ControlPlane};
+use crate::simulation::scenarios;
 
-use super::{About, CATALOGUE};
+use super::catalogue::{CATALOGUE, KnownBug};
 
-/// Within how many seeds of its scenario every bug has to be found.
+/// Every bug must be found within this many seeds of its scenario.
 pub const LIMIT: u64 = 50;
 
-/// Whether a bug was caught.
+/// The result of the hunt for one bug.
 #[derive(Clone, Debug)]
 pub struct Caught {
     /// The bug.
-    pub about: About,
-    /// The invariant that caught it; `None`: it survived.
+    pub about: KnownBug,
+    /// The invariant that caught it; `None` if it survived.
     pub caught_by: Option<&'static str>,
-    /// How many seeds it took.
+    /// The number of seeds that were run.
     pub seeds: u64,
-    /// What other invariants, or seeds that do not count, said.
+    /// Violations that do not count: of other invariants, or on seeds that are violated without the bug.
     pub accidents: Vec<String>,
-    /// The story of it.
+    /// The trace of the smallest run, if it was asked for.
     pub trace: Vec<String>,
 }
 
 impl Caught {
-    /// As `-o json` prints it.
+    /// The result as `-o json` prints it.
     pub fn to_value(&self) -> Value {
         let report = format!("{} (reliability page, {})", self.about.report, self.about.section);
         json!({"mutant": self.about.id, "report": report, "caughtBy": self.caught_by, "seeds": self.seeds})
     }
 }
 
-/// Seeds of scenarios that were played without a bug, and whether nothing was violated.
+/// Seeds of scenarios that were run without a bug, and whether they violate nothing.
 type Clean = Mutex<BTreeMap<(&'static str, u64), bool>>;
 
-/// Looks for every bug, in at most `limit` seeds each of the scenario that meets it, on `cores` threads.
+/// Hunts every bug in at most `limit` seeds of the scenario that meets it, on so many threads.
 ///
 /// # Errors
-/// When what is built in cannot be used.
-pub fn hunt(limit: u64, traces: bool, cores: usize) -> Result<Vec<Caught>> {
+/// When the environment cannot be set up.
+pub fn hunt(limit: u64, traces: bool, threads: usize) -> Result<Vec<Caught>> {
     let clean = Clean::default();
     let next = Mutex::new(CATALOGUE.iter().enumerate());
     let worker = || -> Result<Vec<(usize, Caught)>> {
@@ -58,7 +60,7 @@ pub fn hunt(limit: u64, traces: bool, cores: usize) -> Result<Vec<Caught>> {
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores.max(1)).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
         let mut all = Vec::new();
         for worker in workers {
             let found = worker.join().ok().context("a thread of the hunt panicked")?;
@@ -70,7 +72,7 @@ pub fn hunt(limit: u64, traces: bool, cores: usize) -> Result<Vec<Caught>> {
     Ok(all.into_iter().map(|(_, caught)| caught).collect())
 }
 
-fn one(about: &About, limit: u64, traces: bool, clean: &Clean) -> Result<Caught> {
+fn one(about: &KnownBug, limit: u64, traces: bool, clean: &Clean) -> Result<Caught> {
     let mut caught = Caught {
         about: *about,
         caught_by: None,
@@ -78,20 +80,21 @@ fn one(about: &About, limit: u64, traces: bool, clean: &Clean) -> Result<Caught>
         accidents: Vec::new(),
         trace: Vec::new(),
     };
-    let orders = Orders {
-        mutant: Some(about.mutant),
-        ..Orders::default()
-    };
+    let options = RunOptions::default();
     for seed in 0..limit {
-        let schedule = Schedule::of(seed, Some(about.scenario)).context("a scenario that does not exist")?;
-        let Some(violation) = World::new(schedule.clone(), orders.clone())?.run().violation else {
+        let clean_schedule = scenarios::schedule(seed, Some(about.scenario));
+        let clean_schedule = clean_schedule.with_context(|| format!("finding scenario {}", about.scenario))?;
+        let mut schedule = clean_schedule.clone();
+        schedule.setup.mutant = Some(about.mutant);
+        let outcome = World::<ControlPlane>::new(schedule.clone(), options.clone())?.run();
+        let Some(violation) = outcome.violation else {
             continue;
         };
         if !about.fits.contains(&violation.invariant) {
             caught.accidents.push(format!("seed {seed}: {violation}"));
             continue;
         }
-        if !is_clean(about.scenario, seed, &schedule, clean)? {
+        if !is_clean(about.scenario, seed, clean_schedule, clean)? {
             caught
                 .accidents
                 .push(format!("seed {seed} is violated without the bug"));
@@ -100,7 +103,7 @@ fn one(about: &About, limit: u64, traces: bool, clean: &Clean) -> Result<Caught>
         caught.caught_by = Some(violation.invariant);
         caught.seeds = seed + 1;
         if traces {
-            caught.trace = shortest(&schedule, &orders, violation.invariant)?;
+            caught.trace = smallest_trace::<ControlPlane>(&schedule, &options, violation.invariant)?;
         }
         break;
     }
@@ -108,7 +111,7 @@ fn one(about: &About, limit: u64, traces: bool, clean: &Clean) -> Result<Caught>
 }
 
 /// Whether the controller without a bug violates nothing on a seed.
-fn is_clean(scenario: &'static str, seed: u64, schedule: &Schedule, clean: &Clean) -> Result<bool> {
+fn is_clean(scenario: &'static str, seed: u64, schedule: ClusterSchedule, clean: &Clean) -> Result<bool> {
     let known = |clean: &Clean| {
         let clean = clean.lock().unwrap_or_else(PoisonError::into_inner);
         clean.get(&(scenario, seed)).copied()
@@ -116,7 +119,7 @@ fn is_clean(scenario: &'static str, seed: u64, schedule: &Schedule, clean: &Clea
     if let Some(known) = known(clean) {
         return Ok(known);
     }
-    let outcome = World::new(schedule.clone(), Orders::default())?.run();
+    let outcome = World::<ControlPlane>::new(schedule, RunOptions::default())?.run();
     let is_clean = outcome.violation.is_none();
     let mut clean = clean.lock().unwrap_or_else(PoisonError::into_inner);
     clean.insert((scenario, seed), is_clean);

@@ -1,11 +1,11 @@
 //! The table of the documentation.
 
+use super::catalogue::{CATALOGUE, KnownBug};
 use super::hunt::{Caught, LIMIT};
-use super::{About, CATALOGUE};
 
 /// What the catalogue says of a bug, as the table begins a line.
-pub fn row(about: &About) -> String {
-    let About {
+pub fn row(about: &KnownBug) -> String {
+    let KnownBug {
         id,
         wrong,
         report,

@@ -1,9 +1,9 @@
-//! The lies in what the controller is shown: by its caches, and by its live reads, which must agree with each other.
+//! What a bug changes in the reads of the controller: in its caches, and in its live reads, which must agree with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan::controllers::{GENERATED, Object, View};
+use capstan::controllers::GENERATED;
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
@@ -13,15 +13,19 @@ use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::spec::PAUSED_ROLLOUT;
 use serde_json::{Value, json};
 
-use crate::simulation::port::{Answer, Question};
+use crate::simulation::engine::kinds::Typed;
+use crate::simulation::engine::port::{Answer, Call};
+use crate::simulation::machine_api::controllers::View;
+use crate::simulation::machine_api::kinds::{MACHINE, NODE, OPERATOR, SET};
+use crate::simulation::machine_api::objects::SELECTED;
 
-use super::Mutant;
+use super::catalogue::Mutant;
 
 type Nodes = BTreeMap<String, Arc<Node>>;
 
 impl Mutant {
-    /// What the caches show to the controller that carries the bug.
-    pub(in crate::simulation) fn view(self, view: &View) -> Arc<View> {
+    /// What the caches show to a ControlPlaneMachineSet controller with the bug.
+    pub(crate) fn view(self, view: &View) -> Arc<View> {
         let mut snapshot: Snapshot = (*view.snapshot).clone();
         let nodes: Nodes = snapshot.nodes.clone().unwrap_or_default();
         let lost = lost(&snapshot);
@@ -30,24 +34,23 @@ impl Mutant {
         }
         let deleting = is_deleting(&snapshot);
         if let Some(machines) = &mut snapshot.machines {
-            self.retell(machines, deleting, &nodes);
+            self.alter_machines(machines, deleting, &nodes);
         }
         let claimed = claimed(&snapshot);
         if let Some(nodes) = &mut snapshot.nodes {
             nodes.values_mut().for_each(|node| self.node(Arc::make_mut(node)));
-            nodes.retain(|name, _| !self.hides_strangers() || claimed.contains(name));
+            nodes.retain(|name, _| !self.hides_unmanaged_nodes() || claimed.contains(name));
         }
         if let Some(operator) = snapshot.cluster_operators.as_mut().and_then(|all| all.get_mut("etcd")) {
             self.operator(Arc::make_mut(operator));
         }
         Arc::new(View {
             snapshot: Arc::new(snapshot),
-            ..view.clone()
         })
     }
 
-    /// What the caches show to the generator that carries the bug.
-    pub(in crate::simulation) fn view_of_generator(self, view: &Arc<View>) -> Arc<View> {
+    /// What the caches show to a generator with the bug.
+    pub(crate) fn view_of_generator(self, view: &Arc<View>) -> Arc<View> {
         let mut snapshot: Snapshot = (*view.snapshot).clone();
         let Some(sets) = &mut snapshot.control_plane_machine_sets else {
             return Arc::clone(view);
@@ -73,43 +76,24 @@ impl Mutant {
         }
         Arc::new(View {
             snapshot: Arc::new(snapshot),
-            ..(**view).clone()
         })
     }
 
-    /// What a live read tells the controller that carries the bug; `cached` is what its caches have.
-    pub(in crate::simulation) fn answer(
-        self,
-        answer: &mut kube::Result<Answer>,
-        question: &Question,
-        cached: Option<&View>,
-    ) {
+    /// Alters the answer to a call; `cached` is what the caches of the controller show.
+    pub(crate) fn answer(self, answer: &mut kube::Result<Answer>, call: &Call, cached: Option<&View>) {
         let Ok(answer) = answer else { return };
         let empty = Snapshot::default();
         let cached = cached.map_or(&empty, |view| &view.snapshot);
-        if self.trusts_caches(question) {
-            from_caches(answer, question, cached);
+        if self.trusts_caches(call) {
+            from_caches(answer, call, cached);
         }
         match answer {
-            Answer::Set(Some(set)) => self.set(Arc::make_mut(set), lost(cached)),
-            Answer::Machines(all) => {
-                let nodes = cached.nodes.clone().unwrap_or_default();
-                self.retell(all, is_deleting(cached), &nodes);
-            }
-            Answer::Nodes(all) => {
-                let mut shown = cached.clone();
-                if let Some(machines) = &mut shown.machines {
-                    self.retell(machines, false, &Nodes::new());
-                }
-                let claimed = claimed(&shown);
-                all.iter_mut().for_each(|node| self.node(Arc::make_mut(node)));
-                all.retain(|node| !self.hides_strangers() || claimed.contains(node.metadata.name()));
-            }
-            Answer::Node(Some(node)) => self.node(Arc::make_mut(node)),
-            Answer::Operator(Some(operator)) => self.operator(Arc::make_mut(operator)),
-            Answer::Object(object) if self == Self::DefinitionTrusted => {
+            Answer::Object(Some(typed)) => self.object(typed, call, cached),
+            Answer::List(all) => self.list(all, call, cached),
+            Answer::Written(object) if self == Self::DefinitionTrusted => {
                 let status = Arc::make_mut(object).get_mut("status").and_then(Value::as_object_mut);
-                if let (Some(status), Question::Patch(Object::Set(_), true, _)) = (status, question) {
+                let is_status = matches!(call, Call::Patch { key, status: true, .. } if key.kind == SET);
+                if let (Some(status), true) = (status, is_status) {
                     status.insert("machines".to_owned(), json!([]));
                 }
             }
@@ -117,8 +101,37 @@ impl Mutant {
         }
     }
 
-    /// Whether only nodes of the machines that it sees are shown.
-    fn hides_strangers(self) -> bool {
+    fn object(self, typed: &mut Typed, call: &Call, cached: &Snapshot) {
+        match call.kind() {
+            SET => altered(typed, |set| self.set(set, lost(cached))),
+            NODE => altered(typed, |node| self.node(node)),
+            OPERATOR => altered(typed, |operator| self.operator(operator)),
+            _ => {}
+        }
+    }
+
+    fn list(self, all: &mut Vec<Typed>, call: &Call, cached: &Snapshot) {
+        if call.kind() == MACHINE {
+            let nodes = cached.nodes.clone().unwrap_or_default();
+            let mut machines: Vec<Arc<Machine>> = all.iter().filter_map(Typed::shared).collect();
+            self.alter_machines(&mut machines, is_deleting(cached), &nodes);
+            *all = machines.into_iter().map(Typed::new).collect();
+        } else if call.kind() == NODE {
+            let mut shown = cached.clone();
+            if let Some(machines) = &mut shown.machines {
+                self.alter_machines(machines, false, &Nodes::new());
+            }
+            let claimed = claimed(&shown);
+            all.iter_mut().for_each(|typed| altered(typed, |node| self.node(node)));
+            all.retain(|typed| {
+                let name = typed.get::<Node>().map_or("", |node| node.metadata.name());
+                !self.hides_unmanaged_nodes() || claimed.contains(name)
+            });
+        }
+    }
+
+    /// Whether the controller sees only the nodes of the machines that it sees.
+    fn hides_unmanaged_nodes(self) -> bool {
         matches!(self, Self::StrangersIgnored | Self::ShortList | Self::GoingUncounted)
     }
 
@@ -140,14 +153,14 @@ impl Mutant {
             Self::NoFinalizer if !set.metadata.is_deleting() && set.metadata.finalizers.is_empty() => {
                 set.metadata.finalizers.push(FINALIZER.to_owned());
             }
-            // Four domains: the mapping begins with the last.
-            Self::DomainChurn => retold(set, "/failureDomains/aws", |domains| {
+            // With four failure domains, the mapping begins with the last one.
+            Self::DomainChurn => alter_template(set, "/failureDomains/aws", |domains| {
                 if let Some(domains) = domains.as_array_mut().filter(|domains| domains.len() > 3) {
                     domains.drain(..1);
                 }
             }),
-            // The first edit is seen, and no other.
-            Self::EditUnseen => retold(set, "/spec/providerSpec/value/instanceType", |type_| {
+            // The controller sees the first edit of the template, and no later one.
+            Self::EditUnseen => alter_template(set, "/spec/providerSpec/value/instanceType", |type_| {
                 if !matches!(type_.as_str(), Some("m6i.xlarge" | "m6i.2xlarge")) {
                     *type_ = "m6i.2xlarge".into();
                 }
@@ -159,7 +172,7 @@ impl Mutant {
     fn node(self, node: &mut Node) {
         if matches!(self, Self::ReadinessIgnored | Self::OthersIgnored) {
             for condition in node.status.conditions.iter_mut().filter(|one| one.type_ == "Ready") {
-                // Others: those that have been there for long.
+                // `OthersIgnored` concerns nodes that were ready before, and not those that join.
                 if self == Self::ReadinessIgnored || condition.status == "False" {
                     condition.status = "True".to_owned();
                     condition.last_transition_time = node.metadata.creation_timestamp;
@@ -177,10 +190,10 @@ impl Mutant {
         }
     }
 
-    fn retell(self, machines: &mut Vec<Arc<Machine>>, deleting: bool, nodes: &Nodes) {
-        let mut lied: Vec<Machine> = machines.iter().map(|machine| (**machine).clone()).collect();
-        self.machines(&mut lied, deleting, nodes);
-        *machines = lied.into_iter().map(Arc::new).collect();
+    fn alter_machines(self, machines: &mut Vec<Arc<Machine>>, deleting: bool, nodes: &Nodes) {
+        let mut altered: Vec<Machine> = machines.iter().map(|machine| (**machine).clone()).collect();
+        self.machines(&mut altered, deleting, nodes);
+        *machines = altered.into_iter().map(Arc::new).collect();
     }
 
     fn machines(self, machines: &mut Vec<Machine>, deleting: bool, nodes: &Nodes) {
@@ -210,8 +223,7 @@ impl Mutant {
                 }
             }
             Self::SelectedReleased if deleting => {
-                let label = "machine.openshift.io/cluster-api-machine-type";
-                machines.retain(|machine| machine.metadata.labels.contains_key(label));
+                machines.retain(|machine| machine.metadata.labels.contains_key(SELECTED));
             }
             Self::NodeByName => {
                 for machine in machines {
@@ -232,13 +244,13 @@ fn is_deleting(snapshot: &Snapshot) -> bool {
     sets.any(|set| set.metadata.is_deleting())
 }
 
-/// How many machines are going.
+/// The number of machines that are being deleted.
 fn lost(snapshot: &Snapshot) -> usize {
     let machines = snapshot.machines.iter().flatten();
     machines.filter(|machine| machine.metadata.is_deleting()).count()
 }
 
-/// The nodes that machines name.
+/// The names of the nodes of machines.
 fn claimed(snapshot: &Snapshot) -> BTreeSet<String> {
     let machines = snapshot.machines.iter().flatten();
     machines
@@ -251,30 +263,40 @@ fn is_ready(machine: &Machine, nodes: &Nodes) -> bool {
     node.is_some_and(|node| node.is_ready())
 }
 
-/// The answer that the caches would have given.
-fn from_caches(answer: &mut Answer, question: &Question, cached: &Snapshot) {
-    match (answer, question) {
-        (Answer::Set(set), Question::Set) => {
+/// Alters a copy of an object.
+fn altered<T: Clone + Send + Sync + 'static>(typed: &mut Typed, alter: impl FnOnce(&mut T)) {
+    if let Some(mut object) = typed.shared::<T>() {
+        alter(Arc::make_mut(&mut object));
+        *typed = Typed::new(object);
+    }
+}
+
+/// Replaces an answer by what the caches show.
+fn from_caches(answer: &mut Answer, call: &Call, cached: &Snapshot) {
+    match (answer, call) {
+        (Answer::Object(set), Call::Get(key)) if key.kind == SET => {
             let first = cached.control_plane_machine_sets.iter().flatten().next();
-            *set = first.cloned();
+            *set = first.cloned().map(Typed::new);
         }
-        (Answer::Machines(all), Question::Machines) => {
-            *all = cached.machines.iter().flatten().cloned().collect();
+        (Answer::Object(node), Call::Get(key)) if key.kind == NODE => {
+            let found = cached.nodes.as_ref().and_then(|nodes| nodes.get(&key.name));
+            *node = found.cloned().map(Typed::new);
         }
-        (Answer::Nodes(all), Question::Nodes) => {
+        (Answer::List(all), Call::List(kind, _)) if *kind == MACHINE => {
+            let machines = cached.machines.iter().flatten();
+            *all = machines.cloned().map(Typed::new).collect();
+        }
+        (Answer::List(all), Call::List(kind, _)) if *kind == NODE => {
             let nodes = cached.nodes.iter().flat_map(BTreeMap::values);
-            *all = nodes.filter(|node| node.is_control_plane()).cloned().collect();
-        }
-        (Answer::Node(node), Question::Node(name)) => {
-            let found = cached.nodes.as_ref().and_then(|nodes| nodes.get(name));
-            *node = found.cloned();
+            let nodes = nodes.filter(|node| node.is_control_plane());
+            *all = nodes.cloned().map(Typed::new).collect();
         }
         _ => {}
     }
 }
 
-/// Tells a part of the template differently.
-fn retold(set: &mut ControlPlaneMachineSet, pointer: &str, lie: impl FnOnce(&mut Value)) {
+/// Alters a part of the template.
+fn alter_template(set: &mut ControlPlaneMachineSet, pointer: &str, alter: impl FnOnce(&mut Value)) {
     let Some(template) = &mut set.spec.template.machine else {
         return;
     };
@@ -282,14 +304,14 @@ fn retold(set: &mut ControlPlaneMachineSet, pointer: &str, lie: impl FnOnce(&mut
         return;
     };
     if let Some(part) = value.pointer_mut(pointer) {
-        lie(part);
+        alter(part);
     }
-    if let Ok(lied) = serde_json::from_value(value) {
-        *template = lied;
+    if let Ok(altered) = serde_json::from_value(value) {
+        *template = altered;
     }
 }
 
-/// Replacements that do not serve yet are gone, and what they replace is taken care of: the next index comes.
+/// Hides replacements that are not ready, and makes what they replace look current, so that the next index follows.
 fn hide_surge(machines: &mut Vec<Machine>, nodes: &Nodes) {
     let hidden: Vec<(String, Option<Value>)> = machines
         .iter()
@@ -307,7 +329,7 @@ fn hide_surge(machines: &mut Vec<Machine>, nodes: &Nodes) {
     }
 }
 
-/// A machine without a node has the node of the machine that it replaces.
+/// Gives a machine without a node the node of the machine that it replaces.
 fn lend_nodes(machines: &mut [Machine], nodes: &Nodes) {
     let serving: Vec<(String, String)> = machines
         .iter()

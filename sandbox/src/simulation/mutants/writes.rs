@@ -1,63 +1,74 @@
-//! The lies in what the controller writes: in its name something else is done, or nothing.
+//! What a bug changes in the writes of the controller: another write is executed in its name, or none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan::controllers::{GENERATED, Object};
+use capstan::controllers::GENERATED;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use serde_json::{Value, json};
 
-use crate::simulation::objects::PREFIX;
-use crate::simulation::port::Question;
+use crate::simulation::engine::port::Call;
+use crate::simulation::machine_api::kinds::{MACHINE, SET};
+use crate::simulation::machine_api::objects::PREFIX;
 
-use super::Mutant;
+use super::catalogue::Mutant;
 
 impl Mutant {
-    /// What the controller that carries the bug writes. Returns whether it is written at all.
-    pub(in crate::simulation) fn write(
-        self,
-        question: &mut Question,
-        machines: &BTreeMap<String, Arc<Machine>>,
-        number: u64,
-    ) -> bool {
-        match question {
-            Question::Create(what @ Object::Machine(_), machine) => {
+    /// Alters a write of the controller, the one with this number. Returns whether it is executed at all.
+    pub(crate) fn write(self, call: &mut Call, machines: &BTreeMap<String, Arc<Machine>>, number: u64) -> bool {
+        match call {
+            Call::Create(key, machine) if key.kind == MACHINE => {
                 if let Some(name) = self.name(machine, machines.len(), number) {
                     put(machine, "/metadata", "name", name.clone().into());
-                    *what = Object::Machine(name);
+                    key.name = name;
                 }
                 let zone = machine.pointer_mut("/spec/providerSpec/value/placement/availabilityZone");
                 if let (Self::FirstDomain, Some(zone)) = (self, zone) {
                     *zone = "us-east-1a".into();
                 }
             }
-            Question::Patch(Object::Machine(_), false, _) => self.patch_machine(question),
-            Question::Patch(Object::Set(_), false, patch) if self == Self::TemplateOverwritten => {
+            Call::Patch { key, status: false, .. } if key.kind == MACHINE => self.patch_machine(call),
+            Call::Patch {
+                key,
+                status: false,
+                patch,
+            } if key.kind == SET && self == Self::TemplateOverwritten => {
                 let value = json!({"instanceType": "m6i.metal"});
                 let template =
                     json!({"machines_v1beta1_machine_openshift_io": {"spec": {"providerSpec": {"value": value}}}});
                 put(patch, "", "spec", json!({ "template": template }));
             }
-            Question::Patch(Object::Set(_), true, patch) => {
+            Call::Patch {
+                key,
+                status: true,
+                patch,
+            } if key.kind == SET => {
                 self.patch_status(patch, number);
                 return self != Self::StatusForgotten;
             }
-            Question::Delete(name, uid, version) if self == Self::NewestDeleted => {
+            Call::Delete {
+                key,
+                uid,
+                resource_version,
+            } if self == Self::NewestDeleted => {
+                let name = &mut key.name;
                 let same = machines
                     .values()
                     .filter(|one| index(one.metadata.name()) == index(name));
                 if let Some(newest) = same.max_by_key(|machine| machine.metadata.creation_timestamp) {
                     uid.clone_from(&newest.metadata.uid);
-                    version.clone_from(&newest.metadata.resource_version);
+                    resource_version.clone_from(&newest.metadata.resource_version);
                     newest.metadata.name().clone_into(name);
                 }
             }
-            Question::Delete(..) => return self != Self::DeletionForgotten,
-            Question::Apply(set, force) => {
+            Call::Delete { .. } => return self != Self::DeletionForgotten,
+            Call::Apply { force, object, .. } => {
                 *force = self == Self::GeneratorForces;
                 match self {
-                    Self::GeneratesActive => put(set, "/spec", "state", "Active".into()),
-                    Self::GeneratorRestless => put(set, "/metadata/annotations", GENERATED, number.to_string().into()),
+                    Self::GeneratesActive => put(object, "/spec", "state", "Active".into()),
+                    Self::GeneratorRestless => {
+                        put(object, "/metadata/annotations", GENERATED, number.to_string().into());
+                    }
                     _ => {}
                 }
             }
@@ -75,8 +86,8 @@ impl Mutant {
         (self == Self::NextIndex).then(|| format!("{PREFIX}-next-{count}"))
     }
 
-    fn patch_machine(self, question: &mut Question) {
-        let Question::Patch(Object::Machine(name), _, patch) = question else {
+    fn patch_machine(self, call: &mut Call) {
+        let Call::Patch { key, patch, .. } = call else {
             return;
         };
         match self {
@@ -89,7 +100,11 @@ impl Mutant {
             Self::SetTakesMachines => {
                 let owners = patch.pointer("/metadata/ownerReferences").and_then(Value::as_array);
                 if owners.is_some_and(Vec::is_empty) {
-                    *question = Question::Delete(name.clone(), None, None);
+                    *call = Call::Delete {
+                        key: key.clone(),
+                        uid: None,
+                        resource_version: None,
+                    };
                 }
             }
             _ => {}

@@ -1,32 +1,45 @@
-//! Creations are written down in the set before they are sent.
+//! A creation is recorded in the set before it is sent.
 
-use capstan_core::cpms::pending_creates;
-use capstan_core::cpms::plan::{Action, Step};
-
+use super::fake::shared;
 use super::*;
+use crate::controllers::control_plane_machine_set::State;
+use crate::runtime::{Cluster as _, Moment, Observation, Reconcile as _, Source, Writer};
+use capstan_core::cpms::pending_creates;
 
-/// Melee seed 11792: a process was killed before its creation was answered, the next one made another machine, and then the
-/// first creation arrived: one machine too many (C13).
+impl Fake {
+    /// How many creations the set records.
+    fn recorded(&self) -> usize {
+        let set = self
+            .watched::<ControlPlaneMachineSet>(SET, NAME)
+            .unwrap()
+            .content
+            .unwrap();
+        pending_creates::recorded(&set).unwrap().len()
+    }
+}
+
+/// Melee seed 11792: a process was killed before its creation was answered. The next process
+/// created another machine, and then the first creation arrived: one machine too many (C13).
 #[tokio::test(start_paused = true)]
-async fn what_a_process_before_asked_for_is_asked_for_again_or_given_four_minutes() {
+async fn a_creation_of_the_process_before_is_repeated_or_waited_for() {
     for another in [false, true] {
         let fake = Fake::new();
         let (mut before, _registry) = fake.controller();
         fake.settle(&mut before).await;
         fake.world(|world| world.silent = true);
         fake.want("n2-standard-8");
-        fake.turn(&mut before).await;
+        fake.reconcile(&mut before).await;
         let writes = fake.writes().into_iter().rev();
         let last: Vec<&str> = writes
             .map(|(verb, ..)| verb)
-            .skip_while(|verb| *verb != "ask for")
+            .skip_while(|verb| *verb != "unanswered create")
             .take(2)
             .collect();
-        assert_eq!(last, ["ask for", "status"], "it is written down first");
+        assert_eq!(last, ["unanswered create", "patch"], "the creation is recorded first");
         drop(before);
         fake.world(|world| (world.silent, world.writes) = (false, Vec::new()));
         if another {
-            // Its machine goes first now.
+            // The plan now replaces another machine first.
             fake.edit(NODE, "c-master-1", |node| {
                 node["status"]["conditions"][0]["status"] = json!("False");
             });
@@ -41,75 +54,77 @@ async fn what_a_process_before_asked_for_is_asked_for_again_or_given_four_minute
         assert_eq!(made(), !another);
         let creating = "Creating=True/MachineRequested".to_owned();
         assert!(
-            fake.says(SET, NAME).contains(&creating),
-            "the first request may still make one"
+            fake.conditions(SET, NAME).contains(&creating),
+            "the first request may still create a machine"
         );
         fake.pass(250);
         tokio::time::advance(Duration::from_secs(250)).await;
         fake.settle(&mut after).await;
-        assert!(made() && !fake.says(SET, NAME).contains(&creating));
+        assert!(made() && !fake.conditions(SET, NAME).contains(&creating));
     }
 }
 
 #[tokio::test]
-async fn nothing_is_asked_for_by_who_saw_another_version_of_the_set() {
+async fn a_creation_is_not_recorded_in_a_set_that_changed_since_it_was_read() {
     let fake = Fake::new();
     let (mut controller, _registry) = fake.controller();
     fake.settle(&mut controller).await;
-    let set = fake.seen::<ControlPlaneMachineSet>(SET, NAME).unwrap().content.unwrap();
-    let step = Step {
-        action: Action::Create(Box::default()),
-        index: Some(0),
-        machine: Some("c-master-new-0".to_owned()),
-        failure_domain: None,
-        because: String::new(),
-        precondition: None,
+    fake.want("n2-standard-8");
+    let (shared, _registry) = shared("test");
+    let (sets, object) = (&shared.controller, shared.controller.object());
+    let moment = Moment {
+        time: fake.now(),
+        instant: fake.instant(),
     };
+    let mut state = State::default();
+    let observed = sets.observe(&object, &fake.view(), Source::Live, &mut state, moment);
+    let Observation::Found(observed) = observed else {
+        panic!("{observed:?}");
+    };
+    assert_eq!(sets.plan(&observed, &mut state, moment)[0].action, "create");
+    let record = sets.before(&observed, 0, &mut state, moment).unwrap();
     fake.edit(SET, NAME, |set| {
-        set["metadata"]["labels"] = json!({"who": "another leader"});
+        set["metadata"]["labels"] = json!({"changed": "by-another-leader"});
     });
-    let refused = controller.writer.write_down("test", &set, &step).await.unwrap_err();
+    let refused = Writer::new(fake.clone()).write(&record).await.unwrap_err();
     assert!(refused.is_conflict(), "{refused}");
 }
 
-/// Standstill seeds 737 and 2420: a leader stood still between what it wrote down and the creation, while another replaced
-/// the same machine (C13, C1).
+/// Standstill seeds 737 and 2420: a leader was paused between the record and the creation, while
+/// another leader replaced the same machine (C13, C1).
 #[tokio::test(start_paused = true)]
-async fn who_stood_still_for_a_minute_makes_and_deletes_nothing_before_it_looked_again() {
+async fn a_replica_that_was_paused_for_a_minute_reads_again_before_it_creates_or_deletes() {
     let fake = Fake::new();
     let (mut controller, _registry) = fake.controller();
     fake.settle(&mut controller).await;
     fake.want("n2-standard-8");
     fake.world(|world| world.stall = Duration::from_secs(60));
-    fake.turn(&mut controller).await;
+    fake.reconcile(&mut controller).await;
     let made = || {
         let writes = fake.writes().into_iter();
         writes
             .filter(|(verb, what, _)| *verb == "create" && what.starts_with(MACHINE))
             .count()
     };
-    assert!(
-        fake.says(SET, NAME)
-            .contains(&"Creating=True/MachineRequested".to_owned())
-    );
+    assert_eq!(fake.recorded(), 1);
     assert_eq!(made(), 0);
-    let told = fake.world(|world| world.told.last().and_then(|event| event.message.clone()));
-    assert!(told.is_some_and(|told| told.contains("was read 60s ago")));
+    let told = fake.world(|world| world.events.last().and_then(|event| event.message.clone()));
+    assert!(told.is_some_and(|told| told.contains("the plan is 60 s old")));
     fake.world(|world| world.stall = Duration::from_secs(59));
-    fake.turn(&mut controller).await;
-    assert_eq!(made(), 1, "what was written down stands there, and is asked for");
+    fake.reconcile(&mut controller).await;
+    assert_eq!(made(), 1, "the record is still there, and the machine is created");
 }
 
-/// Melee seed 9826: a creation was not answered, and asked for again. The next leader removed the machine and made another,
-/// and then the first creation arrived: one machine too many (C13).
+/// Melee seed 9826: a creation was not answered, and was sent again. The next leader deleted the
+/// machine and created another, and then the first creation arrived: one machine too many (C13).
 #[tokio::test(start_paused = true)]
-async fn a_creation_that_may_come_a_second_time_is_known_to_the_next_leader() {
+async fn a_creation_that_may_happen_twice_is_known_to_the_next_leader() {
     let fake = Fake::new();
     let (mut first, _registry) = fake.controller();
     fake.settle(&mut first).await;
     fake.world(|world| world.silent = true);
     fake.want("n2-standard-8");
-    fake.turn(&mut first).await;
+    fake.reconcile(&mut first).await;
     fake.world(|world| world.silent = false);
     fake.settle(&mut first).await;
     let creations = || {
@@ -121,8 +136,8 @@ async fn a_creation_that_may_come_a_second_time_is_known_to_the_next_leader() {
     assert_eq!(creations(), 1);
     let creating = "Creating=True/MachineRequested".to_owned();
     assert!(
-        fake.says(SET, NAME).contains(&creating),
-        "although the machine is there"
+        fake.conditions(SET, NAME).contains(&creating),
+        "although the machine exists"
     );
     let made = fake.made();
     fake.world(|world| world.objects.remove(&(MACHINE, made)));
@@ -131,39 +146,36 @@ async fn a_creation_that_may_come_a_second_time_is_known_to_the_next_leader() {
     });
     let (mut next, _registry) = fake.controller();
     fake.settle(&mut next).await;
-    assert_eq!(creations(), 1, "with that machine it would be one too many");
+    assert_eq!(creations(), 1, "with that machine there would be one too many");
     fake.pass(250);
     tokio::time::advance(Duration::from_secs(250)).await;
     fake.settle(&mut next).await;
     assert_eq!(creations(), 2);
 }
 
-/// Standstill seed 25639: a leader found the request of another for the same machine, and wrote down none of its own. The other
-/// had never sent his, took it away and made another machine, and then there was one too many (C13).
+/// Standstill seed 25639: a leader found the record of another leader for the same machine, and
+/// made none of its own. The other had never sent its creation, removed the record and created
+/// another machine, and then there was one too many (C13).
 #[tokio::test(start_paused = true)]
-async fn what_another_wrote_down_does_not_stand_for_the_own_request() {
+async fn a_record_of_another_process_does_not_replace_the_own_record() {
     let fake = Fake::new();
     let (mut other, _registry) = fake.controller();
     fake.settle(&mut other).await;
     fake.want("n2-standard-8");
     fake.world(|world| world.stall = Duration::from_secs(60));
-    fake.turn(&mut other).await;
-    let requests = || {
-        let set = fake.seen::<ControlPlaneMachineSet>(SET, NAME).unwrap().content.unwrap();
-        pending_creates::requests(set.status.as_ref()).count()
-    };
-    assert_eq!(requests(), 1);
+    fake.reconcile(&mut other).await;
+    assert_eq!(fake.recorded(), 1);
     fake.pass(60);
     fake.world(|world| (world.stall, world.silent) = (Duration::ZERO, true));
     let (mut own, _registry) = fake.controller_of("own");
-    fake.turn(&mut own).await;
-    assert_eq!(requests(), 2);
-    // Nobody needs it any more, and the second was sent.
+    fake.reconcile(&mut own).await;
+    assert_eq!(fake.recorded(), 2);
+    // The machine is no longer needed, and the second creation was sent.
     fake.want("n2-standard-4");
     fake.settle(&mut other).await;
-    assert_eq!(requests(), 1);
+    assert_eq!(fake.recorded(), 1);
     fake.pass(250);
     tokio::time::advance(Duration::from_secs(250)).await;
     fake.settle(&mut other).await;
-    assert_eq!(requests(), 0);
+    assert_eq!(fake.recorded(), 0);
 }

@@ -18,35 +18,41 @@ fn check(before: &World, after: &World, step: &Step) -> Result<(), TestCaseError
             .count()
     };
     match step.action {
-        Action::Create(_) => {
+        Action::Create { .. } => {
             prop_assert!(
                 live(after) <= replicas + 1,
                 "{} live machines after {:?}",
                 live(after),
-                step.machine
+                step.machine()
             );
             let same = after
                 .state()
                 .of_index(step.index.unwrap())
                 .filter(|machine| !machine.is_deleting())
                 .count();
-            prop_assert!(same <= 2, "{same} machines in one index after {:?}", step.machine);
+            prop_assert!(same <= 2, "{same} machines in one index after {:?}", step.machine());
         }
-        Action::Delete => {
+        Action::Delete { .. } => {
             let state = after.state();
             let served = state
                 .of_index(step.index.unwrap())
                 .any(|machine| !machine.is_deleting() && machine.is_current() && machine.is_ready());
-            prop_assert!(served, "{:?} was deleted and not replaced", step.machine);
+            prop_assert!(served, "{:?} was deleted and not replaced", step.machine());
         }
-        Action::Patch(_) | Action::PatchSet(_) => {}
+        Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
     }
     Ok(())
 }
 
 /// What a controller does that reads live before a disruptive step: it takes the step only if the plan still says so.
 fn still_holds(live: &World, step: &Step) -> bool {
-    let identity = |step: &Step| (step.action.name(), step.machine.clone(), step.precondition.clone());
+    let identity = |step: &Step| {
+        (
+            step.verb(),
+            step.machine().map(str::to_owned),
+            step.precondition.clone(),
+        )
+    };
     !step.is_disruptive() || live.plan().disruptive().map(identity) == Some(identity(step))
 }
 
@@ -81,7 +87,7 @@ proptest! {
                 if !world.try_apply(step) {
                     break;
                 }
-                creations += usize::from(matches!(step.action, Action::Create(_)));
+                creations += usize::from(matches!(step.action, Action::Create { .. }));
                 check(&before, &world, step)?;
             }
             let events = world.events();

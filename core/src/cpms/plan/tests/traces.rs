@@ -62,9 +62,9 @@ impl Trace {
             self.say();
             if !plan.steps.is_empty() {
                 for step in &plan.steps {
-                    let domain = step.failure_domain.as_ref().map_or("-".to_owned(), ToString::to_string);
-                    let machine = step.machine.as_deref().map_or("the set".to_owned(), short);
-                    let action = step.action.name();
+                    let domain = step.failure_domain().map_or("-".to_owned(), ToString::to_string);
+                    let machine = step.machine().map_or("the set".to_owned(), short);
+                    let action = step.verb();
                     writeln!(self.text, "{action} {machine} in {domain}: {}", short(&step.because)).unwrap();
                     self.world.apply(step);
                 }
@@ -79,7 +79,7 @@ impl Trace {
                 self.world.happen(&event);
                 continue;
             }
-            match plan.look_again {
+            match plan.reconcile_at {
                 Some(until) if self.world.now < until => self.world.now = until,
                 _ => return,
             }
@@ -373,7 +373,7 @@ golden! {
         t.run();
     };
     a_template_that_changes_once_a_replacement_is_ready_clears_it("a b c", NEW): |t| {
-        t.run_until(|world| world.plan().disruptive().is_some_and(|step| step.action == Action::Delete));
+        t.run_until(|world| world.plan().disruptive().is_some_and(|step| matches!(step.action, Action::Delete { .. })));
         t.person("changes the template again");
         t.world.want("m6i.2xlarge");
         t.run();
@@ -385,7 +385,7 @@ golden! {
         t.run();
     };
     a_switch_to_on_delete_half_way_leaves_both_machines_to_the_user("a b c", NEW): |t| {
-        t.run_until(|world| world.plan().disruptive().is_some_and(|step| step.action == Action::Delete));
+        t.run_until(|world| world.plan().disruptive().is_some_and(|step| matches!(step.action, Action::Delete { .. })));
         t.person("switches to OnDelete");
         t.world.strategy("OnDelete");
         t.run();

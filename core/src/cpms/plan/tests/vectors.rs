@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::cpms::observed::{PendingCreate, UnansweredCreate};
 use crate::cpms::plan::Plan;
 use crate::cpms::simulation::{NEW, OLD, World};
-use crate::cpms::state::Unanswered;
+use crate::model::PendingCreation;
 
 fn world(text: &str) -> World {
     let mut world = World::new("a b c", NEW);
@@ -42,17 +43,30 @@ fn world(text: &str) -> World {
     world
 }
 
+/// What another process recorded, for a minute more.
+fn pending(world: &World, index: u32, machine: &str) -> PendingCreate {
+    PendingCreate {
+        creation: PendingCreation {
+            index,
+            machine: machine.to_owned(),
+            requested_by: "another".to_owned(),
+            requested_at: world.now,
+        },
+        until: world.ago(-60),
+    }
+}
+
 fn shown(plan: &Plan) -> String {
     let parts: Vec<String> = plan
         .steps
         .iter()
         .map(|step| {
-            let name = step.machine.as_deref().unwrap_or_default();
+            let name = step.machine().unwrap_or_default();
             let age = ["old", "young", "third"]
                 .into_iter()
                 .find(|age| name.contains(age))
                 .unwrap_or("new");
-            format!("{} {} {}", step.action.name(), age, step.index.unwrap())
+            format!("{} {} {}", step.verb(), age, step.index.unwrap())
         })
         .collect();
     match plan.degraded.first() {
@@ -189,7 +203,7 @@ fn b23_a_deletion_carries_uid_and_version() {
 #[test]
 fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next() {
     let mut world = world("0[Ro] 1[R] 2[R]");
-    let name = |world: &World| world.plan().steps.pop().unwrap().machine.unwrap();
+    let name = |world: &World| world.plan().steps.pop().unwrap().machine().unwrap().to_owned();
     let first = name(&world);
     world.pass(3600);
     world.set["metadata"]["generation"] = serde_json::json!(9);
@@ -212,9 +226,7 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
         .machines
         .retain(|machine| machine.metadata.name() != first);
     assert_eq!(name(&world), first);
-    let claim = crate::cpms::pending_creates::claim(0, &second);
-    let until = world.ago(-60);
-    world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
+    world.observed.pending = vec![pending(&world, 0, &second)];
     assert_eq!(name(&world), second);
 }
 
@@ -224,10 +236,10 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
 fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_control_plane() {
     let sent = |world: &World| {
         let plan = world.plan();
-        let crate::cpms::plan::Action::Create(machine) = &plan.disruptive().unwrap().action else {
+        let crate::cpms::plan::Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
             panic!("{plan:?}");
         };
-        Unanswered {
+        UnansweredCreate {
             index: plan.disruptive().unwrap().index.unwrap(),
             machine: Arc::new((**machine).clone()),
             until: Some(world.ago(-60)),
@@ -248,30 +260,31 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         let plan = world.plan();
         assert_eq!(shown(&plan), expected, "{text}: {plan:?}");
         if expected.is_empty() {
-            assert_eq!(plan.look_again, asked.until);
+            assert_eq!(plan.reconcile_at, asked.until);
             world.pass(60);
             assert_eq!(shown(&world.plan()), "create new 0");
         }
     }
     // What somebody else wrote down counts as much, unless it is the same machine or it shows.
-    let claim = crate::cpms::pending_creates::claim(asked.index, asked.machine.metadata.name());
     for (text, there, expected) in [
         ("0[R] 1[Ro] 2[R]", "", "create new 1"),
         ("0[Ro] 1[Ro] 2[R]", "", ""),
         ("0[Ro] 1[Ro] 2[R]", "there", "create new 0"),
     ] {
         let mut world = world(text);
-        let until = world.ago(-60);
-        let first = crate::cpms::pending_creates::claim(0, world.observed.machines[0].metadata.name());
-        let claim = if there.is_empty() { claim.clone() } else { first };
-        world.observed.asked = vec![crate::cpms::state::Asked { request: claim, until }];
+        let recorded = if there.is_empty() {
+            pending(&world, asked.index, asked.machine.metadata.name())
+        } else {
+            pending(&world, 0, world.observed.machines[0].metadata.name())
+        };
+        world.observed.pending = vec![recorded];
         assert_eq!(shown(&world.plan()), expected, "{text}: {:?}", world.plan());
         world.pass(60);
         assert!(shown(&world.plan()).starts_with("create new"));
     }
     // What came, and what cannot come any more, stands in nobody's way.
     let mut world = world("0[Ro] 1[Ro] 2[R]");
-    world.observed.unanswered = vec![Unanswered { until: None, ..asked }];
+    world.observed.unanswered = vec![UnansweredCreate { until: None, ..asked }];
     assert_eq!(shown(&world.plan()), "create new 0");
 }
 
@@ -282,7 +295,7 @@ fn a_made_machine_is_complete() {
     world.template()["metadata"]["annotations"] = serde_json::json!({"team": "infra"});
     world.template()["spec"]["taints"] = serde_json::json!([{"key": "k", "effect": "NoSchedule"}]);
     let plan = world.plan();
-    let crate::cpms::plan::Action::Create(machine) = &plan.disruptive().unwrap().action else {
+    let crate::cpms::plan::Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
         panic!("{plan:?}");
     };
     insta::assert_json_snapshot!(machine);
@@ -317,7 +330,7 @@ fn of_two_outdated_machines_of_an_index_the_plan_says_which_one_goes_and_why() {
         let plan = world(machines).plan();
         let step = plan.disruptive().unwrap();
         assert_eq!(
-            (step.machine.as_deref(), step.because.as_str()),
+            (step.machine(), step.because.as_str()),
             (Some("ocp-x7k2p-master-young-0"), why)
         );
     }

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::{Deed, deed};
 use crate::cpms::domains::Platform;
+use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::plan::Action;
 use crate::cpms::preview::preview;
 use crate::cpms::simulation::{Event, NEW, OLD, World};
 use crate::cpms::spec::{RECREATE_ACKNOWLEDGED, RECREATE_RISK, Strategy};
-use crate::cpms::state::{MachineState, Owner};
 
 /// How a machine of the start is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,10 +175,10 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
         let of_index = |index: u32| {
             state
                 .of_index(index)
-                .filter(|machine| Some(&machine.name) != step.machine.as_ref())
+                .filter(|machine| Some(machine.name.as_str()) != step.machine())
         };
         match step.action {
-            Action::Create(_) => {
+            Action::Create { .. } => {
                 prop_assert!(live(world) <= replicas + 1, "{} live machines: {step:?}", live(world));
                 let index = step.index.unwrap();
                 prop_assert!(
@@ -190,7 +190,7 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
                     "{step:?}"
                 );
             }
-            Action::Delete => {
+            Action::Delete { .. } => {
                 prop_assert!(shape.strategy != Strategy::OnDelete, "the user deletes: {step:?}");
                 let after = ready(world);
                 prop_assert!(after == before || after + 1 >= replicas, "{after} ready after {step:?}");
@@ -208,7 +208,7 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
                     );
                 }
             }
-            Action::Patch(_) | Action::PatchSet(_) => {}
+            Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
         }
         deeds.extend(deed(step));
     }
@@ -270,7 +270,7 @@ fn run(world: &mut World, shape: &Shape, choices: &[u8], mut failures: u8) -> Re
                 _ => world.happen(&event),
             }
             world.pass(30);
-        } else if let Some(until) = world.plan().look_again.filter(|until| *until > world.now) {
+        } else if let Some(until) = world.plan().reconcile_at.filter(|until| *until > world.now) {
             world.now = until;
         } else if !attend(world) {
             return Ok(deeds);
@@ -286,7 +286,7 @@ fn ended(world: &World, shape: &Shape) -> Result<(), TestCaseError> {
     let told = |machine: &MachineState| {
         plan.waits
             .iter()
-            .any(|wait| wait.machine.as_ref() == Some(&machine.name))
+            .any(|wait| wait.machine() == Some(machine.name.as_str()))
     };
     for index in &state.indexes {
         prop_assert!(

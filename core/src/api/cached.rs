@@ -1,0 +1,81 @@
+//! Which wire types are kept in caches, and what of them no reader needs.
+
+use serde_json::Value;
+
+use super::config_openshift_io::cluster_operator::ClusterOperator;
+use super::config_openshift_io::feature_gate::FeatureGate;
+use super::config_openshift_io::infrastructure::Infrastructure;
+use super::core_v1::node::Node;
+use super::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use super::machine_openshift_io::machine::Machine;
+use super::machine_openshift_io::machine_set::MachineSet;
+use super::meta::ObjectMeta;
+use super::objects::CachedObject;
+
+macro_rules! cached {
+    ($($type:ty),*) => {$(
+        impl CachedObject for $type {
+            fn metadata(&self) -> Option<&ObjectMeta> {
+                Some(&self.metadata)
+            }
+        }
+    )*};
+}
+
+cached!(
+    Machine,
+    MachineSet,
+    ControlPlaneMachineSet,
+    Infrastructure,
+    FeatureGate,
+    ClusterOperator
+);
+
+impl CachedObject for Node {
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        Some(&self.metadata)
+    }
+
+    /// Drops what changes with every heartbeat of the kubelet. Capstan never writes a Node, so it
+    /// needs no version of it.
+    fn slim(object: &mut Value) {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else {
+            return;
+        };
+        status.retain(|field, _| field == "conditions" || field == "addresses");
+        let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            if let Some(condition) = condition.as_object_mut() {
+                condition.remove("lastHeartbeatTime");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_changes_nothing_that_is_kept_of_a_node() {
+        let node = |heartbeat: &str, version: &str| -> Node {
+            let mut node = json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": {"name": "a", "resourceVersion": version},
+                "status": {"images": [{"names": ["x"]}], "conditions": [
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}]},
+            });
+            Node::slim(&mut node);
+            serde_json::from_value(node).unwrap()
+        };
+        let (first, second) = (node("2026-01-01T00:00:00Z", "1"), node("2026-01-01T00:00:10Z", "2"));
+        assert_eq!(first, second);
+        assert!(first.is_ready());
+        assert!(first.status.unknown_fields.is_empty());
+    }
+}

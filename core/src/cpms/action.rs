@@ -1,0 +1,157 @@
+//! What a plan for a ControlPlaneMachineSet is made of: the writes that a step can make, and the
+//! reasons to wait.
+//!
+//! Nothing here decides when a step is taken; see `plan`.
+
+use serde_json::Value;
+
+use super::domains::FailureDomain;
+use crate::api::kinds::{CONTROL_PLANE_MACHINE_SETS, MACHINES};
+use crate::api::machine_openshift_io::machine::Machine;
+use crate::model::{self, Act, ObjectRef, Precondition};
+
+/// What to do next about a set and its machines.
+pub type Plan = model::Plan<Action, WaitReason>;
+/// One write to the set or to a machine.
+pub type Step = model::Step<Action>;
+/// Something that a rollout waits for.
+pub type Wait = model::Wait<WaitReason>;
+
+/// What is written. The failure domain is the one in which the machine is or will be; `None` if it
+/// is unknown, or if the set lists no failure domains.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A machine is created. Its derived name is the precondition.
+    Create {
+        /// The whole machine.
+        machine: Box<Machine>,
+        /// Where it will be.
+        failure_domain: Option<FailureDomain>,
+    },
+    /// A machine is deleted, in the background, with the precondition in the delete options.
+    Delete {
+        /// Where it is.
+        failure_domain: Option<FailureDomain>,
+    },
+    /// A machine is changed in place.
+    Patch {
+        /// A JSON merge patch that carries the precondition in its metadata.
+        patch: Value,
+        /// Where the machine is.
+        failure_domain: Option<FailureDomain>,
+    },
+    /// The set is changed: a JSON merge patch that carries the precondition in its metadata.
+    PatchSet(Value),
+    /// Records of creations that are over are removed from the set, by such a patch. No event tells
+    /// of it.
+    RemoveRecords(Value),
+}
+
+impl Act for Action {
+    fn verb(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "create",
+            Self::Delete { .. } => "delete",
+            Self::Patch { .. } | Self::PatchSet(_) | Self::RemoveRecords(_) => "patch",
+        }
+    }
+
+    fn is_disruptive(&self) -> bool {
+        matches!(self, Self::Create { .. } | Self::Delete { .. })
+    }
+}
+
+impl Step {
+    /// A step that changes the set.
+    pub(super) fn of_set(set: ObjectRef, action: Action, because: String, precondition: Precondition) -> Self {
+        Self {
+            action,
+            subject: set,
+            index: None,
+            because,
+            precondition: Some(precondition),
+        }
+    }
+
+    /// The name of the machine that is written; `None` if the set is written.
+    pub fn machine(&self) -> Option<&str> {
+        machine_name(&self.subject)
+    }
+
+    /// The failure domain in which the machine is or will be.
+    pub fn failure_domain(&self) -> Option<&FailureDomain> {
+        match &self.action {
+            Action::Create { failure_domain, .. }
+            | Action::Delete { failure_domain }
+            | Action::Patch { failure_domain, .. } => failure_domain.as_ref(),
+            Action::PatchSet(_) | Action::RemoveRecords(_) => None,
+        }
+    }
+}
+
+impl Wait {
+    /// The name of the machine that waits, or for which the rollout waits.
+    pub fn machine(&self) -> Option<&str> {
+        machine_name(self.subject.as_ref()?)
+    }
+}
+
+fn machine_name(object: &ObjectRef) -> Option<&str> {
+    MACHINES.is_kind_of(object).then_some(object.name.as_str())
+}
+
+/// The key of a machine.
+pub(super) fn machine_ref(namespace: &str, name: &str) -> ObjectRef {
+    MACHINES.object(namespace, name)
+}
+
+/// The key of a set.
+pub(super) fn set_ref(namespace: &str, name: &str) -> ObjectRef {
+    CONTROL_PLANE_MACHINE_SETS.object(namespace, name)
+}
+
+/// What a rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitReason {
+    /// A new machine must become ready.
+    MachineReady,
+    /// The node of a machine that was ready before must become ready again.
+    NodeReady,
+    /// A ready machine must stay ready for the minimum time (`--min-ready`).
+    MinReady,
+    /// A machine that is being deleted must disappear.
+    MachineRemoved,
+    /// The etcd operator must report that all members are healthy.
+    EtcdHealthy,
+    /// The one machine more than replicas is in use for another index.
+    SurgeFree,
+    /// Another index must get its machine first.
+    OtherIndex,
+    /// Strategy OnDelete: a user must delete the machine.
+    UserDelete,
+    /// The annotation that pauses the rollout must be removed.
+    Pause,
+    /// The annotation that limits the rollout must be raised or removed.
+    Limit,
+    /// A node must be claimed by its machine.
+    NodeClaimed,
+}
+
+impl WaitReason {
+    /// Stable, in CamelCase: a label of the metric, and `for` in `capstan plan -o json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MachineReady => "MachineReady",
+            Self::NodeReady => "NodeReady",
+            Self::MinReady => "MinReady",
+            Self::MachineRemoved => "MachineRemoved",
+            Self::EtcdHealthy => "EtcdHealthy",
+            Self::SurgeFree => "SurgeFree",
+            Self::OtherIndex => "OtherIndex",
+            Self::UserDelete => "UserDelete",
+            Self::Pause => "Pause",
+            Self::Limit => "Limit",
+            Self::NodeClaimed => "NodeClaimed",
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Whether etcd is healthy, as its operator reports it (decision 17).
+//!
+//! The etcd operator protects the quorum with a deletion hook, which Capstan never touches. What is
+//! read here is an additional gate. Unknown is not healthy; an operator that does not exist is no
+//! gate.
+
+use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
+
+/// What the etcd operator reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Etcd {
+    /// The cluster has no such operator: nothing waits for it.
+    NotReported,
+    /// All members are healthy.
+    Healthy,
+    /// A member is not healthy, or the operator does not know.
+    Unhealthy {
+        /// What the operator reports.
+        message: String,
+    },
+}
+
+impl Etcd {
+    /// Reads the ClusterOperator `etcd`.
+    pub(super) fn of(operator: Option<&ClusterOperator>) -> Self {
+        let Some(operator) = operator else {
+            return Self::NotReported;
+        };
+        let unhealthy = |message: Option<&String>, otherwise: &str| Self::Unhealthy {
+            message: message
+                .filter(|text| !text.is_empty())
+                .map_or_else(|| otherwise.to_owned(), Clone::clone),
+        };
+        let available = operator.condition("Available");
+        let degraded = operator.condition("Degraded");
+        match (available, degraded) {
+            (_, Some(degraded)) if degraded.status == "True" => unhealthy(degraded.message.as_ref(), "it is degraded"),
+            (Some(available), _) if available.status != "True" => {
+                unhealthy(available.message.as_ref(), "it is not available")
+            }
+            // It is available while one of three members is unhealthy: only the message says so.
+            (Some(available), _) if available.message.as_deref().is_some_and(names_unhealthy_member) => {
+                unhealthy(available.message.as_ref(), "")
+            }
+            (None, _) => unhealthy(None, "it does not report whether etcd is available"),
+            _ => Self::Healthy,
+        }
+    }
+}
+
+fn names_unhealthy_member(message: &str) -> bool {
+    message.contains("is unhealthy") || message.contains("are unhealthy")
+}

@@ -1,0 +1,142 @@
+//! Conditions: how a status that was computed anew is merged with the conditions that are stored.
+//!
+//! A controller computes all of its conditions and merges them once. The transition time of a
+//! condition moves only when its status changes. Conditions of other controllers are kept as they
+//! are.
+
+use jiff::Timestamp;
+
+/// A condition as it was computed: its transition time is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCondition {
+    /// What is observed, in CamelCase.
+    pub type_: &'static str,
+    /// Whether it is true. A controller that cannot tell leaves the condition out.
+    pub status: bool,
+    /// Why, in CamelCase. Programs match on it.
+    pub reason: String,
+    /// The same for people; may be empty.
+    pub message: String,
+}
+
+impl NewCondition {
+    /// A condition.
+    pub fn new(type_: &'static str, status: bool, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            type_,
+            status,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    /// `True` or `False`, as the API has it.
+    pub fn status_text(&self) -> &'static str {
+        if self.status { "True" } else { "False" }
+    }
+}
+
+/// A condition as it is stored. Each API has a type of its own.
+pub trait StoredCondition: Clone {
+    /// What is observed.
+    fn type_name(&self) -> &str;
+
+    /// `True`, `False` or `Unknown`.
+    fn status(&self) -> &str;
+
+    /// When the status last changed; `None` if the object does not say.
+    fn last_transition_time(&self) -> Option<Timestamp>;
+
+    /// The condition to store. `generation` is the generation of the object that it was computed
+    /// from; an API whose conditions have no generation ignores it.
+    fn stored(new: NewCondition, generation: Option<i64>, last_transition_time: Timestamp) -> Self;
+}
+
+/// The conditions to store, in the order of their types: the new conditions in the place of the
+/// stored conditions of the same types, and all other stored conditions unchanged.
+pub fn merge_conditions<C: StoredCondition>(
+    stored: &[C],
+    new: Vec<NewCondition>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<C> {
+    let is_replaced = |condition: &C| new.iter().any(|one| one.type_ == condition.type_name());
+    let mut merged: Vec<C> = stored
+        .iter()
+        .filter(|condition| !is_replaced(condition))
+        .cloned()
+        .collect();
+    for condition in new {
+        let before = stored
+            .iter()
+            .find(|before| before.type_name() == condition.type_)
+            .filter(|before| before.status() == condition.status_text());
+        let since = before.and_then(C::last_transition_time).unwrap_or(now);
+        merged.push(C::stored(condition, generation, since));
+    }
+    merged.sort_by(|left, right| left.type_name().cmp(right.type_name()));
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Toy(String, String, Option<Timestamp>);
+
+    impl StoredCondition for Toy {
+        fn type_name(&self) -> &str {
+            &self.0
+        }
+
+        fn status(&self) -> &str {
+            &self.1
+        }
+
+        fn last_transition_time(&self) -> Option<Timestamp> {
+            self.2
+        }
+
+        fn stored(new: NewCondition, _generation: Option<i64>, last_transition_time: Timestamp) -> Self {
+            let status = new.status_text().to_owned();
+            Self(new.type_.to_owned(), status, Some(last_transition_time))
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn toy(type_: &str, status: &str, since: Option<i64>) -> Toy {
+        Toy(type_.to_owned(), status.to_owned(), since.map(at))
+    }
+
+    #[test]
+    fn a_transition_time_moves_only_with_the_status() {
+        let stored = [
+            toy("B", "True", Some(1)),
+            toy("A", "True", Some(2)),
+            toy("C", "True", None),
+        ];
+        let new = ["A", "C", "D"].map(|type_| NewCondition::new(type_, true, "R", ""));
+        let new = [new.to_vec(), vec![NewCondition::new("B", false, "R", "")]].concat();
+        let expected = [
+            toy("A", "True", Some(2)),
+            toy("B", "False", Some(9)),
+            toy("C", "True", Some(9)),
+            toy("D", "True", Some(9)),
+        ];
+        assert_eq!(merge_conditions(&stored, new, None, at(9)), expected);
+    }
+
+    #[test]
+    fn conditions_of_other_controllers_are_kept() {
+        let stored = [toy("Theirs", "Unknown", Some(1))];
+        let merged = merge_conditions(&stored, vec![NewCondition::new("Ours", true, "R", "")], None, at(9));
+        assert_eq!(
+            merged,
+            [toy("Ours", "True", Some(9)), toy("Theirs", "Unknown", Some(1))]
+        );
+    }
+}

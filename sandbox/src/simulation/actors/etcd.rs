@@ -1,0 +1,125 @@
+//! The etcd operator: it executes the steps of the state machine that the simulated provider uses too.
+
+use capstan_core::api::config_openshift_io::cluster_operator;
+use serde_json::json;
+
+use crate::api::Part;
+use crate::infrastructure::etcd::{Ailments, Host, Observed, Report, Step, with_hook};
+use crate::simulation::engine::schedule::SECOND;
+use crate::simulation::engine::world::{Actor, World};
+use crate::simulation::invariants::check::first_violation;
+use crate::simulation::invariants::control_plane_machine_set::members::MemberState;
+use crate::simulation::machine_api::kinds;
+use crate::simulation::machine_api::state::{Ailment, ControlPlane, Event};
+use crate::simulation::mutants::catalogue::Mutant;
+
+const ETCD: Actor = Actor::Named("etcd-operator");
+
+impl ControlPlane {
+    /// The next step of the etcd operator.
+    fn next_etcd_step(&self) -> Option<Step> {
+        let machines = self.machines.iter();
+        let hosts = machines.map(|(name, machine)| Host::of(machine, self.has_ready_node(name)));
+        let observed = Observed {
+            hosts: hosts.collect(),
+            reported: self.report(),
+            size: self.evidence.replicas,
+            ailments: Ailments {
+                sick: self.etcd.sick > 0,
+                unpromoted: self.etcd.unpromoted > 0,
+                mute: self.etcd.mute > 0,
+                counts_learners: self.has_bug(Mutant::counts_learners),
+            },
+        };
+        self.etcd.members.next(&observed)
+    }
+
+    fn member_state(&self) -> MemberState {
+        let voters = &self.etcd.members.voters;
+        let (down, evidence) = (&self.provider.down, &self.evidence);
+        MemberState {
+            size: evidence.replicas,
+            exists: !voters.is_empty(),
+            healthy: voters.iter().filter(|voter| self.has_ready_node(voter)).count(),
+            is_excused: !down.is_empty() || !evidence.vanished.is_empty() || evidence.unhooked,
+        }
+    }
+}
+
+impl World<ControlPlane> {
+    /// Judges the members after a change, and queues the next step of the etcd operator.
+    pub(crate) fn plan_etcd(&mut self) {
+        let state = self.environment.member_state();
+        if let Some((invariant, text)) = first_violation(&MemberState::CHECKS, &state) {
+            self.violate(invariant, text);
+        }
+        if !self.environment.etcd.is_due && self.environment.next_etcd_step().is_some() {
+            self.environment.etcd.is_due = true;
+            let delay = self.between(2 * SECOND, 30 * SECOND);
+            self.schedule(delay, Event::Etcd);
+        }
+    }
+
+    /// Executes the next step of the etcd operator.
+    pub(crate) fn step_etcd(&mut self) {
+        self.environment.etcd.is_due = false;
+        let Some(step) = self.environment.next_etcd_step() else {
+            return;
+        };
+        self.environment.etcd.members.take(&step);
+        match &step {
+            Step::Report(report) => self.report_etcd(*report),
+            Step::Join(name) => self.hook(name, true),
+            Step::Promote(name) => self.trace(|| format!("   the etcd member of machine {name} votes from now on")),
+            Step::Leave(name) => self.hook(name, false),
+            Step::Forget(_) => {}
+        }
+        self.plan_etcd();
+    }
+
+    fn hook(&mut self, name: &str, hooked: bool) {
+        let Some(machine) = self.environment.machines.get(name) else {
+            return;
+        };
+        let patch = json!({"spec": {"lifecycleHooks": {"preDrain": with_hook(machine, hooked)}}});
+        let _written = self.patch(ETCD, &kinds::machine(name), Part::Main, patch);
+    }
+
+    /// Writes the report of the etcd operator.
+    pub(crate) fn report_etcd(&mut self, report: Report) {
+        let message = match report {
+            Report::Healthy => Some("EtcdMembersAvailable: all members are available"),
+            Report::Unhealthy => Some("EtcdMembersAvailable: a member is unhealthy"),
+            Report::Nothing => None,
+        };
+        let now = self.timestamp().to_string();
+        let condition = |name: &str, status: &str, message: &str| {
+            json!({"type": name, "status": status, "reason": "AsExpected", "message": message,
+                "lastTransitionTime": now})
+        };
+        let conditions = message.map(|message| {
+            [
+                condition("Available", "True", message),
+                condition("Degraded", "False", ""),
+            ]
+        });
+        let conditions = conditions.map(Vec::from).unwrap_or_default();
+        let patch = json!({"status": {"conditions": conditions}});
+        let _written = self.patch(ETCD, &kinds::operator(cluster_operator::ETCD), Part::Status, patch);
+    }
+
+    /// An ailment of etcd begins.
+    pub(crate) fn etcd_ails(&mut self, ailment: Ailment, time: i64) {
+        self.trace(|| format!("   etcd: {ailment:?} for {}s", time / SECOND));
+        *self.environment.etcd.count(ailment) += 1;
+        self.schedule(time, Event::EtcdWell(ailment));
+        self.plan_etcd();
+    }
+
+    /// An ailment of etcd ends.
+    pub(crate) fn etcd_well(&mut self, ailment: Ailment) {
+        let count = self.environment.etcd.count(ailment);
+        *count = count.saturating_sub(1);
+        self.plan_etcd();
+    }
+}

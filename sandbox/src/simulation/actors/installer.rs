@@ -1,0 +1,75 @@
+//! The installer: it creates the control plane that a run begins with, and sets.
+
+use capstan_core::api::config_openshift_io::cluster_operator;
+use serde_json::json;
+
+use crate::api::{Part, Request, Target, Verb, WriteOptions};
+use crate::infrastructure::etcd::Report;
+use crate::simulation::engine::world::{Actor, World};
+use crate::simulation::machine_api::state::ControlPlane;
+use crate::simulation::machine_api::{kinds, objects};
+
+/// The instance type that machines and template have at first.
+const FIRST_TYPE: &str = "m6i.xlarge";
+
+impl World<ControlPlane> {
+    /// Creates machines with ready nodes, etcd members, and the set.
+    pub(crate) fn install(&mut self) {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kinds::NAMESPACE}});
+        let mut request = Request {
+            target: Target {
+                group: String::new(),
+                plural: "namespaces".to_owned(),
+                namespace: String::new(),
+                name: String::new(),
+                part: Part::Main,
+            },
+            verb: Verb::Create(namespace, WriteOptions::default()),
+            user: capstan_core::model::User::default(),
+        };
+        let _made = self.send(Actor::Installer, &mut request);
+        for name in [cluster_operator::ETCD, cluster_operator::NAME] {
+            let _made = self.create(Actor::Installer, &kinds::operator(name), objects::operator(name));
+        }
+        for index in 0..self.environment.setup.replicas {
+            self.install_machine(index);
+        }
+        self.environment.etcd.members.voters = self.environment.machines.keys().cloned().collect();
+        self.report_etcd(Report::Healthy);
+        if self.environment.setup.state.is_some() {
+            self.create_set(Actor::Installer);
+        }
+    }
+
+    fn install_machine(&mut self, index: u32) {
+        let name = format!("{}-{index}", objects::PREFIX);
+        let (machine, node) = (kinds::machine(&name), kinds::node(&name));
+        let _made = self.create(Actor::Installer, &machine, objects::machine(index, FIRST_TYPE));
+        let object = objects::node(&name, &format!("aws:///i-{index}"));
+        let _made = self.create(Actor::Installer, &node, object);
+        self.set_ready(&name, "True");
+        let status = json!({"status": {"phase": "Running", "nodeRef": {"kind": "Node", "name": name}}});
+        let _written = self.patch(Actor::Installer, &machine, Part::Status, status);
+        let environment = &mut self.environment;
+        if let Some(machine) = environment.machines.get(&name) {
+            let uid = machine.metadata.uid().to_owned();
+            environment.provider.instances.insert(uid);
+        }
+    }
+
+    /// The instance type of the template after the last edit.
+    pub(crate) fn current_type(&self) -> String {
+        match self.environment.edition {
+            0 => FIRST_TYPE.to_owned(),
+            edition => format!("m6i.{}xlarge", edition + 1),
+        }
+    }
+
+    /// Creates the set.
+    pub(crate) fn create_set(&mut self, actor: Actor) {
+        let setup = &self.environment.setup;
+        let state = setup.state.unwrap_or("Inactive");
+        let set = objects::set(setup.replicas, setup.strategy, state, &self.current_type());
+        let _made = self.create(actor, &kinds::set(), set);
+    }
+}

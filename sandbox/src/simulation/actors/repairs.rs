@@ -1,0 +1,150 @@
+//! The person who repairs what faults and users left behind, as the messages of the controllers advise.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::spec::{PAUSED_ROLLOUT, ROLLOUT_LIMIT};
+use serde_json::json;
+
+use crate::infrastructure::etcd::is_hooked;
+use crate::simulation::engine::schedule::SECOND;
+use crate::simulation::engine::world::World;
+use crate::simulation::invariants::moment::{index, is_of_template, is_selected};
+use crate::simulation::machine_api::objects;
+use crate::simulation::machine_api::state::ControlPlane;
+
+/// The result of a look at one machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repair {
+    /// The machine needs nothing.
+    Nothing,
+    /// The machine was changed.
+    Changed,
+    /// The machine was deleted. The controllers act before anything else is repaired.
+    Deleted,
+}
+
+impl World<ControlPlane> {
+    /// Repairs what faults and users left behind. Returns whether there was anything to repair.
+    pub(crate) fn repair_cluster(&mut self) -> bool {
+        self.end_machine_faults();
+        let mut any = self.is_busy();
+        any |= self.resume_rollout();
+        for name in self.environment.provider.down.keys().cloned().collect::<Vec<_>>() {
+            self.node_back(&name);
+            any = true;
+        }
+        // A set that is not Active replaces no machine.
+        let is_active = self.environment.moment().is_active();
+        let names: Vec<String> = self.environment.machines.keys().cloned().collect();
+        for name in names {
+            match self.repair_machine(&name, is_active) {
+                Repair::Nothing => {}
+                Repair::Changed => any = true,
+                Repair::Deleted => return true,
+            }
+        }
+        any |= is_active && self.delete_excess();
+        if any {
+            self.advance(SECOND);
+        }
+        any
+    }
+
+    fn resume_rollout(&mut self) -> bool {
+        let Some(set) = self.environment.set.clone() else {
+            return false;
+        };
+        let mut any = false;
+        for annotation in [PAUSED_ROLLOUT, ROLLOUT_LIMIT] {
+            if set.metadata.annotations.contains_key(annotation) {
+                self.annotate_set(annotation, None);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn repair_machine(&mut self, name: &str, is_active: bool) -> Repair {
+        let Some(machine) = self.environment.machines.get(name).cloned() else {
+            return Repair::Nothing;
+        };
+        let mut repair = Repair::Nothing;
+        if !is_selected(&machine) {
+            if self.environment.is_superfluous(name, &machine) {
+                // With its labels it would be the second machine of its index, and Capstan would ask to delete one of them.
+                self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
+                self.delete_machine(name);
+                return Repair::Deleted;
+            }
+            self.patch_machine(name, json!({"metadata": {"labels": objects::labels()}}));
+            repair = Repair::Changed;
+        }
+        let nodes = &self.environment.nodes;
+        let lost = machine.node_name().is_some_and(|node| !nodes.contains_key(node));
+        let failed = machine.phase() == Some("Failed");
+        let deleting = machine.metadata.is_deleting();
+        if (lost || failed) && !deleting && is_active {
+            self.trace(|| format!("-- as advised: machine {name} is deleted to be made again"));
+            self.delete_machine(name);
+            return Repair::Deleted;
+        }
+        // No set replaces the machine any more, so its member could never leave. Its owner releases it.
+        if deleting && !is_active && is_hooked(&machine) {
+            self.environment.evidence.unhooked = true;
+            self.environment.etcd.members.remove(name);
+            self.patch_machine(name, json!({"spec": {"lifecycleHooks": null}}));
+            repair = Repair::Changed;
+        }
+        repair
+    }
+
+    /// Deletes a machine that an index does not need. Returns whether there was one.
+    fn delete_excess(&mut self) -> bool {
+        let Some(name) = self.environment.excess_machine() else {
+            return false;
+        };
+        self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
+        self.delete_machine(&name);
+        true
+    }
+}
+
+impl ControlPlane {
+    /// A machine of an index that has several machines of the template: one that is not ready, or the newest one.
+    fn excess_machine(&self) -> Option<String> {
+        let set = self.set.as_ref()?;
+        let moment = self.moment();
+        let mut alike: BTreeMap<Option<u32>, Vec<(bool, &String)>> = BTreeMap::new();
+        for (name, machine) in self.machines.iter() {
+            let stays = is_selected(machine) && !machine.metadata.is_deleting();
+            if stays && is_of_template(set, machine) {
+                let of_index = alike.entry(index(name)).or_default();
+                of_index.push((moment.is_ready(machine), name));
+            }
+        }
+        let created = |name: &String| Some(self.machines.get(name)?.metadata.creation_timestamp);
+        let of_index = alike.into_values().find(|of_index| of_index.len() > 1)?;
+        let worst = of_index
+            .into_iter()
+            .min_by_key(|(ready, name)| (*ready, Reverse(created(name))));
+        worst.map(|(_, name)| name.clone())
+    }
+
+    /// Whether a machine without the labels of the set may be deleted: every replica of the set has a ready machine, one of
+    /// them with the index of this machine. If one is missing, etcd needs the member on this machine.
+    fn is_superfluous(&self, name: &str, machine: &Machine) -> bool {
+        let moment = self.moment();
+        let serving: BTreeSet<Option<u32>> = moment
+            .machines
+            .iter()
+            .filter(|(_, one)| is_selected(one) && !one.metadata.is_deleting() && moment.is_ready(one))
+            .map(|(other, _)| index(other))
+            .collect();
+        moment.set.is_some()
+            && !machine.metadata.is_deleting()
+            && serving.len() >= self.evidence.replicas
+            && serving.contains(&index(name))
+    }
+}

@@ -1,0 +1,191 @@
+//! What users do, and what goes wrong around the controllers: it executes the acts of the schedule.
+
+use capstan::controllers::GENERATED;
+use capstan_core::cpms::spec::{PAUSED_ROLLOUT, ROLLOUT_LIMIT};
+use capstan_core::model::Propagation;
+use serde_json::{Value, json};
+
+use crate::api::{DeleteOptions, Part, Verb};
+use crate::simulation::engine::world::{Actor, World};
+use crate::simulation::invariants::moment::{index, template_type, zone};
+use crate::simulation::machine_api::act::{ClusterFault, UserAction};
+use crate::simulation::machine_api::state::{Ailment, ControlPlane, Event};
+use crate::simulation::machine_api::{kinds, objects};
+
+const USER: Actor = Actor::Named("user");
+/// An annotation that no controller reads.
+const UNRELATED: &str = "example.com/seen";
+
+impl World<ControlPlane> {
+    /// Executes an action of a user.
+    pub(crate) fn act_as_user(&mut self, action: &UserAction) {
+        match action {
+            UserAction::EditTemplate => self.edit_template(),
+            UserAction::Domains(count) => {
+                self.environment.evidence.rezoned = true;
+                self.patch_template(&json!({"failureDomains": objects::domains(*count)}));
+            }
+            UserAction::Pause(on) => self.annotate_set(PAUSED_ROLLOUT, on.then_some("true")),
+            UserAction::Limit(on) => self.annotate_set(ROLLOUT_LIMIT, on.then_some("1")),
+            UserAction::Delete(first, count) => {
+                let positions = *first..first + count;
+                let names: Vec<String> = positions.filter_map(|at| self.environment.machine_at(at)).collect();
+                names.iter().for_each(|name| self.delete_machine(name));
+            }
+            UserAction::DeleteSet(propagation) => self.delete_set(*propagation),
+            UserAction::CreateSet => self.create_set(USER),
+            UserAction::Strategy(name) => self.patch_set(json!({"spec": {"strategy": {"type": name}}})),
+            UserAction::RemoveHook(position) => {
+                self.environment.evidence.unhooked |= self.environment.machine_at(*position).is_some();
+                self.patch_machine_at(*position, json!({"spec": {"lifecycleHooks": null}}));
+            }
+            UserAction::Deselect(position) => {
+                self.patch_machine_at(*position, json!({"metadata": {"labels": {objects::SELECTED: null}}}));
+            }
+            UserAction::Disown(position) => {
+                self.patch_machine_at(*position, json!({"metadata": {"ownerReferences": null}}));
+            }
+            UserAction::Touch(position) => {
+                let now = self.now().to_string();
+                self.patch_machine_at(*position, json!({"metadata": {"annotations": {UNRELATED: now}}}));
+            }
+            UserAction::TouchSet => self.annotate_set(UNRELATED, Some("yes")),
+            UserAction::Activate => self.patch_set(json!({"spec": {"state": "Active"}})),
+            UserAction::Forbidden => {
+                let replicas = if self.environment.setup.replicas == 3 { 5 } else { 3 };
+                self.patch_set(json!({"spec": {"state": "Inactive"}}));
+                self.patch_set(json!({"spec": {"replicas": replicas}}));
+            }
+            UserAction::Remediate => self.remediate(),
+            UserAction::EditMachine(position) => self.edit_machine(*position),
+            UserAction::AddMachine(position) => self.add_machine(*position),
+            UserAction::Unmark => self.annotate_set(GENERATED, None),
+        }
+    }
+
+    /// Lets something go wrong.
+    pub(crate) fn inject(&mut self, fault: &ClusterFault) {
+        match fault {
+            ClusterFault::NodeDown(position, time) => {
+                let environment = &self.environment;
+                let machine = environment.machine_at(*position);
+                let machine = machine.and_then(|name| environment.machines.get(&name).cloned());
+                if let Some(node) = machine.as_ref().and_then(|machine| machine.node_name()) {
+                    self.node_down(node, *time);
+                }
+            }
+            ClusterFault::InstanceGone(position) => {
+                if let Some(name) = self.environment.machine_at(*position) {
+                    self.instance_gone(&name);
+                }
+            }
+            ClusterFault::Machine(fault) => self.environment.provider.next_faults.push_back(*fault),
+            ClusterFault::Stranger(time) => {
+                let name = format!("stranger-{}", self.now());
+                let node = objects::node(&name, "aws:///stranger");
+                let _made = self.create(USER, &kinds::node(&name), node);
+                self.set_ready(&name, "True");
+                self.schedule(*time, Event::StrangerGone(name));
+            }
+            ClusterFault::EtcdSick(time) => self.etcd_ails(Ailment::Sick, *time),
+            ClusterFault::Unpromoted(time) => self.etcd_ails(Ailment::Unpromoted, *time),
+            ClusterFault::EtcdMute(time) => self.etcd_ails(Ailment::Mute, *time),
+            ClusterFault::WebhookDown(time) => self.webhook_down(*time),
+            ClusterFault::Definition(keeps_machines) => self.exchange_definition(*keeps_machines),
+        }
+    }
+
+    fn patch_set(&mut self, patch: Value) {
+        let _written = self.patch(USER, &kinds::set(), Part::Main, patch);
+    }
+
+    fn patch_template(&mut self, template: &Value) {
+        self.patch_set(json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": template}}}));
+    }
+
+    fn edit_template(&mut self) {
+        self.environment.edition += 1;
+        let value = objects::provider_spec(&self.current_type(), None);
+        self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
+    }
+
+    /// Sets an annotation of the set, or removes it.
+    pub(crate) fn annotate_set(&mut self, annotation: &str, value: Option<&str>) {
+        self.patch_set(json!({"metadata": {"annotations": {annotation: value}}}));
+    }
+
+    fn delete_set(&mut self, propagation: Propagation) {
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            ..DeleteOptions::default()
+        };
+        let _gone = self.request(USER, &kinds::set(), Part::Main, Verb::Delete(options));
+    }
+
+    /// Merges a patch into a machine.
+    pub(crate) fn patch_machine(&mut self, name: &str, patch: Value) {
+        let _written = self.patch(USER, &kinds::machine(name), Part::Main, patch);
+    }
+
+    fn patch_machine_at(&mut self, position: usize, patch: Value) {
+        if let Some(name) = self.environment.machine_at(position) {
+            self.patch_machine(&name, patch);
+        }
+    }
+
+    /// Deletes a machine.
+    pub(crate) fn delete_machine(&mut self, name: &str) {
+        self.environment.evidence.deleted_by_user.insert(name.to_owned());
+        let _gone = self.delete(USER, &kinds::machine(name));
+    }
+
+    /// The machine health check deletes every machine that has a node, and the node is not ready or gone.
+    fn remediate(&mut self) {
+        let machines = self.environment.machines.iter();
+        let unhealthy = machines.filter(|(name, machine)| {
+            let has_node = machine.node_name().is_some();
+            !machine.metadata.is_deleting() && has_node && !self.environment.has_ready_node(name)
+        });
+        let names: Vec<String> = unhealthy.map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| self.delete_machine(name));
+    }
+
+    fn edit_machine(&mut self, position: usize) {
+        if let Some(name) = self.environment.machine_at(position) {
+            self.environment.handmade += 1;
+            let instance_type = format!("m7i.{}xlarge", self.environment.handmade);
+            let value = json!({"instanceType": instance_type});
+            self.patch_machine(&name, json!({"spec": {"providerSpec": {"value": value}}}));
+        }
+    }
+
+    /// Creates a machine of the template for the index of another one. It does not name the machine that it replaces.
+    fn add_machine(&mut self, position: usize) {
+        let environment = &mut self.environment;
+        let Some(replaced) = environment.machine_at(position) else {
+            return;
+        };
+        let Some(index) = index(&replaced) else { return };
+        environment.handmade += 1;
+        let name = format!("{}-h{:04}-{index}", objects::PREFIX, environment.handmade);
+        let zone = environment.machines.get(&replaced).and_then(|machine| zone(machine));
+        let set = environment.set.as_ref();
+        let type_ = set.and_then(|set| template_type(set)).unwrap_or("m6i.xlarge");
+        let machine = objects::new_machine(&name, type_, zone);
+        environment.evidence.made_by_hand.insert(name.clone());
+        let _made = self.create(USER, &kinds::machine(&name), machine);
+    }
+
+    /// A node without a machine is deleted.
+    pub(crate) fn stranger_gone(&mut self, name: &str) {
+        let _gone = self.delete(USER, &kinds::node(name));
+    }
+
+    /// Exchanges the CRD of the set: for one with the field `status.machines`, or for one without.
+    pub(crate) fn exchange_definition(&mut self, keeps_machines: bool) {
+        if let Ok(kinds) = objects::kinds(keeps_machines) {
+            self.environment.keeps_machines = keeps_machines;
+            self.serve(kinds);
+        }
+    }
+}

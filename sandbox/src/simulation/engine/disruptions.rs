@@ -1,0 +1,170 @@
+//! What disturbs the processes under test: crashes, pauses, elections, clocks, and caches.
+
+use crate::api::ChangeKind;
+
+use super::kinds::{CachedKind, KindId, ObjectKey, Typed};
+use super::schedule::{Disruption, LEASE, MINUTE, SECOND};
+use super::world::{Due, Environment, REPLICAS, World, time_at};
+
+/// The objects of a kind at a time, and the changes since; without an object if the object is gone.
+type List = (Vec<(ObjectKey, Typed)>, Vec<(ObjectKey, Option<Typed>)>);
+
+impl<E: Environment> World<E> {
+    /// Executes a disruption of the schedule.
+    pub(super) fn disrupt(&mut self, disruption: &Disruption) {
+        match disruption {
+            Disruption::Freeze(at, kind, time) => self.freeze(*at, *kind, *time),
+            Disruption::Relist(at, kind, behind) => self.relist(*at, *kind, *behind),
+            Disruption::Kill(at) => self.kill(*at),
+            Disruption::Hang(at, time) => self.hang(*at, *time),
+            Disruption::Lead(first, second) => self.lead([*first, *second]),
+            Disruption::Jump(at, time) => self.jump(*at, *time),
+            Disruption::Denied(kind, time) => {
+                let until = self.now + time;
+                let denied = self.denied.entry(*kind).or_default();
+                *denied = until.max(*denied);
+            }
+            Disruption::GarbageLate(late) => self.delay_collector(*late),
+        }
+    }
+
+    /// Sets which replicas believe that they lead.
+    pub(super) fn lead(&mut self, elected: [bool; REPLICAS]) {
+        for (at, elected) in elected.into_iter().enumerate() {
+            let leads = self.environment.leads(elected);
+            let Some(replica) = self.replicas.get_mut(at) else {
+                continue;
+            };
+            if replica.leads != leads {
+                replica.leads = leads;
+                replica.leading.send_replace(leads);
+                self.wake_all_at(at, self.now);
+            }
+        }
+    }
+
+    /// Lets the first replica lead, and no other. Returns whether that is new.
+    pub(super) fn settle_leader(&mut self) -> bool {
+        let leads: Vec<bool> = self.replicas.iter().map(|replica| replica.leads).collect();
+        let new = leads != [true, self.environment.leads(false)];
+        if new {
+            self.lead([true, false]);
+        }
+        new
+    }
+
+    /// Kills a replica. It restarts within a minute.
+    pub(super) fn kill(&mut self, at: usize) {
+        self.trace(|| format!("   capstan-{at} is killed"));
+        let Some(replica) = self.replicas.get_mut(at).filter(|replica| replica.up) else {
+            return;
+        };
+        replica.up = false;
+        replica.epoch += 1;
+        for task in &mut replica.tasks {
+            task.running = None;
+            task.idle = None;
+        }
+        let delay = self.between(SECOND, MINUTE);
+        self.after(delay, Due::Restart(at));
+    }
+
+    /// Starts a replica that was killed. Each kind is listed from an API server that may be behind.
+    pub(super) fn restart(&mut self, at: usize) {
+        self.trace(|| format!("   capstan-{at} is back"));
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.up = true;
+        }
+        self.start_process(at);
+        let kinds: Vec<KindId> = self.kinds.iter().map(|kind| kind.id).collect();
+        for kind in kinds {
+            let behind = if self.calm || self.faults.permille(600) {
+                0
+            } else {
+                self.between(0, MINUTE)
+            };
+            self.relist(at, kind, behind);
+        }
+        self.wake_all_at(at, self.now);
+    }
+
+    fn hang(&mut self, at: usize, time: i64) {
+        let until = self.now + time;
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.hangs_until = replica.hangs_until.max(until);
+        }
+        self.wake_at(at, 0, until);
+    }
+
+    /// Stops a replica for a time. If its lease ends meanwhile, the other replica leads, and for up to a minute after the
+    /// pause both believe that they lead.
+    pub(super) fn stall(&mut self, at: usize, time: i64) {
+        self.trace(|| format!("   capstan-{at} stands still for {}s", time / SECOND));
+        self.hang(at, time);
+        if time > LEASE {
+            let doubt = self.between(0, MINUTE);
+            self.after(LEASE, Due::Lead([true, true]));
+            self.after(time + doubt, Due::Lead([at != 0, at != 1]));
+        }
+    }
+
+    fn jump(&mut self, at: usize, time: i64) {
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.clock += time;
+        }
+        self.wake_at(at, 0, self.now);
+    }
+
+    fn freeze(&mut self, at: usize, kind: KindId, time: i64) {
+        let until = self.now + time;
+        if let Some(replica) = self.replicas.get_mut(at) {
+            replica.cache.freeze(kind, until);
+        }
+        self.at(until, Due::Deliver(at, kind));
+    }
+
+    /// Stops all caches of a replica for a time.
+    pub(super) fn freeze_all(&mut self, at: usize, time: i64) {
+        let kinds: Vec<KindId> = self.kinds.iter().map(|kind| kind.id).collect();
+        for kind in kinds {
+            self.freeze(at, kind, time);
+        }
+    }
+
+    /// Lists a kind as it was `behind` milliseconds ago. The watch then delivers what has changed since.
+    fn relist(&mut self, at: usize, kind: KindId, behind: i64) {
+        let Some(cached) = self.kinds.iter().find(|cached| cached.id == kind).copied() else {
+            return;
+        };
+        let Some((list, later)) = self.list_at(cached, behind) else {
+            return;
+        };
+        let now = self.now;
+        let lag = self.between(200, 5000);
+        let Some(replica) = self.replicas.get_mut(at).filter(|replica| replica.up) else {
+            return;
+        };
+        replica.cache.replace(kind, list);
+        let mut due = now;
+        for (key, typed) in later {
+            due = replica.cache.push(now + lag, key, typed);
+        }
+        self.at(due, Due::Deliver(at, kind));
+        self.reconcile_all(at);
+    }
+
+    /// A kind as it was `behind` milliseconds ago, and the changes since.
+    fn list_at(&self, kind: CachedKind, behind: i64) -> Option<List> {
+        let position = self.position(kind.id).ok()?;
+        let version = self.api.version_at(time_at(self.now - behind));
+        let key = |key: &crate::api::Key| ObjectKey::new(kind.id, &key.namespace, &key.name);
+        let old = self.api.objects_at(position, version).into_iter();
+        let list = old.filter_map(|(found, object)| Some((key(&found), (kind.read)(&object, None)?)));
+        let later = self.api.changes_since(position, version).map(|change| {
+            let gone = change.kind == ChangeKind::Deleted;
+            let typed = if gone { None } else { (kind.read)(&change.object, None) };
+            (key(&change.key), typed)
+        });
+        Some((list.collect(), later.collect()))
+    }
+}

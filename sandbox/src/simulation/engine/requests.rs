@@ -1,0 +1,376 @@
+//! A call of a controller on its way to the API server and back.
+//!
+//! What happens to a call is drawn here. A call that has been sent reaches the API server whatever becomes of its sender.
+
+use capstan_core::model::Propagation;
+
+use crate::api::{DeleteOptions, Failure, Key, Part, PatchKind, Reply, Verb, WriteOptions};
+
+use super::faults::FaultRates;
+use super::faults::{CLIENT_TIMEOUT, Dice, RequestFault, reason};
+use super::options::WriteFault;
+use super::port::{Answer, Call};
+use super::schedule::{MINUTE, SECOND};
+use super::world::{Actor, Due, Environment, Sent, World};
+
+/// The caches of a replica stop for this long after a write with [`WriteFault::StaleCache`], and the replica itself with
+/// [`WriteFault::StandStill`], in milliseconds.
+const SINGLE_PAUSE: i64 = 10 * MINUTE;
+
+impl<E: Environment> Dice for World<E> {
+    fn occurs(&mut self, rate: u64) -> bool {
+        if rate == 0 || !self.faults.permille(rate) {
+            return false;
+        }
+        self.outcome.faults += 1;
+        !self.options.spared.contains(&self.outcome.faults)
+    }
+
+    fn between(&mut self, least: i64, most: i64) -> i64 {
+        World::between(self, least, most)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.faults.below(bound as u64)).unwrap_or(0)
+    }
+}
+
+impl<E: Environment> World<E> {
+    /// Sends a call of a controller.
+    pub(super) fn dispatch(&mut self, replica: usize, task: usize, id: u64, mut call: Call) {
+        let Some(epoch) = self.replicas.get(replica).map(|replica| replica.epoch) else {
+            return;
+        };
+        let is_write = call.is_write();
+        self.outcome.writes += u64::from(is_write);
+        let altered = !E::alter_call(self, &mut call);
+        let sent = Sent {
+            replica,
+            task,
+            epoch,
+            id,
+            call,
+        };
+        if altered {
+            // The seeded bug takes the write for executed.
+            let answer = self.pretend(&sent.call);
+            return self.answer_after(5, &sent, answer);
+        }
+        let latency = World::between(self, 2, 40);
+        if is_write
+            && self
+                .denied
+                .get(&sent.call.kind())
+                .is_some_and(|until| *until > self.now)
+        {
+            self.trace(|| format!("   {} of capstan-{replica} is forbidden", describe(&sent.call)));
+            let mut answer = Err(refusal(403));
+            E::alter_answer(self, replica, &sent.call, &mut answer);
+            return self.answer_after(latency, &sent, answer);
+        }
+        E::judge_call(self, replica, &sent.call);
+        if let Some((number, fault)) = self.options.single
+            && is_write
+            && number == self.outcome.writes
+        {
+            self.trace(|| format!("   write {number} of capstan-{replica}: {fault:?}"));
+            return self.strike_write(sent, latency, fault);
+        }
+        self.strike(sent, latency);
+    }
+
+    /// Lets a call meet the faults of the schedule.
+    fn strike(&mut self, sent: Sent, latency: i64) {
+        let rates = self.schedule.rates;
+        if self.calm || rates == FaultRates::default() {
+            return self.arrive_after(latency, sent);
+        }
+        let replica = sent.replica;
+        if let Some(time) = rates.stall(self) {
+            self.stall(replica, time);
+        }
+        let Some(fault) = rates.draw(self, sent.call.is_write()) else {
+            return self.arrive_after(latency, sent);
+        };
+        let call = if self.options.trace {
+            describe(&sent.call)
+        } else {
+            String::new()
+        };
+        let line = match fault {
+            RequestFault::Slow(time) => format!("{call} of capstan-{replica} takes {}s", time / SECOND),
+            RequestFault::ReadFailed => format!("a read of capstan-{replica} fails"),
+            RequestFault::Refused(code) => format!("{call} of capstan-{replica} is refused with {code}"),
+            RequestFault::Dropped => format!("{call} of capstan-{replica} never arrives"),
+            RequestFault::ReplyLost => format!("the answer to {call} of capstan-{replica} will be lost"),
+            RequestFault::Late(time) => format!("{call} of capstan-{replica} will arrive {}s late", time / SECOND),
+            RequestFault::CrashBefore => format!("capstan-{replica} is killed before {call}"),
+            RequestFault::CrashAfter => format!("capstan-{replica} will be killed after {call}"),
+        };
+        self.trace(|| format!("   {line}"));
+        match fault {
+            RequestFault::Slow(time) => self.arrive_after(time, sent),
+            RequestFault::ReadFailed => self.answer_after(latency, &sent, Err(timeout())),
+            RequestFault::Refused(code) => self.answer_after(latency, &sent, Err(refusal(code))),
+            RequestFault::Dropped => self.answer_after(CLIENT_TIMEOUT, &sent, Err(timeout())),
+            RequestFault::ReplyLost => self.after(
+                latency,
+                Due::Arrive {
+                    sent,
+                    lost: true,
+                    crash: false,
+                },
+            ),
+            RequestFault::Late(time) => {
+                self.answer_after(CLIENT_TIMEOUT, &sent, Err(timeout()));
+                let moments = self.moments_of(replica, sent.task).cloned().unwrap_or_default();
+                self.after(time, Due::ArriveLate { sent, moments });
+            }
+            RequestFault::CrashBefore => self.kill(replica),
+            RequestFault::CrashAfter => self.after(
+                latency,
+                Due::Arrive {
+                    sent,
+                    lost: false,
+                    crash: true,
+                },
+            ),
+        }
+    }
+
+    /// Lets a write meet one given fault.
+    fn strike_write(&mut self, sent: Sent, latency: i64, fault: WriteFault) {
+        match fault {
+            WriteFault::CrashBefore => return self.kill(sent.replica),
+            WriteFault::CrashAfter => {
+                return self.after(
+                    latency,
+                    Due::Arrive {
+                        sent,
+                        lost: false,
+                        crash: true,
+                    },
+                );
+            }
+            WriteFault::ReplyLost => {
+                return self.after(
+                    latency,
+                    Due::Arrive {
+                        sent,
+                        lost: true,
+                        crash: false,
+                    },
+                );
+            }
+            WriteFault::Conflict => return self.answer_after(latency, &sent, Err(refusal(409))),
+            WriteFault::StaleCache => self.freeze_all(sent.replica, SINGLE_PAUSE),
+            WriteFault::StandStill => self.stall(sent.replica, SINGLE_PAUSE),
+        }
+        self.strike(sent, latency);
+    }
+
+    fn arrive_after(&mut self, delay: i64, sent: Sent) {
+        let (lost, crash) = (false, false);
+        self.after(delay, Due::Arrive { sent, lost, crash });
+    }
+
+    fn answer_after(&mut self, delay: i64, sent: &Sent, answer: kube::Result<Answer>) {
+        let due = Due::Answer {
+            replica: sent.replica,
+            task: sent.task,
+            epoch: sent.epoch,
+            id: sent.id,
+            answer,
+        };
+        self.after(delay, due);
+    }
+
+    /// A call arrives that its sender gave up. It is judged by what was true when it was sent, and its sender, which may
+    /// base its next reconcile on something else, does not learn of it.
+    pub(super) fn arrive_late(&mut self, mut sent: Sent, moments: Vec<E::Moment>) {
+        let (replica, task) = (sent.replica, sent.task);
+        let current = self
+            .moments_of(replica, task)
+            .map(|current| std::mem::replace(current, moments));
+        let _lost = self.execute(replica, task, &mut sent.call);
+        if let (Some(moments), Some(current)) = (self.moments_of(replica, task), current) {
+            *moments = current;
+        }
+    }
+
+    /// A call arrives.
+    pub(super) fn arrive(&mut self, mut sent: Sent, lost: bool, crash: bool) {
+        let (replica, task) = (sent.replica, sent.task);
+        let mut answer = self.execute(replica, task, &mut sent.call);
+        E::alter_answer(self, replica, &sent.call, &mut answer);
+        let epoch = self.replicas.get(replica).map(|replica| replica.epoch);
+        if epoch != Some(sent.epoch) {
+            return;
+        }
+        if crash {
+            return self.kill(replica);
+        }
+        let latency = World::between(self, 2, 40);
+        if lost {
+            return self.answer_after(CLIENT_TIMEOUT, &sent, Err(timeout()));
+        }
+        if answer.is_ok()
+            && let Call::Create(key, _) | Call::Delete { key, .. } = &sent.call
+            && let Some(slot) = self
+                .replicas
+                .get_mut(replica)
+                .and_then(|replica| replica.tasks.get_mut(task))
+        {
+            slot.written.push(key.clone());
+        }
+        self.answer_after(latency, &sent, answer);
+    }
+
+    /// Executes a call. Its object or patch is taken out of it.
+    fn execute(&mut self, replica: usize, task: usize, call: &mut Call) -> kube::Result<Answer> {
+        let actor = Actor::Controller { replica, task };
+        if self.environment.is_decisive(task, call) {
+            let moment = E::moment(self);
+            self.moments_of(replica, task)
+                .into_iter()
+                .for_each(|moments| moments.push(moment.clone()));
+        }
+        let (key, part, verb) = match call {
+            Call::Get(key) => return Ok(Answer::Object(self.objects.get(key).cloned())),
+            Call::List(kind, labels) => {
+                let all = self
+                    .objects
+                    .of_kind(*kind)
+                    .filter(|(key, _)| self.has_label(key, labels));
+                return Ok(Answer::List(all.map(|(_, typed)| typed.clone()).collect()));
+            }
+            Call::Create(key, object) => {
+                let verb = Verb::Create(object.take(), WriteOptions::default());
+                (&*key, Part::Main, verb)
+            }
+            Call::Patch { key, status, patch } => {
+                let part = if *status { Part::Status } else { Part::Main };
+                let verb = Verb::Patch(PatchKind::Merge, patch.take(), WriteOptions::default());
+                (&*key, part, verb)
+            }
+            Call::Apply {
+                key,
+                manager,
+                force,
+                object,
+            } => {
+                let options = WriteOptions {
+                    manager: (*manager).to_owned(),
+                    force: *force,
+                    ..WriteOptions::default()
+                };
+                (&*key, Part::Main, Verb::Patch(PatchKind::Apply, object.take(), options))
+            }
+            Call::Delete {
+                key,
+                uid,
+                resource_version,
+            } => {
+                let options = DeleteOptions {
+                    uid: uid.clone(),
+                    resource_version: resource_version.clone(),
+                    propagation: Some(Propagation::Background),
+                    ..DeleteOptions::default()
+                };
+                (&*key, Part::Main, Verb::Delete(options))
+            }
+        };
+        match self.request(actor, key, part, verb) {
+            Ok(Reply::Object { object, .. }) => Ok(Answer::Written(object)),
+            Ok(Reply::List(_) | Reply::Done(_)) => Ok(Answer::Gone),
+            Err(failure) => Err(api_error(&failure)),
+        }
+    }
+
+    /// Whether a stored object has one of these labels. Without labels every object does.
+    fn has_label(&self, key: &super::kinds::ObjectKey, labels: &[&str]) -> bool {
+        let stored = |label: &&str| {
+            let object = self.stored(key)?;
+            object.get("metadata")?.get("labels")?.get(*label)
+        };
+        labels.is_empty() || labels.iter().any(|label| stored(label).is_some())
+    }
+
+    fn stored(&self, key: &super::kinds::ObjectKey) -> Option<&std::sync::Arc<crate::api::Object>> {
+        let kind = self.position(key.kind).ok()?;
+        self.api.object(&Key {
+            kind,
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        })
+    }
+
+    /// The answer to a write that was not executed, as if it had been.
+    fn pretend(&self, call: &Call) -> kube::Result<Answer> {
+        match call {
+            Call::Patch { key, .. } => {
+                let stored = self.stored(key).cloned();
+                stored.map(Answer::Written).ok_or_else(timeout)
+            }
+            _ => Ok(Answer::Gone),
+        }
+    }
+
+    /// An answer reaches its process, if that still runs. A process that is stopped receives it later.
+    pub(super) fn receive(&mut self, at: usize, task: usize, epoch: u64, id: u64, answer: kube::Result<Answer>) {
+        let now = self.now;
+        let running = |replica: &&mut super::replica::Replica<_, _>| replica.epoch == epoch && replica.up;
+        let Some(replica) = self.replicas.get_mut(at).filter(running) else {
+            return;
+        };
+        if replica.hangs_until > now {
+            let until = replica.hangs_until;
+            let due = Due::Answer {
+                replica: at,
+                task,
+                epoch,
+                id,
+                answer,
+            };
+            return self.at(until, due);
+        }
+        if let Some(slot) = replica.tasks.get(task) {
+            slot.port.answer(id, answer);
+        }
+        self.poll(at, task);
+    }
+}
+
+/// The error of a request that the API server refused.
+fn api_error(failure: &Failure) -> kube::Error {
+    match serde_json::from_value(failure.status()) {
+        Ok(status) => kube::Error::Api(status),
+        Err(error) => kube::Error::SerdeError(error),
+    }
+}
+
+/// The error of a request that a fault refuses.
+fn refusal(code: u16) -> kube::Error {
+    api_error(&Failure::new(code, reason(code), "it is made so by the simulation"))
+}
+
+/// The error of a request without an answer.
+fn timeout() -> kube::Error {
+    kube::Error::Service("the connection broke".into())
+}
+
+/// A call, as a trace names it.
+fn describe(call: &Call) -> String {
+    match call {
+        Call::Create(key, _) => format!("the creation of {:?}", key.name),
+        Call::Patch { key, status: true, .. } => format!("the status of {:?}", key.name),
+        Call::Patch { key, .. } => format!("the patch of {:?}", key.name),
+        Call::Delete { key, .. } => format!("the deletion of {:?}", key.name),
+        Call::Apply { .. } => "the generated set".to_owned(),
+        // TEMPORARY: the old names of reads.
+        Call::List(kind, _) => format!("{kind:?}s"),
+        Call::Get(key) if key.name == "etcd" => "Etcd".to_owned(),
+        Call::Get(key) if key.name == "cluster" => "Set".to_owned(),
+        Call::Get(key) => format!("{:?}({:?})", key.kind, key.name),
+    }
+}

@@ -1,0 +1,309 @@
+//! What the ControlPlaneMachineSet controller may write to machines.
+//!
+//! A write is judged by what was true at some moment of the reconcile that caused it: when it began, when it read live, and
+//! now. No controller can know what changes while its request is on the way. But a reason that was true at none of these
+//! moments is not a reason.
+
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::indexes::REPLACES;
+
+use crate::api::{Change, ChangeKind, Object};
+use crate::simulation::invariants::check::Check;
+use crate::simulation::invariants::evidence::Evidence;
+use crate::simulation::invariants::moment::{Moment, belongs_to_set, index};
+use crate::simulation::machine_api::objects::PREFIX;
+
+/// A write of the controller to a machine.
+pub(crate) struct MachineWrite<'a> {
+    pub(crate) change: &'a Change,
+    /// The machine after the write.
+    pub(crate) machine: &'a Machine,
+    /// What was true during the reconcile; the last moment is now, before the write.
+    pub(crate) moments: &'a [Moment],
+    /// What is true now, before the write.
+    pub(crate) now: &'a Moment,
+    pub(crate) evidence: &'a Evidence,
+}
+
+impl<'a> MachineWrite<'a> {
+    /// The checks of a write to a machine. The first one that fails counts.
+    pub(crate) const CHECKS: [Check<Self>; 21] = [
+        Check::new("C4", written_while_inactive),
+        Check::new("C4", created_or_deleted_without_active_set),
+        Check::new("C3", created_or_deleted_with_unmanaged_node),
+        Check::new("C3", created_or_deleted_with_failed_replacement),
+        Check::new("C9", created_under_other_name),
+        Check::new("C9", created_for_other_index),
+        Check::new("C9", created_for_new_index),
+        Check::new("G1", created_twice),
+        Check::new("C7", created_unneeded_on_delete),
+        Check::new("P1", created_unneeded_while_paused),
+        Check::new("G9", created_unneeded),
+        Check::new("C13", created_too_many_with_stale_view),
+        Check::new("C1", created_too_many),
+        Check::new("C7", deleted_on_delete),
+        Check::new("C2", deleted_while_serving_alone),
+        Check::new("G9", deleted_without_reason),
+        Check::new("C12", deleted_while_another_is_not_ready),
+        Check::new("C12", deleted_while_etcd_is_not_healthy),
+        Check::new("C10", hooks_changed),
+        Check::new("G8", finalizers_changed),
+        Check::new("G9", spec_changed),
+    ];
+}
+
+/// Whether a change begins the deletion of an object, or removes it at once.
+pub(crate) fn is_deletion(change: &Change) -> bool {
+    let deleting = |object: &Object| object.pointer("/metadata/deletionTimestamp").is_some();
+    let before = change.old.as_ref().is_some_and(|old| deleting(old));
+    !before && (change.kind == ChangeKind::Deleted || deleting(&change.object))
+}
+
+impl MachineWrite<'_> {
+    fn name(&self) -> &str {
+        self.machine.metadata.name()
+    }
+
+    fn index(&self) -> Option<u32> {
+        index(self.name())
+    }
+
+    /// The uid of the machine that a new machine replaces; empty if it replaces none.
+    fn replaced(&self) -> &str {
+        let annotation = self.machine.metadata.annotations.get(REPLACES);
+        annotation.map(String::as_str).unwrap_or_default()
+    }
+
+    fn is_creation(&self) -> bool {
+        self.change.kind == ChangeKind::Added
+    }
+
+    fn is_deletion(&self) -> bool {
+        !self.is_creation() && is_deletion(self.change)
+    }
+
+    fn is_patch(&self) -> bool {
+        !self.is_creation() && !self.is_deletion()
+    }
+
+    fn always(&self, holds: impl Fn(&Moment) -> bool) -> bool {
+        self.moments.iter().all(holds)
+    }
+
+    fn ever(&self, holds: impl Fn(&Moment) -> bool) -> bool {
+        self.moments.iter().any(holds)
+    }
+
+    /// Whether the machine is created although its index never needed one.
+    fn is_unneeded(&self) -> bool {
+        let index = self.index();
+        self.is_creation() && !self.ever(|moment| moment.needs_machine(index))
+    }
+
+    /// Whether the machine is created or deleted, and this was true all the time.
+    fn disrupts_while(&self, holds: impl Fn(&Moment) -> bool) -> bool {
+        !self.is_patch() && self.always(holds)
+    }
+
+    /// Whether the machine is deleted, and there never was a reason for it.
+    fn is_deleted_without_reason(&self) -> bool {
+        self.is_deletion() && !self.ever(|moment| moment.reason_to_delete(self.name()).is_some())
+    }
+
+    /// Whether a machine is deleted that was ready all the time. Its node may have become ready while the request was on the
+    /// way (seed 240046).
+    fn deletes_ready(&self) -> bool {
+        self.is_deletion() && self.always(|moment| moment.has_ready(self.name()))
+    }
+
+    /// The reason why the machine may be deleted.
+    pub(crate) fn reason_to_delete(&self) -> Option<String> {
+        let mut moments = self.moments.iter().filter(|_| self.is_deletion());
+        moments.find_map(|moment| moment.reason_to_delete(self.name()))
+    }
+
+    /// Whether more machines exist than allowed, and how many they are with the new one.
+    fn too_many(&self) -> Option<usize> {
+        let on_delete = self.now.is_on_delete();
+        // OnDelete leaves an outdated machine beside its replacement to the user.
+        let most = if on_delete {
+            self.evidence.replicas * 2
+        } else {
+            self.evidence.replicas + 1
+        };
+        let machines = self.now.machines.iter().filter(|(_, one)| belongs_to_set(one));
+        let counted = machines.filter(|(name, machine)| self.counts(name, machine, on_delete));
+        let count = 1 + counted.count();
+        (self.is_creation() && count > most).then_some(count)
+    }
+
+    /// Whether a machine counts as one that serves, or may come to serve.
+    fn counts(&self, name: &String, machine: &Machine, on_delete: bool) -> bool {
+        let evidence = self.evidence;
+        let leaves =
+            machine.metadata.is_deleting() && (!self.now.is_ready(machine) || evidence.deleted_by_user.contains(name));
+        // The controller cannot know of a machine that a user creates while the request is on the way.
+        let unseen = || self.ever(|moment| !moment.machines.contains_key(name));
+        let of_user = evidence.made_by_hand.contains(name) && (on_delete || unseen());
+        !leaves && !of_user
+    }
+}
+
+fn written_while_inactive(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("the set is Inactive, and machine {} is written", write.name());
+    write.always(Moment::is_inactive).then(text)
+}
+
+fn created_or_deleted_without_active_set(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("no set acts, and machine {} is made or deleted", write.name());
+    write.disrupts_while(|moment| !moment.is_active()).then(text)
+}
+
+fn created_or_deleted_with_unmanaged_node(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || {
+        format!(
+            "a node belongs to nobody, and machine {} is made or deleted",
+            write.name()
+        )
+    };
+    write.disrupts_while(Moment::has_unmanaged_node).then(text)
+}
+
+fn created_or_deleted_with_failed_replacement(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || {
+        format!(
+            "a replacement has failed, and machine {} is made or deleted",
+            write.name()
+        )
+    };
+    write.disrupts_while(Moment::has_failed_replacement).then(text)
+}
+
+fn created_under_other_name(write: &MachineWrite<'_>) -> Option<String> {
+    let usual = write.name().starts_with(PREFIX) && write.index().is_some();
+    let text = || format!("machine {} has no name of a control plane machine", write.name());
+    (write.is_creation() && !usual).then(text)
+}
+
+fn created_for_other_index(write: &MachineWrite<'_>) -> Option<String> {
+    let replaced = |moment: &Moment| {
+        let mut machines = moment.machines.iter();
+        let (name, _) = machines.find(|(_, machine)| machine.metadata.uid() == write.replaced())?;
+        (index(name) != write.index()).then(|| name.clone())
+    };
+    let mut moments = write.moments.iter().filter(|_| write.is_creation());
+    let old = moments.find_map(replaced)?;
+    Some(format!("machine {} replaces {old}, of another index", write.name()))
+}
+
+fn created_for_new_index(write: &MachineWrite<'_>) -> Option<String> {
+    let wanted = write.index();
+    let usual = wanted
+        .and_then(|wanted| usize::try_from(wanted).ok())
+        .is_some_and(|wanted| wanted < write.evidence.replicas);
+    let known = || write.ever(|moment| moment.of_index(wanted).next().is_some());
+    let text = || format!("machine {} has an index that nobody had", write.name());
+    (write.is_creation() && !usual && !known()).then(text)
+}
+
+fn created_twice(write: &MachineWrite<'_>) -> Option<String> {
+    let replaced = write.replaced();
+    if !write.is_creation() || replaced.is_empty() {
+        return None;
+    }
+    let live = write.now.live(write.index()).into_iter();
+    let mut twins = live.filter(|(_, one)| {
+        one.metadata
+            .annotations
+            .get(REPLACES)
+            .is_some_and(|uid| uid == replaced)
+    });
+    let (twin, _) = twins.next()?;
+    Some(format!(
+        "machine {} replaces what machine {twin} replaces",
+        write.name()
+    ))
+}
+
+fn created_unneeded_on_delete(write: &MachineWrite<'_>) -> Option<String> {
+    created_unneeded(write).filter(|_| write.always(Moment::is_on_delete))
+}
+
+fn created_unneeded_while_paused(write: &MachineWrite<'_>) -> Option<String> {
+    created_unneeded(write).filter(|_| write.always(Moment::is_paused))
+}
+
+fn created_unneeded(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("machine {} is made, and its index needs none", write.name());
+    write.is_unneeded().then(text)
+}
+
+fn created_too_many_with_stale_view(write: &MachineWrite<'_>) -> Option<String> {
+    let first = write.moments.first();
+    let stale = first.is_some_and(|first| first.machines.len() != write.now.machines.len());
+    created_too_many(write).filter(|_| stale)
+}
+
+fn created_too_many(write: &MachineWrite<'_>) -> Option<String> {
+    let count = write.too_many()?;
+    Some(format!(
+        "machine {} is number {count} of {}",
+        write.name(),
+        write.evidence.replicas
+    ))
+}
+
+fn deleted_on_delete(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("strategy OnDelete, and machine {} is deleted", write.name());
+    (write.is_deletion() && write.always(Moment::is_on_delete)).then(text)
+}
+
+fn deleted_while_serving_alone(write: &MachineWrite<'_>) -> Option<String> {
+    deleted_without_reason(write).filter(|_| write.ever(|moment| moment.has_ready(write.name())))
+}
+
+fn deleted_without_reason(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("machine {} is deleted, and nothing stands in for it", write.name());
+    write.is_deleted_without_reason().then(text)
+}
+
+fn deleted_while_another_is_not_ready(write: &MachineWrite<'_>) -> Option<String> {
+    let enough = || write.ever(|moment| moment.ready() >= write.evidence.replicas);
+    let text = || format!("machine {} is deleted while another is not ready", write.name());
+    (write.deletes_ready() && !enough()).then(text)
+}
+
+fn deleted_while_etcd_is_not_healthy(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || {
+        format!(
+            "machine {} is deleted while an etcd member is not healthy",
+            write.name()
+        )
+    };
+    (write.deletes_ready() && write.always(|moment| !moment.etcd_healthy)).then(text)
+}
+
+/// Whether a patch changes a field.
+fn changes(write: &MachineWrite<'_>, pointer: &str) -> bool {
+    let Some(old) = write.change.old.as_ref().filter(|_| write.is_patch()) else {
+        return false;
+    };
+    let new = &write.change.object;
+    let shared = pointer.starts_with("/spec") && old.has_same(new, "spec");
+    !shared && old.pointer(pointer) != new.pointer(pointer)
+}
+
+fn hooks_changed(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("the hooks of machine {} are changed", write.name());
+    changes(write, "/spec/lifecycleHooks").then(text)
+}
+
+fn finalizers_changed(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("the finalizers of machine {} are changed", write.name());
+    changes(write, "/metadata/finalizers").then(text)
+}
+
+fn spec_changed(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("the spec of machine {} is changed in place", write.name());
+    changes(write, "/spec").then(text)
+}

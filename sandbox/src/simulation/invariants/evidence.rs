@@ -1,0 +1,162 @@
+//! What the invariants remember of a run besides the objects that are stored.
+
+use std::collections::BTreeSet;
+
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::indexes::REPLACES;
+use serde_json::{Map, Value};
+
+use crate::api::{Change, ChangeKind};
+use crate::simulation::engine::faults::LATEST;
+
+use super::moment::{Machines, Moment, index};
+
+/// What the invariants remember.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    /// The number of machines that the set should have.
+    pub(crate) replicas: usize,
+    /// Names of machines that users deleted.
+    pub(crate) deleted_by_user: BTreeSet<String>,
+    /// Machines whose instance vanished.
+    pub(crate) vanished: BTreeSet<String>,
+    /// A user changed the failure domains.
+    pub(crate) rezoned: bool,
+    /// A user removed the lifecycle hook of the etcd operator from a machine.
+    pub(crate) unhooked: bool,
+    /// Machines that users created.
+    pub(crate) made_by_hand: BTreeSet<String>,
+    /// Paths of fields of the set that users wrote since the set was created.
+    pub(crate) user_fields: BTreeSet<String>,
+    /// Uids of machines whose creation arrived when their set was gone. The garbage collector deletes them.
+    pub(crate) born_late: BTreeSet<String>,
+    /// Creations that may still arrive.
+    in_flight: BTreeSet<PendingCreate>,
+}
+
+/// A creation that was sent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PendingCreate {
+    /// The uid of the set.
+    set: String,
+    index: Option<u32>,
+    /// The uid of the machine that is replaced.
+    replaced: String,
+    name: String,
+    /// When it was sent.
+    at: i64,
+}
+
+impl PendingCreate {
+    fn of(machine: &Value, at: i64) -> Self {
+        let text = |pointer: &str| {
+            let value = machine.pointer(pointer).and_then(Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        let name = text("/metadata/name");
+        Self {
+            set: text("/metadata/ownerReferences/0/uid"),
+            index: index(&name),
+            replaced: text(&format!("/metadata/annotations/{}", REPLACES.replace('/', "~1"))),
+            name,
+            at,
+        }
+    }
+
+    /// A set that was created again has purposes of its own: the machine for the set before it has an owner that is gone, and
+    /// the garbage collector deletes it.
+    fn has_purpose_of(&self, other: &Self) -> bool {
+        (&self.set, self.index, &self.replaced) == (&other.set, other.index, &other.replaced)
+    }
+}
+
+impl Evidence {
+    /// Evidence of a control plane of so many machines.
+    pub(crate) fn new(replicas: u32) -> Self {
+        Self {
+            replicas: usize::try_from(replicas).unwrap_or(3),
+            ..Self::default()
+        }
+    }
+
+    /// A creation is sent at a time. Returns the names of this machine and of another one for the same purpose that may still
+    /// arrive, if there is one.
+    pub(crate) fn send_creation(&mut self, machine: &Value, now: i64, machines: &Machines) -> Option<(String, String)> {
+        let sent = PendingCreate::of(machine, now);
+        // A request that has not arrived by then never does.
+        self.in_flight.retain(|sent| now - sent.at <= LATEST);
+        let is_twin = |other: &&PendingCreate| {
+            other.has_purpose_of(&sent) && other.name != sent.name && !machines.contains_key(&other.name)
+        };
+        if !sent.replaced.is_empty()
+            && let Some(other) = self.in_flight.iter().find(is_twin)
+        {
+            return Some((sent.name.clone(), other.name.clone()));
+        }
+        self.in_flight.insert(sent);
+        None
+    }
+
+    /// The creation of a machine has arrived.
+    pub(crate) fn receive_creation(&mut self, name: &str) {
+        self.in_flight.retain(|sent| sent.name != *name);
+    }
+
+    /// The controller created a machine. A creation that arrives minutes late may find that its set is gone: then nothing owns
+    /// the machine, and the garbage collector deletes it (seeds 36974 and 77480).
+    pub(crate) fn note_birth(&mut self, machine: &Machine, now: &Moment) {
+        let set = now.set.as_ref().map(|set| set.metadata.uid());
+        let owner = machine.metadata.controller().map(|owner| owner.uid.as_str());
+        if owner != set {
+            self.born_late.insert(machine.metadata.uid().to_owned());
+        }
+    }
+
+    /// Somebody other than the generator wrote the set. The fields that the write changed belong to the user.
+    pub(crate) fn note_edit(&mut self, change: &Change) {
+        match (&change.old, change.kind) {
+            (Some(old), ChangeKind::Modified) if change.object.has_same(old, "spec") => {}
+            (Some(old), ChangeKind::Modified) => {
+                let nothing = Value::Null;
+                let (before, after) = (old.get("spec"), change.object.get("spec"));
+                let (before, after) = (before.unwrap_or(&nothing), after.unwrap_or(&nothing));
+                differences("/spec", before, after, &mut self.user_fields);
+            }
+            (_, ChangeKind::Added) => {
+                // So do the fields of the creation. A set that the generator applies in the milliseconds after it read that
+                // there was none has fields of both (seed 1178 of the scenario `melee`).
+                self.user_fields.clear();
+                let spec = change.object.get("spec").cloned().unwrap_or_default();
+                differences("/spec", &Map::new().into(), &spec, &mut self.user_fields);
+            }
+            _ => self.user_fields.clear(),
+        }
+    }
+
+    /// The generator wrote the set.
+    pub(crate) fn note_generated(&mut self, change: &Change) {
+        if change.kind == ChangeKind::Added {
+            self.user_fields.clear();
+        }
+    }
+}
+
+/// Adds the paths at which two values differ. A list counts as one value.
+fn differences(path: &str, old: &Value, new: &Value, found: &mut BTreeSet<String>) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (Value::Object(before), Value::Object(after)) => {
+            let nothing = Value::Null;
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            for name in names {
+                let (before, after) = (before.get(name), after.get(name));
+                let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+                differences(&path, before.unwrap_or(&nothing), after.unwrap_or(&nothing), found);
+            }
+        }
+        // An object that is added or removed is all its fields.
+        (Value::Object(_), Value::Null) => differences(path, old, &Map::new().into(), found),
+        (Value::Null, Value::Object(_)) => differences(path, &Map::new().into(), new, found),
+        _ => drop(found.insert(path.to_owned())),
+    }
+}

@@ -1,0 +1,12 @@
+//! The environment of the controllers of the Machine API: the ControlPlaneMachineSet controller and the generator.
+//!
+//! It consists of machines, nodes, the ClusterOperators, and one ControlPlaneMachineSet, in one namespace.
+
+pub(crate) mod act;
+mod cluster;
+pub(crate) mod controllers;
+mod environment;
+pub(crate) mod kinds;
+pub(crate) mod objects;
+mod reading;
+pub(crate) mod state;

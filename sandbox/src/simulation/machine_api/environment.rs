@@ -1,0 +1,360 @@
+//! How the engine uses the environment: kinds, controllers, actors, seeded bugs, and invariants.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Event as KubernetesEvent;
+use tokio::sync::watch;
+
+use crate::api::Admit;
+use crate::api::{ChangeKind, Kind, Options};
+use crate::simulation::actors::webhook;
+use crate::simulation::engine::cache::Cache;
+use crate::simulation::engine::kinds::{CachedKind, ObjectKey, Typed};
+use crate::simulation::engine::port::{Answer, Call, Port};
+use crate::simulation::engine::replica::Controller;
+use crate::simulation::engine::world::{Actor, Environment, Observation, World};
+use crate::simulation::invariants::check::first_violation;
+use crate::simulation::invariants::control_plane_machine_set::at_rest::AtRest;
+use crate::simulation::invariants::control_plane_machine_set::machines::{MachineWrite, is_deletion};
+use crate::simulation::invariants::control_plane_machine_set::set::SetWrite;
+use crate::simulation::invariants::generator::GeneratorWrite;
+use crate::simulation::invariants::moment::{Moment, all_current};
+use crate::simulation::mutants::catalogue::Mutant;
+
+use super::act::Act;
+use super::controllers::{self, GENERATOR, SETS, View};
+use super::kinds::{KINDS, MACHINE, NODE, OPERATOR, SET};
+use super::objects;
+use super::state::{ControlPlane, Event, Setup};
+
+impl Environment for ControlPlane {
+    type Setup = Setup;
+    type Act = Act;
+    type Event = Event;
+    type Moment = Moment;
+    type View = View;
+
+    const ABBREVIATIONS: &'static [(&'static str, &'static str)] = &[(objects::PREFIX, "master")];
+
+    fn new(setup: &Setup) -> Result<Self> {
+        Ok(Self::new(setup))
+    }
+
+    fn served(&self) -> Result<Arc<Vec<Kind>>> {
+        objects::kinds(true)
+    }
+
+    fn kinds(&self) -> Vec<CachedKind> {
+        KINDS.to_vec()
+    }
+
+    fn api_options(&self) -> Options {
+        Options {
+            // Only the generator depends on field managers.
+            managed_fields: self.setup.generates,
+            history: 4000,
+        }
+    }
+
+    fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
+        let exempts = self.setup.mutant != Some(Mutant::WebhookFinal);
+        webhook::admission(Arc::clone(&self.webhook.is_down), exempts).map(Some)
+    }
+
+    fn installation(&self) -> Option<String> {
+        let Setup {
+            replicas,
+            strategy,
+            state,
+            generates,
+            ..
+        } = &self.setup;
+        Some(format!("{replicas} {strategy} {state:?} {generates}"))
+    }
+
+    fn install(world: &mut World<Self>) {
+        world.install();
+    }
+
+    fn installed(world: &mut World<Self>) {
+        if !world.environment.setup.keeps_machines {
+            world.exchange_definition(false);
+        }
+    }
+
+    fn controllers(&self) -> &'static [&'static str] {
+        if self.setup.generates {
+            &["capstan", "generator"]
+        } else {
+            &["capstan"]
+        }
+    }
+
+    fn start(
+        &self,
+        task: usize,
+        replica: usize,
+        port: Port,
+        leading: watch::Receiver<bool>,
+    ) -> Box<dyn Controller<View>> {
+        controllers::start(task, replica, port, leading)
+    }
+
+    fn view(&self, cache: &Cache) -> View {
+        controllers::view(cache)
+    }
+
+    fn restarts_on_change(&self, task: usize) -> bool {
+        task == SETS
+    }
+
+    fn is_decisive(&self, task: usize, call: &Call) -> bool {
+        match call {
+            Call::List(kind, _) => task == SETS && *kind == MACHINE,
+            Call::Get(key) => task == GENERATOR && key.kind == SET,
+            _ => false,
+        }
+    }
+
+    fn altered_view(&self, task: usize, view: &Arc<View>) -> Option<Arc<View>> {
+        let mutant = self.setup.mutant?;
+        Some(if task == GENERATOR {
+            mutant.view_of_generator(view)
+        } else {
+            mutant.view(view)
+        })
+    }
+
+    fn leads(&self, elected: bool) -> bool {
+        elected || self.has_bug(Mutant::always_leads)
+    }
+
+    fn alter_call(world: &mut World<Self>, call: &mut Call) -> bool {
+        let (number, environment) = (world.outcome.writes, &world.environment);
+        let Some(mutant) = environment.setup.mutant else {
+            return true;
+        };
+        let given_up = environment.gave_up && mutant.gives_up(call);
+        !given_up && mutant.write(call, &environment.machines, number)
+    }
+
+    fn alter_answer(world: &mut World<Self>, replica: usize, call: &Call, answer: &mut kube::Result<Answer>) {
+        let Some(mutant) = world.environment.setup.mutant else {
+            return;
+        };
+        let cached = world.view_of(replica);
+        world.environment.gave_up |= matches!(&*answer, Err(kube::Error::Api(status)) if mutant.is_final(call, status));
+        mutant.answer(answer, call, cached.as_deref());
+    }
+
+    fn forgets(&self, task: usize) -> bool {
+        task == SETS && self.has_bug(Mutant::forgets)
+    }
+
+    fn moment(world: &World<Self>) -> Moment {
+        world.environment.moment()
+    }
+
+    fn judge_call(world: &mut World<Self>, replica: usize, call: &Call) {
+        let Call::Create(key, machine) = call else { return };
+        if key.kind != MACHINE {
+            return;
+        }
+        let (now, environment) = (world.now(), &mut world.environment);
+        if let Some((name, other)) = environment.evidence.send_creation(machine, now, &environment.machines) {
+            let text = format!("capstan-{replica} makes {name}, while {other} for the same purpose may be on its way");
+            world.violate("G2", text);
+        }
+    }
+
+    fn judge(world: &mut World<Self>, observation: Observation<'_>, moments: &[Moment]) {
+        let violation = match observation.key.kind {
+            MACHINE => judge_machine(world, observation, moments),
+            SET => judge_set(world, observation, moments),
+            _ => None,
+        };
+        if let Some((invariant, text)) = violation {
+            world.violate(invariant, text);
+        }
+    }
+
+    fn store(world: &mut World<Self>, observation: Observation<'_>) {
+        world.environment.put(observation);
+        world.count_rollouts();
+    }
+
+    fn react(world: &mut World<Self>, key: &ObjectKey) {
+        match key.kind {
+            MACHINE => world.plan_machine(&key.name),
+            NODE => {
+                let mut machines = world.environment.machines.iter();
+                let machine = machines.find(|(_, machine)| machine.node_name() == Some(&key.name));
+                if let Some(name) = machine.map(|(name, _)| name.clone()) {
+                    world.plan_machine(&name);
+                }
+            }
+            _ => return,
+        }
+        world.plan_etcd();
+    }
+
+    /// G5: every machine that the controller created or deleted is named in an event.
+    fn judge_reconcile(world: &mut World<Self>, task: usize, written: &[ObjectKey], events: &[KubernetesEvent]) {
+        let mutant = world.environment.setup.mutant;
+        if task != SETS || mutant.is_some_and(Mutant::misnames) {
+            return;
+        }
+        let silent = mutant.is_some_and(Mutant::is_silent);
+        let is_named = |key: &&ObjectKey| {
+            let names = |event: &KubernetesEvent| event.message.as_ref().is_some_and(|text| text.contains(&key.name));
+            !silent && events.iter().any(names)
+        };
+        let mut machines = written.iter().filter(|key| key.kind == MACHINE);
+        if let Some(key) = machines.find(|key| !is_named(key)) {
+            let text = format!("machine {} was made or deleted, and no event says so", key.name);
+            world.violate("G5", text);
+        }
+    }
+
+    fn act(world: &mut World<Self>, act: &Act) {
+        match act {
+            Act::User(action) => world.act_as_user(action),
+            Act::Fault(fault) => world.inject(fault),
+        }
+    }
+
+    fn handle(world: &mut World<Self>, event: Event) {
+        match event {
+            Event::Machine(name, uid) => world.step_machine(&name, &uid),
+            Event::Etcd => world.step_etcd(),
+            Event::NodeBack(name) => world.node_back(&name),
+            Event::StrangerGone(name) => world.stranger_gone(&name),
+            Event::EtcdWell(ailment) => world.etcd_well(ailment),
+            Event::WebhookBack => world.webhook_back(),
+        }
+    }
+
+    fn repair(world: &mut World<Self>) -> bool {
+        world.repair_cluster()
+    }
+
+    fn judge_rest(world: &mut World<Self>) {
+        let environment = &world.environment;
+        let rest = AtRest {
+            now: &environment.moment(),
+            evidence: &environment.evidence,
+            instances: &environment.provider.instances,
+            generates: environment.setup.generates,
+            keeps_machines: environment.keeps_machines,
+        };
+        if let Some((invariant, text)) = first_violation(&AtRest::CHECKS, &rest) {
+            world.violate(invariant, text);
+        }
+    }
+
+    fn writes_after_restart(&self) -> u64 {
+        // A process learns only from a write that the CRD of the set does not contain `status.machines`.
+        u64::from(!self.keeps_machines)
+    }
+}
+
+impl ControlPlane {
+    /// Takes a change in.
+    fn put(&mut self, observation: Observation<'_>) {
+        let Observation { key, typed, .. } = observation;
+        let (name, gone) = (key.name.clone(), observation.is_gone());
+        match key.kind {
+            MACHINE => put(Arc::make_mut(&mut self.machines), name, typed, gone),
+            NODE => put(Arc::make_mut(&mut self.nodes), name, typed, gone),
+            OPERATOR => put(&mut self.operators, name, typed, gone),
+            _ => self.set = typed.shared().filter(|_| !gone),
+        }
+    }
+}
+
+fn put<T: Send + Sync + 'static>(
+    objects: &mut std::collections::BTreeMap<String, Arc<T>>,
+    name: String,
+    typed: &Typed,
+    gone: bool,
+) {
+    match typed.shared() {
+        Some(object) if !gone => drop(objects.insert(name, object)),
+        _ => drop(objects.remove(&name)),
+    }
+}
+
+impl World<ControlPlane> {
+    /// Counts rollouts: from an outdated machine to none.
+    fn count_rollouts(&mut self) {
+        let environment = &mut self.environment;
+        let Some(set) = &environment.set else { return };
+        let is_rolling = !all_current(set, &environment.machines);
+        self.outcome.rollouts += u64::from(environment.is_rolling && !is_rolling);
+        environment.is_rolling = is_rolling;
+    }
+}
+
+type Found = Option<(&'static str, String)>;
+
+fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, moments: &[Moment]) -> Found {
+    let Observation { change, typed, .. } = observation;
+    let machine = typed.get()?;
+    let now = moments.last()?;
+    let evidence = &mut world.environment.evidence;
+    match observation.actor {
+        Actor::Controller { task: SETS, .. } => {
+            if change.kind == ChangeKind::Added {
+                evidence.note_birth(machine, now);
+                evidence.receive_creation(machine.metadata.name());
+            }
+            let write = MachineWrite {
+                change,
+                machine,
+                moments,
+                now,
+                evidence,
+            };
+            let violation = first_violation(&MachineWrite::CHECKS, &write);
+            if violation.is_none()
+                && let Some(reason) = write.reason_to_delete()
+            {
+                let name = machine.metadata.name();
+                world.trace(|| format!("   reason to delete {name}: {reason}"));
+            }
+            violation
+        }
+        Actor::GarbageCollector if is_deletion(change) && !evidence.born_late.contains(machine.metadata.uid()) => {
+            let name = machine.metadata.name();
+            Some(("C6", format!("the garbage collector deletes machine {name}")))
+        }
+        _ => None,
+    }
+}
+
+fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, moments: &[Moment]) -> Found {
+    let Observation { change, typed, .. } = observation;
+    let evidence = &mut world.environment.evidence;
+    if matches!(observation.actor, Actor::Controller { task: GENERATOR, .. }) {
+        let write = GeneratorWrite {
+            change,
+            moments,
+            evidence,
+        };
+        let violation = first_violation(&GeneratorWrite::CHECKS, &write);
+        if violation.is_some() {
+            return violation;
+        }
+        evidence.note_generated(change);
+    } else {
+        evidence.note_edit(change);
+    }
+    let write = SetWrite {
+        by_controller: matches!(observation.actor, Actor::Controller { task: SETS, .. }),
+        change,
+        set: typed.get()?,
+        now: moments.last()?,
+    };
+    first_violation(&SetWrite::CHECKS, &write)
+}

@@ -1,0 +1,100 @@
+//! Observes a cluster for `status` and `wait`: watches its objects, and assesses the set as the
+//! controller does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::cpms::observed::Settings;
+use capstan_core::cpms::reconcile_cache::ReconcileCache;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+
+use super::cluster::{Cluster, Scope};
+use crate::controllers::{Assessment, Caches, assess, control_plane_machine_sets, observed, snapshot};
+use crate::runtime::View;
+
+/// The timeout of the first read of a cluster.
+const FIRST_READ: Duration = Duration::from_secs(60);
+
+/// The cluster to observe, and the settings of the controller that runs there.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ObservedCluster {
+    #[command(flatten)]
+    cluster: Cluster,
+    #[command(flatten)]
+    scope: Scope,
+    /// The --min-ready of `capstan serve` in the cluster.
+    #[arg(long, default_value = "10s", value_name = "TIME", help_heading = "Cluster")]
+    min_ready: SignedDuration,
+}
+
+impl ObservedCluster {
+    /// The controller's assessment of the set in this snapshot.
+    pub(super) fn assess(&self, view: &View, now: Timestamp) -> anyhow::Result<Assessment> {
+        let set = set_of(view)?;
+        let snapshot = snapshot(&view.objects);
+        let settings = Settings {
+            min_ready: self.min_ready,
+        };
+        let gate = snapshot.feature_gate.as_deref();
+        let options = self.scope.options();
+        Ok(assess(
+            Arc::new(set),
+            observed(view),
+            gate,
+            &options,
+            settings,
+            now,
+            &mut ReconcileCache::default(),
+        ))
+    }
+
+    /// Returns the views of the cluster from the first complete one. They change as long as the
+    /// caches exist.
+    pub(super) async fn watch(&self) -> anyhow::Result<(Arc<Caches>, watch::Receiver<Arc<View>>)> {
+        let caches = Caches::start(&self.cluster.client().await?, &self.scope.namespace);
+        let mut views = caches.views();
+        let first = tokio::time::timeout(FIRST_READ, views.wait_for(|view| view.synced))
+            .await
+            .is_ok();
+        if !first {
+            let missing = caches.synced().err().unwrap_or_default();
+            bail!("the caches of the cluster must be filled within {FIRST_READ:?}: {missing}");
+        }
+        Ok((caches, views))
+    }
+
+    /// Returns one complete view of the cluster.
+    pub(super) async fn view(&self) -> anyhow::Result<Arc<View>> {
+        let (_caches, views) = self.watch().await?;
+        let view = Arc::clone(&views.borrow());
+        Ok(view)
+    }
+}
+
+fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {
+    let (sets, undecodable) = control_plane_machine_sets(view);
+    if let Some(reason) = undecodable {
+        bail!("the ControlPlaneMachineSet {NAME} cannot be decoded: {reason}");
+    }
+    match sets.as_slice() {
+        [only] => Ok((**only).clone()),
+        [] => bail!("there must be a ControlPlaneMachineSet; `capstan generate` prints one for the existing machines"),
+        many => {
+            let named = many.iter().find(|set| set.metadata.name() == NAME);
+            named
+                .map(|set| (**set).clone())
+                .with_context(|| format!("one of the {} ControlPlaneMachineSets must be named {NAME}", many.len()))
+        }
+    }
+}
+
+/// A runtime for the commands that watch a cluster.
+pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")
+}

@@ -1,0 +1,253 @@
+//! The caches of a process: one store for each watch, and one view of them all.
+//!
+//! A view is made anew after every change, or after several that came together. What was not read
+//! yet is unknown in it, and never guessed.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::objects::{CachedObject, Objects};
+use capstan_core::model::{NamespacedName, ObjectRef};
+use tokio::sync::{Notify as Wake, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::cluster::Cluster;
+use super::object::WatchedObject;
+use super::step_error::StepError;
+use super::store::Notify;
+use super::watch::{AnyStore, Watch};
+
+/// The watched objects at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// What is known, by kind.
+    pub objects: Objects,
+    /// Whether every kind was read once, or is known not to be served.
+    pub synced: bool,
+}
+
+impl View {
+    /// Puts an object that was read live in the place of what is known of it. `None`: there is no
+    /// such object.
+    pub fn put<T: CachedObject>(&mut self, kind: &KindInfo, key: &NamespacedName, read: Option<WatchedObject<T>>) {
+        let mut known = self.objects.of::<T>(kind).cloned().unwrap_or_default();
+        if known.objects.contains_key(key) {
+            Arc::make_mut(&mut known.objects).remove(key);
+        }
+        if known.undecodable.contains_key(key) {
+            Arc::make_mut(&mut known.undecodable).remove(key);
+        }
+        match read.map(|read| read.content) {
+            Some(Ok(object)) => drop(Arc::make_mut(&mut known.objects).insert(key.clone(), object)),
+            Some(Err(undecodable)) => drop(Arc::make_mut(&mut known.undecodable).insert(key.clone(), undecodable)),
+            None => {}
+        }
+        self.objects.insert(kind, known);
+    }
+
+    /// The view with one object as a live read shows it.
+    ///
+    /// # Errors
+    /// When the API server cannot be read.
+    pub async fn refreshed<T: CachedObject>(
+        &self,
+        cluster: &impl Cluster,
+        kind: &KindInfo,
+        key: &NamespacedName,
+    ) -> Result<Self, StepError> {
+        let read = cluster.get::<T>(kind, &key.namespace, &key.name).await;
+        let read = read.map_err(|error| StepError::new(format!("reading {} {key}", kind.kind), error))?;
+        let mut live = self.clone();
+        live.put(kind, key, read);
+        Ok(live)
+    }
+
+    /// Keeps only the objects of a kind that fit.
+    pub fn retain<T: CachedObject>(&mut self, kind: &KindInfo, fits: impl Fn(&T) -> bool) {
+        let mut known = self.objects.of::<T>(kind).cloned().unwrap_or_default();
+        Arc::make_mut(&mut known.objects).retain(|_, object| fits(object));
+        self.objects.insert(kind, known);
+    }
+}
+
+/// What changed since a subscriber last asked.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// The newest view.
+    pub view: Arc<View>,
+    /// The objects that differ from the view before, whatever happened to them.
+    pub objects: BTreeSet<ObjectRef>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    changes: Mutex<(Changes, Closed)>,
+    wake: Wake,
+}
+
+/// Whether the caches are gone.
+type Closed = bool;
+
+/// Receives every changed object, however slowly it asks.
+#[derive(Debug)]
+pub struct Subscription(Arc<Pending>);
+
+impl Subscription {
+    /// Waits for a change; `None` once the caches are gone. The first call answers at once.
+    pub async fn changed(&mut self) -> Option<Changes> {
+        self.0.wake.notified().await;
+        let mut pending = self.0.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (changes, closed) = &mut *pending;
+        let objects = std::mem::take(&mut changes.objects);
+        let view = Arc::clone(&changes.view);
+        (!*closed).then_some(Changes { view, objects })
+    }
+}
+
+/// Gives views to their readers, and tells each subscriber every object that changed.
+#[derive(Debug, Default)]
+pub struct Publisher {
+    view: watch::Sender<Arc<View>>,
+    subscribers: Mutex<Vec<Weak<Pending>>>,
+}
+
+impl Publisher {
+    /// The newest view, and every later one.
+    pub fn views(&self) -> watch::Receiver<Arc<View>> {
+        self.view.subscribe()
+    }
+
+    /// Receives every changed object from now on.
+    pub fn subscribe(&self) -> Subscription {
+        let pending = Arc::new(Pending::default());
+        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(mut changes) = pending.changes.lock() {
+            changes.0.view = Arc::clone(&self.view.borrow());
+        }
+        pending.wake.notify_one();
+        subscribers.push(Arc::downgrade(&pending));
+        Subscription(pending)
+    }
+
+    /// Publishes a view in which these objects differ from the view before.
+    pub fn publish(&self, view: View, changed: &BTreeSet<ObjectRef>) {
+        let view = Arc::new(view);
+        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.view.send_replace(Arc::clone(&view));
+        subscribers.retain(|subscriber| {
+            let Some(pending) = subscriber.upgrade() else {
+                return false;
+            };
+            let mut changes = pending.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            changes.0.view = Arc::clone(&view);
+            changes.0.objects.extend(changed.iter().cloned());
+            drop(changes);
+            pending.wake.notify_one();
+            true
+        });
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        for pending in subscribers.iter().filter_map(Weak::upgrade) {
+            pending.changes.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+            pending.wake.notify_one();
+        }
+    }
+}
+
+/// Watches the cluster in the background until it is dropped.
+pub struct Caches {
+    stores: Vec<Arc<dyn AnyStore>>,
+    publisher: Publisher,
+    stop: CancellationToken,
+}
+
+impl Caches {
+    /// Starts to watch.
+    pub fn start(client: &kube::Client, watches: &[Watch]) -> Arc<Self> {
+        let (notify, stop) = (Notify::default(), CancellationToken::new());
+        let stores: Vec<Arc<dyn AnyStore>> = watches.iter().map(|watch| watch.start(notify.clone())).collect();
+        for store in &stores {
+            for stream in 0..store.streams() {
+                let following = Arc::clone(store).follow(client.clone(), stream);
+                tokio::spawn(stop.clone().run_until_cancelled_owned(following));
+            }
+        }
+        let caches = Arc::new(Self {
+            stores,
+            publisher: Publisher::default(),
+            stop: stop.clone(),
+        });
+        let publishing = Arc::downgrade(&caches);
+        tokio::spawn(stop.run_until_cancelled_owned(async move {
+            loop {
+                // What changes while the view is made is in the next one.
+                let changed = notify.take();
+                let Some(caches) = publishing.upgrade() else { return };
+                caches.publisher.publish(caches.view(), &changed);
+                drop(caches);
+                notify.wait().await;
+            }
+        }));
+        caches
+    }
+
+    /// The newest view, and every later one.
+    pub fn views(&self) -> watch::Receiver<Arc<View>> {
+        self.publisher.views()
+    }
+
+    /// Receives every changed object from now on.
+    pub fn subscribe(&self) -> Subscription {
+        self.publisher.subscribe()
+    }
+
+    /// Whether every kind was read once, or is known not to be served.
+    ///
+    /// # Errors
+    /// What is missing, for the person who reads `/readyz`.
+    pub fn synced(&self) -> Result<(), String> {
+        let states = self.stores.iter().flat_map(|store| store.synced());
+        let missing: Vec<String> = states
+            .filter_map(|(title, state)| match state {
+                Ok(()) => None,
+                Err(None) => Some(title),
+                Err(Some(reason)) => Some(format!("{title} ({reason})")),
+            })
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("not read yet: {}", missing.join(", ")))
+        }
+    }
+
+    fn view(&self) -> View {
+        let mut view = View {
+            synced: self.synced().is_ok(),
+            ..View::default()
+        };
+        for store in &self.stores {
+            store.fill(&mut view.objects);
+        }
+        view
+    }
+}
+
+impl Drop for Caches {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl std::fmt::Debug for Caches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caches")
+            .field("synced", &self.synced())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,158 @@
+//! A cluster behind a Kubernetes client.
+
+use capstan_core::api::kind::{KindInfo, Scope};
+use capstan_core::api::objects::CachedObject;
+use capstan_core::model::ObjectRef;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::cluster::{Cluster, FIELD_MANAGER, Written};
+use super::object::WatchedObject;
+
+/// A cluster behind a client.
+#[derive(Clone)]
+pub struct Client(kube::Client);
+
+impl Client {
+    /// The cluster that this client talks to.
+    pub fn new(client: &kube::Client) -> Self {
+        Self(client.clone())
+    }
+
+    fn api<K>(&self, kind: &KindInfo, namespace: &str) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>,
+    {
+        api(&self.0, kind, Some(namespace))
+    }
+}
+
+/// Where an API server serves a kind, as the client needs it.
+pub(super) fn resource(kind: &KindInfo) -> ApiResource {
+    ApiResource {
+        group: kind.group.to_string(),
+        version: kind.version.to_string(),
+        api_version: kind.api_version(),
+        kind: kind.kind.to_string(),
+        plural: kind.plural.to_string(),
+    }
+}
+
+/// The objects of a kind in a namespace, or in all namespaces.
+pub(super) fn api<K>(client: &kube::Client, kind: &KindInfo, namespace: Option<&str>) -> Api<K>
+where
+    K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>,
+{
+    match (kind.scope, namespace) {
+        (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(client.clone(), namespace, &resource(kind)),
+        _ => Api::all_with(client.clone(), &resource(kind)),
+    }
+}
+
+impl From<DynamicObject> for Written {
+    fn from(object: DynamicObject) -> Self {
+        Self {
+            status: object.data.get("status").cloned().unwrap_or_default(),
+            uid: object.metadata.uid.unwrap_or_default(),
+            version: object.metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
+fn dynamic(body: Value) -> kube::Result<DynamicObject> {
+    serde_json::from_value(body).map_err(kube::Error::SerdeError)
+}
+
+impl Cluster for Client {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    async fn get<T: CachedObject>(
+        &self,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+    ) -> kube::Result<Option<WatchedObject<T>>> {
+        self.api(kind, namespace).get_opt(name).await
+    }
+
+    async fn list<T: CachedObject>(
+        &self,
+        kind: &KindInfo,
+        namespace: &str,
+        selectors: &[&str],
+    ) -> kube::Result<Vec<WatchedObject<T>>> {
+        let api: Api<WatchedObject<T>> = self.api(kind, namespace);
+        if selectors.is_empty() {
+            return Ok(api.list(&ListParams::default()).await?.items);
+        }
+        // A label selector cannot say "or". An object that fits two selectors is in the answer
+        // twice.
+        let params: Vec<ListParams> = selectors.iter().map(|one| ListParams::default().labels(one)).collect();
+        let lists = futures::future::try_join_all(params.iter().map(|one| api.list(one))).await?;
+        Ok(lists.into_iter().flat_map(|list| list.items).collect())
+    }
+
+    async fn create(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Written> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let api: Api<DynamicObject> = self.api(kind, &object.namespace);
+        Ok(api.create(&params, &dynamic(body)?).await?.into())
+    }
+
+    async fn patch(&self, kind: &KindInfo, object: &ObjectRef, status: bool, patch: Value) -> kube::Result<Written> {
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let api: Api<DynamicObject> = self.api(kind, &object.namespace);
+        let patch = Patch::Merge(patch);
+        let patched = if status {
+            api.patch_status(&object.name, &params, &patch).await?
+        } else {
+            api.patch(&object.name, &params, &patch).await?
+        };
+        Ok(patched.into())
+    }
+
+    async fn apply(&self, kind: &KindInfo, object: &ObjectRef, manager: &str, body: Value) -> kube::Result<Written> {
+        let api: Api<DynamicObject> = self.api(kind, &object.namespace);
+        let params = PatchParams::apply(manager);
+        Ok(api.patch(&object.name, &params, &Patch::Apply(body)).await?.into())
+    }
+
+    async fn delete(
+        &self,
+        kind: &KindInfo,
+        object: &ObjectRef,
+        params: &DeleteParams,
+    ) -> kube::Result<Option<Written>> {
+        let api: Api<DynamicObject> = self.api(kind, &object.namespace);
+        Ok(api.delete(&object.name, params).await?.left().map(Written::from))
+    }
+
+    fn publish(&self, namespace: &str, events: Vec<Event>) {
+        let api: Api<Event> = Api::namespaced(self.0.clone(), namespace);
+        tokio::spawn(async move {
+            for event in events {
+                match api.create(&PostParams::default(), &event).await {
+                    Ok(_) => {}
+                    // This process before a restart, or another replica, published the same event.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    Err(error) => tracing::debug!(%error, reason = event.reason, "the event was not published"),
+                }
+            }
+        });
+    }
+}

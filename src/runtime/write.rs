@@ -1,0 +1,227 @@
+//! Every write that a controller makes: its preconditions, what an answer means, and what is
+//! tracked of it.
+
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::meta::ObjectMeta;
+use capstan_core::model::ObjectRef;
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::cluster::{Cluster, Written};
+use super::step_error::StepError;
+use super::write_tracker::WriteTracker;
+
+/// A write, as data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// The kind of the object.
+    pub kind: KindInfo,
+    /// The object.
+    pub object: ObjectRef,
+    /// What is written.
+    pub verb: Verb,
+}
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verb {
+    /// The object is created under a derived name. If an object of that name exists and belongs to
+    /// the same owner for the same purpose, the creation has already happened.
+    Create {
+        /// The object.
+        body: Value,
+        /// Annotations that must agree, besides the controlling owner.
+        purpose: &'static [&'static str],
+    },
+    /// The object is created unless there is one.
+    Ensure(Value),
+    /// The object is deleted in the background.
+    Delete {
+        /// The uid and the resource version that the object must still have.
+        precondition: Option<(String, String)>,
+    },
+    /// A JSON merge patch. The metadata of the patch carries a precondition.
+    Patch(Value),
+    /// A JSON merge patch of the status subresource.
+    PatchStatus(Value),
+    /// The object is applied on the server's side, without force.
+    Apply {
+        /// The field manager.
+        manager: &'static str,
+        /// The fields.
+        body: Value,
+    },
+}
+
+impl Write {
+    /// A write to an object of a kind.
+    pub fn new(kind: &KindInfo, namespace: &str, name: &str, verb: Verb) -> Self {
+        Self {
+            kind: kind.clone(),
+            object: kind.object(namespace, name),
+            verb,
+        }
+    }
+
+    /// The creation of an object under a derived name.
+    pub fn create(kind: &KindInfo, namespace: &str, name: &str, body: Value) -> Self {
+        Self::new(kind, namespace, name, Verb::Create { body, purpose: &[] })
+    }
+
+    /// A merge patch of the status of an object.
+    pub fn status(kind: &KindInfo, namespace: &str, name: &str, status: &Value) -> Self {
+        let patch = serde_json::json!({ "status": status });
+        Self::new(kind, namespace, name, Verb::PatchStatus(patch))
+    }
+
+    /// What is being done, for an error: `deleting Thing home/a`.
+    pub fn title(&self) -> String {
+        let (kind, name) = (&self.object.kind, &self.object.name);
+        match &self.verb {
+            Verb::Create { .. } | Verb::Ensure(_) => format!("creating {kind} {name}"),
+            Verb::Delete { .. } => format!("deleting {kind} {name}"),
+            Verb::Patch(_) => format!("patching {kind} {name}"),
+            Verb::PatchStatus(_) => format!("writing the status of {kind} {name}"),
+            Verb::Apply { .. } => format!("applying {kind} {name}"),
+        }
+    }
+}
+
+/// Writes, and tracks what it wrote until the caches show it.
+#[derive(Debug)]
+pub struct Writer<C> {
+    pub(super) cluster: C,
+    pub(super) tracker: WriteTracker,
+}
+
+impl<C: Cluster> Writer<C> {
+    /// A writer that has written nothing yet.
+    pub fn new(cluster: C) -> Self {
+        Self {
+            cluster,
+            tracker: WriteTracker::default(),
+        }
+    }
+
+    /// Carries out a write. Doing it twice has the effect of doing it once.
+    ///
+    /// # Errors
+    /// When the API server refuses the write, or does not answer.
+    pub async fn write(&mut self, write: &Write) -> Result<Written, StepError> {
+        let Write { kind, object, verb } = write;
+        let failed = |error| StepError::new(write.title(), error);
+        let written = match verb {
+            Verb::Create { body, purpose } => self.create(write, body, purpose).await?,
+            Verb::Ensure(body) => {
+                return match self.cluster.create(kind, object, body.clone()).await {
+                    Ok(written) => Ok(written),
+                    Err(kube::Error::Api(status)) if status.code == 409 => Ok(Written::default()),
+                    Err(error) => Err(failed(error)),
+                };
+            }
+            Verb::Delete { precondition } => return self.delete(write, precondition.as_ref()).await,
+            Verb::Patch(patch) => {
+                let patched = self.cluster.patch(kind, object, false, patch.clone()).await;
+                patched.map_err(failed)?
+            }
+            Verb::PatchStatus(patch) => {
+                let patched = self.cluster.patch(kind, object, true, patch.clone()).await;
+                patched.map_err(failed)?
+            }
+            Verb::Apply { manager, body } => {
+                let applied = self.cluster.apply(kind, object, manager, body.clone()).await;
+                applied.map_err(failed)?
+            }
+        };
+        let now = self.cluster.instant();
+        let (uid, version) = (written.uid.as_str(), written.version.as_str());
+        if matches!(verb, Verb::Create { .. } | Verb::Apply { .. }) {
+            self.tracker.created(object.clone(), uid, version, now);
+        } else {
+            self.tracker.changed(object.clone(), uid, version, now);
+        }
+        Ok(written)
+    }
+
+    /// The caches may not show the object yet that a write changed: it was created just before.
+    pub(super) fn expect(&mut self, write: &Write, written: &Written) {
+        let now = self.cluster.instant();
+        self.tracker
+            .created(write.object.clone(), &written.uid, &written.version, now);
+    }
+
+    async fn create(&self, write: &Write, body: &Value, purpose: &[&str]) -> Result<Written, StepError> {
+        let Write { kind, object, .. } = write;
+        let failed = |error| StepError::new(write.title(), error);
+        match self.cluster.create(kind, object, body.clone()).await {
+            Ok(created) => Ok(created),
+            Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
+                // The name is derived from what the object is for. So this is the object of a
+                // request whose answer was lost, or of another leader, unless a third party took
+                // the name.
+                let existing = self.cluster.get::<Existing>(kind, &object.namespace, &object.name);
+                let existing = existing
+                    .await
+                    .map_err(failed)?
+                    .and_then(|existing| existing.content.ok());
+                let wanted = Existing::deserialize(body).ok();
+                match existing.zip(wanted) {
+                    Some((existing, wanted)) if existing.is_for(&wanted, purpose) => Ok(Written {
+                        uid: existing.metadata.uid().to_owned(),
+                        version: existing.metadata.resource_version.clone().unwrap_or_default(),
+                        status: Value::Null,
+                    }),
+                    _ => Err(failed(kube::Error::Api(status))),
+                }
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn delete(&mut self, write: &Write, precondition: Option<&(String, String)>) -> Result<Written, StepError> {
+        let params = DeleteParams {
+            preconditions: precondition.map(|(uid, version)| Preconditions {
+                uid: Some(uid.clone()),
+                resource_version: Some(version.clone()),
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match self.cluster.delete(&write.kind, &write.object, &params).await {
+            Ok(Some(deleting)) => {
+                let now = self.cluster.instant();
+                let (uid, version) = (deleting.uid.as_str(), deleting.version.as_str());
+                self.tracker.changed(write.object.clone(), uid, version, now);
+                Ok(deleting)
+            }
+            // An answer without the object says that the object is gone.
+            Ok(None) => Ok(Written::default()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Written::default()),
+            Err(error) => Err(StepError::new(write.title(), error)),
+        }
+    }
+}
+
+/// An existing object of a wanted name.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Existing {
+    metadata: ObjectMeta,
+}
+
+impl capstan_core::api::objects::CachedObject for Existing {
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        Some(&self.metadata)
+    }
+}
+
+impl Existing {
+    /// Whether the object is the wanted one: of the same owner, for the same purpose.
+    fn is_for(&self, wanted: &Self, purpose: &[&str]) -> bool {
+        let owner = wanted.metadata.controller().map(|owner| owner.uid.as_str());
+        let mut owners = self.metadata.owner_references.iter().map(|owner| owner.uid.as_str());
+        let (existing, wanted) = (&self.metadata.annotations, &wanted.metadata.annotations);
+        owner.is_some_and(|owner| owners.any(|existing| existing == owner))
+            && purpose.iter().all(|key| existing.get(*key) == wanted.get(*key))
+    }
+}

@@ -1,0 +1,136 @@
+//! The permissions in the manifests follow from the kind table: what is read, what is written, and
+//! which CustomResourceDefinitions are watched until a kind is served.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::api::kind::Scope;
+use capstan_core::api::kinds::{self, Home, KindEntry, Reader};
+use serde_json::Value;
+
+/// Group, resource and name (`*` for all objects), in a namespace or in the cluster; with the verbs.
+type Grants = BTreeMap<(Scoped, String, String, String), BTreeSet<String>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Scoped {
+    Namespace,
+    Cluster,
+}
+
+/// Groups of the API server itself, which no controller reconciles.
+const BUILT_IN: &[&str] = &["admissionregistration.k8s.io", "coordination.k8s.io"];
+
+fn granted(manifest: &str) -> Grants {
+    let text = std::fs::read_to_string(format!("{}/{manifest}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let mut grants = Grants::new();
+    for document in text.split("\n---\n") {
+        let document: Value = serde_saphyr::from_str(document).unwrap();
+        let scoped = match document["kind"].as_str() {
+            Some("Role") => Scoped::Namespace,
+            Some("ClusterRole") => Scoped::Cluster,
+            _ => continue,
+        };
+        for rule in document["rules"].as_array().unwrap() {
+            let list = |field: &str| -> Vec<String> {
+                let values = rule[field].as_array().cloned().unwrap_or_default();
+                values.iter().map(|value| value.as_str().unwrap().to_owned()).collect()
+            };
+            let names = match list("resourceNames") {
+                names if names.is_empty() => vec!["*".to_owned()],
+                names => names,
+            };
+            for (group, resource) in list("apiGroups").into_iter().flat_map(|group| {
+                list("resources")
+                    .into_iter()
+                    .map(move |resource| (group.clone(), resource))
+            }) {
+                // Secrets with certificates, and events, are no kinds that are reconciled.
+                let own = resource == "secrets" || resource == "events" || resource.ends_with("/finalizers");
+                if own || BUILT_IN.contains(&group.as_str()) {
+                    continue;
+                }
+                for name in &names {
+                    let key = (scoped, group.clone(), resource.clone(), name.clone());
+                    grants.entry(key).or_default().extend(list("verbs"));
+                }
+            }
+        }
+    }
+    grants
+}
+
+fn grant(grants: &mut Grants, key: (Scoped, &str, &str, &str), verbs: &[&str]) {
+    let (scoped, group, resource, name) = key;
+    let key = (scoped, group.to_owned(), resource.to_owned(), name.to_owned());
+    grants
+        .entry(key)
+        .or_default()
+        .extend(verbs.iter().map(|verb| (*verb).to_owned()));
+}
+
+/// What the kind table asks for. Only the namespace of the Machine API has a Role of its own.
+fn wanted(is_reader: impl Fn(&KindEntry) -> bool, writes: bool) -> Grants {
+    let mut grants = Grants::new();
+    for entry in kinds::all().filter(|entry| is_reader(entry)) {
+        let scoped = match entry.home {
+            Home::MachineApi => Scoped::Namespace,
+            Home::ClusterApi | Home::Cluster => Scoped::Cluster,
+        };
+        assert_eq!(
+            entry.home == Home::Cluster,
+            entry.kind.scope == Scope::Cluster,
+            "{entry:?}"
+        );
+        let (group, plural) = (entry.kind.group.as_ref(), entry.kind.plural.as_ref());
+        let names = if entry.names.is_empty() {
+            &["*"][..]
+        } else {
+            entry.names
+        };
+        for name in names {
+            grant(&mut grants, (scoped, group, plural, name), &["get", "list", "watch"]);
+        }
+        if let Some(definition) = entry.kind.definition() {
+            let key = (
+                Scoped::Cluster,
+                "apiextensions.k8s.io",
+                "customresourcedefinitions",
+                &*definition,
+            );
+            grant(&mut grants, key, &["get", "list", "watch"]);
+        }
+        if !writes {
+            continue;
+        }
+        for verb in entry.writes {
+            grant(&mut grants, (scoped, group, plural, "*"), &[verb]);
+        }
+        if entry.writes_status {
+            let status = format!("{plural}/status");
+            // Of a kind with other owners, only our own object.
+            let name = names.last().copied().unwrap_or("*");
+            grant(&mut grants, (scoped, group, &status, name), &["patch"]);
+        }
+    }
+    grants
+}
+
+#[test]
+fn the_role_of_the_webhook_reads_what_the_kind_table_lists_and_nothing_else() {
+    let readers = [Reader::Admission, Reader::Guards];
+    let wanted = wanted(|entry| readers.iter().any(|reader| entry.is_read_by(*reader)), false);
+    assert_eq!(granted("manifests/rbac.yaml"), wanted);
+}
+
+#[test]
+fn the_role_of_the_controllers_reads_and_writes_what_the_kind_table_lists_and_nothing_else() {
+    let wanted = wanted(|entry| entry.is_read_by(Reader::Controllers), true);
+    assert_eq!(granted("manifests/controllers-rbac.yaml"), wanted);
+}

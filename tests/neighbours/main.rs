@@ -1,0 +1,15 @@
+//! Components of others, beside which Capstan runs: OpenShift's CRDs with their test suites, and
+//! the webhooks of its Machine API. The components come from published Go modules, so these tests
+//! need Go.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test reports a failure by a panic"
+)]
+
+mod deviations;
+mod machine_webhook;
+mod suites;
