@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use capstan::manifests::{policy_files, webhook_files};
-use capstan_core::admission::{Admission, Options, Phase, ROUTES};
+use capstan_core::admission::{Admission, Options, Phase, routes, rule_files};
 use capstan_core::cel::Program;
-use capstan_core::cel::rules::{Case, Enforcer, Rule, Scope, built_in};
+use capstan_core::cel::rules::{Case, Enforcer, Rule, Scope};
 use capstan_core::schema::crd::crd_files;
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn words(list: &Value) -> BTreeSet<&str> {
 
 #[test]
 fn every_route_is_registered_and_every_registration_is_served() {
-    let served: BTreeSet<(String, bool)> = ROUTES
+    let served: BTreeSet<(String, bool)> = routes()
         .iter()
         .map(|route| (route.path.to_owned(), route.phase == Phase::Mutate))
         .collect();
@@ -69,14 +69,14 @@ fn every_route_is_registered_and_every_registration_is_served() {
         })
         .collect();
     assert_eq!(registered, served);
-    assert_eq!(webhooks().len(), ROUTES.len(), "a path is registered twice");
+    assert_eq!(webhooks().len(), routes().len(), "a path is registered twice");
 }
 
 #[test]
 fn a_route_gets_the_resource_that_it_judges_and_no_other() {
     for (_, webhook) in webhooks() {
         let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
-        let route = ROUTES.iter().find(|route| route.path == path).unwrap();
+        let route = routes().iter().find(|route| route.path == path).unwrap();
         let rules = webhook["rules"].as_array().unwrap();
         assert_eq!(rules.len(), 1, "{path}");
         assert_eq!(words(&rules[0]["apiGroups"]), BTreeSet::from([route.group]), "{path}");
@@ -350,7 +350,7 @@ fn the_policies_in_the_repository_are_those_that_the_rules_give() {
 
 #[test]
 fn the_definitions_in_the_repository_are_those_that_the_types_and_rules_give() {
-    stands_in("manifests/crds", crd_files(&built_in().unwrap()).unwrap());
+    stands_in("manifests/crds", crd_files(&rule_files().unwrap()).unwrap());
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn holds(rule: &Rule, program: &Program, case: &Case) -> bool {
 
 #[test]
 fn every_rule_allows_and_denies_what_its_cases_say() {
-    let files = built_in().unwrap();
+    let files = rule_files().unwrap();
     let rules = files
         .iter()
         .flat_map(|file| file.rules.iter().map(move |rule| (file, rule)));

@@ -1,20 +1,28 @@
-//! Admission: an AdmissionReview in, an AdmissionReview out.
+//! Admission: answers an AdmissionReview with an AdmissionReview.
 //!
-//! This room reads the envelope, finds the gate of the kind, hands it what it may look up, and writes the answer as the
-//! API server wants it. It decides nothing about a kind: that is the gate's.
+//! This module reads the review, finds the gate of the kind, gives it the objects to look up, and writes
+//! the answer of an API server. It must never judge a kind itself: its gate does.
 
+mod answer;
 mod envelope;
-mod mirrored;
+mod gate;
+mod gates;
+mod judge;
+mod mirrored_kinds;
 mod offline;
+mod options;
 mod policy;
 mod request;
 mod response;
 mod snapshot;
-mod table;
 
+pub use answer::{Answer, Record};
+pub use gate::{Outcome, Phase, Route};
+pub use gates::{routes, rule_files};
+pub use judge::Admission;
 pub use offline::{Check, CheckError, Checked, Checker};
+pub use options::Options;
 pub use policy::policies;
 pub use request::{NoReview, Request};
-pub use response::{Status, deny_status, encode};
+pub use response::Status;
 pub use snapshot::{Snapshot, Source, Unreadable};
-pub use table::{Admission, Answer, Options, Outcome, Phase, ROUTES, Record, Route};

@@ -7,7 +7,8 @@
     reason = "a panic fails the test"
 )]
 
-use capstan_core::cel::rules::{CompiledRule, Enforcer, Rule, RuleFile, RuleSet, Scope, built_in};
+use capstan_core::admission::rule_files;
+use capstan_core::cel::rules::{CompiledRule, Enforcer, Rule, RuleFile, RuleSet, Scope};
 use capstan_core::cel::{CelError, Program};
 use capstan_core::model::{Edit, Operation, Propagation, Stored, User};
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ fn parts(rules: &[&CompiledRule], names: &[&str]) -> Vec<Value> {
 
 #[test]
 fn a_rule_about_a_request_holds_for_an_update_that_did_not_change_its_path() {
-    let files = built_in().unwrap();
+    let files = rule_files().unwrap();
     let rules = RuleSet::compile(files.clone()).unwrap();
     let mut judged = 0;
     for file in &files {
@@ -98,7 +99,7 @@ fn transplant(from: &Value, into: &mut Value, path: &[&str]) {
 #[test]
 fn the_webhook_gives_the_verdict_of_the_expanded_expressions() {
     let mut refused = 0;
-    for file in built_in().unwrap() {
+    for file in rule_files().unwrap() {
         let rules = RuleSet::compile(vec![file.clone()]).unwrap();
         let requests = || file.rules.iter().filter(|rule| rule.scope == Scope::Request);
         let expanded: Vec<(&Rule, Program)> = requests()
@@ -162,7 +163,7 @@ fn refusals(rules: &RuleSet, kind: &str, case: &Value) -> Vec<(String, bool)> {
 #[test]
 fn a_transition_rule_holds_for_an_unchanged_value() {
     let mut compared = 0;
-    for file in built_in().unwrap() {
+    for file in rule_files().unwrap() {
         for rule in file.rules.iter().filter(|rule| rule.scope == Scope::Field) {
             let program = Program::compile(&file.expand(&rule.expression)).unwrap();
             if !program.uses_old_self() {

@@ -21,7 +21,7 @@ fn read(file: &str) -> Value {
 }
 
 fn definition(kind: &str) -> Definition {
-    let files = capstan_core::cel::rules::built_in().unwrap();
+    let files = capstan_core::admission::rule_files().unwrap();
     match kind {
         "cpms" => Definition::parse(&crd::crds(&files).unwrap()[0], None, &files[0]).unwrap(),
         "widget" => Definition::parse(&read("widget.json"), None, &RuleFile::default()).unwrap(),

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
-    let files = capstan_core::cel::rules::built_in().unwrap();
+    let files = capstan_core::admission::rule_files().unwrap();
     let widget: Value = serde_json::from_str(include_str!("golden/schema/widget.json")).unwrap();
     let own = crd::crds(&files).unwrap();
     own.iter()
@@ -202,7 +202,7 @@ fn every_rule_of_ours_is_found_again_in_the_schema_by_its_id() {
     );
     assert!(found.iter().all(|violation| !violation.advice.is_empty()));
     let foreign = Definition::parse(
-        &crd::crds(&capstan_core::cel::rules::built_in().unwrap()).unwrap()[0],
+        &crd::crds(&capstan_core::admission::rule_files().unwrap()).unwrap()[0],
         None,
         &RuleFile::default(),
     );

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use capstan_core::admission::rule_files;
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
-use capstan_core::cel::rules;
 use capstan_core::schema::crd;
 
 use super::cluster::Authority;
@@ -81,11 +81,11 @@ enum What {
 /// A file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let files = match args.what {
-        What::Crds => crd::crd_files(&rules::built_in()?)?,
+        What::Crds => crd::crd_files(&rule_files()?)?,
         What::Webhooks => manifests::webhook_files(),
         What::Policies => {
             let config = args.authority.config(&args.namespace);
-            let mut files = rules::built_in()?;
+            let mut files = rule_files()?;
             files.iter_mut().for_each(|file| config.configure(file));
             manifests::policy_files(&files)?
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use capstan_core::admission::{Admission, Options, Phase, ROUTES, Request, Route};
+use capstan_core::admission::{Admission, Options, Phase, Request, Route, routes};
 
 use super::cluster::feature_gate;
 use super::{check, documents};
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // If no webhook serves the kind of the review, the first route responds with the refusal of a
     // wrong kind.
     let fits = |route: &&Route| route.group == request.group && route.resources.contains(&request.resource.as_str());
-    let of_phase = || ROUTES.iter().filter(|route| route.phase == phase);
+    let of_phase = || routes().iter().filter(|route| route.phase == phase);
     let route = of_phase()
         .find(fits)
         .or(of_phase().next())

@@ -160,7 +160,7 @@ async fn the_offline_engine_and_the_api_server_agree_on_creations() {
     let plane = installed().await;
     let namespace = plane.namespace("engine").await.unwrap();
     let client = plane.client().await.unwrap();
-    let files = capstan_core::cel::rules::built_in().unwrap();
+    let files = capstan_core::admission::rule_files().unwrap();
     let own = crd::crds(&files).unwrap();
     let cpms = Definition::parse(&own[0], None, &files[0]).unwrap();
     let widget = Definition::parse(&read_json("widget.json"), None, &RuleFile::default()).unwrap();

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use axum::http::Request;
-use capstan_core::cel::rules::{Enforcer, RuleSet, built_in};
+use capstan_core::admission::rule_files;
+use capstan_core::cel::rules::{Enforcer, RuleSet};
 use capstan_core::model::{Edit, Operation, Stored, User};
 use capstan_core::schema::{Definition, crd};
 use capstan_sandbox::control_plane::{ControlPlane, Options, wait_until};
@@ -36,7 +37,7 @@ async fn the_api_server_and_the_interpreter_agree_on_thousands_of_objects() {
     let plane = ControlPlane::start(options).await.unwrap();
     let cluster = Cluster::of(&plane).unwrap();
     let client = plane.client().await.unwrap();
-    let strict = crd::crds(&built_in().unwrap()).unwrap().remove(0);
+    let strict = crd::crds(&rule_files().unwrap()).unwrap().remove(0);
     let mut open = strict.clone();
     without_rules(&mut open);
     cluster.apply(&open.to_string()).await.unwrap();
@@ -182,7 +183,7 @@ fn cases(seed: u64, stored: &[Value]) -> Vec<Case> {
 /// Compares all causes of refusals by the schema with the offline engine. Returns the number of
 /// compared objects.
 async fn compare_schema(client: &Client, strict: &Value, stored: &[Value]) -> usize {
-    let rules = built_in().unwrap();
+    let rules = rule_files().unwrap();
     let definition = Definition::parse(strict, None, &rules[0]).unwrap();
     compare(client, cases(2, stored), |case, causes| {
         let outcome = definition.apply(&case.object, case.old.as_ref());
@@ -208,7 +209,7 @@ async fn compare_schema(client: &Client, strict: &Value, stored: &[Value]) -> us
 /// Compares the first violated rule of the policies with the interpreter. Returns the number of
 /// compared objects.
 async fn compare_policies(client: &Client, open: &Value, stored: &[Value]) -> usize {
-    let files = built_in().unwrap();
+    let files = rule_files().unwrap();
     let order: Vec<String> = files
         .iter()
         .flat_map(|file| &file.rules)

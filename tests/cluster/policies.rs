@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use capstan_core::cel::rules::{self, Enforcer, Rule};
+use capstan_core::admission::rule_files;
+use capstan_core::cel::rules::{Enforcer, Rule};
 use capstan_sandbox::control_plane::{Output, free_port, wait_until};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::world::{SET, SOON, Taken, World};
 
 /// What the person reads of a rule.
 fn words(id: &str) -> String {
-    let files = rules::built_in().unwrap();
+    let files = rule_files().unwrap();
     let rule = files
         .iter()
         .flat_map(|file| &file.rules)
@@ -158,7 +159,7 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
 #[tokio::test]
 async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     let cluster = World::policies_only().await.with_machines(3).await;
-    let files = rules::built_in().unwrap();
+    let files = rule_files().unwrap();
     let about_creation = |rule: &&Rule| rule.operations.is_empty() && !rule.expression.contains("oldSelf");
     let enforced = |rule: &&Rule| rule.enforced_by.contains(&Enforcer::Policy);
     let rules: Vec<&Rule> = files

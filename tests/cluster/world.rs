@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use capstan_core::cel::rules;
+use capstan_core::admission::rule_files;
 use capstan_core::schema::crd;
 use capstan_sandbox::control_plane::{ControlPlane, Editor, Kubectl, Options, Output, wait_until};
 use capstan_sandbox::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, Server, manifests, policies_in_force};
@@ -88,7 +88,7 @@ impl World {
     /// A cluster in which only the policies refuse: it has no webhook, and its CRD has no rules.
     pub(crate) async fn policies_only() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
-        let mut definition = crd::crds(&rules::built_in().unwrap()).unwrap().remove(0);
+        let mut definition = crd::crds(&rule_files().unwrap()).unwrap().remove(0);
         without_rules(&mut definition);
         let parts = Parts {
             crd: Some(definition.to_string()),

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 
+use crate::api::kind::KindInfo;
 use crate::model::{Verdict, Violation, ViolationKind};
 
 /// The whole answer.
@@ -91,7 +92,7 @@ impl Status {
 
 /// The status of a refusal, as Kubernetes writes it: 403 Forbidden for an operation that is refused
 /// as a whole, 422 Invalid for fields.
-pub fn deny_status(group: &str, kind: &str, resource: &str, name: &str, violations: &[Violation]) -> Status {
+pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation]) -> Status {
     let whole = violations
         .iter()
         .all(|violation| violation.path.is_root() && violation.kind == ViolationKind::Forbidden);
@@ -103,24 +104,24 @@ pub fn deny_status(group: &str, kind: &str, resource: &str, name: &str, violatio
             field: violation.path.as_str().to_owned(),
         })
         .collect();
-    let details = |kind: &str| Details {
+    let details = |title: &str| Details {
         name: name.to_owned(),
-        group: group.to_owned(),
-        kind: kind.to_owned(),
+        group: kind.group.to_string(),
+        kind: title.to_owned(),
         causes,
     };
     if whole {
         let reasons: Vec<String> = violations.iter().map(Violation::plainly).collect();
         let message = format!(
             "{} {name:?} is forbidden: {}",
-            qualified(resource, group),
+            qualified(&kind.plural, &kind.group),
             reasons.join("; ")
         );
         return Status {
             status: "Failure",
             message,
             reason: "Forbidden",
-            details: Some(details(resource)),
+            details: Some(details(&kind.plural)),
             code: 403,
         };
     }
@@ -130,12 +131,12 @@ pub fn deny_status(group: &str, kind: &str, resource: &str, name: &str, violatio
     } else {
         format!("[{}]", reasons.join(", "))
     };
-    let message = format!("{} {name:?} is invalid: {reasons}", qualified(kind, group));
+    let message = format!("{} {name:?} is invalid: {reasons}", qualified(&kind.kind, &kind.group));
     Status {
         status: "Failure",
         message,
         reason: "Invalid",
-        details: Some(details(kind)),
+        details: Some(details(&kind.kind)),
         code: 422,
     }
 }
@@ -149,7 +150,12 @@ fn qualified(kind: &str, group: &str) -> String {
 }
 
 /// The bytes of an answer.
-pub fn encode(uid: &str, status: Option<&Status>, verdict: &Verdict, patch: Option<&json_patch::Patch>) -> Vec<u8> {
+pub(super) fn encode(
+    uid: &str,
+    status: Option<&Status>,
+    verdict: &Verdict,
+    patch: Option<&json_patch::Patch>,
+) -> Vec<u8> {
     let patch = patch
         .filter(|patch| status.is_none() && !patch.0.is_empty())
         .and_then(|patch| serde_json::to_vec(patch).ok());
@@ -175,6 +181,8 @@ mod tests {
 
     use super::*;
 
+    const THINGS: KindInfo = KindInfo::namespaced("g.io", "v1", "Thing", "things");
+
     #[test]
     fn an_operation_that_is_refused_as_a_whole_is_forbidden() {
         let violation = Violation::new(
@@ -184,7 +192,7 @@ mod tests {
             "foreground deletion deletes the machines",
         )
         .advice("use another propagation policy");
-        let status = deny_status("g.io", "Thing", "things", "cluster", &[violation]);
+        let status = deny_status(&THINGS, "cluster", &[violation]);
         assert_eq!((status.code, status.reason), (403, "Forbidden"));
         assert_eq!(
             status.message,
@@ -198,7 +206,7 @@ mod tests {
             Violation::new("a", "spec.a", ViolationKind::Invalid, "x").got(&json!(1)),
             Violation::new("b", "spec.b", ViolationKind::Forbidden, "y"),
         ];
-        let status = deny_status("g.io", "Thing", "things", "cluster", &violations);
+        let status = deny_status(&THINGS, "cluster", &violations);
         assert_eq!((status.code, status.reason), (422, "Invalid"));
         assert_eq!(
             status.message,

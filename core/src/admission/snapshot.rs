@@ -1,8 +1,8 @@
-//! What rules may look up: the cluster around the object that is judged.
+//! The objects that rules look up: the cluster around the object that is judged.
 //!
-//! Filled from the caches of the server, or from the files of an offline check. What is not there
-//! is *unknown*, which is not the same as absent: a rule that needs it says so, and guesses
-//! nothing.
+//! A snapshot is made from the caches of the server, or from the files of an offline check. An
+//! object that was not read is *unknown*, which is not the same as absent. A rule that needs it
+//! reports this, and must never guess.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::mirrored;
-use crate::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
-use crate::api::config_openshift_io::feature_gate::{self, FeatureGate};
-use crate::api::config_openshift_io::infrastructure::{self, Infrastructure};
-use crate::api::core_v1::node::{self, Node};
-use crate::api::infrastructure_cluster_x_k8s_io;
-use crate::api::machine_openshift_io;
-use crate::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet};
-use crate::api::machine_openshift_io::machine::{self, Machine};
-use crate::authority::rules::Subject;
-use crate::authority::spec::PairMember;
+use super::mirrored_kinds;
+use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
+use crate::api::config_openshift_io::feature_gate::FeatureGate;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::core_v1::node::Node;
+use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure_kinds, CLUSTERS};
+use crate::api::kind::KindInfo;
+use crate::api::kinds::{self, KindEntry};
+use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use crate::api::machine_openshift_io::machine::Machine;
+use crate::authority::spec::{Kind, PairMember};
 use crate::authority::state::Mirrors;
 use crate::cpms::rules::ParsedOnce;
 
-/// Where a snapshot comes from: it decides what an unknown means.
+/// The origin of a snapshot. It decides how rules treat an unknown object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// The caches of a server: what is unknown will be known soon, and what cannot be judged is
-    /// refused until then.
+    /// The caches of a server. An unknown object will be known soon, so an edit that cannot be
+    /// judged without it is refused until then.
     Cluster,
-    /// The files that somebody gave: what is unknown is said as a warning.
+    /// The files of a user. An unknown object is reported as a warning.
     #[default]
     Files,
 }
 
 /// The cluster around the object that is judged. `None` is unknown.
 ///
-/// Objects are shared with the caches they come from, so that a new picture of ten thousand costs
+/// Objects are shared with the caches, so a new snapshot of ten thousand objects copies only
 /// pointers.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Where it comes from.
+    /// The origin.
     pub source: Source,
-    /// All Machines of the Machine API in its namespace.
+    /// The Machines of the Machine API, in its namespace.
     pub machines: Option<Vec<Arc<Machine>>>,
-    /// The nodes, by name.
+    /// The Nodes, by name.
     pub nodes: Option<BTreeMap<String, Arc<Node>>>,
     /// The Infrastructure `cluster`.
     pub infrastructure: Option<Arc<Infrastructure>>,
@@ -55,84 +55,122 @@ pub struct Snapshot {
     pub cluster_operators: Option<BTreeMap<String, Arc<ClusterOperator>>>,
     /// The ControlPlaneMachineSets of the namespace.
     pub control_plane_machine_sets: Option<Vec<Arc<ControlPlaneMachineSet>>>,
-    /// What exists in the Machine API and in Cluster API.
+    /// The objects that exist in the Machine API and in Cluster API.
     pub mirrors: Mirrors,
-    /// The set among them, parsed once; leave it empty.
+    /// The parse result of the stored ControlPlaneMachineSet. Leave it empty; the first review
+    /// fills it.
     pub parsed: ParsedOnce,
 }
 
-/// An object that was given to be looked up and cannot be.
+/// An object for the snapshot that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {name:?} cannot be read: {reason}")]
 pub struct Unreadable {
-    /// The object's kind.
+    /// The kind of the object.
     pub kind: String,
-    /// The object's name.
+    /// The name of the object.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }
 
+/// Adds an object of one kind to a snapshot.
+type Add = fn(&mut Snapshot, &KindEntry, &Value) -> Result<(), Unreadable>;
+
+/// How objects of a kind in the kind table are kept in a snapshot. Objects of other kinds are not
+/// kept.
+const KEPT: &[(&KindInfo, Add)] = &[
+    (&kinds::MACHINES, |snapshot, _, object| {
+        push(&mut snapshot.machines, object)
+    }),
+    (&kinds::CONTROL_PLANE_MACHINE_SETS, |snapshot, _, object| {
+        push(&mut snapshot.control_plane_machine_sets, object)
+    }),
+    (&kinds::NODES, |snapshot, _, object| insert(&mut snapshot.nodes, object)),
+    (&kinds::CLUSTER_OPERATORS, |snapshot, _, object| {
+        insert(&mut snapshot.cluster_operators, object)
+    }),
+    (&kinds::INFRASTRUCTURES, |snapshot, entry, object| {
+        set(&mut snapshot.infrastructure, entry, object)
+    }),
+    (&kinds::FEATURE_GATES, |snapshot, entry, object| {
+        set(&mut snapshot.feature_gate, entry, object)
+    }),
+];
+
 impl Snapshot {
-    /// A snapshot of the objects that somebody gave. A kind of which there is none is unknown; a
-    /// kind that no rule looks up is ignored.
+    /// The snapshot of objects from files. A kind without any object is unknown. Objects of kinds
+    /// that no rule looks up are ignored.
     ///
     /// # Errors
-    /// When an object is not of the shape of its kind.
+    /// An object cannot be decoded as its kind.
     pub fn of_files(objects: &[Value]) -> Result<Self, Unreadable> {
         let mut snapshot = Self::default();
         for object in objects {
-            let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let (kind, name) = (text("/kind"), text("/metadata/name").to_owned());
-            let group = text("/apiVersion").split('/').next().unwrap_or_default();
-            if let Some(subject) = mirrored::subject(group, kind) {
-                mirror(&mut snapshot.mirrors, subject, kind, &name, object);
-            }
-            if group == infrastructure_cluster_x_k8s_io::GROUP
-                && infrastructure_cluster_x_k8s_io::CLUSTERS
-                    .iter()
-                    .any(|cluster| cluster.kind == kind)
-            {
-                let index = snapshot.mirrors.infrastructure.entry(kind.to_owned()).or_default();
-                Arc::make_mut(index).insert(name.clone(), Arc::new(PairMember::keep(object)));
-            }
-            match kind {
-                machine::KIND if text("/apiVersion").starts_with(machine_openshift_io::GROUP) => {
-                    snapshot.machines.get_or_insert_default().push(read(object)?);
-                }
-                node::KIND => {
-                    snapshot.nodes.get_or_insert_default().insert(name, read(object)?);
-                }
-                infrastructure::KIND if name == infrastructure::NAME => snapshot.infrastructure = Some(read(object)?),
-                feature_gate::KIND if name == feature_gate::NAME => snapshot.feature_gate = Some(read(object)?),
-                cluster_operator::KIND => {
-                    snapshot
-                        .cluster_operators
-                        .get_or_insert_default()
-                        .insert(name, read(object)?);
-                }
-                control_plane_machine_set::KIND => {
-                    snapshot
-                        .control_plane_machine_sets
-                        .get_or_insert_default()
-                        .push(read(object)?);
-                }
-                _ => {}
+            let (group, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+            let group = group.split_once('/').map_or("", |(group, _)| group);
+            let Some(entry) = kinds::find(group, kind) else {
+                continue;
+            };
+            snapshot.keep_mirrored(&entry.kind, object);
+            let add = KEPT.iter().find(|(kept, _)| KindInfo::eq(kept, &entry.kind));
+            if let Some((_, add)) = add {
+                add(&mut snapshot, &entry, object)?;
             }
         }
         Ok(snapshot)
     }
+
+    /// Keeps an object of a mirrored kind, or the infrastructure of a whole cluster.
+    fn keep_mirrored(&mut self, kind: &KindInfo, object: &Value) {
+        let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
+        let is_cluster =
+            kind.group == infrastructure_kinds::GROUP && CLUSTERS.iter().any(|cluster| cluster.kind == kind.kind);
+        let index = match subject.map(|subject| (subject.api, subject.kind)) {
+            Some((_, Kind::InfrastructureMachine | Kind::InfrastructureTemplate)) => {
+                self.mirrors.infrastructure.entry(kind.kind.to_string()).or_default()
+            }
+            Some((api, kind)) => self.mirrors.of_mut(api).slot(kind).get_or_insert_default(),
+            None if is_cluster => self.mirrors.infrastructure.entry(kind.kind.to_string()).or_default(),
+            None => return,
+        };
+        let name = text(object, "/metadata/name").to_owned();
+        Arc::make_mut(index).insert(name, Arc::new(PairMember::keep(object)));
+    }
 }
 
-/// Adds a half. One kind that is given makes the others of it known.
-fn mirror(mirrors: &mut Mirrors, subject: Subject, kind: &str, name: &str, object: &Value) {
-    let index = match subject.kind {
-        mirrored::Kind::InfrastructureMachine | mirrored::Kind::InfrastructureTemplate => {
-            mirrors.infrastructure.entry(kind.to_owned()).or_default()
-        }
-        of => mirrors.of_mut(subject.api).slot(of).get_or_insert_default(),
-    };
-    Arc::make_mut(index).insert(name.to_owned(), Arc::new(PairMember::keep(object)));
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn push<T: DeserializeOwned>(kept: &mut Option<Vec<Arc<T>>>, object: &Value) -> Result<(), Unreadable> {
+    kept.get_or_insert_default().push(read(object)?);
+    Ok(())
+}
+
+fn insert<T: DeserializeOwned>(kept: &mut Option<BTreeMap<String, Arc<T>>>, object: &Value) -> Result<(), Unreadable> {
+    let name = text(object, "/metadata/name").to_owned();
+    kept.get_or_insert_default().insert(name, read(object)?);
+    Ok(())
+}
+
+/// Keeps the only object of a kind that is read.
+fn set<T: DeserializeOwned>(kept: &mut Option<Arc<T>>, entry: &KindEntry, object: &Value) -> Result<(), Unreadable> {
+    if entry.names.contains(&text(object, "/metadata/name")) {
+        *kept = Some(read(object)?);
+    }
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(object: &Value) -> Result<Arc<T>, Unreadable> {
+    // A file may contain `labels: null`. An API server reads that as no labels, and never writes
+    // it.
+    let read = T::deserialize(object).or_else(|error| T::deserialize(&without_nulls(object)).map_err(|_| error));
+    read.map(Arc::new).map_err(|error| Unreadable {
+        kind: text(object, "/kind").to_owned(),
+        name: text(object, "/metadata/name").to_owned(),
+        reason: error.to_string(),
+    })
 }
 
 fn without_nulls(value: &Value) -> Value {
@@ -147,20 +185,38 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-fn read<T: DeserializeOwned>(object: &Value) -> Result<Arc<T>, Unreadable> {
-    let text = |pointer: &str| {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    // What is given by hand says `labels: null` for no labels, as an API server reads it and never
-    // writes it.
-    let read = T::deserialize(object).or_else(|error| T::deserialize(&without_nulls(object)).map_err(|_| error));
-    read.map(Arc::new).map_err(|error| Unreadable {
-        kind: text("/kind"),
-        name: text("/metadata/name"),
-        reason: error.to_string(),
-    })
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_are_kept_by_group_and_kind() {
+        let object = |api_version: &str, kind: &str, name: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": null}});
+        let snapshot = Snapshot::of_files(&[
+            object("machine.openshift.io/v1beta1", "Machine", "a"),
+            object("cluster.x-k8s.io/v1beta2", "Machine", "b"),
+            object("v1", "Node", "n"),
+            object("config.openshift.io/v1", "Infrastructure", "other"),
+            object("config.openshift.io/v1", "FeatureGate", "cluster"),
+            object("infrastructure.cluster.x-k8s.io/v1beta2", "AWSCluster", "c"),
+            object("example.org/v1", "Node", "m"),
+        ])
+        .unwrap();
+        let names = |machines: &[Arc<Machine>]| -> Vec<String> {
+            machines
+                .iter()
+                .map(|machine| machine.metadata.name().to_owned())
+                .collect()
+        };
+        assert_eq!(names(snapshot.machines.as_deref().unwrap()), ["a"]);
+        let nodes = snapshot.nodes.unwrap();
+        assert_eq!(nodes.keys().collect::<Vec<_>>(), ["n"]);
+        assert!(snapshot.infrastructure.is_none() && snapshot.feature_gate.is_some());
+        assert!(snapshot.cluster_operators.is_none() && snapshot.control_plane_machine_sets.is_none());
+        let in_cluster_api = snapshot.mirrors.cluster_api.machines.unwrap();
+        assert_eq!(in_cluster_api.keys().collect::<Vec<_>>(), ["b"]);
+        assert!(snapshot.mirrors.infrastructure.contains_key("AWSCluster"));
+    }
 }

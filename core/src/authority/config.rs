@@ -134,6 +134,8 @@ fn list(texts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+<<<<<<< HEAD
+=======
     use crate::cel::rules;
 
     #[test]
@@ -161,6 +163,7 @@ mod tests {
         }
         assert_eq!(configured_files, 2);
     }
+>>>>>>> runtime
 
     #[test]
     fn a_name_with_quotes_stays_inside_its_cel_literal() {

@@ -15,7 +15,7 @@ mod set;
 mod walk;
 
 pub use compiled::{CompiledRule, Finding};
-pub use file::{Case, Cases, Enforcer, Rule, RuleError, RuleFile, Scope, Segment, Variable, built_in};
+pub use file::{Case, Cases, Enforcer, Rule, RuleError, RuleFile, Scope, Segment, Variable};
 pub use keys::Keys;
 pub use set::RuleSet;
 

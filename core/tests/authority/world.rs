@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use capstan_core::admission::{Admission, Options, Phase, ROUTES, Snapshot, Source};
+use capstan_core::admission::{Admission, Options, Phase, Snapshot, Source, routes};
 use serde_json::{Value, json};
 
 pub(crate) const MACHINE_API: &str = "machine.openshift.io";
@@ -298,7 +298,7 @@ impl Edit {
         } else {
             format!("{}s", kind.to_lowercase())
         };
-        let route = ROUTES
+        let route = routes()
             .iter()
             .find(|route| {
                 route.group == group && route.resources.contains(&resource.as_str()) && route.phase == self.phase

@@ -180,7 +180,7 @@ fn an_expression_compiles_or_not_and_gives_a_verdict_or_none() {
 
 #[test]
 fn a_schema_judges_whatever_is_given() {
-    let files = capstan_core::cel::rules::built_in().unwrap();
+    let files = capstan_core::admission::rule_files().unwrap();
     let definition = Definition::parse(&crd::crds(&files).unwrap()[0], None, &files[0]).unwrap();
     fuzz("schema", 500, &(mutated(sets()), mutated(sets())), |(new, old)| {
         let first = definition.apply(&new, None);

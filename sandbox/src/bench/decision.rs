@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use capstan_core::admission::{Admission, Options, Phase, ROUTES, Route, Snapshot, Source};
+use capstan_core::admission::{Admission, Options, Phase, Route, Snapshot, Source, routes};
 use clap::ValueEnum as _;
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ impl Decision {
 
 /// The route that is measured.
 pub(super) fn route() -> Result<&'static Route> {
-    let validating = ROUTES.iter().find(|route| route.phase == Phase::Validate);
+    let validating = routes().iter().find(|route| route.phase == Phase::Validate);
     validating.context("no route validates")
 }
 

@@ -203,33 +203,6 @@ pub enum RuleError {
     },
 }
 
-/// The rule files, compiled in: the rules that are tested are the rules that run.
-const BUILT_IN: &[(&str, &str)] = &[
-    (
-        "webhooks/rules/controlplanemachineset.yaml",
-        include_str!("../../../../webhooks/rules/controlplanemachineset.yaml"),
-    ),
-    (
-        "webhooks/rules/authority-machine-api.yaml",
-        include_str!("../../../../webhooks/rules/authority-machine-api.yaml"),
-    ),
-    (
-        "webhooks/rules/authority-cluster-api.yaml",
-        include_str!("../../../../webhooks/rules/authority-cluster-api.yaml"),
-    ),
-];
-
-/// The rule files of `webhooks/rules/`.
-///
-/// # Errors
-/// When one of them is no rule file; a test keeps that from happening.
-pub fn built_in() -> Result<Vec<RuleFile>, RuleError> {
-    BUILT_IN
-        .iter()
-        .map(|(file, text)| RuleFile::parse(file, text))
-        .collect()
-}
-
 impl RuleFile {
     /// Reads a rule file. `file` names it in an error.
     ///

@@ -1,0 +1,107 @@
+//! Answers an AdmissionReview that arrived at a route.
+
+use super::gate::{Outcome, Route};
+use super::gates;
+use super::judge::Admission;
+use super::request::{NoReview, Request};
+use super::response::{Status, deny_status, encode};
+use super::snapshot::Snapshot;
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The AdmissionReview as JSON.
+    pub body: Vec<u8>,
+    /// The data for the log and the metrics.
+    pub record: Record,
+}
+
+/// The data of a review for the log and the metrics. It contains no part of an object except its
+/// name and namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The uid of the review.
+    pub uid: String,
+    /// The kind of the object.
+    pub kind: String,
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The name of the object.
+    pub name: String,
+    /// The name of the user.
+    pub user: String,
+    /// The operation.
+    pub operation: String,
+    /// Whether the request will not be stored.
+    pub dry_run: bool,
+    /// Whether the edit is allowed.
+    pub allowed: bool,
+    /// The HTTP status code of a refusal; 200 if the edit is allowed.
+    pub code: u16,
+    /// The ids of the rules that refused the edit.
+    pub denied_by: Vec<String>,
+    /// The ids of the rules that warned.
+    pub warned_by: Vec<String>,
+}
+
+impl Admission {
+    /// Answers a review that arrived at a route.
+    ///
+    /// # Errors
+    /// The body is not a review, so that there is no uid to answer with.
+    pub fn answer(&self, route: &Route, body: &[u8], snapshot: &Snapshot) -> Result<Answer, NoReview> {
+        let gated = |resource: &&str| gates::by_resource(route.group, resource);
+        let reads_status = route
+            .resources
+            .iter()
+            .filter_map(gated)
+            .any(|gated| gated.gate.reads_status());
+        let request = Request::read(body, reads_status)?;
+        let (outcome, status) = self.decide(route, &request, snapshot);
+        let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
+        let ids = |rules: Vec<&String>| {
+            let mut ids: Vec<String> = rules.into_iter().cloned().collect();
+            ids.dedup();
+            ids
+        };
+        let (violations, warnings) = (&outcome.verdict.violations, &outcome.verdict.warnings);
+        let record = Record {
+            uid: request.uid,
+            kind: request.kind.kind,
+            namespace: request.namespace,
+            name: request.name,
+            user: request.user.name,
+            operation: request.operation.as_str().to_owned(),
+            dry_run: request.dry_run,
+            allowed: status.is_none(),
+            code: status.as_ref().map_or(200, |status| status.code),
+            denied_by: ids(violations.iter().map(|violation| &violation.rule).collect()),
+            warned_by: ids(warnings.iter().map(|warning| &warning.rule).collect()),
+        };
+        Ok(Answer { body, record })
+    }
+
+    fn decide(&self, route: &Route, request: &Request, snapshot: &Snapshot) -> (Outcome, Option<Status>) {
+        let refused = |message: String| (Outcome::default(), Some(Status::plain(400, "BadRequest", message)));
+        let served = route.group == request.group && route.resources.contains(&request.resource.as_str());
+        let Some(gated) = gates::by_resource(&request.group, &request.resource).filter(|_| served) else {
+            return refused(format!(
+                "{} judges {}.{}, not {}.{}: correct the rules of the webhook configuration",
+                route.path,
+                route.resources.join(", "),
+                route.group,
+                request.resource,
+                request.group
+            ));
+        };
+        let objects = match request.objects() {
+            Ok(objects) => objects,
+            Err(reason) => return refused(format!("the object in the review cannot be read: {reason}")),
+        };
+        let edit = request.edit(objects);
+        let outcome = self.judge_gated(route.phase, gated, &edit, snapshot);
+        let violations = &outcome.verdict.violations;
+        let status = (!violations.is_empty()).then(|| deny_status(&gated.kind, edit.name, violations));
+        (outcome, status)
+    }
+}

@@ -1,0 +1,150 @@
+//! The gate of the kinds that exist in the Machine API and in Cluster API, and of the
+//! infrastructure of Cluster API. The rules are in `authority`.
+
+use crate::admission::gate::{Context, Gate, Outcome, Phase, Route, RuleSource};
+use crate::admission::mirrored_kinds;
+use crate::admission::options::Options;
+use crate::admission::snapshot::Source;
+use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, PLATFORMS};
+use crate::api::kind::KindInfo;
+use crate::api::machine_openshift_io::{machine, machine_health_check, machine_set};
+use crate::api::{cluster_x_k8s_io, machine_openshift_io};
+use crate::authority::rules::{self, Lookup};
+use crate::cel::rules::RuleFile;
+use crate::model::{Edit, RuleInfo};
+
+/// The gate.
+pub(super) struct Mirrored;
+
+const RULE_SOURCES: &[RuleSource] = &[
+    RuleSource {
+        path: "webhooks/rules/authority-machine-api.yaml",
+        text: include_str!("../../../../webhooks/rules/authority-machine-api.yaml"),
+        kinds: "Machine, MachineSet, MachineHealthCheck",
+    },
+    RuleSource {
+        path: "webhooks/rules/authority-cluster-api.yaml",
+        text: include_str!("../../../../webhooks/rules/authority-cluster-api.yaml"),
+        kinds: "Machine, MachineSet, MachineHealthCheck of Cluster API, and infrastructure",
+    },
+];
+
+/// The plurals of the kinds that have the same names in both APIs.
+const BOTH: [&str; 3] = [machine::PLURAL, machine_set::PLURAL, machine_health_check::PLURAL];
+
+impl Gate for Mirrored {
+    fn kinds(&self) -> Vec<KindInfo> {
+        mirrored_kinds::all().map(|mirrored| mirrored.kind.clone()).collect()
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        let machine_api = |path, phase, subresources| Route {
+            path,
+            phase,
+            group: machine_openshift_io::GROUP,
+            resources: BOTH.to_vec(),
+            subresources,
+        };
+        let infrastructure = PLATFORMS
+            .iter()
+            .flat_map(|platform| [platform.machines, platform.templates])
+            .collect();
+        vec![
+            machine_api("/mutate-machine-openshift-io-v1beta1", Phase::Mutate, &[]),
+            machine_api(
+                "/validate-machine-openshift-io-v1beta1",
+                Phase::Validate,
+                &["scale", "status"],
+            ),
+            Route {
+                path: "/validate-cluster-x-k8s-io-v1beta2",
+                phase: Phase::Validate,
+                group: cluster_x_k8s_io::GROUP,
+                resources: BOTH.to_vec(),
+                subresources: &["scale", "status"],
+            },
+            Route {
+                path: "/validate-infrastructure-cluster-x-k8s-io",
+                phase: Phase::Validate,
+                group: infrastructure::GROUP,
+                resources: infrastructure,
+                subresources: &["status"],
+            },
+        ]
+    }
+
+    fn rule_sources(&self) -> &'static [RuleSource] {
+        RULE_SOURCES
+    }
+
+    fn configure(&self, file: &mut RuleFile, options: &Options) {
+        options.authority.configure(file);
+    }
+
+    fn rules(&self) -> Vec<RuleInfo> {
+        rules::table()
+    }
+
+    fn reads_status(&self) -> bool {
+        true
+    }
+
+    /// The guards apply only in the namespaces of the two APIs, so an object without a namespace is
+    /// taken to be in the namespace of its API. Otherwise it would not be judged at all.
+    fn default_namespace<'o>(&self, kind: &KindInfo, options: &'o Options) -> &'o str {
+        let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
+        subject.map_or("", |subject| options.authority.namespace(subject.api))
+    }
+
+    fn judge(&self, phase: Phase, kind: &KindInfo, edit: &Edit<'_>, context: &Context<'_>) -> Outcome {
+        let Some(subject) = mirrored_kinds::subject(&kind.group, &kind.kind) else {
+            return Outcome::default();
+        };
+        let lookup = Lookup {
+            mirrors: &context.snapshot.mirrors,
+            config: &context.options.authority,
+            wait_for_unknown: context.snapshot.source == Source::Cluster,
+        };
+        match phase {
+            Phase::Mutate => {
+                let (verdict, patch) = rules::mutate(subject, edit, &lookup);
+                Outcome { verdict, patch }
+            }
+            Phase::Validate => Outcome {
+                verdict: rules::validate(subject, edit, &lookup, context.rules),
+                patch: None,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authority::PAUSED_BY_SYNC;
+    use crate::authority::config::COLLECTORS;
+
+    #[test]
+    fn the_rule_files_contain_the_configuration_of_a_default_installation() {
+        let options = Options::default();
+        for source in RULE_SOURCES {
+            let file = RuleFile::parse(source.path, source.text).unwrap();
+            let mut configured = file.clone();
+            Mirrored.configure(&mut configured, &options);
+            for (variable, same) in file.variables.iter().zip(&configured.variables) {
+                assert_eq!(
+                    variable.expression, same.expression,
+                    "{} of {}",
+                    variable.name, source.path
+                );
+                let collectors: Vec<String> = COLLECTORS.iter().map(|name| format!("'{name}'")).collect();
+                let expected = match variable.name.as_str() {
+                    "collectors" => format!("[{}]", collectors.join(", ")),
+                    "pausedBySync" => format!("'{PAUSED_BY_SYNC}'"),
+                    _ => continue,
+                };
+                assert_eq!(variable.expression, expected);
+            }
+        }
+    }
+}

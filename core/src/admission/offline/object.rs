@@ -1,0 +1,49 @@
+//! Objects as an API server decodes them, and whose status a request writes.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// The text at a JSON pointer; empty if there is none.
+pub(super) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// An object after decoding: a field of metadata that is null is absent, and there is always
+/// metadata.
+pub(super) fn decoded(object: &Value) -> Cow<'_, Value> {
+    let has_nulls = match object.get("metadata") {
+        Some(Value::Object(fields)) => fields.values().any(Value::is_null),
+        metadata => metadata.is_none_or(Value::is_null),
+    };
+    if !has_nulls {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    if let Value::Object(fields) = &mut object {
+        let metadata = fields.entry("metadata").or_insert(Value::Null);
+        match metadata {
+            Value::Object(fields) => fields.retain(|_, value| !value.is_null()),
+            other => *other = Value::Object(Map::new()),
+        }
+    }
+    Cow::Owned(object)
+}
+
+/// An object without its status. A request for the object itself does not write the status.
+pub(super) fn without_status(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    object
+}
+
+/// An object with the status of another one.
+pub(super) fn with_status_of(object: &Value, other: &Value) -> Value {
+    let mut object = without_status(object);
+    if let (Some(fields), Some(status)) = (object.as_object_mut(), other.get("status")) {
+        fields.insert(String::from("status"), status.clone());
+    }
+    object
+}

@@ -1,0 +1,200 @@
+//! The steps of an API server for one edit of the offline check.
+
+use json_patch::Patch;
+use serde_json::Value;
+
+use super::object::{text, with_status_of, without_status};
+use super::{Check, Checked};
+use crate::admission::gate::{Outcome, Phase};
+use crate::admission::gates;
+use crate::admission::judge::Admission;
+use crate::admission::response::{Status, deny_status};
+use crate::admission::snapshot::Snapshot;
+use crate::api::kind::KindInfo;
+use crate::model::{Edit, FieldPath, Operation, Stored, Verdict, Violation, ViolationKind, Warning, sort_violations};
+use crate::schema::Schema;
+
+/// An edit, and what its steps need.
+pub(super) struct Steps<'a> {
+    pub(super) admission: &'a Admission,
+    pub(super) check: &'a Check<'a>,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) group: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) name: &'a str,
+    /// Whether the rules of the kind read the status.
+    pub(super) reads_status: bool,
+}
+
+impl Steps<'_> {
+    /// The verdict about a deletion.
+    pub(super) fn deletion(&self) -> Checked {
+        let stored = self.check.object;
+        self.verdict(self.judge(Phase::Validate, None, Some(stored)).verdict)
+    }
+
+    /// The verdict about an object of a kind whose schema is unknown: its rules alone decide.
+    pub(super) fn without_schema(&self) -> Checked {
+        let object = match self.check.old {
+            Some(old) => with_status_of(self.check.object, old),
+            None => without_status(self.check.object),
+        };
+        self.verdict(self.judge(Phase::Validate, Some(&object), self.check.old).verdict)
+    }
+
+    /// The verdict about an object of a kind with a schema.
+    pub(super) fn with_schema(&self, kind: &KindInfo, schema: &Schema) -> Checked {
+        let mut object = without_status(self.check.object);
+        let unknown = schema.prune(&mut object);
+        if !unknown.is_empty() {
+            return unknown_fields(kind, &unknown);
+        }
+        schema.set_defaults(&mut object);
+        let old = self.check.old.map(|old| {
+            let mut old = without_status(old);
+            schema.prune(&mut old);
+            schema.set_defaults(&mut old);
+            old
+        });
+        let stored_old = old.as_ref().map(|object| self.with_status(object, self.check.old));
+        // The mutating pass sees the status that was sent. The stored object keeps its own.
+        let sent = self.with_status(&object, Some(self.check.object));
+        let mutated = self.judge(Phase::Mutate, Some(&sent), stored_old.as_ref());
+        if let Some(patch) = &mutated.patch
+            && let Err(error) = json_patch::patch(&mut object, patch)
+        {
+            let message = format!("the patch of the mutating webhook cannot be applied: {error}");
+            return Checked {
+                status: Some(Status::plain(500, "InternalError", message)),
+                ..Checked::default()
+            };
+        }
+        let mut found = Findings::of(mutated.verdict);
+        found.add_violations(schema.validate(&object, old.as_ref()));
+        if found.violations.is_empty() {
+            let stored = self.with_status(&object, self.check.old);
+            found.add(self.judge(Phase::Validate, Some(&stored), stored_old.as_ref()).verdict);
+        }
+        found.finish(kind, self.name, mutated.patch)
+    }
+
+    /// An object with the status of another one, if the rules of the kind read the status.
+    fn with_status(&self, object: &Value, other: Option<&Value>) -> Value {
+        match other.filter(|_| self.reads_status) {
+            Some(other) => with_status_of(object, other),
+            None => object.clone(),
+        }
+    }
+
+    fn judge(&self, phase: Phase, object: Option<&Value>, old: Option<&Value>) -> Outcome {
+        let delete = self.check.operation == Operation::Delete;
+        let edit = Edit {
+            operation: self.check.operation,
+            subresource: "",
+            namespace: self.namespace(),
+            name: self.name,
+            object,
+            old: old.map(|old| old as &dyn Stored),
+            propagation: self.check.propagation.filter(|_| delete),
+            user: self.check.user,
+            dry_run: true,
+        };
+        self.admission
+            .judge(phase, self.group, self.kind, &edit, self.snapshot)
+            .unwrap_or_default()
+    }
+
+    /// The namespace of the object, or else the default of its gate.
+    fn namespace(&self) -> &str {
+        match text(self.check.object, "/metadata/namespace") {
+            "" => gates::by_kind(self.group, self.kind).map_or("", |gated| {
+                gated.gate.default_namespace(&gated.kind, self.admission.options())
+            }),
+            namespace => namespace,
+        }
+    }
+
+    fn verdict(&self, verdict: Verdict) -> Checked {
+        Checked {
+            status: self.admission.status(self.group, self.kind, self.name, &verdict),
+            violations: verdict.violations,
+            warnings: verdict.warnings,
+            patch: None,
+        }
+    }
+}
+
+/// The refusals and warnings of the steps so far.
+struct Findings {
+    violations: Vec<Violation>,
+    warnings: Vec<Warning>,
+}
+
+impl Findings {
+    fn of(verdict: Verdict) -> Self {
+        Self {
+            violations: verdict.violations,
+            warnings: verdict.warnings,
+        }
+    }
+
+    /// Adds the refusals of the schema. The mutating pass evaluates the rules of the schema too,
+    /// and its refusals have advice, so a second refusal by the same rule is left out.
+    fn add_violations(&mut self, violations: Vec<Violation>) {
+        for violation in violations {
+            let is_known = |known: &Violation| known.path == violation.path && known.rule == violation.rule;
+            if !self.violations.iter().any(is_known) {
+                self.violations.push(violation);
+            }
+        }
+    }
+
+    fn add(&mut self, verdict: Verdict) {
+        self.violations.extend(verdict.violations);
+        for warning in verdict.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+
+    fn finish(mut self, kind: &KindInfo, name: &str, patch: Option<Patch>) -> Checked {
+        sort_violations(&mut self.violations);
+        let status = (!self.violations.is_empty()).then(|| deny_status(kind, name, &self.violations));
+        Checked {
+            patch: patch.filter(|_| status.is_none()),
+            status,
+            violations: self.violations,
+            warnings: self.warnings,
+        }
+    }
+}
+
+/// The answer of an API server to unknown fields with strict field validation, which `kubectl`
+/// requests.
+fn unknown_fields(kind: &KindInfo, fields: &[FieldPath]) -> Checked {
+    let list: Vec<String> = fields
+        .iter()
+        .map(|field| format!("unknown field {:?}", field.as_str()))
+        .collect();
+    let message = format!(
+        "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+        kind.kind,
+        kind.version,
+        kind.kind,
+        list.join(", ")
+    );
+    let advice = format!(
+        "correct the spelling, or remove the field; kubectl explain {} lists the fields",
+        kind.plural
+    );
+    let violation = |field: &FieldPath| {
+        let kind = ViolationKind::Invalid;
+        Violation::new("schema-unknown-field", field.clone(), kind, "unknown field").advice(advice.as_str())
+    };
+    Checked {
+        status: Some(Status::plain(400, "BadRequest", message)),
+        violations: fields.iter().map(violation).collect(),
+        ..Checked::default()
+    }
+}

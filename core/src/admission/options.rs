@@ -1,0 +1,51 @@
+//! The configuration of admission.
+
+use std::collections::BTreeMap;
+
+use crate::api::config_openshift_io::feature_gate::FeatureGate;
+use crate::api::machine_openshift_io;
+use crate::authority::config::Config;
+use crate::cpms::spec::Gates;
+
+/// The configuration of admission.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of the Machine API.
+    pub namespace: String,
+    /// Feature gates by name. They override the FeatureGate of the cluster.
+    pub feature_gates: BTreeMap<String, bool>,
+    /// The version whose entry in the FeatureGate of the cluster applies; empty for the first
+    /// entry.
+    pub release_version: String,
+    /// The users that may write objects that exist in both APIs, and the namespaces of these
+    /// objects. The namespace of the Machine API is replaced by the one above.
+    pub authority: Config,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            namespace: machine_openshift_io::NAMESPACE.to_owned(),
+            feature_gates: BTreeMap::new(),
+            release_version: String::new(),
+            authority: Config::default(),
+        }
+    }
+}
+
+impl Options {
+    /// The feature gates of ControlPlaneMachineSets: the defaults, then the FeatureGate of the
+    /// cluster, then the configuration. A later one overrides an earlier one.
+    pub fn gates(&self, cluster: Option<&FeatureGate>) -> Gates {
+        let mut gates = cluster.map_or_else(Gates::default, |gate| Gates::of(gate, &self.release_version));
+        for (name, on) in [
+            (Gates::NAME_PREFIX, &mut gates.name_prefix),
+            (Gates::RECREATE, &mut gates.recreate),
+        ] {
+            if let Some(configured) = self.feature_gates.get(name) {
+                *on = *configured;
+            }
+        }
+        gates
+    }
+}
