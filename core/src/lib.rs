@@ -13,4 +13,5 @@ pub mod cel;
 pub mod conversion;
 pub mod cpms;
 pub mod model;
+pub mod platforms;
 pub mod schema;

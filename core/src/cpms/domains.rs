@@ -22,6 +22,7 @@ use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::machine_openshift_io::control_plane_machine_set::FailureDomains;
 use crate::cpms::fields;
 use crate::model::{ViolationKind, canonical_json};
+use crate::platforms::{self, ProviderSpec};
 
 /// A platform on which machines can be spread over failure domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,13 +71,18 @@ impl Platform {
 
     /// The kind of the platform's provider spec.
     pub fn kind(self) -> &'static str {
+        self.provider_spec().kind
+    }
+
+    /// The platform's provider spec.
+    pub fn provider_spec(self) -> ProviderSpec {
         match self {
-            Self::Aws => "AWSMachineProviderConfig",
-            Self::Azure => "AzureMachineProviderSpec",
-            Self::Gcp => "GCPMachineProviderSpec",
-            Self::OpenStack => "OpenstackProviderSpec",
-            Self::VSphere => "VSphereMachineProviderSpec",
-            Self::Nutanix => "NutanixMachineProviderConfig",
+            Self::Aws => platforms::aws::PROVIDER_SPEC,
+            Self::Azure => platforms::azure::PROVIDER_SPEC,
+            Self::Gcp => platforms::gcp::PROVIDER_SPEC,
+            Self::OpenStack => platforms::openstack::PROVIDER_SPEC,
+            Self::VSphere => platforms::vsphere::PROVIDER_SPEC,
+            Self::Nutanix => platforms::nutanix::PROVIDER_SPEC,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks, loses};
+use crate::platforms::aws;
 
 /// AWS.
 pub(super) const PLATFORM: Platform = Platform {
@@ -147,33 +148,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "ami",
-            "instanceType",
-            "cpuOptions",
-            "tags",
-            "iamInstanceProfile",
-            "userDataSecret",
-            "credentialsSecret",
-            "keyName",
-            "deviceIndex",
-            "publicIp",
-            "networkInterfaceType",
-            "securityGroups",
-            "subnet",
-            "placement",
-            "loadBalancers",
-            "blockDevices",
-            "spotMarketOptions",
-            "metadataServiceOptions",
-            "placementGroupName",
-            "placementGroupPartition",
-            "capacityReservationId",
-            "marketType",
-        ]),
+        When::UnknownFields(aws::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
+use crate::platforms::azure;
 
 /// Azure.
 pub(super) const PLATFORM: Platform = Platform {
@@ -57,39 +58,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "userDataSecret",
-            "credentialsSecret",
-            "location",
-            "vmSize",
-            "image",
-            "osDisk",
-            "dataDisks",
-            "sshPublicKey",
-            "publicIP",
-            "tags",
-            "securityGroup",
-            "applicationSecurityGroups",
-            "subnet",
-            "publicLoadBalancer",
-            "internalLoadBalancer",
-            "natRule",
-            "managedIdentity",
-            "vnet",
-            "zone",
-            "networkResourceGroup",
-            "resourceGroup",
-            "spotVMOptions",
-            "securityProfile",
-            "ultraSSDCapability",
-            "acceleratedNetworking",
-            "availabilitySet",
-            "diagnostics",
-            "capacityReservationGroupID",
-        ]),
+        When::UnknownFields(azure::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

@@ -5,6 +5,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
+use crate::platforms::bare_metal;
 
 /// Bare metal.
 pub(super) const PLATFORM: Platform = Platform {
@@ -30,15 +31,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "image",
-            "customDeploy",
-            "userData",
-            "hostSelector",
-        ]),
+        When::UnknownFields(bare_metal::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

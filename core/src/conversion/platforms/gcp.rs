@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
+use crate::platforms::gcp;
 
 /// GCP.
 pub(super) const PLATFORM: Platform = Platform {
@@ -63,34 +64,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "userDataSecret",
-            "credentialsSecret",
-            "canIPForward",
-            "deletionProtection",
-            "disks",
-            "labels",
-            "gcpMetadata",
-            "networkInterfaces",
-            "serviceAccounts",
-            "tags",
-            "targetPools",
-            "machineType",
-            "region",
-            "zone",
-            "projectID",
-            "gpus",
-            "preemptible",
-            "provisioningModel",
-            "onHostMaintenance",
-            "restartPolicy",
-            "shieldedInstanceConfig",
-            "confidentialCompute",
-            "resourceManagerTags",
-        ]),
+        When::UnknownFields(gcp::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
+use crate::platforms::ibm_cloud;
 
 /// IBM Cloud VPC.
 pub(super) const PLATFORM: Platform = Platform {
@@ -33,26 +34,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "vpc",
-            "tags",
-            "image",
-            "profile",
-            "region",
-            "zone",
-            "resourceGroup",
-            "networkResourceGroup",
-            "primaryNetworkInterface",
-            "bootVolume",
-            "bandwidth",
-            "dedicatedHost",
-            "userDataSecret",
-            "credentialsSecret",
-            "loadBalancers",
-        ]),
+        When::UnknownFields(ibm_cloud::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
+use crate::platforms::nutanix;
 
 /// Nutanix.
 pub(super) const PLATFORM: Platform = Platform {
@@ -33,26 +34,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "cluster",
-            "image",
-            "subnets",
-            "vcpusPerSocket",
-            "vcpuSockets",
-            "memorySize",
-            "systemDiskSize",
-            "bootType",
-            "project",
-            "categories",
-            "gpus",
-            "dataDisks",
-            "userDataSecret",
-            "credentialsSecret",
-            "failureDomain",
-        ]),
+        When::UnknownFields(nutanix::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

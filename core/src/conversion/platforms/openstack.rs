@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks, loses};
+use crate::platforms::openstack;
 
 /// OpenStack.
 pub(super) const PLATFORM: Platform = Platform {
@@ -112,32 +113,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "cloudsSecret",
-            "cloudName",
-            "flavor",
-            "image",
-            "keyName",
-            "sshUserName",
-            "networks",
-            "ports",
-            "primarySubnet",
-            "floatingIP",
-            "availabilityZone",
-            "securityGroups",
-            "userDataSecret",
-            "trunk",
-            "tags",
-            "serverMetadata",
-            "configDrive",
-            "rootVolume",
-            "additionalBlockDevices",
-            "serverGroupID",
-            "serverGroupName",
-        ]),
+        When::UnknownFields(openstack::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
+use crate::platforms::power_vs;
 
 /// Power VS.
 pub(super) const PLATFORM: Platform = Platform {
@@ -45,22 +46,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "userDataSecret",
-            "credentialsSecret",
-            "serviceInstance",
-            "image",
-            "network",
-            "keyPairName",
-            "systemType",
-            "processorType",
-            "processors",
-            "memoryGiB",
-            "loadBalancers",
-        ]),
+        When::UnknownFields(power_vs::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),

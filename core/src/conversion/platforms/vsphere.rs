@@ -2,6 +2,7 @@
 
 use super::Platform;
 use crate::conversion::row::{Row, When, blocks};
+use crate::platforms::vsphere;
 
 /// vSphere.
 pub(super) const PLATFORM: Platform = Platform {
@@ -27,24 +28,7 @@ const TO_CLUSTER_API: &[Row] = &[
     ),
     blocks(
         "",
-        When::UnknownFields(&[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "userDataSecret",
-            "credentialsSecret",
-            "template",
-            "workspace",
-            "network",
-            "numCPUs",
-            "numCoresPerSocket",
-            "memoryMiB",
-            "diskGiB",
-            "tagIDs",
-            "snapshot",
-            "cloneMode",
-            "dataDisks",
-        ]),
+        When::UnknownFields(vsphere::PROVIDER_SPEC.fields),
         "Capstan knows no field of Cluster API for it",
         "correct the spelling, or remove the field",
     ),
