@@ -38,15 +38,9 @@ impl Reviewer for Judge {
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
-<<<<<<< HEAD
         let known = routes().iter().find(|known| known.path == route);
-        let route = known.ok_or_else(|| NoReview(format!("nothing is judged at {route}")))?;
-        self.admission.answer(route, body, &self.surroundings.snapshot())
-=======
-        let known = ROUTES.iter().find(|known| known.path == route);
         let route = known.ok_or_else(|| NoReview(format!("no webhook is served at {route}")))?;
         self.admission.answer(route, body, &self.source.snapshot())
->>>>>>> runtime
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -99,13 +93,8 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
-    fn what_is_no_review_has_nobody_to_answer_to() {
-        let route = routes().first().unwrap().path;
-=======
     fn a_body_that_is_not_a_review_is_an_error() {
-        let route = ROUTES.first().unwrap().path;
->>>>>>> runtime
+        let route = routes().first().unwrap().path;
         assert!(judge().review(route, b"{}").is_err());
         assert!(judge().review("/elsewhere", b"{}").is_err());
     }

@@ -134,36 +134,6 @@ fn list(texts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-<<<<<<< HEAD
-=======
-    use crate::cel::rules;
-
-    #[test]
-    fn the_rule_files_hold_the_values_of_a_default_installation() {
-        let config = Config::default();
-        let mut configured_files = 0;
-        for file in rules::built_in().unwrap() {
-            let mut configured = file.clone();
-            config.configure(&mut configured);
-            configured_files += usize::from(Api::of_rules(&file.name).is_some());
-            for (variable, same) in file.variables.iter().zip(&configured.variables) {
-                assert_eq!(
-                    variable.expression, same.expression,
-                    "{} of {}",
-                    variable.name, file.name
-                );
-                if variable.name == "collectors" {
-                    let collectors: Vec<String> = COLLECTORS.iter().map(|name| (*name).to_owned()).collect();
-                    assert_eq!(variable.expression, list(&collectors));
-                }
-                if variable.name == "pausedBySync" {
-                    assert_eq!(variable.expression, literal(crate::authority::PAUSED_BY_SYNC));
-                }
-            }
-        }
-        assert_eq!(configured_files, 2);
-    }
->>>>>>> runtime
 
     #[test]
     fn a_name_with_quotes_stays_inside_its_cel_literal() {

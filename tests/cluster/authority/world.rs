@@ -79,19 +79,11 @@ impl World {
     async fn start_with(policies: bool, webhooks: bool, reads: bool) -> Self {
         let plane = ControlPlane::start(Options::default()).await.unwrap();
         let cluster = Cluster::of(&plane).unwrap();
-<<<<<<< HEAD
-        let mut definitions: Vec<Value> = crd::crds(&rule_files().unwrap()).unwrap();
-        definitions.extend(crd::foreign_crds());
-        definitions.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
-        let definitions: Vec<String> = definitions.iter().map(Value::to_string).collect();
-        cluster.apply(&definitions.join("\n---\n")).await.unwrap();
-=======
-        let mut crds: Vec<Value> = crd::crds(&rules::built_in().unwrap()).unwrap();
+        let mut crds: Vec<Value> = crd::crds(&rule_files().unwrap()).unwrap();
         crds.extend(crd::foreign_crds());
         crds.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
         let crds: Vec<String> = crds.iter().map(Value::to_string).collect();
         cluster.apply(&crds.join("\n---\n")).await.unwrap();
->>>>>>> runtime
         for namespace in [MACHINE_API, CLUSTER_API] {
             cluster
                 .run(&["create", "namespace", namespace], "")
