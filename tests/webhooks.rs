@@ -274,7 +274,7 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
 
 #[test]
 fn capstans_controllers_alone_write_metadata_of_a_set_without_asking() {
-    let own = Options::default().authority.sync_identities;
+    let own = ["system:serviceaccount:openshift-machine-api:capstan-controllers"];
     let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
     let set = |annotation: &str, replicas: u8| {
         json!({"metadata": {"name": "cluster", "annotations": {"capstan.dev/pending-creations": annotation}},

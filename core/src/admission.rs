@@ -1,7 +1,7 @@
 //! Admission: answers an AdmissionReview with an AdmissionReview.
 //!
-//! This module reads the review, finds the gate of the kind, gives it the objects to look up, and writes
-//! the answer of an API server. It must never judge a kind itself: its gate does.
+//! This module reads the review, finds the gate of the kind, gives it the objects to look up, and
+//! writes the answer of an API server. It must never judge a kind itself: its gate does.
 
 mod answer;
 mod envelope;

@@ -1,7 +1,8 @@
 //! Wire types: what the API server stores, one file a kind, grouped by API group.
 //!
-//! A wire type reads what Capstan needs and carries the rest through in `unknown_fields`, so that a round trip loses nothing
-//! (decision 3). It decides nothing: whether a value is *valid* is said where it is parsed into the model.
+//! A wire type reads what Capstan needs and carries the rest through in `unknown_fields`, so that a
+//! round trip loses nothing (decision 3). It decides nothing: whether a value is *valid* is said
+//! where it is parsed into the model.
 
 mod cached;
 pub mod cluster_x_k8s_io;

@@ -1,7 +1,9 @@
-//! ControlPlaneMachineSet: what a set asks for, where its machines stand, what to do next, and what to say about it.
+//! ControlPlaneMachineSet: what a set asks for, where its machines stand, what to do next, and what
+//! to say about it.
 //!
-//! Five doors, as in every feature room: `spec` parses, `rules` judges an edit, `state` reads the cluster, `plan` says
-//! what to do next, `status` says what to report. Nothing here writes to a cluster or knows the time.
+//! Five doors, as in every feature room: `spec` parses, `rules` judges an edit, `state` reads the
+//! cluster, `plan` says what to do next, `status` says what to report. Nothing here writes to a
+//! cluster or knows the time.
 
 pub mod action;
 pub mod changes;

@@ -1,11 +1,11 @@
 //! The platforms of the Machine API: the kind and the fields of each provider spec.
 //!
-//! There is one list of fields for each platform. Admission of ControlPlaneMachineSets warns of fields
-//! that are not in it, and the conversion between both APIs refuses them. A list holds the first level
-//! of fields, in order. The module decides nothing.
+//! There is one list of fields for each platform. Admission of ControlPlaneMachineSets warns of
+//! fields that are not in it, and the conversion between both APIs refuses them. A list holds the
+//! first level of fields, in order. The module decides nothing.
 //!
-//! Source: the Go module `github.com/openshift/api` at `v0.0.0-20260420151639-34e60874783e`, unless the
-//! file of a platform names another.
+//! Source: the Go module `github.com/openshift/api` at `v0.0.0-20260420151639-34e60874783e`, unless
+//! the file of a platform names another.
 
 pub mod aws;
 pub mod azure;

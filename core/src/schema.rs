@@ -1,12 +1,16 @@
-//! Structural schemas: what an API server does with an object of a CustomResourceDefinition, as pure functions.
+//! Structural schemas: what an API server does with an object of a CustomResourceDefinition, as
+//! pure functions.
 //!
-//! A [`Definition`] is parsed once and applied often. Its [`Schema`] has the steps: `prune` drops the fields that it does not know, `set_defaults` fills in those that it has defaults
-//! for, `validate` says what is wrong, in the API server's own words, with its ratcheting: what an update left as it was
-//! is not an error. The offline check says with it what the cluster would say. Source: the behaviour of
-//! kube-apiserver 1.33 to 1.36, held by golden files captured from a real one.
+//! A [`Definition`] is parsed once and applied often. Its [`Schema`] has the steps: `prune` drops
+//! the fields that it does not know, `set_defaults` fills in those that it has defaults for,
+//! `validate` says what is wrong, in the API server's own words, with its ratcheting: what an
+//! update left as it was is not an error. The offline check says with it what the cluster would
+//! say. Source: the behaviour of kube-apiserver 1.33 to 1.36, held by golden files captured from a
+//! real one.
 //!
-//! Known gaps: `messageExpression` is not evaluated (the message, or the rule, is shown instead); rules below `allOf`
-//! are not judged; formats other than those in `format` accept any text; no cost limit, since rules come from us or from a CRD.
+//! Known gaps: `messageExpression` is not evaluated (the message, or the rule, is shown instead);
+//! rules below `allOf` are not judged; formats other than those in `format` accept any text; no
+//! cost limit, since rules come from us or from a CRD.
 //!
 //! Must never: decide anything that is not in the schema. What a webhook says comes after.
 
@@ -40,7 +44,8 @@ use crate::model::{FieldPath, Violation, ViolationKind};
 pub struct Outcome {
     /// The object as it would be stored: pruned, with defaults.
     pub object: Value,
-    /// The fields that were pruned. `kubectl` asks the API server to refuse them (`--validate=strict`, its default).
+    /// The fields that were pruned. `kubectl` asks the API server to refuse them
+    /// (`--validate=strict`, its default).
     pub unknown: Vec<FieldPath>,
     /// Why the object is refused, ordered by path.
     pub violations: Vec<Violation>,

@@ -1,5 +1,5 @@
-//! The CustomResourceDefinitions: every rule of the schema is in them, every field is described, and
-//! only the provider spec keeps unknown fields.
+//! The CustomResourceDefinitions: every rule of the schema is in them, every field is described,
+//! and only the provider spec keeps unknown fields.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

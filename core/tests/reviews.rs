@@ -1,4 +1,5 @@
-//! Golden reviews: an edit in, the bytes of the answer out. What a user of `kubectl` gets to read is in the snapshots.
+//! Golden reviews: an edit in, the bytes of the answer out. What a user of `kubectl` gets to read
+//! is in the snapshots.
 
 #![allow(
     clippy::unwrap_used,

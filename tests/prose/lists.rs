@@ -231,7 +231,6 @@ pub(crate) const NOT_REWRITTEN: &[&str] = &[
     "core/src/admission",
     "core/src/api",
     "core/src/cpms",
-    "core/src/lib.rs",
     "core/src/model",
     "core/src/schema",
     "core/tests/fuzz",

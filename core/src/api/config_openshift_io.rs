@@ -1,4 +1,5 @@
-//! The cluster's configuration: what Capstan reads of `config.openshift.io`, and the ClusterOperator that it writes.
+//! The cluster's configuration: what Capstan reads of `config.openshift.io`, and the
+//! ClusterOperator that it writes.
 
 pub mod cluster_operator;
 pub mod feature_gate;

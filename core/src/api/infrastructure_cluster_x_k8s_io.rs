@@ -1,7 +1,8 @@
 //! The infrastructure of Cluster API's platforms: `infrastructure.cluster.x-k8s.io`.
 //!
-//! Each platform has a kind for a machine and one for a template of machines, made by its own project. Capstan reads no
-//! field of them here: what converts and what does not is `conversion`'s to know, as data.
+//! Each platform has a kind for a machine and one for a template of machines, made by its own
+//! project. Capstan reads no field of them here: what converts and what does not is `conversion`'s
+//! to know, as data.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -110,7 +111,8 @@ pub const PLATFORMS: &[Platform] = &[
     ),
 ];
 
-/// The infrastructure of a whole cluster, where it says something that machines of the Machine API say for themselves.
+/// The infrastructure of a whole cluster, where it says something that machines of the Machine API
+/// say for themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Kind.

@@ -32,7 +32,8 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
-    /// A namespaced kind of `api_version`, which is `group/version`, or `version` for the core group.
+    /// A namespaced kind of `api_version`, which is `group/version`, or `version` for the core
+    /// group.
     pub const fn namespaced(
         group: &'static str,
         version: &'static str,

@@ -1,4 +1,5 @@
-//! Metadata that every object has, and the small types that the API conventions share between kinds.
+//! Metadata that every object has, and the small types that the API conventions share between
+//! kinds.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use crate::model::{NewCondition, StoredCondition};
 
-/// `metadata` of an object. At the root of a kind the API server knows its schema; only inside a template does the
-/// schema of a CRD speak of it.
+/// `metadata` of an object. At the root of a kind the API server knows its schema; only inside a
+/// template does the schema of a CRD speak of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {

@@ -1,8 +1,9 @@
-//! Objects by kind, as caches or files gave them. What was not read is unknown, and unknown is never
-//! taken for absent.
+//! Objects by kind, as caches or files gave them. What was not read is unknown, and unknown is
+//! never taken for absent.
 //!
-//! Objects of one kind may be kept in more than one Rust type, for example as a whole machine and as
-//! the part of it that the guards for both APIs read. So a kind is looked up together with its type.
+//! Objects of one kind may be kept in more than one Rust type, for example as a whole machine and
+//! as the part of it that the guards for both APIs read. So a kind is looked up together with its
+//! type.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -131,7 +132,8 @@ impl Objects {
         self.of::<T>(kind)?.objects.get(&NamespacedName::new(namespace, name))
     }
 
-    /// All objects of a kind, whatever type they are kept in, and whether or not they can be decoded.
+    /// All objects of a kind, whatever type they are kept in, and whether or not they can be
+    /// decoded.
     pub fn keys(&self, kind: &KindInfo) -> Vec<ObjectRef> {
         let kinds = self.kinds.iter();
         let mut of_kind = kinds.filter(|((group, name, _), _)| *group == kind.group && *name == kind.kind);

@@ -1,4 +1,5 @@
-//! A part of an object that its versions share: most changes are of the status, and leave the spec as it was.
+//! A part of an object that its versions share: most changes are of the status, and leave the spec
+//! as it was.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value that is copied when it is changed, and not before. Two that were never changed apart are equal at a glance.
+/// A value that is copied when it is changed, and not before. Two that were never changed apart are
+/// equal at a glance.
 #[derive(Debug, Default)]
 pub struct Shared<T>(Arc<T>);
 

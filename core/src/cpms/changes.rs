@@ -1,8 +1,10 @@
-//! What is a change: the difference of two provider specs, field by field, and the hash that names a revision.
+//! What is a change: the difference of two provider specs, field by field, and the hash that names
+//! a revision.
 //!
-//! Decision 8. Both sides are brought into one form first: platform defaults filled in, what means "not set" dropped,
-//! failure domain fields left out where failure domains decide them, image fields left out unless images are asked for.
-//! The order of keys never matters. Nothing here says whether a change is allowed, or when it reaches a machine.
+//! Decision 8. Both sides are brought into one form first: platform defaults filled in, what means
+//! "not set" dropped, failure domain fields left out where failure domains decide them, image
+//! fields left out unless images are asked for. The order of keys never matters. Nothing here says
+//! whether a change is allowed, or when it reaches a machine.
 
 use std::cmp::Ordering;
 
@@ -63,7 +65,8 @@ pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> boo
     plainly || !changes(template, machine, comparison).is_empty()
 }
 
-/// The text that says how large a machine is: no default fills it, no failure domain decides it, it is no image.
+/// The text that says how large a machine is: no default fills it, no failure domain decides it, it
+/// is no image.
 fn size_field(platform: Platform) -> Option<&'static str> {
     match platform {
         Platform::Aws => Some("instanceType"),
@@ -74,8 +77,9 @@ fn size_field(platform: Platform) -> Option<&'static str> {
     }
 }
 
-/// Two provider specs, without the fields in which they are the same. Each field is brought into its form without a look
-/// at the others, so a field that is the same on both sides is no change, whatever the comparison looks at.
+/// Two provider specs, without the fields in which they are the same. Each field is brought into
+/// its form without a look at the others, so a field that is the same on both sides is no change,
+/// whatever the comparison looks at.
 #[derive(Clone, Debug)]
 pub struct Difference {
     template: Value,

@@ -1,8 +1,9 @@
 //! What a platform's own machine webhook would fill into a provider spec.
 //!
-//! Only what is the same on every cluster and harmless to write twice: the secrets. Sizes, images and zones are never
-//! made up. The mutating webhook writes these into a template; a comparison fills both sides with them, so that a
-//! template which relies on them equals a machine that was stored with them.
+//! Only what is the same on every cluster and harmless to write twice: the secrets. Sizes, images
+//! and zones are never made up. The mutating webhook writes these into a template; a comparison
+//! fills both sides with them, so that a template which relies on them equals a machine that was
+//! stored with them.
 
 use serde_json::{Value, json};
 
@@ -15,7 +16,8 @@ const USER_DATA: &str = "master-user-data";
 /// The fields that are filled on one platform or another.
 pub const DEFAULTED: [&str; 2] = ["userDataSecret", "credentialsSecret"];
 
-/// Fills the defaults of `platform` into the provider spec. Idempotent; does nothing to what is no object.
+/// Fills the defaults of `platform` into the provider spec. Idempotent; does nothing to what is no
+/// object.
 pub fn provider_spec_defaults(platform: Option<Platform>, spec: &mut Value) {
     let Some(platform) = platform.filter(|_| spec.is_object()) else {
         return;
@@ -39,7 +41,8 @@ pub fn provider_spec_defaults(platform: Option<Platform>, spec: &mut Value) {
 
 fn fill(spec: &mut Value, path: &[&str], default: &str) {
     let [parent, ..] = path else { return };
-    // Something else in this place is not ours to overwrite: the platform's own validation will say so.
+    // Something else in this place is not ours to overwrite: the platform's own validation will say
+    // so.
     let free = fields::get(spec, &[parent]).is_none_or(Value::is_object);
     if free && fields::get(spec, path).is_none_or(|value| value.as_str() == Some("")) {
         fields::set(spec, path, json!(default));

@@ -1,8 +1,9 @@
 //! What stops a control plane's rollout until a person looks at it.
 //!
-//! Each reason names the machines and nodes, and what to do. While there is one, nothing is created and nothing is
-//! deleted; status and in-place repair go on. Source: the ControlPlaneMachineSet enhancement, "Selecting Machines" and
-//! "Failure Modes"; reasons as today's operator has them, plus those that it does not report (defects B1, B6).
+//! Each reason names the machines and nodes, and what to do. While there is one, nothing is created
+//! and nothing is deleted; status and in-place repair go on. Source: the ControlPlaneMachineSet
+//! enhancement, "Selecting Machines" and "Failure Modes"; reasons as today's operator has them,
+//! plus those that it does not report (defects B1, B6).
 
 use super::domains;
 use super::machine_state::{MachineState, NodeState, Owner};
@@ -70,8 +71,8 @@ pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
     })
 }
 
-/// A machine that was requested may still be created. Without the record nothing tells which one, and another machine in
-/// its place would be one too many.
+/// A machine that was requested may still be created. Without the record nothing tells which one,
+/// and another machine in its place would be one too many.
 fn unreadable_pending_creations(spec: &Spec) -> Option<Degradation> {
     let error = spec.pending_creations.as_ref().err()?;
     Some(Degradation {
@@ -131,8 +132,9 @@ fn no_ready_machine(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Whether the unclaimed nodes may be those of machines that are just joining: a machine learns of its node a moment
-/// after the node registers. Until it has, nothing is done, but nobody is alarmed.
+/// Whether the unclaimed nodes may be those of machines that are just joining: a machine learns of
+/// its node a moment after the node registers. Until it has, nothing is done, but nobody is
+/// alarmed.
 pub(super) fn nodes_are_joining(state: &State) -> bool {
     let joining =
         |machine: &&MachineState| machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting();
@@ -152,7 +154,8 @@ fn unmanaged_nodes(state: &State) -> Option<Degradation> {
     })
 }
 
-/// A machine of ours that lost its labels may still become a node: making another for its index would be one too many.
+/// A machine of ours that lost its labels may still become a node: making another for its index
+/// would be one too many.
 fn strayed_machines(state: &State) -> Option<Degradation> {
     (!state.strayed.is_empty()).then(|| Degradation {
         reason: "StrayedMachines",
@@ -230,7 +233,8 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Under OnDelete nobody but the user deletes, so a second current machine of an index would stay for ever.
+/// Under OnDelete nobody but the user deletes, so a second current machine of an index would stay
+/// for ever.
 fn excess_updated(spec: &Spec, state: &State) -> Option<Degradation> {
     if spec.strategy != Strategy::OnDelete {
         return None;

@@ -1,9 +1,12 @@
-//! Failure domains: one comparable value for six platforms, and how it goes into and comes out of a provider spec.
+//! Failure domains: one comparable value for six platforms, and how it goes into and comes out of a
+//! provider spec.
 //!
-//! Every function is total: whatever the JSON holds, the answer is a value or a [`DomainError`], never a panic (the
-//! nil pointers of today's operator, defect B12). Nothing here decides *which* machine stands where: see `placement`.
+//! Every function is total: whatever the JSON holds, the answer is a value or a [`DomainError`],
+//! never a panic (the nil pointers of today's operator, defect B12). Nothing here decides *which*
+//! machine stands where: see `placement`.
 //!
-//! Source: the ControlPlaneMachineSet enhancement, "Failure domains"; vSphere and Nutanix as served today (decision 4).
+//! Source: the ControlPlaneMachineSet enhancement, "Failure domains"; vSphere and Nutanix as served
+//! today (decision 4).
 
 mod aws;
 mod azure;
@@ -108,7 +111,8 @@ impl Platform {
         }
     }
 
-    /// Whether a failure domain is only a name, and the Infrastructure `cluster` says what it means.
+    /// Whether a failure domain is only a name, and the Infrastructure `cluster` says what it
+    /// means.
     pub fn by_name(self) -> bool {
         matches!(self, Self::VSphere | Self::Nutanix)
     }
@@ -120,8 +124,8 @@ impl fmt::Display for Platform {
     }
 }
 
-/// A failure domain. Two are equal when they mean the same place, however they were written. Clones are the same one:
-/// a plan hands them around a lot.
+/// A failure domain. Two are equal when they mean the same place, however they were written. Clones
+/// are the same one: a plan hands them around a lot.
 #[derive(Clone, Debug)]
 pub struct FailureDomain(Arc<Domain>);
 
@@ -165,7 +169,8 @@ impl FailureDomain {
         self.0.platform
     }
 
-    /// The entry as it stands in the set; for a domain that was read from a machine, as it would stand there.
+    /// The entry as it stands in the set; for a domain that was read from a machine, as it would
+    /// stand there.
     pub fn entry(&self) -> &Value {
         &self.0.entry
     }
@@ -291,7 +296,8 @@ impl EntryFault {
     }
 }
 
-/// The entries of the set's list for its platform, in their order, repeats included. Empty for other platforms.
+/// The entries of the set's list for its platform, in their order, repeats included. Empty for
+/// other platforms.
 pub fn list(domains: &FailureDomains) -> Vec<FailureDomain> {
     let Some(platform) = Platform::from_name(&domains.platform) else {
         return Vec::new();
@@ -324,7 +330,8 @@ pub fn entries(domains: &FailureDomains, platform: Platform) -> Option<Vec<Value
     }
 }
 
-/// The provider spec of a machine that stands in `domain`: the template's, with what the domain decides.
+/// The provider spec of a machine that stands in `domain`: the template's, with what the domain
+/// decides.
 pub fn inject(
     provider_spec: &Value,
     domain: &FailureDomain,
@@ -370,8 +377,8 @@ fn comparable(provider_spec: &Value, domain: &FailureDomain) -> Result<(), Domai
     Ok(())
 }
 
-/// The failure domain in which a machine with this provider spec stands; `None` if it names none, or if its platform
-/// has none.
+/// The failure domain in which a machine with this provider spec stands; `None` if it names none,
+/// or if its platform has none.
 pub fn extract(provider_spec: &Value, infrastructure: Option<&Infrastructure>) -> Option<FailureDomain> {
     let platform = Platform::of(provider_spec)?;
     let entry = match platform {
@@ -385,7 +392,8 @@ pub fn extract(provider_spec: &Value, infrastructure: Option<&Infrastructure>) -
     Some(FailureDomain::new(platform, entry))
 }
 
-/// The domain with the template's own values where its entry has none, so that it can be compared with a machine's.
+/// The domain with the template's own values where its entry has none, so that it can be compared
+/// with a machine's.
 pub fn complete(domain: &FailureDomain, template: &Value) -> FailureDomain {
     into_complete(domain.clone(), template)
 }
@@ -422,7 +430,8 @@ pub(super) fn completing_fields(platform: Platform) -> &'static [&'static str] {
     }
 }
 
-/// The provider spec without what a failure domain decides: what the machines of a set have in common.
+/// The provider spec without what a failure domain decides: what the machines of a set have in
+/// common.
 pub fn strip(provider_spec: &Value) -> Value {
     let mut spec = provider_spec.clone();
     strip_in_place(&mut spec);
@@ -442,7 +451,8 @@ pub(super) fn strip_in_place(spec: &mut Value) {
     }
 }
 
-/// What is wrong with an entry of the list. Names are looked up only if the Infrastructure is known.
+/// What is wrong with an entry of the list. Names are looked up only if the Infrastructure is
+/// known.
 pub fn check(platform: Platform, entry: &Value, infrastructure: Option<&Infrastructure>) -> Vec<EntryFault> {
     match platform {
         Platform::Aws => aws::check(entry),
@@ -454,7 +464,8 @@ pub fn check(platform: Platform, entry: &Value, infrastructure: Option<&Infrastr
     }
 }
 
-/// The names of failure domains that the Infrastructure defines for the platform; none where they go without names.
+/// The names of failure domains that the Infrastructure defines for the platform; none where they
+/// go without names.
 pub fn defined_names(platform: Platform, infrastructure: &Infrastructure) -> Vec<String> {
     match platform {
         Platform::VSphere => vsphere::names(infrastructure),

@@ -1,4 +1,5 @@
-//! Fields of a JSON object, by path. Total: a path that leads nowhere reads as absent, and is made when written.
+//! Fields of a JSON object, by path. Total: a path that leads nowhere reads as absent, and is made
+//! when written.
 
 use serde_json::{Map, Value};
 
@@ -9,12 +10,14 @@ pub(super) fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
         .filter(|value| !value.is_null())
 }
 
-/// The text at `path`, if there is one and it is not empty: an empty string is how Go writes "not set".
+/// The text at `path`, if there is one and it is not empty: an empty string is how Go writes "not
+/// set".
 pub(super) fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
     get(value, path)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Writes `new` at `path`, making the objects on the way. What stands in the way and is no object is replaced.
+/// Writes `new` at `path`, making the objects on the way. What stands in the way and is no object
+/// is replaced.
 pub(super) fn set(value: &mut Value, path: &[&str], new: Value) {
     let Some((first, rest)) = path.split_first() else {
         *value = new;

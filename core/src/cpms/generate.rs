@@ -1,12 +1,15 @@
-//! A set for a cluster that has none: Inactive, made from the machines that exist, and such that activating it rolls
-//! nothing out. (Machines that differ from the newest one do: a set has one template. So does one of five machines
-//! where a failure domain holds more than its share: spreading them is what a set is for.)
+//! A set for a cluster that has none: Inactive, made from the machines that exist, and such that
+//! activating it rolls nothing out. (Machines that differ from the newest one do: a set has one
+//! template. So does one of five machines where a failure domain holds more than its share:
+//! spreading them is what a set is for.)
 //!
-//! The newest machine's spec is the template, without what the failure domains decide; the failure domains are those of
-//! the machines, and those of the cluster's MachineSets where they are not in use and would move nothing. What cannot
-//! be described by a set is refused with a reason, never guessed.
+//! The newest machine's spec is the template, without what the failure domains decide; the failure
+//! domains are those of the machines, and those of the cluster's MachineSets where they are not in
+//! use and would move nothing. What cannot be described by a set is refused with a reason, never
+//! guessed.
 //!
-//! Source: the ControlPlaneMachineSet enhancement, "Installing a ControlPlaneMachineSet within an existing cluster".
+//! Source: the ControlPlaneMachineSet enhancement, "Installing a ControlPlaneMachineSet within an
+//! existing cluster".
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,8 +58,8 @@ pub enum Unsupported {
     /// Some machines name a failure domain and some do not: a set would move the latter.
     #[error("machines {} name no known failure domain, while others do", .0.join(", "))]
     MixedDomains(Vec<String>),
-    /// Nodes of the control plane that no machine claims which a set would select: how many replicas there are to be is
-    /// not known.
+    /// Nodes of the control plane that no machine claims which a set would select: how many
+    /// replicas there are to be is not known.
     #[error(
         "control plane node(s) {} belong to no control plane machine, so the number of replicas, which cannot be changed later, \
          is not known; give their machines the labels of a control plane machine, or remove the nodes", .0.join(", ")
@@ -85,8 +88,8 @@ pub struct Existing<'a> {
     pub infrastructure: Option<&'a Infrastructure>,
 }
 
-/// The set that describes what exists. Its replicas cannot be changed later, so there is none while a node of the control
-/// plane has no machine that counts.
+/// The set that describes what exists. Its replicas cannot be changed later, so there is none while
+/// a node of the control plane has no machine that counts.
 pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
     let set = describe(existing)?;
     let machines = existing.machines.iter().filter(|machine| is_control_plane(machine));
@@ -155,13 +158,14 @@ fn describe(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupport
             "template": {"machineType": MACHINE_TYPE, MACHINE_TYPE: template},
         },
     });
-    // Made of the same fields, so it always reads back; a default would be refused by every check that follows.
+    // Made of the same fields, so it always reads back; a default would be refused by every check
+    // that follows.
     Ok(serde_json::from_value(set).unwrap_or_default())
 }
 
-/// The set that describes what exists, for a set that was generated before: `None` while machines are missing, which says
-/// nothing about the control plane that is wanted; least of all that it has a failure domain less. What cannot be changed
-/// any more stays.
+/// The set that describes what exists, for a set that was generated before: `None` while machines
+/// are missing, which says nothing about the control plane that is wanted; least of all that it has
+/// a failure domain less. What cannot be changed any more stays.
 pub fn update(
     existing: &Existing<'_>,
     before: &ControlPlaneMachineSet,
@@ -178,8 +182,9 @@ pub fn update(
     Ok(as_spread(before, set))
 }
 
-/// The set, with the failure domains that it had before where it would have too few without them. `None` where it has none at
-/// all any more: then the template says where machines stand, and cannot say two places.
+/// The set, with the failure domains that it had before where it would have too few without them.
+/// `None` where it has none at all any more: then the template says where machines stand, and
+/// cannot say two places.
 fn as_spread(before: &ControlPlaneMachineSet, mut set: ControlPlaneMachineSet) -> Option<ControlPlaneMachineSet> {
     let listed = |set: &ControlPlaneMachineSet| -> BTreeSet<FailureDomain> {
         let template = set.spec.template.machine.iter();
@@ -214,9 +219,10 @@ fn is_control_plane(machine: &Machine) -> bool {
     is(label::ROLE) && is(label::TYPE)
 }
 
-/// The machines of the control plane that are not going, newest first; after them those that are going and have no
-/// successor yet, since where they stand there is still to be a machine. Only those that a set would select: one that a
-/// person took a label off is neither described nor moved, and admission does not count it.
+/// The machines of the control plane that are not going, newest first; after them those that are
+/// going and have no successor yet, since where they stand there is still to be a machine. Only
+/// those that a set would select: one that a person took a label off is neither described nor
+/// moved, and admission does not count it.
 fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
     let (mut staying, mut going): (Vec<&Machine>, Vec<&Machine>) = machines
         .iter()
@@ -327,7 +333,8 @@ fn spread(
     if platform == Platform::Azure {
         return Ok(azure(existing, &whole, &standing));
     }
-    // One that is going stands where it stands until it is gone, and may be what tells where its successor belongs.
+    // One that is going stands where it stands until it is gone, and may be what tells where its
+    // successor belongs.
     let going = existing.machines.iter().filter(|machine| is_control_plane(machine));
     let going = going.filter_map(|machine| domains::extract(provider_spec(machine), existing.infrastructure));
     let all: BTreeSet<FailureDomain> = going.chain(standing.iter().cloned()).collect();
@@ -358,7 +365,8 @@ fn unused(existing: &Existing<'_>, platform: Platform, used: &[FailureDomain]) -
         .collect()
 }
 
-/// Whether a domain says as much as those in use: a subnet where they have one, a root volume where they have one.
+/// Whether a domain says as much as those in use: a subnet where they have one, a root volume where
+/// they have one.
 fn same_shape(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
     let shape = |domain: &FailureDomain| -> Vec<String> {
         domain
@@ -370,7 +378,8 @@ fn same_shape(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
     used.first().is_some_and(|first| shape(first) == shape(domain))
 }
 
-/// Whether a domain is another subnet of a zone that is in use: no place of its own for a control plane.
+/// Whether a domain is another subnet of a zone that is in use: no place of its own for a control
+/// plane.
 fn shares_zone(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
     let zone = |domain: &FailureDomain| domain.full().get("placement").cloned();
     zone(domain).is_some() && used.iter().any(|other| zone(other) == zone(domain))
@@ -403,7 +412,8 @@ fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> 
         FailureDomain::new(Platform::Azure, Value::Object(entry))
     };
     let mut domains: BTreeSet<FailureDomain> = standing.iter().map(entry).collect();
-    // Workers have a subnet of their own: of a MachineSet only the zone says anything about a control plane.
+    // Workers have a subnet of their own: of a MachineSet only the zone says anything about a
+    // control plane.
     if subnets.len() < 2 && zones.len() == standing.len() && !zones.contains("") {
         let zone_of = |set: &Arc<MachineSet>| {
             let spec = set.spec.template.spec.provider_spec.value.as_ref()?;

@@ -1,9 +1,10 @@
 //! Which index of the control plane a machine has.
 //!
-//! The number at the end of its name leads, as for machines that an installer or this controller named. A machine
-//! without one has its index written into an annotation when it is adopted. Until then it gets the lowest free index,
-//! in the order of failure domain and name: the same answer whenever it is asked, and also after only some of the
-//! annotations were written (the random order of defect B22 cannot be).
+//! The number at the end of its name leads, as for machines that an installer or this controller
+//! named. A machine without one has its index written into an annotation when it is adopted. Until
+//! then it gets the lowest free index, in the order of failure domain and name: the same answer
+//! whenever it is asked, and also after only some of the annotations were written (the random order
+//! of defect B22 cannot be).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,8 @@ use super::domains::FailureDomain;
 pub const INDEX: &str = "capstan.dev/index";
 /// The uid of the machine that a machine replaces; written on creation.
 pub const REPLACES: &str = "capstan.dev/replaces";
-/// The uid of a set that was deleted and must not adopt the machine any more; written on its removal.
+/// The uid of a set that was deleted and must not adopt the machine any more; written on its
+/// removal.
 pub const RELEASED: &str = "capstan.dev/released";
 /// What the template put on a machine, so that it is taken off again when it leaves the template.
 pub const FROM_TEMPLATE: &str = "capstan.dev/from-template";
@@ -161,7 +163,8 @@ mod tests {
         );
     }
 
-    /// Today's operator takes the first index of a map in random order that has the machine's domain.
+    /// Today's operator takes the first index of a map in random order that has the machine's
+    /// domain.
     #[test]
     fn b22_the_order_in_which_machines_are_read_never_matters_where_domains_repeat() {
         let machines: [Sample<'_>; 4] = [("x", "a", &[]), ("y", "a", &[]), ("z", "a", &[]), ("m-1", "a", &[])];

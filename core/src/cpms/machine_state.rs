@@ -1,8 +1,9 @@
 //! One machine of a set: its index, its failure domain, its node, and what differs from the
 //! template.
 //!
-//! The module reads and does not judge. A node that is gone, a machine that failed, an owner that is
-//! not the set: each is a value here, and none keeps the other machines from being read (defect B1).
+//! The module reads and does not judge. A node that is gone, a machine that failed, an owner that
+//! is not the set: each is a value here, and none keeps the other machines from being read (defect
+//! B1).
 
 use std::sync::Arc;
 
@@ -270,8 +271,8 @@ impl MachineState {
     }
 }
 
-/// A machine without a provider spec, as an object that cannot be decoded; `None` for a machine that
-/// has one.
+/// A machine without a provider spec, as an object that cannot be decoded; `None` for a machine
+/// that has one.
 pub(super) fn without_provider_spec(machine: &Machine) -> Option<Unparsable> {
     let message = match &machine.spec.provider_spec.value {
         Some(Value::Object(_)) => return None,

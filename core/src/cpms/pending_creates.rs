@@ -101,8 +101,8 @@ pub(super) fn cleanup(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -
     ))
 }
 
-/// The condition; `None` for a set that never had a pending creation, and while the record cannot be
-/// read.
+/// The condition; `None` for a set that never had a pending creation, and while the record cannot
+/// be read.
 pub(super) fn condition(
     spec: &Spec,
     previous: Option<&ControlPlaneMachineSetStatus>,

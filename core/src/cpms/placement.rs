@@ -1,11 +1,12 @@
 //! In which failure domain the machine of each index belongs.
 //!
-//! What stands, stays: an index moves only when its domain is no longer listed, when it holds more than its share of
-//! the machines, or when its machines are all going anyway. Deterministic: the order of machines in the input never
-//! matters, and a domain that is added and sorts first moves nothing without improving the spread.
+//! What stands, stays: an index moves only when its domain is no longer listed, when it holds more
+//! than its share of the machines, or when its machines are all going anyway. Deterministic: the
+//! order of machines in the input never matters, and a domain that is added and sorts first moves
+//! nothing without improving the spread.
 //!
-//! Source: the ControlPlaneMachineSet enhancement, "Providing high availability/fault tolerance within the control
-//! plane"; the mapping of today's operator, made deterministic.
+//! Source: the ControlPlaneMachineSet enhancement, "Providing high availability/fault tolerance
+//! within the control plane"; the mapping of today's operator, made deterministic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +32,8 @@ pub struct Standing<'a> {
     pub deleting: bool,
 }
 
-/// The indexes of a control plane: those that machines have, and the lowest free ones up to `replicas`.
+/// The indexes of a control plane: those that machines have, and the lowest free ones up to
+/// `replicas`.
 pub fn indexes(replicas: usize, machines: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let mut indexes: BTreeSet<u32> = machines.into_iter().collect();
     let mut next = 0..;
@@ -74,8 +76,8 @@ fn leaving(machines: &[Standing<'_>]) -> BTreeSet<u32> {
         .collect()
 }
 
-/// What an even spread over fresh indexes is: domains that are used come first, so that a spread which is as good
-/// moves nothing.
+/// What an even spread over fresh indexes is: domains that are used come first, so that a spread
+/// which is as good moves nothing.
 fn base(replicas: usize, domains: &[FailureDomain], standing: &Placement) -> Placement {
     let all: BTreeSet<&FailureDomain> = domains.iter().collect();
     let used: BTreeSet<&FailureDomain> = standing.values().collect();

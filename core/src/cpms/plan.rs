@@ -1,8 +1,9 @@
 //! What to do next: at most one disruptive step, what is waited for, and why nothing else happens.
 //!
-//! A pure function of one snapshot: the surge, the gates and the choice of index all come from the same state, so that
-//! no staleness of one view against another can let a second machine through. Every step carries its precondition, and
-//! every new machine a derived name: applying a step twice, or by two leaders at once, is harmless (decision 15).
+//! A pure function of one snapshot: the surge, the gates and the choice of index all come from the
+//! same state, so that no staleness of one view against another can let a second machine through.
+//! Every step carries its precondition, and every new machine a derived name: applying a step
+//! twice, or by two leaders at once, is harmless (decision 15).
 //!
 //! Source: the ControlPlaneMachineSet enhancement, the update strategies; decisions 6 to 8 and 17.
 
@@ -62,8 +63,9 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .as_ref()
         .filter(|step: &&Step| matches!(step.action, Action::Delete { .. }))
         .and_then(|step| step.machine().map(str::to_owned));
-    // In-place repair comes first: a machine has an owner and a recorded index before anything follows from them. What
-    // is deleted next is not patched, since that would break the precondition of its deletion.
+    // In-place repair comes first: a machine has an owner and a recorded index before anything
+    // follows from them. What is deleted next is not patched, since that would break the
+    // precondition of its deletion.
     let repairs = state
         .each_machine()
         .filter(|machine| Some(&machine.name) != spared.as_ref())

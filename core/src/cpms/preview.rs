@@ -1,7 +1,8 @@
 //! The whole rollout, before it happens: the plan, run forward against a provider that never fails.
 //!
-//! Not a second opinion on what a rollout does: the same `plan` is asked again and again, over a snapshot in which its
-//! steps were taken. So what it lists is what then happens, as long as nothing else does.
+//! Not a second opinion on what a rollout does: the same `plan` is asked again and again, over a
+//! snapshot in which its steps were taken. So what it lists is what then happens, as long as
+//! nothing else does.
 
 use std::sync::Arc;
 
@@ -28,14 +29,15 @@ pub struct Preview {
     pub end: Plan,
 }
 
-/// Runs the plan forward to the end. Machines that are not ready now are taken to become ready, and etcd to become
-/// healthy: what blocks a rollout now is said by the plan, not here.
+/// Runs the plan forward to the end. Machines that are not ready now are taken to become ready, and
+/// etcd to become healthy: what blocks a rollout now is said by the plan, not here.
 pub fn preview(spec: &Spec, state: &State, now: Timestamp) -> Preview {
     let mut spec = spec.clone();
     let mut world = state.observed.clone();
     let mut now = now;
     let mut steps = Vec::new();
-    // Two steps a machine, and as many again for what an earlier rollout left behind; the bound only guards.
+    // Two steps a machine, and as many again for what an earlier rollout left behind; the bound
+    // only guards.
     let bound = 20 + 10 * (spec.replicas.count() + world.machines.len());
     let mut end = Plan::default();
     let mut cache = ReconcileCache::default();

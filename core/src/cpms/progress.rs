@@ -1,5 +1,5 @@
-//! How far a rollout is: a count for `capstan status` and `capstan wait`. Says nothing that the state does not, and not why
-//! it is no further: that is the plan's to say.
+//! How far a rollout is: a count for `capstan status` and `capstan wait`. Says nothing that the
+//! state does not, and not why it is no further: that is the plan's to say.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,8 @@ use super::state::State;
 /// How far a rollout is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Indexes with a machine that is up to date, ready for as long as a rollout asks and not going, and no other.
+    /// Indexes with a machine that is up to date, ready for as long as a rollout asks and not
+    /// going, and no other.
     pub done: usize,
     /// Indexes that there should be.
     pub of: usize,

@@ -275,7 +275,8 @@ fn are_same(left: &MachineInputs, right: &MachineInputs) -> bool {
     same(left.node.as_ref(), right.node.as_ref()) && left.index == right.index && left.belongs == right.belongs
 }
 
-/// Whether a parse of both gives the same, apart from metadata that [`Spec::set_metadata`] replaces.
+/// Whether a parse of both gives the same, apart from metadata that [`Spec::set_metadata`]
+/// replaces.
 fn parses_alike(left: &Arc<ControlPlaneMachineSet>, right: &Arc<ControlPlaneMachineSet>) -> bool {
     Arc::ptr_eq(left, right)
         || (left.metadata.annotations == right.metadata.annotations

@@ -1,13 +1,14 @@
 //! Removing a set without removing a machine.
 //!
-//! Owner references of the set are stripped, by uid, from every machine of the namespace, also from those that lost
-//! the labels which the set selects (defect B3). Only once none is seen does the finalizer go, so that the garbage
-//! collector finds nothing to collect. Works on a set that does not parse: see [`steps`].
+//! Owner references of the set are stripped, by uid, from every machine of the namespace, also from
+//! those that lost the labels which the set selects (defect B3). Only once none is seen does the
+//! finalizer go, so that the garbage collector finds nothing to collect. Works on a set that does
+//! not parse: see [`steps`].
 //!
-//! A machine that the set could adopt and has not is marked as released first. An adoption that is still on its way, of
-//! a process that was killed or of a second leader, carries the version from before the mark and is refused; and nobody
-//! who sees the mark begins another. Otherwise it would land after the set is gone, and the garbage collector would
-//! delete the machine.
+//! A machine that the set could adopt and has not is marked as released first. An adoption that is
+//! still on its way, of a process that was killed or of a second leader, carries the version from
+//! before the mark and is refused; and nobody who sees the mark begins another. Otherwise it would
+//! land after the set is gone, and the garbage collector would delete the machine.
 
 use std::sync::Arc;
 
@@ -35,8 +36,9 @@ pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
     orphan(&set, machines)
 }
 
-/// The plan for a set that is being deleted, with what could not be read: while a machine cannot be, the finalizer stays.
-/// Nobody knows whether that machine names the set as its owner; the garbage collector would find out.
+/// The plan for a set that is being deleted, with what could not be read: while a machine cannot
+/// be, the finalizer stays. Nobody knows whether that machine names the set as its owner; the
+/// garbage collector would find out.
 pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
     let mut plan = steps(set, &observed.machines);
     let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
@@ -49,7 +51,8 @@ pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
     plan
 }
 
-/// Everything that is still to be done until the set can go, in order. Empty for one that is not being deleted.
+/// Everything that is still to be done until the set can go, in order. Empty for one that is not
+/// being deleted.
 pub fn whole(set: &ControlPlaneMachineSet, observed: &Observed) -> Vec<Step> {
     let mut plan = leave(set, observed);
     if plan.degraded.is_empty() && plan.steps.iter().any(|step| step.machine().is_some()) {
@@ -58,7 +61,8 @@ pub fn whole(set: &ControlPlaneMachineSet, observed: &Observed) -> Vec<Step> {
     plan.steps
 }
 
-/// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not being deleted.
+/// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not
+/// being deleted.
 pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     if !set.metadata.is_deleting() {
         return Plan::default();

@@ -1,7 +1,8 @@
-//! `capstan plan -o json`: a contract, on which pipelines depend. Only its own words; nothing is decided here.
+//! `capstan plan -o json`: a contract, on which pipelines depend. Only its own words; nothing is
+//! decided here.
 //!
-//! `{set, revision, changes, placement, degraded, next, waits, rollout}`, as described in the reference of the command; for
-//! an Inactive set also `activation`.
+//! `{set, revision, changes, placement, degraded, next, waits, rollout}`, as described in the
+//! reference of the command; for an Inactive set also `activation`.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +41,8 @@ pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: T
     })
 }
 
-/// The report of a set that is Inactive: nothing is done, so `next` and `rollout` are empty, and a part of its own says
-/// what activating it would do.
+/// The report of a set that is Inactive: nothing is done, so `next` and `rollout` are empty, and a
+/// part of its own says what activating it would do.
 pub fn inactive_report(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Value {
     let active = Spec {
         state: SetState::Active,
@@ -55,8 +56,8 @@ pub fn inactive_report(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) 
     report
 }
 
-/// The report of a set that is leaving: what is done until it can go. That the set itself is patched has no index and no
-/// machine.
+/// The report of a set that is leaving: what is done until it can go. That the set itself is
+/// patched has no index and no machine.
 pub fn leaving_report(set: &ControlPlaneMachineSet, observed: &Observed) -> Value {
     let all = |steps: &[Step]| -> Vec<Value> { steps.iter().map(|step| shown(step, &Value::Null)).collect() };
     let plan = removal::leave(set, observed);
@@ -96,8 +97,8 @@ fn reasons(degraded: &[Degradation]) -> Vec<Value> {
     degraded.iter().map(shown).collect()
 }
 
-/// Every difference that some machine has from the template, once; where machines differ in what they have, each
-/// stands there. A move is a change of `failureDomain`.
+/// Every difference that some machine has from the template, once; where machines differ in what
+/// they have, each stands there. A move is a change of `failureDomain`.
 fn changes(state: &State) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     state

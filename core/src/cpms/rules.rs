@@ -1,11 +1,11 @@
 //! What an edit of a ControlPlaneMachineSet may do, and what whoever makes it should know.
 //!
-//! Three passes over one edit: the rules in CEL; the parse into the model; and what needs a computation or a look at the
-//! cluster. An update is judged as hard as a creation, save for what it left as it was. Nothing here decides what the
-//! controller does next.
+//! Three passes over one edit: the rules in CEL; the parse into the model; and what needs a
+//! computation or a look at the cluster. An update is judged as hard as a creation, save for what
+//! it left as it was. Nothing here decides what the controller does next.
 //!
-//! Source: the ControlPlaneMachineSet enhancement; the checks of today's operator and the holes in them (defects B2, B11,
-//! B12, B17, B18).
+//! Source: the ControlPlaneMachineSet enhancement; the checks of today's operator and the holes in
+//! them (defects B2, B11, B12, B17, B18).
 
 mod authority;
 mod deletion;
@@ -65,7 +65,8 @@ pub struct Lookup<'a> {
     pub feature_gate_unknown: bool,
     /// The namespace of the Machine API.
     pub namespace: &'a str,
-    /// Whether what is unknown will be known soon: then what needs it is refused until it is; otherwise it is warned of.
+    /// Whether what is unknown will be known soon: then what needs it is refused until it is;
+    /// otherwise it is warned of.
     pub wait_for_unknown: bool,
 }
 
@@ -112,8 +113,8 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// The first pass, before the schema: fills in what the CRD's defaults cannot say, and refuses what the schema's own
-/// rules would refuse, in words that say what to do.
+/// The first pass, before the schema: fills in what the CRD's defaults cannot say, and refuses what
+/// the schema's own rules would refuse, in words that say what to do.
 ///
 /// Running it again over its own result changes nothing.
 pub fn mutate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> (Verdict, Option<Patch>) {
@@ -148,7 +149,8 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     for violation in rules_in_cel(rules, Enforcer::Webhook, object, edit.old) {
         verdict.deny(violation);
     }
-    // A change of other metadata moves nothing; and an object that is being deleted can always lose its finalizers.
+    // A change of other metadata moves nothing; and an object that is being deleted can always lose
+    // its finalizers.
     let unchanged = edit.old.is_some_and(|old| {
         is_same(old.field("spec"), object.get("spec"))
             && (edit.is_deleting() || annotations(old).eq(annotations(object)))
@@ -159,7 +161,8 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     verdict.finish()
 }
 
-/// The annotations by which a user controls a rollout and acknowledges a risk. The record of pending creations is not one.
+/// The annotations by which a user controls a rollout and acknowledges a risk. The record of
+/// pending creations is not one.
 fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
     let all = object.at("metadata.annotations").and_then(Value::as_object);
     all.into_iter()
@@ -184,7 +187,8 @@ fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option
                 .map_or_else(|| finding.rule.advice.clone(), |error| error.to_string()),
         )
     };
-    // Where a rule gives no verdict before the schema is checked, the value is of another type, and the schema says so.
+    // Where a rule gives no verdict before the schema is checked, the value is of another type, and
+    // the schema says so.
     let says = |finding: &crate::cel::rules::Finding<'_, '_>| enforcer != Enforcer::Schema || finding.error.is_none();
     rules
         .findings(QUALIFIED_KIND, enforcer, object, old)
@@ -238,8 +242,9 @@ impl<'a> Judged<'a> {
         Ok(judged)
     }
 
-    /// The set before an edit; `None` when it cannot be read. Where it is told from the edited one by its provider spec
-    /// alone, which has no type, it can be read as that one can: then it is parsed only if somebody asks.
+    /// The set before an edit; `None` when it cannot be read. Where it is told from the edited one
+    /// by its provider spec alone, which has no type, it can be read as that one can: then it is
+    /// parsed only if somebody asks.
     fn read_old(object: &'a Value, new: &Self, lookup: &Lookup<'a>) -> Option<Self> {
         if same_but_for_provider_spec(object, new.object) {
             return Some(Self::new(object, lookup));
@@ -256,10 +261,12 @@ impl<'a> Judged<'a> {
         self.spec.get_or_init(parse).as_ref().map_err(Vec::as_slice)
     }
 
-    /// What the edit `new` of this set can be held against: the spec before it, or none if that was not valid.
+    /// What the edit `new` of this set can be held against: the spec before it, or none if that was
+    /// not valid.
     ///
-    /// A new provider spec of the same kind that says the same of the place of its machines changes nothing else in a
-    /// parsed set, and no rule looks at the provider spec of this one. So the new spec stands for the old.
+    /// A new provider spec of the same kind that says the same of the place of its machines changes
+    /// nothing else in a parsed set, and no rule looks at the provider spec of this one. So the new
+    /// spec stands for the old.
     fn known<'s>(&'s self, new: &'s Self) -> Option<&'s Spec> {
         let unparsed = self.spec.get().is_none();
         let specs = self.provider_spec().zip(new.provider_spec());
@@ -324,8 +331,8 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Which field of a set that cannot be read is of another type than it should be, and what is there. It is read once more
-/// for that: to keep account of the path would cost every edit.
+/// Which field of a set that cannot be read is of another type than it should be, and what is
+/// there. It is read once more for that: to keep account of the path would cost every edit.
 fn unreadable(object: &Value) -> Violation {
     let (path, why) = match serde_path_to_error::deserialize::<_, ControlPlaneMachineSet>(object) {
         Ok(_) => (FieldPath::root(), String::new()),
@@ -345,8 +352,8 @@ fn field_path(path: &serde_path_to_error::Path) -> FieldPath {
     })
 }
 
-/// Whether two provider specs are of one platform and say the same of the place of their machines: then the rest of a
-/// parsed set does not depend on which of them it has.
+/// Whether two provider specs are of one platform and say the same of the place of their machines:
+/// then the rest of a parsed set does not depend on which of them it has.
 fn same_place(left: &Value, right: &Value) -> bool {
     Platform::of(left).is_some_and(|platform| {
         let mut fields = domains_of::completing_fields(platform).iter();
@@ -354,8 +361,8 @@ fn same_place(left: &Value, right: &Value) -> bool {
     })
 }
 
-/// Whether two sets are told apart by nothing that has a type of its own: by their provider specs, and by the number of
-/// their generation.
+/// Whether two sets are told apart by nothing that has a type of its own: by their provider specs,
+/// and by the number of their generation.
 fn same_but_for_provider_spec(old: &Value, new: &Value) -> bool {
     fn fields(old: &Value, new: &Value, same: impl Fn(&str, &Value, &Value) -> bool) -> bool {
         let (Value::Object(old), Value::Object(new)) = (old, new) else {
@@ -389,14 +396,16 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         Ok(new) => new,
         Err(violation) => return verdict.deny(*violation),
     };
-    // An old object that cannot be read says nothing about what was allowed: the new one is judged as a creation.
+    // An old object that cannot be read says nothing about what was allowed: the new one is judged
+    // as a creation.
     let whole = edit.old.map(Stored::whole);
     let old = whole.as_deref().and_then(|old| Judged::read_old(old, &new, lookup));
     let activated = new.is_active() && !old.as_ref().is_some_and(Judged::is_active);
 
     if let Err(violations) = new.spec() {
         let known = match old.as_ref().map(Judged::spec) {
-            // What was wrong before, and was not touched, is not this edit's fault; but a set is activated as a whole.
+            // What was wrong before, and was not touched, is not this edit's fault; but a set is
+            // activated as a whole.
             Some(Err(known)) if !activated => known,
             _ => &[],
         };

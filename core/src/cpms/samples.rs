@@ -1,4 +1,5 @@
-//! Objects that the tests of this room share: a set on AWS over three zones, as an installer writes it.
+//! Objects that the tests of this room share: a set on AWS over three zones, as an installer writes
+//! it.
 
 use serde_json::{Value, json};
 

@@ -20,7 +20,8 @@ enum Requirement {
 }
 
 impl Selector {
-    /// Parses a selector. The error is a clause that says what is allowed, with the path below the selector.
+    /// Parses a selector. The error is a clause that says what is allowed, with the path below the
+    /// selector.
     pub fn parse(selector: &LabelSelector) -> Result<Self, (String, String)> {
         let mut all: Vec<Requirement> = Vec::new();
         for (key, value) in &selector.match_labels {

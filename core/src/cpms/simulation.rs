@@ -1,5 +1,5 @@
-//! A control plane in memory, for tests: it stores what plans write, as an API server would, and its machines behave
-//! like machines. Deterministic; every write checks its precondition.
+//! A control plane in memory, for tests: it stores what plans write, as an API server would, and
+//! its machines behave like machines. Deterministic; every write checks its precondition.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ pub(crate) struct World {
     pub(crate) observed: Observed,
     pub(crate) now: Timestamp,
     pub(crate) gates: Gates,
-    /// Whether machines are made with the hook of the etcd operator, which lets a machine go once another serves.
+    /// Whether machines are made with the hook of the etcd operator, which lets a machine go once
+    /// another serves.
     pub(crate) etcd_hook: bool,
     /// `None` for a platform that Capstan does not know, which has no failure domains.
     platform: Option<Platform>,
@@ -59,7 +60,8 @@ pub(crate) const OLD: &str = "m6i.large";
 pub(crate) const NEW: &str = "m6i.xlarge";
 
 impl World {
-    /// Machines 0, 1, 2 … of the old instance type in these zones, all ready and owned; the template asks for `wanted`.
+    /// Machines 0, 1, 2 … of the old instance type in these zones, all ready and owned; the
+    /// template asks for `wanted`.
     pub(crate) fn new(zones: &str, wanted: &str) -> Self {
         let zones: Vec<&str> = zones.split_whitespace().collect();
         let mut world = Self {
@@ -79,7 +81,8 @@ impl World {
         world
     }
 
-    /// The same on any platform; on one that Capstan does not know, all machines stand where the template says.
+    /// The same on any platform; on one that Capstan does not know, all machines stand where the
+    /// template says.
     pub(crate) fn on(platform: Option<Platform>, zones: &str, wanted: &str) -> Self {
         let mut world = Self::new(zones, wanted);
         if platform == Some(Platform::Aws) {
@@ -292,7 +295,8 @@ impl World {
         assert!(self.try_apply(step), "refused: {step:?}");
     }
 
-    /// Takes a step, as the API server would: refused when its precondition does not hold, or the name is taken.
+    /// Takes a step, as the API server would: refused when its precondition does not hold, or the
+    /// name is taken.
     pub(crate) fn try_apply(&mut self, step: &Step) -> bool {
         if let Some(name) = step.machine() {
             let there = self

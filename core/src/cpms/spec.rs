@@ -1,7 +1,8 @@
 //! Parsing a ControlPlaneMachineSet into a type that cannot hold an invalid one.
 //!
-//! Admission answers with what the parse says; the controllers accept nothing but its result, so a set that slipped
-//! past admission stops at the same line. Whether an *edit* is allowed is said by `rules`, not here.
+//! Admission answers with what the parse says; the controllers accept nothing but its result, so a
+//! set that slipped past admission stops at the same line. Whether an *edit* is allowed is said by
+//! `rules`, not here.
 //!
 //! Source: the ControlPlaneMachineSet enhancement, "API Extensions"; decisions 4 to 8.
 
@@ -70,7 +71,8 @@ pub struct Spec {
     pub selector: Selector,
     /// What a machine looks like.
     pub template: Arc<Template>,
-    /// Where machines may stand, completed from the template, without repeats, in order. Empty: no failure domains.
+    /// Where machines may stand, completed from the template, without repeats, in order. Empty: no
+    /// failure domains.
     pub failure_domains: Vec<FailureDomain>,
     /// What the annotations of the set say about the rollout.
     pub rollout: Rollout,
@@ -248,8 +250,8 @@ impl Gates {
     /// Name of the gate of strategy `Recreate`.
     pub const RECREATE: &'static str = "CPMSRecreate";
 
-    /// The gates as the cluster has them: those of `version`, or of the first entry when that version is not listed.
-    /// A gate that is not named keeps its default.
+    /// The gates as the cluster has them: those of `version`, or of the first entry when that
+    /// version is not listed. A gate that is not named keeps its default.
     pub fn of(gate: &FeatureGate, version: &str) -> Self {
         let all = &gate.status.feature_gates;
         let mut gates = Self::default();
@@ -281,7 +283,8 @@ pub struct ParseContext<'a> {
     pub infrastructure: Option<&'a Infrastructure>,
     /// Which features are on.
     pub gates: Gates,
-    /// A field whose gate is off is ignored, as the controller does, and not refused, as admission does (decision 5).
+    /// A field whose gate is off is ignored, as the controller does, and not refused, as admission
+    /// does (decision 5).
     pub ignore_gated_fields: bool,
 }
 

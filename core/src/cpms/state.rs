@@ -1,8 +1,8 @@
 //! The state of a control plane: its machines with index, failure domain and node, and the
 //! differences from the template.
 //!
-//! The module reads one snapshot and does not judge: `plan` says what to do, `degraded` says what is
-//! wrong.
+//! The module reads one snapshot and does not judge: `plan` says what to do, `degraded` says what
+//! is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -115,7 +115,8 @@ impl State {
         machine.stable_from(&self.settings).is_some_and(|from| from <= now)
     }
 
-    /// Whether the names of the failure domains are undefined because the Infrastructure is unknown.
+    /// Whether the names of the failure domains are undefined because the Infrastructure is
+    /// unknown.
     pub fn lacks_infrastructure(&self, spec: &Spec) -> bool {
         lacks_infrastructure(spec, &self.observed)
     }
@@ -211,8 +212,8 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Of the machines that are not selected, those that carry an owner reference of the set and are not
-/// being deleted.
+/// Of the machines that are not selected, those that carry an owner reference of the set and are
+/// not being deleted.
 fn strayed<'a>(spec: &Spec, others: Vec<&'a Arc<Machine>>) -> Vec<&'a Arc<Machine>> {
     let is_ours = |uid: &str| !spec.uid.is_empty() && spec.uid == uid;
     let is_stray = |machine: &&Arc<Machine>| {

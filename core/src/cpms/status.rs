@@ -1,8 +1,9 @@
 //! What to say: the status of the set, and the conditions of the ClusterOperator.
 //!
-//! All conditions are computed first and merged with the earlier ones once: the time of a transition moves only when
-//! the status of the condition does (defect B8). Reasons are those that today's operator has; where it says `Progressing`
-//! for ever (defect B19) or `AsExpected` for what is not (defect B7), the reason here is the true one.
+//! All conditions are computed first and merged with the earlier ones once: the time of a
+//! transition moves only when the status of the condition does (defect B8). Reasons are those that
+//! today's operator has; where it says `Progressing` for ever (defect B19) or `AsExpected` for what
+//! is not (defect B7), the reason here is the true one.
 
 use jiff::Timestamp;
 
@@ -69,7 +70,8 @@ fn unavailable(state: &State, now: Timestamp) -> impl Iterator<Item = u32> {
         .filter(move |index| !state.of_index(*index).any(ready))
 }
 
-/// The status of a set. `error` is what keeps the controller itself from working, if something has for long enough.
+/// The status of a set. `error` is what keeps the controller itself from working, if something has
+/// for long enough.
 pub fn status(
     spec: &Spec,
     state: &State,
@@ -125,8 +127,8 @@ fn machines(state: &State, plan: &Plan) -> Vec<MachineProgress> {
     state.each_machine().take(64).map(progress).collect()
 }
 
-/// The status of a set with which nothing is done, since it is not valid or cannot even be read: what was counted before
-/// stays, and the conditions say why.
+/// The status of a set with which nothing is done, since it is not valid or cannot even be read:
+/// what was counted before stays, and the conditions say why.
 pub fn stopped_status(
     set: &ControlPlaneMachineSet,
     reasons: &[Degradation],
@@ -260,7 +262,8 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> NewCo
     let going = state.each_machine().any(MachineState::is_deleting);
     let moves = plan.disruptive().is_some() || coming > 0 || going;
     if needs > 0 && !moves {
-        // Something is to be done, and nothing is: the reason is what stops it, not progress (defect B19).
+        // Something is to be done, and nothing is: the reason is what stops it, not progress
+        // (defect B19).
         for (reason, waits) in [
             ("RolloutPaused", WaitReason::Pause),
             ("RolloutLimitReached", WaitReason::Limit),
@@ -308,8 +311,8 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> NewCo
     NewCondition::new(type_, false, "AllReplicasUpdated", "")
 }
 
-/// The conditions of the ClusterOperator: those of the set, and `Upgradeable`. A set that is Inactive, or none at all,
-/// says that all is good: nothing is managed.
+/// The conditions of the ClusterOperator: those of the set, and `Upgradeable`. A set that is
+/// Inactive, or none at all, says that all is good: nothing is managed.
 pub fn cluster_operator(
     set: Option<&ControlPlaneMachineSetStatus>,
     active: bool,
@@ -349,7 +352,8 @@ pub fn cluster_operator(
     merge_conditions(previous, new, None, now)
 }
 
-/// Not while degraded, in error, past a deadline or short of a machine; the reason is the true one (defect B7).
+/// Not while degraded, in error, past a deadline or short of a machine; the reason is the true one
+/// (defect B7).
 fn upgradeable(status: &ControlPlaneMachineSetStatus) -> NewCondition {
     let find = |type_: &str, bad: &str| {
         let there = status.conditions.iter().find(|condition| condition.type_ == type_)?;

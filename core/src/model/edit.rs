@@ -75,8 +75,9 @@ pub struct User {
 impl User {
     /// What the name of every service account begins with.
     pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-    /// The key of `extra` under which the API server names the token that it was shown. Somebody who acts as a service
-    /// account (impersonation) has shown none; to forge the key takes a permission of its own, `impersonate` on
+    /// The key of `extra` under which the API server names the token that it was shown. Somebody
+    /// who acts as a service account (impersonation) has shown none; to forge the key takes a
+    /// permission of its own, `impersonate` on
     /// `userextras/authentication.kubernetes.io/credential-id`.
     pub const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
@@ -93,8 +94,8 @@ impl User {
         }
     }
 
-    /// Whether the user is who the name says: a service account has shown a token of its own. Of other users the name is
-    /// all that there is.
+    /// Whether the user is who the name says: a service account has shown a token of its own. Of
+    /// other users the name is all that there is.
     pub fn is_itself(&self) -> bool {
         !self.name.starts_with(Self::SERVICE_ACCOUNT) || self.extra.contains_key(Self::CREDENTIAL)
     }

@@ -1,7 +1,8 @@
 //! The key of an object: group, kind, namespace and name.
 //!
 //! Caches, the write tracker, the cluster port and events use this one key. A name alone is no key:
-//! two namespaces may hold objects of the same name, and two groups may have a kind of the same name.
+//! two namespaces may hold objects of the same name, and two groups may have a kind of the same
+//! name.
 
 use std::borrow::Cow;
 use std::fmt;

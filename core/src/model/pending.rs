@@ -1,10 +1,10 @@
 //! Pending creations: machines that a controller has requested, and that the API server may still
 //! create.
 //!
-//! A controller records a creation in an annotation of the object that it reconciles before it sends
-//! the request. The next process and the next leader read the record there, and leave room for a
-//! machine that may still come. The record is data with one codec, a compact JSON array; no program
-//! reads the condition that describes the same to people.
+//! A controller records a creation in an annotation of the object that it reconciles before it
+//! sends the request. The next process and the next leader read the record there, and leave room
+//! for a machine that may still come. The record is data with one codec, a compact JSON array; no
+//! program reads the condition that describes the same to people.
 //!
 //! An annotation that cannot be read is an error, never an empty list: an empty list would let a
 //! second machine be created. Nothing here decides when a creation is over.

@@ -5,7 +5,8 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The alphabet of Kubernetes' own random names: no vowels, so no words; nothing that is mistaken for another.
+/// The alphabet of Kubernetes' own random names: no vowels, so no words; nothing that is mistaken
+/// for another.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// JSON with the keys of every object in order and without spaces: equal values give equal text.

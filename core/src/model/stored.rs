@@ -1,7 +1,8 @@
 //! An object as it is, looked at field by field.
 //!
-//! Whoever asks about an update knows most of the object twice, as it is and as it would be. So the rules never ask for the
-//! tree of the object as it is, but for its fields, and those that the update leaves alone may be the same in memory.
+//! Whoever asks about an update knows most of the object twice, as it is and as it would be. So the
+//! rules never ask for the tree of the object as it is, but for its fields, and those that the
+//! update leaves alone may be the same in memory.
 
 use std::borrow::Cow;
 use std::fmt::Debug;

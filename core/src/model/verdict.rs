@@ -2,7 +2,8 @@
 
 use super::{Operation, Violation, sort_violations};
 
-/// The API server cuts warnings when all of them together are longer, and keeps 256 bytes of each then.
+/// The API server cuts warnings when all of them together are longer, and keeps 256 bytes of each
+/// then.
 pub const LONGEST_WARNING: usize = 256;
 /// What the API server accepts of warnings in all.
 pub const LONGEST_WARNINGS: usize = 4096;
@@ -62,7 +63,8 @@ impl Verdict {
         }
     }
 
-    /// Puts violations into their one order; warnings stay, however many: for an answer that no API server hands on.
+    /// Puts violations into their one order; warnings stay, however many: for an answer that no API
+    /// server hands on.
     #[must_use]
     pub fn finish_in_full(mut self) -> Self {
         sort_violations(&mut self.violations);

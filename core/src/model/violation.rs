@@ -108,7 +108,8 @@ impl Violation {
         self.with_clause(&self.plainly())
     }
 
-    /// The message of a cause as an API server words it when its schema refuses: without advice and rule.
+    /// The message of a cause as an API server words it when its schema refuses: without advice and
+    /// rule.
     pub fn server_detail(&self) -> String {
         self.with_clause(&self.allowed)
     }
@@ -123,14 +124,16 @@ impl Violation {
         text
     }
 
-    /// What is allowed, what to do, and which rule says so: for an operation that is refused as a whole.
+    /// What is allowed, what to do, and which rule says so: for an operation that is refused as a
+    /// whole.
     pub fn plainly(&self) -> String {
         let mut text = self.allowed.clone();
         if !self.advice.is_empty() {
             text.push_str("; ");
             text.push_str(&self.advice);
         }
-        // What the schema says is said as the API server says it; a rule of ours can be looked up by its id.
+        // What the schema says is said as the API server says it; a rule of ours can be looked up
+        // by its id.
         if !self.rule.starts_with("schema-") {
             text.push_str(" [");
             text.push_str(&self.rule);

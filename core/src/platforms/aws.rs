@@ -2,8 +2,8 @@
 //!
 //! Source: `github.com/openshift/api/machine/v1beta1`.
 //!
-//! `placement.host` configures dedicated hosts. The type has no field `hostPlacement` (it moved into
-//! `placement`), and `dedicatedHost` is a field of the status.
+//! `placement.host` configures dedicated hosts. The type has no field `hostPlacement` (it moved
+//! into `placement`), and `dedicatedHost` is a field of the status.
 
 use super::ProviderSpec;
 

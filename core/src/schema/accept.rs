@@ -1,9 +1,10 @@
 //! Whether a write is surely right, asked in one walk over what it touched.
 //!
-//! Most writes are: they change a status, and nothing in it is unknown, missing or wrong. For those the four walks that
-//! fill in defaults, prune, judge and look for what stands twice would all come back without a word. This walk answers
-//! for all of them, and only ever with yes: where it hesitates, the others say what there is to say. It must never say yes
-//! to what they would change or refuse.
+//! Most writes are: they change a status, and nothing in it is unknown, missing or wrong. For those
+//! the four walks that fill in defaults, prune, judge and look for what stands twice would all come
+//! back without a word. This walk answers for all of them, and only ever with yes: where it
+//! hesitates, the others say what there is to say. It must never say yes to what they would change
+//! or refuse.
 
 use serde_json::{Number, Value};
 
@@ -34,8 +35,8 @@ impl Schema {
                 .all(|(name, schema)| schema.default.is_none() || has(name))
     }
 
-    /// Whether a field of an object stays as it is where defaults are filled in and unknown fields are dropped, and
-    /// nothing but a rule can have anything against it.
+    /// Whether a field of an object stays as it is where defaults are filled in and unknown fields
+    /// are dropped, and nothing but a rule can have anything against it.
     pub fn settles(&self, name: &str, value: &Value) -> bool {
         match name {
             "apiVersion" | "kind" => value.is_string(),
@@ -44,8 +45,8 @@ impl Schema {
         }
     }
 
-    /// Whether nothing is wrong with an object of which these fields are touched, and all of them settle: the others were
-    /// judged before.
+    /// Whether nothing is wrong with an object of which these fields are touched, and all of them
+    /// settle: the others were judged before.
     ///
     /// No is no verdict: ask [`Schema::validate_over`].
     pub fn accepts(&self, touched: &[Touched<'_>]) -> bool {
@@ -164,7 +165,8 @@ impl Schema {
         fits && whole && self.may_be(Type::Object) && self.format.is_none() && self.knows_and_takes(map)
     }
 
-    /// Whether every field of an object is known and stands. Names are in order here and there, and are walked side by side.
+    /// Whether every field of an object is known and stands. Names are in order here and there, and
+    /// are walked side by side.
     fn knows_and_takes(&self, map: &serde_json::Map<String, Value>) -> bool {
         let mut properties = self.properties.iter().peekable();
         map.iter().all(|(name, value)| {

@@ -1,7 +1,8 @@
 //! Which value of the old object a value of the new one was, and whether it is still the same.
 //!
-//! Fields go by their names, items of a list that is a map by their keys; items of other lists were nothing before. A
-//! field that the schema does not know cannot be followed, and what holds one counts as changed, as in the API server.
+//! Fields go by their names, items of a list that is a map by their keys; items of other lists were
+//! nothing before. A field that the schema does not know cannot be followed, and what holds one
+//! counts as changed, as in the API server.
 
 use serde_json::Value;
 
@@ -16,7 +17,8 @@ pub(super) struct Pair<'a> {
     pub(super) stored: Stored<'a>,
 }
 
-/// What is known of an old value: one that was judged by the schema before it was stored needs no second look.
+/// What is known of an old value: one that was judged by the schema before it was stored needs no
+/// second look.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stored<'a> {
     /// Nothing.

@@ -1,4 +1,5 @@
-//! The CustomResourceDefinitions: schemas out of the wire types, with the CEL rules from `webhooks/rules/` at their paths.
+//! The CustomResourceDefinitions: schemas out of the wire types, with the CEL rules from
+//! `webhooks/rules/` at their paths.
 //!
 //! Nothing here knows a rule: a rule is data, and its path says where in the schema it belongs.
 
@@ -84,7 +85,8 @@ pub fn crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
     Ok(definitions)
 }
 
-/// The kinds that Capstan owns, ready to be applied offline; what their rules refuse carries the ids of the rules.
+/// The kinds that Capstan owns, ready to be applied offline; what their rules refuse carries the
+/// ids of the rules.
 ///
 /// # Errors
 /// As `crds`.
@@ -103,8 +105,8 @@ pub fn definitions(files: &[RuleFile]) -> Result<Vec<Definition>, CrdError> {
         .collect()
 }
 
-/// Kinds of the cluster's configuration that Capstan reads and does not own: for a cluster that is no OpenShift, such as
-/// that of the tests. They keep whatever is written into them.
+/// Kinds of the cluster's configuration that Capstan reads and does not own: for a cluster that is
+/// no OpenShift, such as that of the tests. They keep whatever is written into them.
 pub fn foreign_crds() -> Vec<Value> {
     let open = |description: &str| {
         let part = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -151,8 +153,8 @@ pub fn foreign_crds() -> Vec<Value> {
     ]
 }
 
-/// Cluster API's kinds that are mirrored, and the infrastructure behind them, for a cluster that has no Cluster API, such as
-/// that of the tests. They keep whatever is written into them.
+/// Cluster API's kinds that are mirrored, and the infrastructure behind them, for a cluster that
+/// has no Cluster API, such as that of the tests. They keep whatever is written into them.
 pub fn cluster_api_crds() -> Vec<Value> {
     let open = || {
         let part = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -385,7 +387,8 @@ struct Version {
     name: &'static str,
     schema: Value,
     columns: Vec<Value>,
-    /// Where the selector stands that the scale subresource shows; `None` for a kind that does not scale.
+    /// Where the selector stands that the scale subresource shows; `None` for a kind that does not
+    /// scale.
     scale: Option<&'static str>,
 }
 
@@ -509,7 +512,8 @@ fn inject(schema: &mut Value, rule: &Rule) -> Option<()> {
     for (position, segment) in segments.iter().enumerate() {
         node = match segment {
             Segment::Field(field) => {
-                // The API server knows the schema of metadata; a rule on the name has to name the name.
+                // The API server knows the schema of metadata; a rule on the name has to name the
+                // name.
                 if position == 1 && field == "name" && segments.first() == Some(&Segment::Field("metadata".into())) {
                     node.as_object_mut()?
                         .entry("properties")

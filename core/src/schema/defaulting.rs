@@ -1,12 +1,13 @@
-//! Defaults are filled in, from the outside in: a default that is an object gets the defaults of its own fields.
+//! Defaults are filled in, from the outside in: a default that is an object gets the defaults of
+//! its own fields.
 
 use serde_json::Value;
 
 use super::node::{Additional, Schema};
 
 impl Schema {
-    /// Fills in what the schema has defaults for. A null where none is allowed counts as absent: it is replaced by the
-    /// default, or dropped where there is none.
+    /// Fills in what the schema has defaults for. A null where none is allowed counts as absent: it
+    /// is replaced by the default, or dropped where there is none.
     pub fn set_defaults(&self, object: &mut Value) {
         self.drop_nulls(object);
         self.fill(object);

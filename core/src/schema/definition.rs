@@ -1,4 +1,5 @@
-//! A CustomResourceDefinition as the API server uses it: a schema, and what the subresources add to it.
+//! A CustomResourceDefinition as the API server uses it: a schema, and what the subresources add to
+//! it.
 
 use serde_json::Value;
 
@@ -29,8 +30,8 @@ struct Scale {
 }
 
 impl Definition {
-    /// Parses the version of a definition that is called `version`, or else the one that is stored. `known` are the rules
-    /// that have ids.
+    /// Parses the version of a definition that is called `version`, or else the one that is stored.
+    /// `known` are the rules that have ids.
     ///
     /// # Errors
     /// When there is no such version, or its schema cannot be used.
@@ -81,8 +82,9 @@ impl Definition {
         self.status_apart
     }
 
-    /// What an API server does with an object that is created or, where there is an `old` one, updated: it fills in
-    /// defaults, prunes, leaves the status alone where that has its own subresource, and validates.
+    /// What an API server does with an object that is created or, where there is an `old` one,
+    /// updated: it fills in defaults, prunes, leaves the status alone where that has its own
+    /// subresource, and validates.
     pub fn apply(&self, object: &Value, old: Option<&Value>) -> Outcome {
         let mut object = object.clone();
         self.schema.set_defaults(&mut object);
@@ -115,14 +117,15 @@ impl Definition {
         self.with_scale(object, self.schema.validate(object, old))
     }
 
-    /// The same where the old object was judged by this definition before it was stored, and only the fields in
-    /// `touched` differ: what is as it was is not looked at.
+    /// The same where the old object was judged by this definition before it was stored, and only
+    /// the fields in `touched` differ: what is as it was is not looked at.
     pub fn check_over(&self, object: &Value, stored: &Value, touched: &[String]) -> Vec<Violation> {
         self.with_scale(object, self.schema.validate_over(object, stored, touched))
     }
 
-    /// Whether nothing is wrong with an object of which only these fields differ from what was judged before, each of which
-    /// [settles](Schema::settles). No is no verdict: ask [`Definition::check_over`].
+    /// Whether nothing is wrong with an object of which only these fields differ from what was
+    /// judged before, each of which [settles](Schema::settles). No is no verdict: ask
+    /// [`Definition::check_over`].
     pub fn accepts(&self, touched: &[Touched<'_>]) -> bool {
         self.schema.accepts(touched) && self.scale.as_ref().is_none_or(|scale| scale.accepts(touched))
     }

@@ -1,7 +1,7 @@
 //! Formats of strings, as far as an API server checks them.
 //!
-//! A format that is not listed in `holds` accepts any text: an offline verdict that is too mild is better than one that
-//! refuses what a cluster takes.
+//! A format that is not listed in `holds` accepts any text: an offline verdict that is too mild is
+//! better than one that refuses what a cluster takes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -113,7 +113,8 @@ fn is_date_time(text: &str) -> bool {
     let Some(pattern) = TIME.as_ref() else {
         return is_date(date);
     };
-    // The pattern sees what stands between the first and a second `t`, and compares the parts as text.
+    // The pattern sees what stands between the first and a second `t`, and compares the parts as
+    // text.
     let time = time.split('t').next().unwrap_or_default();
     is_date(date)
         && pattern.captures(time).is_some_and(|parts| {

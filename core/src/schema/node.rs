@@ -182,7 +182,8 @@ impl Schema {
         self.list == ListType::Set
     }
 
-    /// Whether the object is replaced as a whole, and owned as a whole (`x-kubernetes-map-type: atomic`).
+    /// Whether the object is replaced as a whole, and owned as a whole (`x-kubernetes-map-type:
+    /// atomic`).
     pub fn is_atomic(&self) -> bool {
         self.atomic
     }

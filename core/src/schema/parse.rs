@@ -46,8 +46,8 @@ pub enum SchemaError {
 const DEEPEST: usize = 64;
 
 impl Schema {
-    /// Parses the `openAPIV3Schema` of a version. `known` are the rules that have ids: a validation in the schema is one
-    /// of them when path and message agree.
+    /// Parses the `openAPIV3Schema` of a version. `known` are the rules that have ids: a validation
+    /// in the schema is one of them when path and message agree.
     ///
     /// # Errors
     /// When the schema is malformed, or has a pattern or a rule that does not compile.

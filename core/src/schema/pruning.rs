@@ -29,7 +29,8 @@ const OBJECT_META: [&str; 15] = [
 ];
 
 impl Schema {
-    /// Drops the fields that the schema does not know from an object of the kind, and says which they were, in order.
+    /// Drops the fields that the schema does not know from an object of the kind, and says which
+    /// they were, in order.
     pub fn prune(&self, object: &mut Value) -> Vec<FieldPath> {
         let mut unknown = Vec::new();
         let path = Trail::ROOT;

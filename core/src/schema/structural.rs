@@ -1,8 +1,9 @@
-//! From the JSON schema of a wire type to the structural schema that a CustomResourceDefinition wants.
+//! From the JSON schema of a wire type to the structural schema that a CustomResourceDefinition
+//! wants.
 //!
-//! The wire types say names, types and descriptions; what they say about defaults and presence is about serde, not about
-//! the API, so it is dropped, and what the API defaults and requires is said in `schemars` attributes (`x-default`,
-//! `required`).
+//! The wire types say names, types and descriptions; what they say about defaults and presence is
+//! about serde, not about the API, so it is dropped, and what the API defaults and requires is said
+//! in `schemars` attributes (`x-default`, `required`).
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -58,7 +59,8 @@ fn make_structural(schema: &mut Value, unknown: Unknown) {
     close(node, unknown);
 }
 
-/// An absent field is left out, never null: `null` goes out of a type and out of a union with one other member.
+/// An absent field is left out, never null: `null` goes out of a type and out of a union with one
+/// other member.
 fn drop_null(node: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = node.get_mut("type") {
         types.retain(|name| name != "null");
@@ -79,7 +81,8 @@ fn drop_null(node: &mut Map<String, Value>) {
     }
 }
 
-/// A flattened map of other fields makes a schema open; what is pruned and what is kept is ours to say.
+/// A flattened map of other fields makes a schema open; what is pruned and what is kept is ours to
+/// say.
 fn close(node: &mut Map<String, Value>, unknown: Unknown) {
     node.remove("unevaluatedProperties");
     let Some(mut additional) = node.remove("additionalProperties") else {

@@ -1,10 +1,12 @@
-//! Where in an object a walk stands: written out only when there is something to say about the place.
+//! Where in an object a walk stands: written out only when there is something to say about the
+//! place.
 
 use std::fmt;
 
 use crate::model::FieldPath;
 
-/// A place, as the steps that led there. Most values are as they should be, and their paths are never written.
+/// A place, as the steps that led there. Most values are as they should be, and their paths are
+/// never written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trail<'a> {
     last: Option<(&'a Trail<'a>, Step<'a>)>,

@@ -12,17 +12,18 @@ use crate::model::{Violation, ViolationKind, sort_violations};
 const NOWHERE: &str = "<nil>";
 
 impl Schema {
-    /// What is wrong with an object that is created or, where there is an `old` one, updated; ordered by path. Both are
-    /// as `set_defaults` and `prune` leave them.
+    /// What is wrong with an object that is created or, where there is an `old` one, updated;
+    /// ordered by path. Both are as `set_defaults` and `prune` leave them.
     ///
-    /// What an update left as it was is not held against it, where the old value can be told. Rules are not judged while
-    /// the object has values of wrong types, of wrong length, missing or not listed: then the last violation says so.
+    /// What an update left as it was is not held against it, where the old value can be told. Rules
+    /// are not judged while the object has values of wrong types, of wrong length, missing or not
+    /// listed: then the last violation says so.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Violation> {
         self.judge(new, old, Stored::Unknown)
     }
 
-    /// The same where the old object was judged by this schema before it was stored, and only the fields in `touched`
-    /// differ: what is as it was is not looked at.
+    /// The same where the old object was judged by this schema before it was stored, and only the
+    /// fields in `touched` differ: what is as it was is not looked at.
     pub fn validate_over(&self, new: &Value, stored: &Value, touched: &[String]) -> Vec<Violation> {
         self.judge(new, Some(stored), Stored::But(touched))
     }
@@ -66,7 +67,8 @@ impl Schema {
         found
     }
 
-    /// What is wrong with a value and was not before: what an update left as it was is not looked at.
+    /// What is wrong with a value and was not before: what an update left as it was is not looked
+    /// at.
     fn check_ratcheted(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
         if pair.is_some_and(Pair::ratchets) {
             return Vec::new();
@@ -118,7 +120,8 @@ struct Check<'s, 'p> {
     found: Vec<Violation>,
 }
 
-/// The JSON type and the Go format of a value; a number without fraction that is written as one is a number.
+/// The JSON type and the Go format of a value; a number without fraction that is written as one is
+/// a number.
 fn type_of(value: &Value) -> (Option<Type>, &'static str) {
     match value {
         Value::Null => (None, ""),
@@ -347,7 +350,8 @@ impl Check<'_, '_> {
                 (None, Some(Additional::Schema(field))) => field,
                 _ => continue,
             };
-            // A change of type is invisible: both objects were converted to the version of the schema.
+            // A change of type is invisible: both objects were converted to the version of the
+            // schema.
             let type_meta = path.is_root() && (name == "kind" || name == "apiVersion");
             let pair = self.pair.filter(|_| !type_meta).and_then(|pair| pair.field(name));
             self.found.extend(field.check_ratcheted(value, pair, &path.child(name)));

@@ -1,5 +1,5 @@
-//! Inputs that are nearly right: valid objects with a piece exchanged, valid bytes with some of them spoilt. Pure noise
-//! hardly gets past the first character of a parser.
+//! Inputs that are nearly right: valid objects with a piece exchanged, valid bytes with some of
+//! them spoilt. Pure noise hardly gets past the first character of a parser.
 
 use proptest::prelude::*;
 use serde_json::Value;

@@ -1,8 +1,9 @@
-//! Fuzzing on stable Rust, one target for each thing that reads what others wrote: reviews, sets, selectors, rule files,
-//! schemas. Each says how often it ran; `make fuzz RUNS=100000` lets all of them run longer.
+//! Fuzzing on stable Rust, one target for each thing that reads what others wrote: reviews, sets,
+//! selectors, rule files, schemas. Each says how often it ran; `make fuzz RUNS=100000` lets all of
+//! them run longer.
 //!
-//! The targets hold more than "no panic" where more is known: an answer carries the uid of its question, a patch is
-//! harmless to apply twice, and what is skipped for speed changes no verdict.
+//! The targets hold more than "no panic" where more is known: an answer carries the uid of its
+//! question, a patch is harmless to apply twice, and what is skipped for speed changes no verdict.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! The review endpoint: whatever comes in, an answer with the uid of the question goes out, or none because it was no
-//! question.
+//! The review endpoint: whatever comes in, an answer with the uid of the question goes out, or none
+//! because it was no question.
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,8 @@ static ADMISSION: LazyLock<Admission> = LazyLock::new(|| {
     .unwrap()
 });
 
-/// A cluster that is not known yet, one whose machines are known, and one whose nodes are known too.
+/// A cluster that is not known yet, one whose machines are known, and one whose nodes are known
+/// too.
 static SNAPSHOTS: LazyLock<[Snapshot; 3]> = LazyLock::new(|| {
     let of = |objects: &[Value]| Snapshot {
         source: Source::Cluster,
@@ -242,7 +243,8 @@ fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
         };
         let whole = verdict(&marked, &SNAPSHOTS[1]);
         prop_assert_eq!(&verdict(&old, &SNAPSHOTS[1]), &whole);
-        // Where the caches hold the set, it is parsed once and stands for what an edit leaves as it was.
+        // Where the caches hold the set, it is parsed once and stands for what an edit leaves as it
+        // was.
         let cached: Vec<Value> = cluster().into_iter().chain([old.clone()]).collect();
         if let Ok(snapshot) = Snapshot::of_files(&cached) {
             let snapshot = Snapshot {

@@ -1,12 +1,13 @@
-//! Runs a target many times over, and says how many: the number that a report of a fuzz run has to state.
+//! Runs a target many times over, and says how many: the number that a report of a fuzz run has to
+//! state.
 
 use std::cell::Cell;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Runs `check` on `runs` inputs, or on as many as `FUZZ_RUNS` says. A panic of what is tried is a failure, and
-/// the input that is shown is the smallest that still fails.
+/// Runs `check` on `runs` inputs, or on as many as `FUZZ_RUNS` says. A panic of what is tried is a
+/// failure, and the input that is shown is the smallest that still fails.
 pub(crate) fn fuzz<S: Strategy>(
     target: &str,
     runs: u32,

@@ -22,4 +22,5 @@ pub(crate) mod shrink;
 mod stepping;
 mod tape;
 mod trace_format;
+mod units;
 pub(crate) mod world;

@@ -1,4 +1,5 @@
-//! `Cluster`, `cluster.x-k8s.io/v1beta2`: the one cluster that all machines of Cluster API belong to.
+//! `Cluster`, `cluster.x-k8s.io/v1beta2`: the one cluster that all machines of Cluster API belong
+//! to.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! `Machine`, `cluster.x-k8s.io/v1beta2`: one machine, and the spec that templates of machines share.
+//! `Machine`, `cluster.x-k8s.io/v1beta2`: one machine, and the spec that templates of machines
+//! share.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,8 @@ pub const KIND: &str = "Machine";
 /// Lower-case plural, as it stands in a URL.
 pub const PLURAL: &str = "machines";
 
-/// A Machine of Cluster API. What its platform needs stands in an object of the platform's own kind.
+/// A Machine of Cluster API. What its platform needs stands in an object of the platform's own
+/// kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {

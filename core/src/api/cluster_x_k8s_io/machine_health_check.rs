@@ -1,4 +1,5 @@
-//! `MachineHealthCheck`, `cluster.x-k8s.io/v1beta2`: when a machine is unhealthy, and what to do about it.
+//! `MachineHealthCheck`, `cluster.x-k8s.io/v1beta2`: when a machine is unhealthy, and what to do
+//! about it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

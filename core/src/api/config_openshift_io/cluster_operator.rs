@@ -67,7 +67,8 @@ pub struct ClusterOperatorCondition {
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// When `status` last changed. An API server demands it; what is written by hand mostly leaves it out.
+    /// When `status` last changed. An API server demands it; what is written by hand mostly leaves
+    /// it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
     /// CamelCase, stable.

@@ -1,4 +1,5 @@
-//! `Infrastructure` `cluster`: on which platform the cluster stands, and which failure domains that platform has.
+//! `Infrastructure` `cluster`: on which platform the cluster stands, and which failure domains that
+//! platform has.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,8 +1,8 @@
-//! Which API leads an object that exists in the Machine API and in Cluster API: the part of the status, and the conditions,
-//! that Machine, MachineSet and MachineHealthCheck share.
+//! Which API leads an object that exists in the Machine API and in Cluster API: the part of the
+//! status, and the conditions, that Machine, MachineSet and MachineHealthCheck share.
 //!
-//! Source: the Converting Machine API to Cluster API enhancement, "API Extensions"; `synchronizedAPI` is today's addition,
-//! which makes it possible to cancel a migration.
+//! Source: the Converting Machine API to Cluster API enhancement, "API Extensions";
+//! `synchronizedAPI` is today's addition, which makes it possible to cancel a migration.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -24,12 +24,13 @@ pub const PAUSED: &str = "Paused";
 /// Who leads, as it was last decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuthorityStatus {
-    /// Which API leads now: "MachineAPI" or "ClusterAPI", or "Migrating" while the lead is handed over. The controllers of
-    /// an API act on an object only while their API leads it.
+    /// Which API leads now: "MachineAPI" or "ClusterAPI", or "Migrating" while the lead is handed
+    /// over. The controllers of an API act on an object only while their API leads it.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI", "Migrating"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,
-    /// Which API led when the two were last alike. While the lead is handed over, this is where it comes from.
+    /// Which API led when the two were last alike. While the lead is handed over, this is where it
+    /// comes from.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "synchronizedAPI", default, skip_serializing_if = "Option::is_none")]
     pub synchronized_api: Option<String>,

@@ -1,10 +1,13 @@
-//! `ControlPlaneMachineSet`, `machine.openshift.io/v1`: what the machines of a control plane should be.
+//! `ControlPlaneMachineSet`, `machine.openshift.io/v1`: what the machines of a control plane should
+//! be.
 //!
-//! Source: the ControlPlaneMachineSet enhancement, "API Extensions", and the fields served today beyond it (decision 4):
-//! vSphere and Nutanix failure domains, OpenStack root volumes, typed AWS subnets, the Azure subnet.
+//! Source: the ControlPlaneMachineSet enhancement, "API Extensions", and the fields served today
+//! beyond it (decision 4): vSphere and Nutanix failure domains, OpenStack root volumes, typed AWS
+//! subnets, the Azure subnet.
 //!
-//! The documentation of a field is what `kubectl explain` prints, and the `schemars` attributes are what the schema of
-//! the CRD says beyond the type. What CEL states stands in `webhooks/rules/controlplanemachineset.yaml`.
+//! The documentation of a field is what `kubectl explain` prints, and the `schemars` attributes are
+//! what the schema of the CRD says beyond the type. What CEL states stands in
+//! `webhooks/rules/controlplanemachineset.yaml`.
 
 use std::collections::BTreeMap;
 
@@ -29,12 +32,13 @@ pub const PLURAL: &str = "controlplanemachinesets";
 pub const NAME: &str = "cluster";
 /// The finalizer that keeps a set until its machines are orphaned.
 pub const FINALIZER: &str = "controlplanemachineset.machine.openshift.io";
-/// The one machine type: a Machine of the Machine API, v1beta1. It names the like-named member of the template.
+/// The one machine type: a Machine of the Machine API, v1beta1. It names the like-named member of
+/// the template.
 pub const MACHINE_TYPE: &str = "machines_v1beta1_machine_openshift_io";
 
-/// A ControlPlaneMachineSet describes the machines of the cluster's control plane, keeps as many of them as it should
-/// have, and rolls a change of their description out to them, one after the other. There is one per cluster, and it is
-/// named "cluster".
+/// A ControlPlaneMachineSet describes the machines of the cluster's control plane, keeps as many of
+/// them as it should have, and rolls a change of their description out to them, one after the
+/// other. There is one per cluster, and it is named "cluster".
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["spec"]))]
 #[serde(rename_all = "camelCase")]
@@ -64,22 +68,23 @@ pub struct ControlPlaneMachineSet {
 #[schemars(extend("required" = ["replicas", "selector", "template"]))]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetSpec {
-    /// The first part of the name of every machine that is created; a hyphen, five characters, a hyphen and the index
-    /// of the machine follow, as in "control-plane-abcde-0". It must be a lowercase RFC 1123 subdomain: lower case
-    /// alphanumeric characters, "-" or ".", with an alphanumeric character at both ends; 1 to 245 characters. Without
-    /// it, names start with the infrastructure name of the cluster and the role of the machine. Machines that exist
-    /// keep their names.
+    /// The first part of the name of every machine that is created; a hyphen, five characters, a
+    /// hyphen and the index of the machine follow, as in "control-plane-abcde-0". It must be a
+    /// lowercase RFC 1123 subdomain: lower case alphanumeric characters, "-" or ".", with an
+    /// alphanumeric character at both ends; 1 to 245 characters. Without it, names start with the
+    /// infrastructure name of the cluster and the role of the machine. Machines that exist keep
+    /// their names.
     #[schemars(extend("minLength" = 1, "maxLength" = 245))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_name_prefix: Option<String>,
-    /// Whether the set acts on the machines. "Inactive": it describes them, and reports, but does nothing. "Active": it
-    /// replaces and updates them as needed. A set that is Active stays Active; to stop it, delete the set, and its
-    /// machines stay.
+    /// Whether the set acts on the machines. "Inactive": it describes them, and reports, but does
+    /// nothing. "Active": it replaces and updates them as needed. A set that is Active stays
+    /// Active; to stop it, delete the set, and its machines stay.
     #[schemars(extend("enum" = ["Active", "Inactive"], "x-default" = "Inactive"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// How many machines the control plane has: 3 or 5. Immutable: a set is created with the number of machines that
-    /// the control plane already has.
+    /// How many machines the control plane has: 3 or 5. Immutable: a set is created with the number
+    /// of machines that the control plane already has.
     #[schemars(extend("enum" = [3, 5], "x-default" = 3))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
@@ -90,8 +95,8 @@ pub struct ControlPlaneMachineSetSpec {
     /// Which machines belong to the set. Immutable. The labels of the template must satisfy it.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What a machine of the control plane looks like. New machines are made from it, and machines that differ from it
-    /// are replaced as the strategy says.
+    /// What a machine of the control plane looks like. New machines are made from it, and machines
+    /// that differ from it are replaced as the strategy says.
     #[serde(default)]
     pub template: Template,
     /// Other fields.
@@ -102,9 +107,9 @@ pub struct ControlPlaneMachineSetSpec {
 /// How a change of the template reaches the machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Strategy {
-    /// "RollingUpdate": machines that differ from the template are replaced by themselves, one after the other, each
-    /// removed only after its replacement is ready. "OnDelete": a machine is replaced once someone deletes it, which
-    /// allows a change to be tried on one machine first.
+    /// "RollingUpdate": machines that differ from the template are replaced by themselves, one
+    /// after the other, each removed only after its replacement is ready. "OnDelete": a machine is
+    /// replaced once someone deletes it, which allows a change to be tried on one machine first.
     #[schemars(extend("enum" = ["RollingUpdate", "OnDelete", "Recreate"], "x-default" = "RollingUpdate"))]
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
@@ -117,8 +122,8 @@ pub struct Strategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["machineType"]))]
 pub struct Template {
-    /// The kind of machines that the set makes. It names the field beside it that describes them. The only value is
-    /// "machines_v1beta1_machine_openshift_io".
+    /// The kind of machines that the set makes. It names the field beside it that describes them.
+    /// The only value is "machines_v1beta1_machine_openshift_io".
     #[schemars(extend("enum" = ["machines_v1beta1_machine_openshift_io"]))]
     #[serde(rename = "machineType", default)]
     pub machine_type: String,
@@ -139,16 +144,18 @@ pub struct Template {
 #[schemars(extend("required" = ["metadata", "spec"]))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplate {
-    /// Where the machines may stand. The set spreads its machines over these as evenly as it can, and writes the
-    /// failure domain of a machine into its provider spec, over what the template says. Leave it out where the platform
-    /// has no failure domains: then all machines stand where the template says.
+    /// Where the machines may stand. The set spreads its machines over these as evenly as it can,
+    /// and writes the failure domain of a machine into its provider spec, over what the template
+    /// says. Leave it out where the platform has no failure domains: then all machines stand where
+    /// the template says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_domains: Option<FailureDomains>,
-    /// Labels and annotations of the machines. A change reaches existing machines in place, without replacing them.
+    /// Labels and annotations of the machines. A change reaches existing machines in place, without
+    /// replacing them.
     #[serde(default)]
     pub metadata: TemplateMeta,
-    /// The spec of the machines. The provider spec in it is complete but for what the failure domain decides. A change
-    /// of the provider spec replaces the machines, as the strategy says.
+    /// The spec of the machines. The provider spec in it is complete but for what the failure
+    /// domain decides. A change of the provider spec replaces the machines, as the strategy says.
     #[serde(default)]
     pub spec: MachineSpec,
     /// Other fields.
@@ -160,9 +167,10 @@ pub struct MachineTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["labels"]))]
 pub struct TemplateMeta {
-    /// Labels of the machines. They satisfy the selector of the set, and three of them mark a machine of the control
-    /// plane: "machine.openshift.io/cluster-api-machine-role" and "machine.openshift.io/cluster-api-machine-type", both
-    /// "master", and "machine.openshift.io/cluster-api-cluster", the infrastructure name of the cluster.
+    /// Labels of the machines. They satisfy the selector of the set, and three of them mark a
+    /// machine of the control plane: "machine.openshift.io/cluster-api-machine-role" and
+    /// "machine.openshift.io/cluster-api-machine-type", both "master", and
+    /// "machine.openshift.io/cluster-api-cluster", the infrastructure name of the cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations of the machines.
@@ -177,8 +185,8 @@ pub struct TemplateMeta {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["platform"]))]
 pub struct FailureDomains {
-    /// The platform of the cluster. It says which of the fields beside it lists the failure domains; failure domains
-    /// are supported on AWS, Azure, GCP, OpenStack, VSphere and Nutanix.
+    /// The platform of the cluster. It says which of the fields beside it lists the failure
+    /// domains; failure domains are supported on AWS, Azure, GCP, OpenStack, VSphere and Nutanix.
     #[schemars(extend("enum" = [
         "", "AWS", "Azure", "BareMetal", "GCP", "Libvirt", "OpenStack", "None", "VSphere", "oVirt", "IBMCloud",
         "KubeVirt", "EquinixMetal", "PowerVS", "AlibabaCloud", "Nutanix", "External"
@@ -218,8 +226,8 @@ pub struct FailureDomains {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("minProperties" = 1))]
 pub struct AwsFailureDomain {
-    /// The subnet of the instance. Without it, the instance stands in the first subnet that AWS lists in its
-    /// availability zone.
+    /// The subnet of the instance. Without it, the instance stands in the first subnet that AWS
+    /// lists in its availability zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<AwsResourceReference>,
     /// Where the instance stands.
@@ -289,8 +297,9 @@ pub struct AzureFailureDomain {
     /// The availability zone of the virtual machine, such as "1"; empty to deploy it to no zone.
     #[serde(default)]
     pub zone: String,
-    /// The subnet of the virtual machine, over what the template says. 1 to 80 characters: it starts with an
-    /// alphanumeric character, goes on with these, ".", "-" and "_", and ends with an alphanumeric character or "_".
+    /// The subnet of the virtual machine, over what the template says. 1 to 80 characters: it
+    /// starts with an alphanumeric character, goes on with these, ".", "-" and "_", and ends with
+    /// an alphanumeric character or "_".
     #[schemars(extend("maxLength" = 80, "pattern" = "^[a-zA-Z0-9]([a-zA-Z0-9_.-]*[a-zA-Z0-9_])?$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
@@ -316,7 +325,8 @@ pub struct GcpFailureDomain {
 #[schemars(extend("minProperties" = 1))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenStackFailureDomain {
-    /// The Nova availability zone of the server. Without it, Nova chooses. 1 to 63 characters, no colon and no space.
+    /// The Nova availability zone of the server. Without it, Nova chooses. 1 to 63 characters, no
+    /// colon and no space.
     #[schemars(extend("minLength" = 1, "maxLength" = 63, "pattern" = "^[^: ]*$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
@@ -333,8 +343,8 @@ pub struct OpenStackFailureDomain {
 #[schemars(extend("required" = ["volumeType"]))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenStackRootVolume {
-    /// The Cinder availability zone of the volume. Required beside an availability zone of the server. 1 to 63
-    /// characters, no space.
+    /// The Cinder availability zone of the volume. Required beside an availability zone of the
+    /// server. 1 to 63 characters, no space.
     #[schemars(extend("minLength" = 1, "maxLength" = 63, "pattern" = "^[^ ]*$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
@@ -351,7 +361,8 @@ pub struct OpenStackRootVolume {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["name"]))]
 pub struct VSphereFailureDomain {
-    /// The name of a failure domain under spec.platformSpec.vsphere.failureDomains of the Infrastructure "cluster".
+    /// The name of a failure domain under spec.platformSpec.vsphere.failureDomains of the
+    /// Infrastructure "cluster".
     #[serde(default)]
     pub name: String,
     /// Other fields.
@@ -363,9 +374,9 @@ pub struct VSphereFailureDomain {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["name"]))]
 pub struct NutanixFailureDomain {
-    /// The name of a failure domain under spec.platformSpec.nutanix.failureDomains of the Infrastructure "cluster". It
-    /// must be a lowercase RFC 1123 label: lower case alphanumeric characters or "-", with an alphanumeric character at
-    /// both ends; 1 to 63 characters.
+    /// The name of a failure domain under spec.platformSpec.nutanix.failureDomains of the
+    /// Infrastructure "cluster". It must be a lowercase RFC 1123 label: lower case alphanumeric
+    /// characters or "-", with an alphanumeric character at both ends; 1 to 63 characters.
     #[schemars(extend("minLength" = 1, "maxLength" = 63))]
     #[serde(default)]
     pub name: String,
@@ -378,9 +389,10 @@ pub struct NutanixFailureDomain {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetStatus {
-    /// What was observed. "Available": the control plane has the machines that it needs. "Progressing": a change is on
-    /// its way to the machines. "Degraded": something keeps the set from doing its work, and a person should look.
-    /// "Error": the last attempt failed, and is repeated.
+    /// What was observed. "Available": the control plane has the machines that it needs.
+    /// "Progressing": a change is on its way to the machines. "Degraded": something keeps the set
+    /// from doing its work, and a person should look. "Error": the last attempt failed, and is
+    /// repeated.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -390,13 +402,16 @@ pub struct ControlPlaneMachineSetStatus {
     /// How many machines the set has. During a rollout this may be more than spec.replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How many machines of the set are ready. During a rollout this may be more than spec.replicas.
+    /// How many machines of the set are ready. During a rollout this may be more than
+    /// spec.replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// How many machines of the set are ready, have the provider spec of the template, and are not being deleted.
+    /// How many machines of the set are ready, have the provider spec of the template, and are not
+    /// being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
-    /// How many indexes lack a ready machine: how many machines are still needed before the control plane is whole.
+    /// How many indexes lack a ready machine: how many machines are still needed before the control
+    /// plane is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable_replicas: Option<i32>,
     /// The selector of the set as text, as the scale subresource wants it.
@@ -432,7 +447,8 @@ pub struct MachineProgress {
     /// Whether it is being deleted.
     #[serde(default)]
     pub deleting: bool,
-    /// What it waits for, or what is waited for of it, such as "MachineReady" or "EtcdHealthy". Absent: nothing.
+    /// What it waits for, or what is waited for of it, such as "MachineReady" or "EtcdHealthy".
+    /// Absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
     /// The same for people.

@@ -1,4 +1,5 @@
-//! `Machine`, `machine.openshift.io/v1beta1`: one machine, and the spec that templates of machines share.
+//! `Machine`, `machine.openshift.io/v1beta1`: one machine, and the spec that templates of machines
+//! share.
 
 use std::collections::BTreeMap;
 
@@ -53,18 +54,20 @@ pub struct MachineSpec {
     /// Hooks that hold back a step of the machine's deletion until whoever set them removes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle_hooks: Option<LifecycleHooks>,
-    /// Taints that the machine adds to its node. Taints of the node that do not stand here are left alone.
+    /// Taints that the machine adds to its node. Taints of the node that do not stand here are left
+    /// alone.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
     /// What the platform needs to know to make the instance.
     #[serde(default)]
     pub provider_spec: ProviderSpec,
-    /// The name of the instance on its platform, as the node and the cloud provider know it. The machine's controller
-    /// sets it.
+    /// The name of the instance on its platform, as the node and the cloud provider know it. The
+    /// machine's controller sets it.
     #[serde(rename = "providerID", default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// Which API leads the machine: "MachineAPI" or "ClusterAPI". What the other API holds is a copy of it.
+    /// Which API leads the machine: "MachineAPI" or "ClusterAPI". What the other API holds is a
+    /// copy of it.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,
@@ -104,8 +107,8 @@ pub struct NodeMeta {
 /// What the platform needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderSpec {
-    /// An object of the platform's own kind, such as AWSMachineProviderConfig. The schema does not look inside: the
-    /// webhook does.
+    /// An object of the platform's own kind, such as AWSMachineProviderConfig. The schema does not
+    /// look inside: the webhook does.
     #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
@@ -135,8 +138,8 @@ pub struct LifecycleHooks {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["name", "owner"]))]
 pub struct LifecycleHook {
-    /// What the hook is for, unique within its list: CamelCase, with an optional prefix such as "example.com/". 3 to 256
-    /// characters.
+    /// What the hook is for, unique within its list: CamelCase, with an optional prefix such as
+    /// "example.com/". 3 to 256 characters.
     #[schemars(extend(
         "minLength" = 3,
         "maxLength" = 256,
@@ -144,8 +147,8 @@ pub struct LifecycleHook {
     ))]
     #[serde(default)]
     pub name: String,
-    /// Who set the hook, and removes it. Clear enough that a person who waits can find out whom to ask. 3 to 512
-    /// characters.
+    /// Who set the hook, and removes it. Clear enough that a person who waits can find out whom to
+    /// ask. 3 to 512 characters.
     #[schemars(extend("minLength" = 3, "maxLength" = 512))]
     #[serde(default)]
     pub owner: String,

@@ -1,4 +1,5 @@
-//! `MachineHealthCheck`, `machine.openshift.io/v1beta1`: when a machine is unhealthy, and what to do about it.
+//! `MachineHealthCheck`, `machine.openshift.io/v1beta1`: when a machine is unhealthy, and what to
+//! do about it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
 /// Lower-case plural, as it stands in a URL.
 pub const PLURAL: &str = "machinehealthchecks";
 
-/// A MachineHealthCheck says when a machine is unhealthy; unhealthy machines are deleted, so that they are replaced.
+/// A MachineHealthCheck says when a machine is unhealthy; unhealthy machines are deleted, so that
+/// they are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheck {
@@ -50,15 +52,16 @@ pub struct MachineHealthCheckSpec {
     /// Node conditions that make a machine unhealthy, each after a time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
-    /// How many of the selected machines may be unhealthy: a number, or a percentage such as "40%". While more are, none
-    /// is deleted.
+    /// How many of the selected machines may be unhealthy: a number, or a percentage such as "40%".
+    /// While more are, none is deleted.
     #[schemars(extend("x-kubernetes-int-or-string" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unhealthy: Option<Value>,
     /// How long a machine may take until its node joins, such as "10m".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_startup_timeout: Option<String>,
-    /// Which API leads the check: "MachineAPI" or "ClusterAPI". What the other API holds is a copy of it.
+    /// Which API leads the check: "MachineAPI" or "ClusterAPI". What the other API holds is a copy
+    /// of it.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,

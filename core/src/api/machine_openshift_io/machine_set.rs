@@ -53,7 +53,8 @@ pub struct MachineSetSpec {
     /// What a machine of the set looks like.
     #[serde(default)]
     pub template: MachineSetTemplate,
-    /// Which API leads the set: "MachineAPI" or "ClusterAPI". What the other API holds is a copy of it.
+    /// Which API leads the set: "MachineAPI" or "ClusterAPI". What the other API holds is a copy of
+    /// it.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,

@@ -35,8 +35,8 @@ fn build(zone: Option<&str>, subnet: Option<Value>) -> Value {
     Value::Object(full)
 }
 
-/// A reference as the provider spec has it: the id leads, then the filters, then the ARN, as the machine controller
-/// reads it.
+/// A reference as the provider spec has it: the id leads, then the filters, then the ARN, as the
+/// machine controller reads it.
 fn untyped(subnet: &Value) -> Option<Value> {
     by_id(subnet).or_else(|| by_filters(subnet)).or_else(|| by_arn(subnet))
 }

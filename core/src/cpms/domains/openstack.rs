@@ -1,4 +1,5 @@
-//! OpenStack: the Nova zone, and zone and type of the root volume where the template boots from one.
+//! OpenStack: the Nova zone, and zone and type of the root volume where the template boots from
+//! one.
 
 use serde_json::{Map, Value, json};
 
@@ -33,7 +34,8 @@ pub(super) fn complete(full: &Value, template: &Value) -> Value {
         }
     }
     if get(template, &["rootVolume"]).is_none() {
-        // Without a root volume its zone and type are not used, and a machine could never match them.
+        // Without a root volume its zone and type are not used, and a machine could never match
+        // them.
         remove(&mut full, &["rootVolume"]);
     }
     full

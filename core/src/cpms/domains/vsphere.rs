@@ -56,7 +56,8 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The domain whose place the workspace names. The folder does not count: machines of one place may be filed apart.
+/// The domain whose place the workspace names. The folder does not count: machines of one place may
+/// be filed apart.
 pub(super) fn extract(spec: &Value, infrastructure: Option<&Infrastructure>) -> Option<Value> {
     let at = spec.get("workspace")?;
     let same = |domain: &&VSphereFailureDomainSpec| {
@@ -101,8 +102,8 @@ pub(super) fn inject(
     Ok(())
 }
 
-/// One device a network of the domain. What the template says of addresses is kept only if it takes them from pools;
-/// anything else belongs to one machine.
+/// One device a network of the domain. What the template says of addresses is kept only if it takes
+/// them from pools; anything else belongs to one machine.
 fn devices(spec: &Value, networks: &[String]) -> Value {
     let own: &[Value] = get(spec, &["network", "devices"])
         .and_then(Value::as_array)

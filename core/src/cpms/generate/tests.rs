@@ -1,4 +1,5 @@
-//! Generated sets of the six platforms, and the property that matters: activating one rolls nothing out.
+//! Generated sets of the six platforms, and the property that matters: activating one rolls nothing
+//! out.
 
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 
@@ -140,7 +141,8 @@ proptest! {
         let infrastructure = on(platform);
         let set = generated(&specs, &sets, &infrastructure).unwrap();
         prop_assert_eq!(&set["spec"]["replicas"], &json!(count));
-        // Only five machines can stand so that one domain holds more than its share; the set spreads them.
+        // Only five machines can stand so that one domain holds more than its share; the set
+        // spreads them.
         let spec = activated(&set, &infrastructure);
         let share = count.div_ceil(spec.failure_domains.len().max(1));
         let crowded = specs.iter().any(|spec| {
@@ -277,7 +279,8 @@ fn while_a_machine_is_missing_a_generated_set_stays_and_its_replicas_always_do()
     let mut going = three.clone();
     Arc::make_mut(&mut going[1]).metadata.deletion_timestamp = Some("2026-02-01T00:00:00Z".parse().unwrap());
     assert_eq!(existing(&going, &set), None);
-    // A set that is made anew meanwhile lists where the machine still stands: admission would refuse it otherwise.
+    // A set that is made anew meanwhile lists where the machine still stands: admission would
+    // refuse it otherwise.
     let anew = Existing {
         machines: &going,
         ..whole
@@ -291,7 +294,8 @@ fn while_a_machine_is_missing_a_generated_set_stays_and_its_replicas_always_do()
     assert_eq!(existing(&five, &set).unwrap().spec.replicas, Some(3));
 }
 
-/// Seed 79305: three of five machines were left, in two failure domains, and a set of three listed a third one.
+/// Seed 79305: three of five machines were left, in two failure domains, and a set of three listed
+/// a third one.
 #[test]
 fn a_generated_set_keeps_the_failure_domains_without_which_its_machines_would_stand_closer() {
     let zones = |set: &ControlPlaneMachineSet| -> Vec<String> {
@@ -369,7 +373,8 @@ fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
     );
 }
 
-/// Seed 78060: two of five machines had lost a label, and a set of three was made, which nobody could make one of five.
+/// Seed 78060: two of five machines had lost a label, and a set of three was made, which nobody
+/// could make one of five.
 #[test]
 fn no_set_is_made_while_a_control_plane_node_belongs_to_no_machine_that_counts() {
     let specs: Vec<Value> = ["a", "b", "c", "a", "b"].map(zoned).to_vec();

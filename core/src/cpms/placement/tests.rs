@@ -1,7 +1,7 @@
 //! The mapping vectors of today's operator, and what must hold for every input.
 //!
-//! Letters are zones, `0:a` is a machine of index 0 in zone a, `!` marks one that is being deleted, `new-` the younger
-//! machine of an index, `0a` in a result is index 0 in zone a.
+//! Letters are zones, `0:a` is a machine of index 0 in zone a, `!` marks one that is being deleted,
+//! `new-` the younger machine of an index, `0a` in a result is index 0 in zone a.
 
 use proptest::prelude::*;
 use serde_json::json;

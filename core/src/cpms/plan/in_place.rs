@@ -1,9 +1,11 @@
-//! What of the template reaches a machine that exists, without replacing it (decision 8, defect B16): labels,
-//! annotations, and what the machine hands to its node, which the machine's controller passes on to a running node too.
+//! What of the template reaches a machine that exists, without replacing it (decision 8, defect
+//! B16): labels, annotations, and what the machine hands to its node, which the machine's
+//! controller passes on to a running node too.
 //!
-//! What was put on a machine is recorded on it, so that it goes again when it leaves the template. What was there before,
-//! or was put there by others, is never taken away: who puts a thing there takes it off, as with server-side apply.
-//! Lifecycle hooks are nobody's here: they belong to whoever waits for them, and a new machine alone gets the template's.
+//! What was put on a machine is recorded on it, so that it goes again when it leaves the template.
+//! What was there before, or was put there by others, is never taken away: who puts a thing there
+//! takes it off, as with server-side apply. Lifecycle hooks are nobody's here: they belong to
+//! whoever waits for them, and a new machine alone gets the template's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +60,8 @@ impl Record {
     }
 }
 
-/// The annotations of the template that machines get: what Capstan itself writes on machines is not the template's.
+/// The annotations of the template that machines get: what Capstan itself writes on machines is not
+/// the template's.
 pub(super) fn annotations(spec: &Spec) -> BTreeMap<String, String> {
     let own = [INDEX, REPLACES, FROM_TEMPLATE, RELEASED];
     let all = spec.template.annotations.iter();
@@ -67,7 +70,8 @@ pub(super) fn annotations(spec: &Spec) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The record of a machine that is made from the template; `None` when there is nothing that could ever be taken off.
+/// The record of a machine that is made from the template; `None` when there is nothing that could
+/// ever be taken off.
 pub(super) fn record_of_new(spec: &Spec) -> Option<String> {
     let keys = |map: &BTreeMap<String, String>| map.keys().cloned().collect();
     let node = node_metadata(&spec.template.machine_spec);
@@ -124,8 +128,8 @@ pub(super) fn differences(spec: &Spec, machine: &Machine) -> InPlace {
     found
 }
 
-/// Whether a machine on which nothing was recorded has everything that can reach it in place: so it is with most, in every
-/// look.
+/// Whether a machine on which nothing was recorded has everything that can reach it in place: so it
+/// is with most, in every look.
 fn has_all(spec: &Spec, machine: &Machine) -> bool {
     let (template, there) = (&spec.template, &machine.metadata);
     let hands_on = template
@@ -186,7 +190,8 @@ fn node_metadata(spec: &MachineSpec) -> NodeMeta {
     spec.metadata.clone().unwrap_or_default()
 }
 
-/// The list of taints that the machine should have, if it is another: the list is written as a whole, in its order.
+/// The list of taints that the machine should have, if it is another: the list is written as a
+/// whole, in its order.
 fn taints(spec: &Spec, machine: &Machine, record: &mut Record, because: &mut Vec<String>) -> Option<Vec<Taint>> {
     let wanted = &spec.template.machine_spec.taints;
     let mut list = machine.spec.taints.clone();
@@ -222,7 +227,8 @@ fn name_of(taint: &Taint) -> String {
     format!("{}:{}", taint.key, taint.effect)
 }
 
-/// What is to be merged into a map: what differs from the template, and null for what was put there and left it.
+/// What is to be merged into a map: what differs from the template, and null for what was put there
+/// and left it.
 fn merged(
     what: &str,
     wanted: &BTreeMap<String, String>,

@@ -29,9 +29,9 @@ pub fn owner_reference(spec: &Spec) -> OwnerReference {
     }
 }
 
-/// The machine that is made for an index, complete. Its name is derived: prefix, five characters computed from the
-/// set, the index, the machine that it replaces and how many such names are taken, then the index. What was asked for and
-/// never answered is asked for by the same name.
+/// The machine that is made for an index, complete. Its name is derived: prefix, five characters
+/// computed from the set, the index, the machine that it replaces and how many such names are
+/// taken, then the index. What was asked for and never answered is asked for by the same name.
 pub fn made_machine(
     spec: &Spec,
     state: &State,
@@ -82,7 +82,8 @@ pub fn made_machine(
     })
 }
 
-/// The machine of an index that this set asked for, and that may still come: what it was to replace went in the meantime.
+/// The machine of an index that this set asked for, and that may still come: what it was to replace
+/// went in the meantime.
 fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machine> {
     let ours = |sent: &Machine| sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
     let mut sent = state.observed.unanswered.iter().rev();
@@ -104,12 +105,14 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         let suffix = derived_suffix(&[&spec.uid, &number, replaced, &attempt.to_string()]);
         format!("{prefix}-{suffix}-{index}")
     };
-    // A name is taken when an earlier attempt is still there, failed and being deleted. One more attempt than there
-    // are machines always finds a free one, unless two attempts give the same five characters.
+    // A name is taken when an earlier attempt is still there, failed and being deleted. One more
+    // attempt than there are machines always finds a free one, unless two attempts give the same
+    // five characters.
     let mut free = (0..=taken.len())
         .map(derived)
         .filter(|name| !taken.contains(name.as_str()));
-    // An earlier attempt may be gone since another was asked for, which may still come (seed 34815).
+    // An earlier attempt may be gone since another was asked for, which may still come (seed
+    // 34815).
     let asked_for = free
         .clone()
         .find(|name| pending_creates::is_requested(state, index, name));
@@ -118,8 +121,8 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         .unwrap_or_else(|| derived(taken.len() + 1))
 }
 
-/// What is to be repaired on a machine in place: its owner, its recorded index, and what of the template needs no new
-/// machine.
+/// What is to be repaired on a machine in place: its owner, its recorded index, and what of the
+/// template needs no new machine.
 pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Option<Step> {
     if machine.is_deleting() || matches!(machine.owner, Owner::Foreign { .. }) {
         return None;
@@ -134,7 +137,8 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     let mut because = Vec::new();
     let released = meta.annotations.get(RELEASED);
     if machine.owner != Owner::Ours && released.is_some_and(|uid| *uid == spec.uid) {
-        // The set is on its way out, whatever this snapshot says: an owner reference would outlive it.
+        // The set is on its way out, whatever this snapshot says: an owner reference would outlive
+        // it.
         return None;
     }
     if machine.owner != Owner::Ours {

@@ -1,9 +1,9 @@
 //! The one disruptive step, or why there is none.
 //!
-//! In this order: finish a replacement by deleting what it replaced; wait for one that is on its way; fill an index
-//! that has no machine or only machines that are going (repair); start the next replacement (rollout). Repair passes a
-//! pause, a limit and the etcd gate, since a control plane that lacks a machine gets better by it; a rollout never
-//! passes a machine that is not ready.
+//! In this order: finish a replacement by deleting what it replaced; wait for one that is on its
+//! way; fill an index that has no machine or only machines that are going (repair); start the next
+//! replacement (rollout). Repair passes a pause, a limit and the etcd gate, since a control plane
+//! that lacks a machine gets better by it; a rollout never passes a machine that is not ready.
 
 use std::collections::BTreeSet;
 
@@ -110,8 +110,9 @@ impl<'a> View<'a> {
         self.state.each_machine().filter(ready).count()
     }
 
-    /// A machine on its way: up to date, and not ready for long enough since it was made. A machine whose node was ready
-    /// once and is away, or is gone, is not on its way: nothing waits for it but the rollout.
+    /// A machine on its way: up to date, and not ready for long enough since it was made. A machine
+    /// whose node was ready once and is away, or is gone, is not on its way: nothing waits for it
+    /// but the rollout.
     fn in_flight(self, index: u32) -> Option<&'a MachineState> {
         self.state.of_index(index).find(|machine| self.is_in_flight(machine))
     }
@@ -181,8 +182,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Deletes what a replacement replaced, and what is left of an interrupted one. Under OnDelete nobody but the user
-    /// deletes.
+    /// Deletes what a replacement replaced, and what is left of an interrupted one. Under OnDelete
+    /// nobody but the user deletes.
     fn finish(self, plan: &mut Plan) -> Option<Step> {
         if self.spec.strategy == Strategy::OnDelete {
             return None;
@@ -237,8 +238,8 @@ impl<'a> View<'a> {
         if outdated.len() < 2 {
             return None;
         }
-        // The template changed again before the old machine went. Of what is outdated, one stays until its replacement
-        // is ready: a ready one, and the older of two that are equally well.
+        // The template changed again before the old machine went. Of what is outdated, one stays
+        // until its replacement is ready: a ready one, and the older of two that are equally well.
         let ready = outdated.iter().any(|machine| machine.is_ready());
         let unready = outdated.iter().rev().find(|machine| !machine.is_ready());
         let target = unready.filter(|_| ready).or(outdated.last())?;
@@ -274,7 +275,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Fills an index that has no machine, or only machines that are going; one index at a time (decision 7).
+    /// Fills an index that has no machine, or only machines that are going; one index at a time
+    /// (decision 7).
     fn repair(self, plan: &mut Plan) -> Option<Step> {
         let empty = self.indexes().filter(|index| self.all(*index).is_empty());
         let leaving = self.indexes().filter(|index| {
@@ -288,8 +290,8 @@ impl<'a> View<'a> {
                 .push(self.wait_for_index(*index, WaitReason::OtherIndex, *first));
         }
         let replaced = self.all(*first).last().copied();
-        // A machine that is going, is not ready and is held by a hook runs nothing any more; its hook waits for the
-        // very machine that this makes. Counting it would wait for ever.
+        // A machine that is going, is not ready and is held by a hook runs nothing any more; its
+        // hook waits for the very machine that this makes. Counting it would wait for ever.
         let idle = |machine: &&MachineState| machine.is_deleting() && !machine.is_ready() && !machine.hooks.is_empty();
         let idle = self.state.each_machine().filter(idle).count();
         let total = self.state.machines.len().saturating_sub(idle + self.left_to_the_user());
@@ -315,8 +317,9 @@ impl<'a> View<'a> {
         self.unless_crowded(step, &coming, total + coming.len() > most, plan)
     }
 
-    /// Machines beside that of a step that were requested and may still be created: each would be one machine more (seed
-    /// 70292: a machine was created by a second request and deleted, and then the first request arrived).
+    /// Machines beside that of a step that were requested and may still be created: each would be
+    /// one machine more (seed 70292: a machine was created by a second request and deleted, and
+    /// then the first request arrived).
     fn coming(self, step: &Step) -> Vec<((String, u32), Timestamp)> {
         let mut coming = pending_creates::coming(self.state, self.now);
         if let (Some(machine), Some(index)) = (step.machine(), step.index) {
@@ -349,9 +352,9 @@ impl<'a> View<'a> {
         None
     }
 
-    /// Strategy OnDelete leaves every machine beside another of its index to the user: it must not hold up the repair of
-    /// another index. Up to date or not does not matter: the template may have changed since the replacement was made
-    /// (seed 34984).
+    /// Strategy OnDelete leaves every machine beside another of its index to the user: it must not
+    /// hold up the repair of another index. Up to date or not does not matter: the template may
+    /// have changed since the replacement was made (seed 34984).
     fn left_to_the_user(self) -> usize {
         if self.spec.strategy != Strategy::OnDelete {
             return 0;
@@ -468,8 +471,8 @@ impl<'a> View<'a> {
         ))
     }
 
-    /// Strategy OnDelete: every outdated machine waits for its user, also the one beside its replacement that another
-    /// strategy left behind.
+    /// Strategy OnDelete: every outdated machine waits for its user, also the one beside its
+    /// replacement that another strategy left behind.
     fn waits_for_user(self, plan: &mut Plan) {
         for machine in self
             .state

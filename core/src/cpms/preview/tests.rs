@@ -1,4 +1,5 @@
-//! The preview is what happens, and what happens ends well: properties over any state, any order of events.
+//! The preview is what happens, and what happens ends well: properties over any state, any order of
+//! events.
 
 mod everywhere;
 
@@ -155,7 +156,8 @@ fn world(starts: &[Start], five: bool, hook: bool, on_delete: bool) -> World {
     world
 }
 
-/// Runs to the end with a fair provider that answers in the order that `choices` picks; checks every step.
+/// Runs to the end with a fair provider that answers in the order that `choices` picks; checks
+/// every step.
 fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
     let mut deeds = Vec::new();
     let replicas = world.spec().replicas.count();
@@ -292,7 +294,8 @@ proptest! {
         let foreseen: Vec<Deed> = ahead.steps.iter().filter_map(deed).collect();
         if strategy == 2 {
             let mut deeds = Vec::new();
-            // Recreate empties an index for a moment, which the checks of a rolling update do not allow.
+            // Recreate empties an index for a moment, which the checks of a rolling update do not
+            // allow.
             for turn in 0..300_usize {
                 let plan = world.plan();
                 for step in &plan.steps {

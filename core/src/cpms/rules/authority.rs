@@ -1,5 +1,5 @@
-//! Which API leads the machines that a set makes. Both are allowed; what is foretold is what Cluster API needs for it, since
-//! nothing of the set says whether it is there.
+//! Which API leads the machines that a set makes. Both are allowed; what is foretold is what
+//! Cluster API needs for it, since nothing of the set says whether it is there.
 
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
-//! Deleting a set: its machines stay, and nothing replaces them any more. That the garbage collector must not be told to
-//! delete them is a rule in CEL (`cpms-foreground-deletion`, defect B2).
+//! Deleting a set: its machines stay, and nothing replaces them any more. That the garbage
+//! collector must not be told to delete them is a rule in CEL (`cpms-foreground-deletion`, defect
+//! B2).
 
 use super::Lookup;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;

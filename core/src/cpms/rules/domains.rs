@@ -1,7 +1,8 @@
 //! Failure domains against those that the machines are in, and against losing spread.
 //!
-//! The document wants a set's failure domains to align with the cluster's before it becomes active, so that nobody moves
-//! a control plane from three zones into one by accident. Here every edit that takes a domain away answers for it.
+//! The document wants a set's failure domains to align with the cluster's before it becomes active,
+//! so that nobody moves a control plane from three zones into one by accident. Here every edit that
+//! takes a domain away answers for it.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +54,8 @@ pub(super) fn judge(
     if before == Some(domains) && !activated {
         return;
     }
-    // Naming all of them says that the administrator looked at this list, and not at some list once.
+    // Naming all of them says that the administrator looked at this list, and not at some list
+    // once.
     let acknowledged = new.annotation(ACKNOWLEDGE).is_some_and(|named| {
         let listed = labels(domains);
         let sorted = |list: &str| {

@@ -1,7 +1,8 @@
-//! The provider spec of the template: its defaults, what each platform demands, and fields that nobody knows.
+//! The provider spec of the template: its defaults, what each platform demands, and fields that
+//! nobody knows.
 //!
-//! Only what is dangerous or impossible is refused; the rest is a warning, since platforms learn new fields before Capstan
-//! does (defect B18: an unknown field used to vanish without a word).
+//! Only what is dangerous or impossible is refused; the rest is a warning, since platforms learn
+//! new fields before Capstan does (defect B18: an unknown field used to vanish without a word).
 
 use json_patch::Patch;
 use serde_json::Value;
@@ -28,7 +29,8 @@ fn path(field: &str) -> String {
     format!("{TEMPLATE}.spec.providerSpec.value.{field}")
 }
 
-/// The patch that fills the defaults of the platform into a set's template; `None` when there is nothing to fill.
+/// The patch that fills the defaults of the platform into a set's template; `None` when there is
+/// nothing to fill.
 pub(super) fn defaults(object: &Value) -> Option<Patch> {
     let pointer = format!("/{}/spec/providerSpec/value", TEMPLATE.replace('.', "/"));
     let before = object.pointer(&pointer)?;

@@ -1,5 +1,6 @@
-//! Warnings of what an edit sets in motion: which fields differ, which machines are replaced for it, in which order and
-//! where, and what holds that up now. The order comes from the plan that the controller follows, run forward.
+//! Warnings of what an edit sets in motion: which fields differ, which machines are replaced for
+//! it, in which order and where, and what holds that up now. The order comes from the plan that the
+//! controller follows, run forward.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -118,8 +119,8 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
     }
 }
 
-/// A moment after everything that the cluster reports: what must only last for a while has lasted. Admission has no
-/// clock, and the order of a rollout does not depend on one.
+/// A moment after everything that the cluster reports: what must only last for a while has lasted.
+/// Admission has no clock, and the order of a rollout does not depend on one.
 fn after_everything(observed: &Observed) -> Timestamp {
     let machines = observed.machines.iter().flat_map(|machine| {
         [machine.metadata.creation_timestamp, machine.metadata.deletion_timestamp]
@@ -163,7 +164,8 @@ fn estimate(
     }
 }
 
-/// `count` is `None` where the machines are not known: then nobody can say how many differ from the template.
+/// `count` is `None` where the machines are not known: then nobody can say how many differ from the
+/// template.
 fn announce(what: &str, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
     let fields: Vec<&str> = changes.iter().map(|change| change.field.as_str()).collect();
     let all: Vec<String> = changes.iter().map(ToString::to_string).collect();

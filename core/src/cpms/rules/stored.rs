@@ -1,8 +1,9 @@
 //! The set as the cluster holds it, parsed once for a picture of the cluster.
 //!
-//! Most edits leave most of a set as it is stored, and a parse of that part says what it said before. Nothing is taken on
-//! trust for it, neither a resourceVersion nor a name: the edited object is compared with the stored one value by value,
-//! and what is not the same is parsed as ever. Nothing here says whether an edit is allowed.
+//! Most edits leave most of a set as it is stored, and a parse of that part says what it said
+//! before. Nothing is taken on trust for it, neither a resourceVersion nor a name: the edited
+//! object is compared with the stored one value by value, and what is not the same is parsed as
+//! ever. Nothing here says whether an edit is allowed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,8 +19,8 @@ use crate::cpms::defaults::provider_spec_defaults;
 use crate::cpms::domains::Platform;
 use crate::cpms::spec::{Gates, ParseContext, Spec, into_spec};
 
-/// Room for the parsed set beside the objects of a picture. Filled by the first review that asks. A copy of it is empty,
-/// so that a copy of a picture can be changed.
+/// Room for the parsed set beside the objects of a picture. Filled by the first review that asks. A
+/// copy of it is empty, so that a copy of a picture can be changed.
 #[derive(Debug, Default)]
 pub struct ParsedOnce(OnceLock<Option<Stored>>);
 
@@ -32,7 +33,8 @@ impl Clone for ParsedOnce {
 /// A stored set that is valid.
 #[derive(Debug)]
 pub(super) struct Stored {
-    /// What it was parsed from. These are held, so that what is compared by its place is the same object.
+    /// What it was parsed from. These are held, so that what is compared by its place is the same
+    /// object.
     set: Arc<ControlPlaneMachineSet>,
     infrastructure: Option<Arc<Infrastructure>>,
     gates: Gates,
@@ -43,8 +45,8 @@ pub(super) struct Stored {
 }
 
 impl ParsedOnce {
-    /// The parse result of an edited set that differs from the stored set in its provider spec only;
-    /// `None` if the edited set must be parsed.
+    /// The parse result of an edited set that differs from the stored set in its provider spec
+    /// only; `None` if the edited set must be parsed.
     pub(super) fn spec_of(&self, new: &Judged<'_>, lookup: &Lookup<'_>) -> Option<Spec> {
         self.stored(lookup)?.spec_of(new)
     }
@@ -87,8 +89,8 @@ impl Stored {
         })
     }
 
-    /// What the parse would say of a set that differs from this one in its provider spec alone, and in nothing of it that
-    /// the rest of the parse looks at; `None` of any other.
+    /// What the parse would say of a set that differs from this one in its provider spec alone, and
+    /// in nothing of it that the rest of the parse looks at; `None` of any other.
     fn spec_of(&self, new: &Judged<'_>) -> Option<Spec> {
         let own = self.tree.get("spec")?.get("template")?.get(MACHINE_TYPE)?;
         let own = own.get("spec")?.get("providerSpec")?.get("value")?;

@@ -4,7 +4,7 @@
 //! so that both mean the same by each name. The module only draws; whoever sends the request
 //! carries the fault out. It must not use any random source but the one that it is given.
 
-use super::schedule::{MINUTE, SECOND};
+use super::units::{MINUTE, SECOND};
 
 /// A client waits this long for an answer, in milliseconds, and then gives up.
 pub const CLIENT_TIMEOUT: i64 = 10 * SECOND;

@@ -5,13 +5,8 @@ use std::fmt;
 
 use super::faults::FaultRates;
 use super::kinds::KindId;
+pub(crate) use super::units::{HOUR, MINUTE, SECOND};
 
-/// Milliseconds of a second.
-pub(crate) const SECOND: i64 = 1000;
-/// Milliseconds of a minute.
-pub(crate) const MINUTE: i64 = 60 * SECOND;
-/// Milliseconds of an hour.
-pub(crate) const HOUR: i64 = 60 * MINUTE;
 /// A list may come from an API server that is this far behind, in milliseconds.
 pub(crate) const BEHIND: i64 = 10 * MINUTE;
 /// Another replica leads once the leader has been silent for this long, in milliseconds.

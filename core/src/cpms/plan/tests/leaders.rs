@@ -1,12 +1,13 @@
-//! Safety without a leader election (decision 15): planners that see the past, in any order, never make a second
-//! machine for an index and never delete one that was not replaced.
+//! Safety without a leader election (decision 15): planners that see the past, in any order, never
+//! make a second machine for an index and never delete one that was not replaced.
 
 use proptest::prelude::{ProptestConfig, TestCaseError, any, prop, prop_assert, prop_assert_eq, proptest};
 
 use crate::cpms::plan::{Action, Step};
 use crate::cpms::simulation::{NEW, World};
 
-/// Whether an index that had a ready machine still has one, and whether machines stay within bounds.
+/// Whether an index that had a ready machine still has one, and whether machines stay within
+/// bounds.
 fn check(before: &World, after: &World, step: &Step) -> Result<(), TestCaseError> {
     let replicas = before.spec().replicas.count();
     let live = |world: &World| {
@@ -44,7 +45,8 @@ fn check(before: &World, after: &World, step: &Step) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// What a controller does that reads live before a disruptive step: it takes the step only if the plan still says so.
+/// What a controller does that reads live before a disruptive step: it takes the step only if the
+/// plan still says so.
 fn still_holds(live: &World, step: &Step) -> bool {
     let identity = |step: &Step| {
         (
@@ -67,8 +69,9 @@ proptest! {
         deleted in prop::collection::vec(any::<bool>(), 3),
     ) {
         let mut world = World::new("a b c", NEW);
-        // A machine that somebody deletes can be gone before it is replaced, and then nothing is left to derive the
-        // same name from: there the live read before the write is what closes the gap.
+        // A machine that somebody deletes can be gone before it is replaced, and then nothing is
+        // left to derive the same name from: there the live read before the write is what closes
+        // the gap.
         for (index, _) in deleted.iter().enumerate().filter(|(_, deleted)| **deleted && live_reads) {
             world.delete(&format!("ocp-x7k2p-master-{index}"));
         }

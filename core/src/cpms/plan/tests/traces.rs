@@ -1,7 +1,9 @@
-//! Whole rollouts, one line a step, over machines that behave like machines. A snapshot is to be read by a person.
+//! Whole rollouts, one line a step, over machines that behave like machines. A snapshot is to be
+//! read by a person.
 //!
-//! `create`, `delete` and `patch` are what the plan does, with its reason; a dot marks what the provider does; `say` is
-//! a condition that changed; `wait` and `note` stand where nothing more happens.
+//! `create`, `delete` and `patch` are what the plan does, with its reason; a dot marks what the
+//! provider does; `say` is a condition that changed; `wait` and `note` stand where nothing more
+//! happens.
 
 use std::fmt::Write;
 

@@ -1,5 +1,6 @@
-//! One pass over one state, in the notation of the vectors: `0[Ro,R]` is index 0 with two machines; R ready and up to
-//! date, S the same but for five seconds only, P up to date and not ready yet, X not ready and outdated, `o` outdated, `d` being deleted.
+//! One pass over one state, in the notation of the vectors: `0[Ro,R]` is index 0 with two machines;
+//! R ready and up to date, S the same but for five seconds only, P up to date and not ready yet, X
+//! not ready and outdated, `o` outdated, `d` being deleted.
 
 use std::sync::Arc;
 
@@ -114,7 +115,8 @@ fn rolling_update_covers_what_no_vector_of_todays_operator_does() {
             // Both machines of an index are going: there is one too many until the first is gone.
             ("0[R] 1[Rd,Rd] 2[R]", ""),
             ("0[R] 1[Xd,Rd] 2[R]", "create new 1"),
-            // A replacement that the template overtook is cleared away, and the old machine stays until the next is ready.
+            // A replacement that the template overtook is cleared away, and the old machine stays
+            // until the next is ready.
             ("0[Ro,X] 1[Ro] 2[Ro]", "delete young 0"),
             ("0[Ro,Ro] 1[Ro] 2[Ro]", "delete young 0"),
             ("0[X,Ro] 1[Ro] 2[Ro]", "delete old 0"),
@@ -136,7 +138,8 @@ fn rolling_update_covers_what_no_vector_of_todays_operator_does() {
             ("0[Rod,P] 1[Rod] 2[Rod]", ""),
             ("0[Rod,R] 1[Rod] 2[Rod]", ""),
             ("0[R] 1[Rod] 2[Rod]", "create new 1"),
-            // Machines that are going, held and dead do not hold up the machine that they are held for.
+            // Machines that are going, held and dead do not hold up the machine that they are held
+            // for.
             ("0[Xd,R] 1[Xd] 2[R]", "create new 1"),
             ("0[] 1[] 2[R]", "create new 0"),
             ("0[P] 1[] 2[R]", ""),
@@ -220,7 +223,8 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
     let second = name(&world);
     assert_ne!(second, first);
     assert!(second.starts_with("ocp-x7k2p-master-") && second.ends_with("-0"));
-    // Seed 34815: the first name is free again, and the second was asked for and never answered (G2).
+    // Seed 34815: the first name is free again, and the second was asked for and never answered
+    // (G2).
     world
         .observed
         .machines
@@ -230,8 +234,8 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
     assert_eq!(name(&world), second);
 }
 
-/// Seed 70292: it had come by a second request, was deleted, and the next index got its machine before the first request
-/// arrived.
+/// Seed 70292: it had come by a second request, was deleted, and the next index got its machine
+/// before the first request arrived.
 #[test]
 fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_control_plane() {
     let sent = |world: &World| {

@@ -1,6 +1,7 @@
-//! The same properties on every platform, with every strategy, for three and five machines, adopted or not, with
-//! machines that fail on the way: whoever follows the plan, with a provider that is fair and a person who does what the
-//! conditions say, ends where the set asks; and on no step is the control plane put at risk.
+//! The same properties on every platform, with every strategy, for three and five machines, adopted
+//! or not, with machines that fail on the way: whoever follows the plan, with a provider that is
+//! fair and a person who does what the conditions say, ends where the set asks; and on no step is
+//! the control plane put at risk.
 
 use proptest::prelude::{
     ProptestConfig, Strategy as _, TestCaseError, any, prop, prop_assert, prop_assert_eq, proptest,
@@ -215,10 +216,11 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
     Ok(!plan.steps.is_empty())
 }
 
-/// What a person does, or a health check, once nothing moves any more: makes a machine where none is left, as the condition
-/// says (all were being deleted, and served nobody); brings one machine back where none is ready, deletes a machine that is
-/// dead, and removes the hook of a dead one that etcd's operator does not let go while another is dead too. Whether there
-/// was something to do.
+/// What a person does, or a health check, once nothing moves any more: makes a machine where none
+/// is left, as the condition says (all were being deleted, and served nobody); brings one machine
+/// back where none is ready, deletes a machine that is dead, and removes the hook of a dead one
+/// that etcd's operator does not let go while another is dead too. Whether there was something to
+/// do.
 fn attend(world: &mut World) -> bool {
     if world.observed.machines.is_empty() {
         world.add("ocp-x7k2p-master-0", "a", NEW);
@@ -249,7 +251,8 @@ fn attend(world: &mut World) -> bool {
     held.is_some()
 }
 
-/// Runs to the end. The provider answers in the order that `choices` picks, and lets a few machines fail.
+/// Runs to the end. The provider answers in the order that `choices` picks, and lets a few machines
+/// fail.
 fn run(world: &mut World, shape: &Shape, choices: &[u8], mut failures: u8) -> Result<Vec<Deed>, TestCaseError> {
     let mut deeds = Vec::new();
     for turn in 0..900 {
@@ -332,7 +335,8 @@ proptest! {
         going in 0..8_usize,
     ) {
         let mut shape = shape;
-        // As long as nothing fails, and one machine is being deleted at most: what a preview promises.
+        // As long as nothing fails, and one machine is being deleted at most: what a preview
+        // promises.
         for (index, start) in shape.starts.iter_mut().enumerate() {
             start.health = Health::Ready;
             start.deleting = index == going;
@@ -345,7 +349,8 @@ proptest! {
     }
 }
 
-/// Rarer than a property finds it in every run: nothing that serves is left, and then nothing at all.
+/// Rarer than a property finds it in every run: nothing that serves is left, and then nothing at
+/// all.
 #[test]
 fn a_control_plane_that_goes_as_a_whole_comes_back_from_the_machine_that_a_person_makes() {
     let healths = [
