@@ -32,6 +32,12 @@ pub(super) const VALIDATE_MACHINE_API: Route = Route {
 pub(super) const VALIDATE_CLUSTER_API: Route = Route {
     path: "/validate-cluster-x-k8s-io-v1beta2",
     group: cluster_x_k8s_io::GROUP,
+    resources: &[
+        machine::PLURAL,
+        machine_set::PLURAL,
+        machine_health_check::PLURAL,
+        cluster_x_k8s_io::cluster::PLURAL,
+    ],
     ..VALIDATE_MACHINE_API
 };
 
@@ -54,10 +60,20 @@ const fn gate(group: &'static str, kind: &'static str, resource: &'static str) -
     }
 }
 
+const fn cluster_gate(group: &'static str, kind: &'static str, resource: &'static str) -> Gate {
+    Gate {
+        group,
+        kind,
+        resource,
+        judge: judge_cluster,
+        reads_status: false,
+    }
+}
+
 /// Kinds of both APIs, and kinds and plurals of the infrastructure: what a literal has to spell out, since a gate borrows
 /// for ever.
 macro_rules! mirrored {
-    ($($machine:literal $machines:literal,)*) => {
+    ($($machine:literal $machines:literal $cluster:literal $clusters:literal,)*) => {
         pub(super) const GATES: &[Gate] = &[
             gate(machine_openshift_io::GROUP, machine::KIND, machine::PLURAL),
             gate(machine_openshift_io::GROUP, machine_set::KIND, machine_set::PLURAL),
@@ -74,7 +90,12 @@ macro_rules! mirrored {
                 ),
             )*
         ];
-        const INFRASTRUCTURE: &[&str] = &[$(concat!($machines, "s"), concat!($machines, "templates"),)*];
+        const INFRASTRUCTURE: &[&str] = &[$($clusters, concat!($machines, "s"), concat!($machines, "templates"),)*];
+        /// Cluster and the infrastructure clusters, of which only a deletion is judged.
+        pub(super) const CLUSTER_GATES: &[Gate] = &[
+            cluster_gate(cluster_x_k8s_io::GROUP, cluster_x_k8s_io::cluster::KIND, cluster_x_k8s_io::cluster::PLURAL),
+            $(cluster_gate(infrastructure_cluster_x_k8s_io::GROUP, $cluster, $clusters),)*
+        ];
         const QUALIFIED: &[(&str, &str, &str)] = &[
             $(
                 ($machine, concat!($machine, ".infrastructure.cluster.x-k8s.io"),
@@ -85,15 +106,15 @@ macro_rules! mirrored {
 }
 
 mirrored! {
-    "AWSMachine" "awsmachine",
-    "AzureMachine" "azuremachine",
-    "GCPMachine" "gcpmachine",
-    "IBMPowerVSMachine" "ibmpowervsmachine",
-    "IBMVPCMachine" "ibmvpcmachine",
-    "Metal3Machine" "metal3machine",
-    "NutanixMachine" "nutanixmachine",
-    "OpenStackMachine" "openstackmachine",
-    "VSphereMachine" "vspheremachine",
+    "AWSMachine" "awsmachine" "AWSCluster" "awsclusters",
+    "AzureMachine" "azuremachine" "AzureCluster" "azureclusters",
+    "GCPMachine" "gcpmachine" "GCPCluster" "gcpclusters",
+    "IBMPowerVSMachine" "ibmpowervsmachine" "IBMPowerVSCluster" "ibmpowervsclusters",
+    "IBMVPCMachine" "ibmvpcmachine" "IBMVPCCluster" "ibmvpcclusters",
+    "Metal3Machine" "metal3machine" "Metal3Cluster" "metal3clusters",
+    "NutanixMachine" "nutanixmachine" "NutanixCluster" "nutanixclusters",
+    "OpenStackMachine" "openstackmachine" "OpenStackCluster" "openstackclusters",
+    "VSphereMachine" "vspheremachine" "VSphereCluster" "vsphereclusters",
 }
 
 /// What a kind is to `authority`; `None` for a kind that is not mirrored.
@@ -166,6 +187,21 @@ fn judge(admission: &Admission, gate: &Gate, phase: Phase, edit: &Edit<'_>, snap
         }
         Phase::Validate => Outcome {
             verdict: rules::validate(subject, edit, &lookup, admission.rule_set()),
+            patch: None,
+        },
+    }
+}
+
+fn judge_cluster(admission: &Admission, _gate: &Gate, phase: Phase, edit: &Edit<'_>, snapshot: &Snapshot) -> Outcome {
+    let lookup = Lookup {
+        mirrors: &snapshot.mirrors,
+        config: &admission.options().authority,
+        wait_for_unknown: snapshot.source == Source::Cluster,
+    };
+    match phase {
+        Phase::Mutate => Outcome::default(),
+        Phase::Validate => Outcome {
+            verdict: rules::validate_cluster(edit, &lookup),
             patch: None,
         },
     }

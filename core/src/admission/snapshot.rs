@@ -20,7 +20,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{self, ControlP
 use crate::api::machine_openshift_io::machine::{self, Machine};
 use crate::authority::rules::Subject;
 use crate::authority::spec::PairMember;
-use crate::authority::state::Mirrors;
+use crate::authority::state::{Mirrors, index_key};
 use crate::cpms::rules::ParsedOnce;
 
 /// Where a snapshot comes from: it decides what an unknown means.
@@ -91,7 +91,10 @@ impl Snapshot {
                     .any(|cluster| cluster.kind == kind)
             {
                 let index = snapshot.mirrors.infrastructure.entry(kind.to_owned()).or_default();
-                Arc::make_mut(index).insert(name.clone(), Arc::new(PairMember::keep(object)));
+                Arc::make_mut(index).insert(
+                    index_key(text("/metadata/namespace"), &name),
+                    Arc::new(PairMember::keep(object)),
+                );
             }
             match kind {
                 machine::KIND if text("/apiVersion").starts_with(machine_openshift_io::GROUP) => {
@@ -129,7 +132,9 @@ fn mirror(mirrors: &mut Mirrors, subject: Subject, kind: &str, name: &str, objec
         }
         of => mirrors.of_mut(subject.api).slot(of).get_or_insert_default(),
     };
-    Arc::make_mut(index).insert(name.to_owned(), Arc::new(PairMember::keep(object)));
+    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+    let key = index_key(namespace.unwrap_or_default(), name);
+    Arc::make_mut(index).insert(key, Arc::new(PairMember::keep(object)));
 }
 
 fn without_nulls(value: &Value) -> Value {

@@ -96,7 +96,7 @@ const GATES: &[Gate] = &[Gate {
 const TABLES: &[fn() -> Vec<RuleInfo>] = &[cpms::rules::table, authority::rules::table];
 
 fn gates() -> impl Iterator<Item = &'static Gate> {
-    GATES.iter().chain(mirrored::GATES)
+    GATES.iter().chain(mirrored::GATES).chain(mirrored::CLUSTER_GATES)
 }
 
 fn gate(group: &str, kind: &str) -> Option<&'static Gate> {

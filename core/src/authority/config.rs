@@ -29,8 +29,8 @@ pub struct Config {
     /// The user names of Cluster API's core controllers, with the same rights on their objects. The
     /// infrastructure providers are the other service accounts of Cluster API's namespace.
     pub cluster_api_controllers: Vec<String>,
-    /// The user names of the etcd operator, which adds and removes its own lifecycle hook on control
-    /// plane machines, also on mirrors.
+    /// The user names of the etcd operator, which adds and removes its own lifecycle hook on
+    /// control plane machines, also on mirrors.
     pub etcd_operators: Vec<String>,
     /// The user names of autoscalers that know Cluster API only. They may set the replicas of a
     /// mirrored MachineSet of Cluster API and mark the Machine to delete first. The default is
@@ -85,8 +85,8 @@ impl Config {
     }
 
     /// Whether the user is a controller of an API: one that is configured, or for Cluster API any
-    /// service account of its namespace. A user who impersonates one is not, because the request has
-    /// no id of a token. Groups do not count: a user can impersonate a group.
+    /// service account of its namespace. A user who impersonates one is not, because the request
+    /// has no id of a token. Groups do not count: a user can impersonate a group.
     pub fn controls(&self, api: Api, user: &User) -> bool {
         let is_provider = || {
             let account = user.name.strip_prefix(User::SERVICE_ACCOUNT);
