@@ -23,17 +23,26 @@ pub(super) async fn follow<T: Cacheable>(client: Client, kind: Kind, store: Arc<
     let mut pauses = Pauses::new();
     loop {
         match served(&client, &kind).await {
-            Ok(true) => {
+            Ok(Served::Yes) => {
                 watch(&client, &kind, &store, &mut pauses).await;
             }
-            Ok(false) => {
+            Ok(Served::OtherVersion(version)) => {
+                tracing::warn!(
+                    kind = kind.title(),
+                    served = version,
+                    needed = kind.resource.version,
+                    "served in another version only; its objects are not known"
+                );
+                store.other_version();
+                until_changed(&client, &kind, &Served::OtherVersion(version)).await;
+            }
+            Ok(Served::No) => {
                 tracing::info!(
                     kind = kind.title(),
                     "not served by this cluster; waiting for its definition"
                 );
                 store.absent();
-                until_served(&client, &kind).await;
-                tracing::info!(kind = kind.title(), "served now");
+                until_changed(&client, &kind, &Served::No).await;
             }
             Err(error) => {
                 tracing::warn!(kind = kind.title(), %error, "asking whether the cluster serves this kind");
@@ -86,23 +95,73 @@ fn is_not_found(error: &watcher::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// Whether the cluster serves the kind now.
-async fn served(client: &Client, kind: &Kind) -> kube::Result<bool> {
-    if kind.definition().is_none() {
-        return Ok(true);
-    }
-    match client.list_api_group_resources(&kind.resource.api_version).await {
-        Ok(list) => Ok(list
-            .resources
+/// Whether the cluster serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Served {
+    /// In the version that Capstan reads.
+    Yes,
+    /// In other versions only, of which this is one.
+    OtherVersion(String),
+    /// In no version.
+    No,
+}
+
+impl Served {
+    /// From the plurals that each version of the group serves.
+    fn of(versions: &[(String, Vec<String>)], api_version: &str, plural: &str) -> Self {
+        let serving = versions
             .iter()
-            .any(|resource| resource.name == kind.resource.plural)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            .filter(|(_, plurals)| plurals.iter().any(|name| name == plural));
+        let mut other = None;
+        for (version, _) in serving {
+            if version == api_version {
+                return Self::Yes;
+            }
+            other.get_or_insert(version);
+        }
+        other.map_or(Self::No, |version| Self::OtherVersion(version.clone()))
+    }
+}
+
+/// Whether the cluster serves the kind now, and in which version.
+async fn served(client: &Client, kind: &Kind) -> kube::Result<Served> {
+    if kind.definition().is_none() {
+        return Ok(Served::Yes);
+    }
+    let wanted = &kind.resource.api_version;
+    let mut versions = vec![(wanted.clone(), plurals(client, wanted).await?)];
+    if Served::of(&versions, wanted, &kind.resource.plural) == Served::Yes {
+        return Ok(Served::Yes);
+    }
+    let groups = client.list_api_groups().await?.groups;
+    let group = groups.into_iter().find(|group| group.name == kind.resource.group);
+    for version in group.into_iter().flat_map(|group| group.versions) {
+        let plurals = plurals(client, &version.group_version).await?;
+        versions.push((version.group_version, plurals));
+    }
+    Ok(Served::of(&versions, wanted, &kind.resource.plural))
+}
+
+/// The plurals of the kinds that a version of a group serves.
+async fn plurals(client: &Client, api_version: &str) -> kube::Result<Vec<String>> {
+    match client.list_api_group_resources(api_version).await {
+        Ok(list) => Ok(list.resources.into_iter().map(|resource| resource.name).collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
-/// Returns when the kind is served.
-async fn until_served(client: &Client, kind: &Kind) {
+/// Whether the cluster serves the kind otherwise than before.
+async fn has_changed(client: &Client, kind: &Kind, before: &Served) -> bool {
+    let changed = served(client, kind).await.is_ok_and(|now| now != *before);
+    if changed {
+        tracing::info!(kind = kind.title(), "the versions that the cluster serves have changed");
+    }
+    changed
+}
+
+/// Returns when the cluster serves the kind otherwise than before.
+async fn until_changed(client: &Client, kind: &Kind, before: &Served) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name = kind.definition().unwrap_or_default();
     let selection = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -114,7 +173,7 @@ async fn until_served(client: &Client, kind: &Kind) {
                 pauses.reset();
                 // It is served a moment after it is established.
                 while is_established(&definition) {
-                    if served(client, kind).await.unwrap_or(false) {
+                    if has_changed(client, kind, before).await {
                         return;
                     }
                     if !pauses.pause().await {
@@ -126,7 +185,7 @@ async fn until_served(client: &Client, kind: &Kind) {
             // Not allowed to watch definitions, or the API server is away: look now and then.
             Some(Err(_)) | None => {
                 tokio::time::sleep(LOOK).await;
-                if served(client, kind).await.unwrap_or(false) {
+                if has_changed(client, kind, before).await {
                     return;
                 }
             }
@@ -169,5 +228,43 @@ impl Pauses {
         let next = self.next();
         tokio::time::sleep(next.unwrap_or(Self::LONGEST)).await;
         next.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::api::machine_openshift_io::machine::Machine;
+    use tokio::sync::watch;
+
+    use super::*;
+
+    #[test]
+    fn f11_a_kind_that_is_served_in_another_version_only_is_unknown() {
+        let wanted = "cluster.x-k8s.io/v1beta2";
+        let versions = |list: &[(&str, &[&str])]| -> Vec<(String, Vec<String>)> {
+            let plurals = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            list.iter()
+                .map(|(version, names)| ((*version).to_owned(), plurals(names)))
+                .collect()
+        };
+        let older = ("cluster.x-k8s.io/v1beta1", &["machines"][..]);
+        for (list, expected) in [
+            (&[(wanted, &["machines"][..])][..], Served::Yes),
+            (&[older, (wanted, &["machines"][..])][..], Served::Yes),
+            (
+                &[(wanted, &[][..]), older][..],
+                Served::OtherVersion(older.0.to_owned()),
+            ),
+            (&[(wanted, &["machinesets"][..])][..], Served::No),
+            (&[][..], Served::No),
+        ] {
+            assert_eq!(Served::of(&versions(list), wanted, "machines"), expected);
+        }
+        let store: Store<Machine> = Store::new(watch::Sender::new(0));
+        store.other_version();
+        assert!(store.contents().is_none(), "its objects are not known to be absent");
+        assert_eq!(store.synced(), Ok(()), "the server does not wait for it");
+        store.absent();
+        assert!(store.contents().is_some());
     }
 }

@@ -29,6 +29,8 @@ enum Known {
     Unknown(Option<String>),
     /// The cluster does not serve the kind.
     Absent,
+    /// The cluster serves the kind in other versions only, so its objects are not known.
+    OtherVersion,
     /// Everything was read once, and is followed since.
     Synced,
 }
@@ -70,7 +72,7 @@ impl<T: PartialEq> Store<T> {
     /// What is known; `None` before everything was read once.
     pub(super) fn contents(&self) -> Option<Contents<T>> {
         let inner = self.lock();
-        (!matches!(inner.known, Known::Unknown(_))).then(|| Contents {
+        (!matches!(inner.known, Known::Unknown(_) | Known::OtherVersion)).then(|| Contents {
             objects: Arc::clone(&inner.objects),
             unreadable: inner.unreadable.clone(),
             served: inner.known == Known::Synced,
@@ -81,15 +83,25 @@ impl<T: PartialEq> Store<T> {
     pub(super) fn synced(&self) -> Result<(), Option<String>> {
         match &self.lock().known {
             Known::Unknown(reason) => Err(reason.clone()),
-            Known::Absent | Known::Synced => Ok(()),
+            // More waiting would not make a kind in another version known.
+            Known::Absent | Known::OtherVersion | Known::Synced => Ok(()),
         }
     }
 
     /// The kind is not served.
     pub(super) fn absent(&self) {
+        self.not_served(Known::Absent);
+    }
+
+    /// The kind is served in other versions only.
+    pub(super) fn other_version(&self) {
+        self.not_served(Known::OtherVersion);
+    }
+
+    fn not_served(&self, known: Known) {
         let mut inner = self.lock();
-        if inner.known != Known::Absent {
-            inner.known = Known::Absent;
+        if inner.known != known {
+            inner.known = known;
             inner.objects = Arc::default();
             inner.unreadable.clear();
             drop(inner);
