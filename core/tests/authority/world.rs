@@ -141,6 +141,15 @@ pub(crate) fn aws_template() -> Value {
     })
 }
 
+/// Returns the object as a user writes it: without what the API server and the controllers add.
+pub(crate) fn new(mut object: Value) -> Value {
+    object.as_object_mut().unwrap().remove("status");
+    for field in ["ownerReferences", "finalizers", "generation"] {
+        object["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    object
+}
+
 /// Returns the object with this owner.
 pub(crate) fn owned_by(mut object: Value, kind: &str, name: &str) -> Value {
     let version = if object["apiVersion"].as_str().unwrap().starts_with(MACHINE_API) {

@@ -22,6 +22,8 @@ pub(super) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-ga
 pub(super) const MACHINE_API_CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:machine-api-controllers";
 pub(super) const CLUSTER_API_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-manager";
 pub(super) const AWS_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capa-controller-manager";
+/// The etcd operator.
+pub(super) const ETCD_OPERATOR: &str = "system:serviceaccount:openshift-etcd-operator:etcd-operator";
 /// A user who may impersonate any service account.
 pub(super) const IMPERSONATOR: &str = "mallory";
 /// Users without special rights: a plain user and the administrator.
@@ -84,7 +86,7 @@ impl World {
         crds.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
         let crds: Vec<String> = crds.iter().map(Value::to_string).collect();
         cluster.apply(&crds.join("\n---\n")).await.unwrap();
-        for namespace in [MACHINE_API, CLUSTER_API] {
+        for namespace in [MACHINE_API, CLUSTER_API, "openshift-etcd-operator"] {
             cluster
                 .run(&["create", "namespace", namespace], "")
                 .await
@@ -103,6 +105,7 @@ impl World {
             MACHINE_API_CONTROLLERS,
             CLUSTER_API_CONTROLLERS,
             AWS_CONTROLLERS,
+            ETCD_OPERATOR,
         ] {
             let (namespace, name) = user
                 .trim_start_matches("system:serviceaccount:")
