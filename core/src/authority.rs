@@ -10,6 +10,7 @@
 //! Source: the Converting Machine API to Cluster API enhancement; decisions 9 to 13.
 
 pub mod config;
+pub mod live;
 pub mod plan;
 pub mod rules;
 pub mod spec;

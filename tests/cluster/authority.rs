@@ -7,6 +7,7 @@ mod deletion;
 mod guards;
 mod hostile;
 mod impersonation;
+mod lag;
 mod migration;
 mod objects;
 mod policies;

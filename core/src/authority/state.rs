@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::TEMPLATE_SET;
 use super::config::Config;
+use super::live::LiveObject;
 use super::spec::{Api, Authority, Kind, Owner, PairMember};
 use crate::api::cluster_x_k8s_io;
 
@@ -74,6 +75,8 @@ pub struct Mirrors {
     pub cluster_api: PairMembers,
     /// The infrastructure objects in Cluster API, by kind. A missing kind was not read.
     pub infrastructure: BTreeMap<String, Index>,
+    /// Objects that were read for the edit that is judged. They replace the objects above.
+    pub live: Vec<LiveObject>,
 }
 
 /// The result of looking up an object, usually the one of the same name in the other API.
@@ -108,6 +111,9 @@ impl Mirrors {
 
     /// Looks up an object by API, kind and name, in the namespace of that API.
     pub fn find(&self, api: Api, kind: Kind, name: &str, config: &Config) -> Counterpart<'_> {
+        if let Some(found) = self.live.iter().find_map(|live| live.find(api, kind, name)) {
+            return found;
+        }
         let members = match api {
             Api::MachineApi => &self.machine_api,
             Api::ClusterApi => &self.cluster_api,

@@ -170,6 +170,12 @@ impl World {
         kubectl.run().await.unwrap()
     }
 
+    /// A client of a user without special rights, for requests that follow each other at once.
+    pub(super) async fn client(&self, user: &str) -> kube::Client {
+        let kubeconfig = self.plane.kubeconfig_for(user, &[]).unwrap();
+        self.plane.client_of_kubeconfig(&kubeconfig).await.unwrap()
+    }
+
     /// kubectl as a user, until its output is as expected.
     pub(super) async fn until(
         &self,

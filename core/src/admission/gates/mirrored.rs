@@ -10,6 +10,7 @@ use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, CLUSTE
 use crate::api::kind::KindInfo;
 use crate::api::machine_openshift_io::{machine, machine_health_check, machine_set};
 use crate::api::{cluster_x_k8s_io, machine_openshift_io};
+use crate::authority::live::{self, LiveRead};
 use crate::authority::rules::{self, Lookup};
 use crate::authority::spec::Api;
 use crate::cel::rules::RuleFile;
@@ -100,6 +101,13 @@ impl Gate for Mirrored {
         options
             .authority
             .namespace(subject.map_or(Api::ClusterApi, |subject| subject.api))
+    }
+
+    fn live_reads(&self, kind: &KindInfo, edit: &Edit<'_>, options: &Options) -> Vec<LiveRead> {
+        let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
+        subject
+            .map(|subject| live::reads_of_creation(subject, edit, &options.authority))
+            .unwrap_or_default()
     }
 
     fn judge(&self, phase: Phase, kind: &KindInfo, edit: &Edit<'_>, context: &Context<'_>) -> Outcome {
