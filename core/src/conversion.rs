@@ -55,10 +55,6 @@ pub fn issues(object: &Value) -> Vec<ConversionIssue> {
     let group = text("apiVersion").split('/').next().unwrap_or_default();
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let mut found = Vec::new();
-    // The tables are about v1beta2. Other versions name the same fields differently.
-    if group == cluster_x_k8s_io::GROUP && text("apiVersion") != cluster_x_k8s_io::API_VERSION {
-        return found;
-    }
     match (group, text("kind")) {
         (machine_openshift_io::GROUP, machine::KIND) => {
             generic::machine_api_machine("spec", spec, &mut found);

@@ -2,6 +2,7 @@
 //! plain user, as an administrator and as the sync controller, in both directions. Each test has
 //! its own objects in a shared cluster.
 
+mod confirmed;
 mod creation;
 mod deletion;
 mod guards;

@@ -41,6 +41,14 @@ fn with_an_older_version(mut crd: Value) -> Value {
     crd
 }
 
+/// Serves the CRDs of Cluster API in the older version only.
+fn with_only_an_older_version(mut crd: Value) -> Value {
+    if crd["spec"]["group"] == "cluster.x-k8s.io" {
+        crd["spec"]["versions"][0]["name"] = json!("v1beta1");
+    }
+    crd
+}
+
 /// A cluster with both APIs.
 pub(super) struct World {
     plane: ControlPlane,
@@ -71,19 +79,29 @@ impl World {
     /// The webhook of a server that has not read any object yet.
     pub(super) async fn with_empty_caches() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
-        WORLD.get_or_init(|| Self::start_with(false, true, false)).await
+        WORLD
+            .get_or_init(|| Self::start_with(false, true, false, with_an_older_version))
+            .await
+    }
+
+    /// The webhook in a cluster that serves Cluster API in an older version only.
+    pub(super) async fn with_an_older_version_only() -> &'static Self {
+        static WORLD: OnceCell<World> = OnceCell::const_new();
+        WORLD
+            .get_or_init(|| Self::start_with(false, true, true, with_only_an_older_version))
+            .await
     }
 
     async fn start(policies: bool, webhooks: bool) -> Self {
-        Self::start_with(policies, webhooks, true).await
+        Self::start_with(policies, webhooks, true, with_an_older_version).await
     }
 
-    async fn start_with(policies: bool, webhooks: bool, reads: bool) -> Self {
+    async fn start_with(policies: bool, webhooks: bool, reads: bool, versions: fn(Value) -> Value) -> Self {
         let plane = ControlPlane::start(Options::default()).await.unwrap();
         let cluster = Cluster::of(&plane).unwrap();
         let mut crds: Vec<Value> = crd::crds(&rule_files().unwrap()).unwrap();
         crds.extend(crd::foreign_crds());
-        crds.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
+        crds.extend(crd::cluster_api_crds().into_iter().map(versions));
         let crds: Vec<String> = crds.iter().map(Value::to_string).collect();
         cluster.apply(&crds.join("\n---\n")).await.unwrap();
         for namespace in [MACHINE_API, CLUSTER_API, "openshift-etcd-operator"] {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Context, cluster_api, machine_api};
-use crate::api::cluster_x_k8s_io::annotation;
+use crate::api::cluster_x_k8s_io::{self, annotation};
 use crate::authority;
 use crate::authority::spec::{Api, Authority, Kind, ObservedCondition, PairMember};
 use crate::authority::state::{Counterpart, PairAuthority, template_set};
@@ -345,6 +345,12 @@ pub(super) fn warn_of_the_inexpressible(context: &Context<'_>, verdict: &mut Ver
     let (Some(object), old) = (context.edit.object, context.edit.old) else {
         return;
     };
+    // The conversion reads v1beta2. Other versions name the same fields differently.
+    if object.get("apiVersion").and_then(Value::as_str) != Some(cluster_x_k8s_io::API_VERSION)
+        && context.subject.kind.mirrored_kind() == context.subject.kind
+    {
+        return;
+    }
     if old.is_some_and(|old| is_same(old.field("spec"), object.get("spec"))) {
         return;
     }
