@@ -12,6 +12,7 @@ mod live;
 mod metrics;
 mod observed;
 mod pending_creates;
+mod recent_creations;
 
 use std::sync::Arc;
 

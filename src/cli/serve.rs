@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use capstan_core::admission::{Admission, Snapshot, Source};
-use capstan_core::authority::live::{LiveObject, LiveRead};
+use capstan_core::admission::{Admission, LiveObject, LiveRead, Snapshot, Source};
 use capstan_core::cpms::observed::Settings as PlanSettings;
 use futures::future::BoxFuture;
 use jiff::SignedDuration;

@@ -1,8 +1,9 @@
 //! Reads the objects that the verdict on a creation depends on from the API server.
 //!
-//! It decides nothing. A read that fails is reported as unknown, never as an absent object.
+//! It decides nothing. A read that fails is reported as unknown, never as an absent object. So is
+//! an object that an earlier review of this process is about to allow.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use capstan_core::authority::live::{LiveObject, LiveRead, LiveResult};
@@ -11,8 +12,9 @@ use futures::future::join_all;
 use kube::api::DynamicObject;
 use tokio::sync::Semaphore;
 use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::recent_creations::RecentCreations;
 use crate::runtime::api;
 
 /// The longest wait for the API server. It is shorter than the deadline of a review, so the user
@@ -28,6 +30,7 @@ const MOST: usize = 16;
 pub struct LiveReader {
     client: kube::Client,
     permits: Arc<Semaphore>,
+    recent: Arc<Mutex<RecentCreations>>,
 }
 
 impl LiveReader {
@@ -36,6 +39,7 @@ impl LiveReader {
         Self {
             client: client.clone(),
             permits: Arc::new(Semaphore::new(MOST)),
+            recent: Arc::default(),
         }
     }
 
@@ -45,13 +49,24 @@ impl LiveReader {
     }
 
     async fn read_one(&self, read: LiveRead) -> LiveObject {
+        // The creation is registered before the read, so of two creations at the same time at least
+        // the later one finds the other one here or in the cluster.
+        let order = self.recent(|recent| recent.register(&read, Instant::now()));
         let reading = async {
             let _permit = self.permits.acquire().await;
             let objects: kube::Api<DynamicObject> = api(&self.client, read.kind_info(), Some(&read.namespace));
             objects.get_opt(&read.name).await
         };
-        let result = result(&read, timeout(LONGEST, reading).await);
+        let mut result = result(&read, timeout(LONGEST, reading).await);
+        if result == LiveResult::Absent && self.recent(|recent| recent.may_exist(&read, order, Instant::now())) {
+            result = LiveResult::Unknown;
+        }
         LiveObject { read, result }
+    }
+
+    fn recent<T>(&self, with: impl FnOnce(&mut RecentCreations) -> T) -> T {
+        // Each change is one map operation, so a panic leaves the register whole.
+        with(&mut self.recent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

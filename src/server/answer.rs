@@ -1,8 +1,7 @@
 //! The interface between the server and the code that gives verdicts. The server itself never reads
 //! a review.
 
-use capstan_core::admission::{Answer, NoReview};
-use capstan_core::authority::live::{LiveObject, LiveRead};
+use capstan_core::admission::{Answer, LiveObject, LiveRead, NoReview};
 use futures::future::BoxFuture;
 
 /// Gives the verdict on reviews. The server calls it in threads of their own, a limited number at

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use capstan_core::admission::{Admission, Answer, NoReview, Snapshot, routes};
-use capstan_core::authority::live::{LiveObject, LiveRead};
+use capstan_core::admission::{Admission, Answer, LiveObject, LiveRead, NoReview, Snapshot, routes};
 use futures::future::BoxFuture;
 
 use super::answer::Reviewer;

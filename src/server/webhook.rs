@@ -13,8 +13,7 @@ use axum::routing::any;
 use tokio::time::{Instant, timeout_at};
 
 use bytes::Bytes;
-use capstan_core::admission::{Answer, Record};
-use capstan_core::authority::live::LiveObject;
+use capstan_core::admission::{Answer, LiveObject, Record};
 
 use super::answer::Reviewer;
 use super::body::{self, Charged};

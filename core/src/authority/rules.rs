@@ -15,12 +15,15 @@ mod clusters;
 mod creation;
 mod deletion;
 mod guards;
+mod live;
 mod migration;
 
 use std::cell::OnceCell;
 
 use json_patch::Patch;
 use serde_json::json;
+
+pub use live::reads_of_creation;
 
 use super::config::Config;
 use super::spec::{Api, Authority, Kind, PairMember, spec_authority};

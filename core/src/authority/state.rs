@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::TEMPLATE_SET;
 use super::config::Config;
-use super::live::LiveObject;
+use super::live::{LiveObject, LiveResult};
 use super::spec::{Api, Authority, Kind, Owner, PairMember};
 use crate::api::cluster_x_k8s_io;
 
@@ -111,8 +111,16 @@ impl Mirrors {
 
     /// Looks up an object by API, kind and name, in the namespace of that API.
     pub fn find(&self, api: Api, kind: Kind, name: &str, config: &Config) -> Counterpart<'_> {
-        if let Some(found) = self.live.iter().find_map(|live| live.find(api, kind, name)) {
-            return found;
+        let is_wanted = |live: &&LiveObject| {
+            let read = &live.read;
+            read.api == api && read.kind.mirrored_kind() == kind.mirrored_kind() && read.name == name
+        };
+        if let Some(live) = self.live.iter().find(is_wanted) {
+            return match &live.result {
+                LiveResult::Unknown => Counterpart::Unknown,
+                LiveResult::Absent => Counterpart::Absent,
+                LiveResult::Found(member) => Counterpart::Found(member),
+            };
         }
         let members = match api {
             Api::MachineApi => &self.machine_api,

@@ -88,7 +88,10 @@ async fn h5_only_one_health_check_of_a_pair_is_active() {
 #[tokio::test]
 async fn h6_h8_h9_finalizers_the_condition_paused_and_the_bare_metal_host_are_guarded() {
     let world = World::whole().await;
-    let paused = json!({"status": {"conditions": [{"type": "Paused", "status": "True"}]}}).to_string();
+    // A merge patch replaces the list, and only the sync controller removes Synchronized.
+    let mut conditions = status("MachineAPI")["conditions"].clone();
+    conditions[0]["status"] = json!("True");
+    let paused = json!({"status": {"conditions": conditions}}).to_string();
     let finalizers = json!({"metadata": {"finalizers": ["example.com/stays"]}}).to_string();
     let host = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "openshift-machine-api/a"}}}).to_string();
     let resources = [machine_api_resource("Machine"), cluster_api_resource("Machine")];

@@ -16,6 +16,21 @@ async fn create(client: &kube::Client, object: &Value) -> kube::Result<DynamicOb
     api.create(&PostParams::default(), &object).await
 }
 
+/// Neither object is stored while the other one is reviewed.
+#[tokio::test]
+async fn h2_two_creations_at_the_same_time_do_not_both_succeed() {
+    let world = World::whole().await;
+    let alice = world.client("alice").await;
+    for attempt in 0..20 {
+        for kind in ["Machine", "MachineSet"] {
+            let name = format!("lag-same-{attempt}");
+            let (first, second) = (machine_api(kind, &name, "MachineAPI"), cluster_api(kind, &name, false));
+            let (first, second) = futures::future::join(create(&alice, &first), create(&alice, &second)).await;
+            assert!(first.is_err() || second.is_err(), "both objects are stored");
+        }
+    }
+}
+
 /// One request follows the response to the other one.
 #[tokio::test]
 async fn h2_the_second_object_of_a_pair_is_refused_at_once() {

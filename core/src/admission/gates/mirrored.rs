@@ -10,7 +10,7 @@ use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, CLUSTE
 use crate::api::kind::KindInfo;
 use crate::api::machine_openshift_io::{machine, machine_health_check, machine_set};
 use crate::api::{cluster_x_k8s_io, machine_openshift_io};
-use crate::authority::live::{self, LiveRead};
+use crate::authority::live::LiveRead;
 use crate::authority::rules::{self, Lookup};
 use crate::authority::spec::Api;
 use crate::cel::rules::RuleFile;
@@ -106,7 +106,7 @@ impl Gate for Mirrored {
     fn live_reads(&self, kind: &KindInfo, edit: &Edit<'_>, options: &Options) -> Vec<LiveRead> {
         let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
         subject
-            .map(|subject| live::reads_of_creation(subject, edit, &options.authority))
+            .map(|subject| rules::reads_of_creation(subject, edit, &options.authority))
             .unwrap_or_default()
     }
 
