@@ -1,12 +1,12 @@
-//! The rooms of each crate, and the rooms that each may name. `ARCHITECTURE.md` gives the reason
-//! for each arrow.
+//! The top-level modules of each crate, and the modules that each may name. `ARCHITECTURE.md` gives
+//! the reason for each dependency.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::imports::{Crate, Named};
 use crate::source::sources;
 
-/// The rooms of core. A new arrow is a decision: write it down in `ARCHITECTURE.md` first.
+/// The modules of core. Before you add a dependency, describe the decision in `ARCHITECTURE.md`.
 const CORE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("api", &["model"]),
@@ -39,19 +39,19 @@ const CORE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Every room of core, for rooms of the shell that may name all of them.
+/// All modules of core, for modules of the shell that may name all of them.
 const ALL_OF_CORE: &str = "core::*";
 
-/// Rooms of the shell, and what each may name: rooms of the shell, and `core::<room>`.
+/// The modules of the shell, and the modules of the shell and `core::<module>` that each may name.
 const SHELL: &[(&str, &[&str])] = &[
     ("tls", &[]),
     ("server", &["tls", "core::admission"]),
     ("manifests", &["core::admission", "core::cel", "core::schema"]),
     ("workload", &["core::api", "core::model"]),
-    // It works for any kind, so it names no feature module.
+    // The runtime works for any kind, so that it names no feature module.
     ("runtime", &["core::api", "core::model"]),
     ("controllers", &["runtime", "workload", ALL_OF_CORE]),
-    // It assembles the parts and decides nothing.
+    // The command line assembles the parts and decides nothing.
     (
         "cli",
         &[
@@ -67,61 +67,61 @@ const SHELL: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
 ];
 
-/// Checks the arrows of one crate. `others` are the names of our other crates, with the prefix of
-/// their rooms in the table.
+/// Checks the dependencies of one crate. `others` are the names of our other crates, with the
+/// prefix of their modules in the table.
 fn check(folder: &str, name: &str, table: &[(&str, &[&str])], others: &[(&str, &str)]) {
     let allowed: BTreeMap<&str, BTreeSet<&str>> = table
         .iter()
-        .map(|(room, arrows)| (*room, arrows.iter().copied().collect()))
+        .map(|(module, targets)| (*module, targets.iter().copied().collect()))
         .collect();
     let sources = sources(folder);
-    let rooms: BTreeSet<&str> = sources
+    let modules: BTreeSet<&str> = sources
         .iter()
         .filter_map(|source| source.module.first().map(String::as_str))
         .collect();
-    for room in &rooms {
+    for module in &modules {
         assert!(
-            allowed.contains_key(room),
-            "{folder}/{room} must have its arrows in tests/architecture/rooms.rs and a line in ARCHITECTURE.md"
+            allowed.contains_key(module),
+            "{folder}/{module} must have its dependencies in tests/architecture/modules.rs and a line in ARCHITECTURE.md"
         );
     }
     for named in Crate::new(name, &sources).named() {
-        // lib.rs declares the rooms, which is no arrow.
-        let Some(room) = named.source.module.first() else {
+        // lib.rs declares the modules, which is not a dependency.
+        let Some(module) = named.source.module.first() else {
             continue;
         };
-        let Some(arrow) = arrow(&named, &rooms, others).filter(|arrow| arrow != room) else {
+        let Some(target) = target(&named, &modules, others).filter(|target| target != module) else {
             continue;
         };
-        let everything = format!("{}*", arrow.split_inclusive("::").next().unwrap_or_default());
-        let allowed = &allowed[room.as_str()];
+        let everything = format!("{}*", target.split_inclusive("::").next().unwrap_or_default());
+        let allowed = &allowed[module.as_str()];
         assert!(
-            allowed.contains(arrow.as_str()) || allowed.contains(everything.as_str()),
-            "{}:{}: {room} must not name {arrow}; see ARCHITECTURE.md, \"Arrows\"",
+            allowed.contains(target.as_str()) || allowed.contains(everything.as_str()),
+            "{}:{}: {module} must not name {target}; see ARCHITECTURE.md, \"Imports\"",
             named.source.path,
             named.reference.line
         );
     }
 }
 
-/// The room that a path leads to, as the table names it.
-fn arrow(named: &Named<'_>, rooms: &BTreeSet<&str>, others: &[(&str, &str)]) -> Option<String> {
+/// The module of a path, as the table names it.
+fn target(named: &Named<'_>, modules: &BTreeSet<&str>, others: &[(&str, &str)]) -> Option<String> {
     if let Some(path) = &named.within {
-        return path.first().filter(|room| rooms.contains(room.as_str())).cloned();
+        return path.first().filter(|module| modules.contains(module.as_str())).cloned();
     }
-    let [first, room, ..] = named.reference.segments.as_slice() else {
+    let [first, module, ..] = named.reference.segments.as_slice() else {
         return None;
     };
     let (_, prefix) = others.iter().find(|(name, _)| name == first)?;
-    Some(format!("{prefix}{room}"))
+    Some(format!("{prefix}{module}"))
 }
 
 #[test]
-fn the_rooms_of_core_name_only_the_rooms_that_they_may() {
+fn modules_of_core_name_only_the_modules_in_the_table() {
     check("core/src", "capstan_core", CORE, &[]);
 }
 
 #[test]
-fn the_rooms_of_the_shell_name_only_the_rooms_that_they_may() {
+fn modules_of_the_shell_name_only_the_modules_in_the_table() {
     check("src", "capstan", SHELL, &[("capstan_core", "core::")]);
 }
