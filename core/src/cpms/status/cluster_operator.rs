@@ -11,8 +11,8 @@ use crate::model::{NewCondition, merge_conditions};
 /// The message of `Upgradeable` while it is true.
 const UPGRADEABLE: &str = "cluster operator is upgradable";
 
-/// The conditions to store. Without a set, and while the set is Inactive, no machine is managed and
-/// all is well.
+/// The conditions to store. Without a set, and while the set is Inactive, no machine is managed,
+/// and the conditions report no problem.
 pub fn cluster_operator(
     set: Option<&ControlPlaneMachineSetStatus>,
     active: bool,

@@ -1,9 +1,8 @@
-//! Whole rollouts, one line a step, over machines that behave like machines. A snapshot is to be
-//! read by a person.
+//! Traces of whole rollouts, one line for each step, with simulated machines.
 //!
-//! `create`, `delete` and `patch` are what the plan does, with its reason; a dot marks what the
-//! provider does; `say` is a condition that changed; `wait` and `note` stand where nothing more
-//! happens.
+//! `create`, `delete` and `patch` are the steps of the plan, with their reasons. A dot marks a
+//! change by the provider. `say` is a condition that changed. `wait` and `note` follow when nothing
+//! more happens.
 
 use std::fmt::Write;
 
@@ -31,12 +30,12 @@ impl Trace {
         }
     }
 
-    /// Notes what a person did.
+    /// Adds the action of a user.
     fn person(&mut self, what: &str) {
         writeln!(self.text, "  * {what}").unwrap();
     }
 
-    /// Until nothing more happens.
+    /// Runs until nothing more happens.
     fn run(&mut self) {
         self.run_until(|_| false);
         self.end();
@@ -45,7 +44,7 @@ impl Trace {
     fn run_steps(&mut self, steps: usize) {
         let mut left = steps;
         self.run_until(|world| {
-            // Counted before each pass: stop as soon as that many disruptive steps were taken.
+            // Counted before each plan, so that the run stops after that many disruptive steps.
             let disruptive = world.plan().disruptive().is_some();
             if left == 0 {
                 return true;
@@ -61,7 +60,7 @@ impl Trace {
                 return;
             }
             let plan = self.world.plan();
-            self.say();
+            self.record_conditions();
             if !plan.steps.is_empty() {
                 for step in &plan.steps {
                     let domain = step.failure_domain().map_or("-".to_owned(), ToString::to_string);
@@ -89,7 +88,7 @@ impl Trace {
         panic!("no end:\n{}", self.text);
     }
 
-    fn say(&mut self) {
+    fn record_conditions(&mut self) {
         let (spec, state) = (self.world.spec(), self.world.state());
         let plan = plan::plan(&spec, &state, self.world.now);
         let new = status(&spec, &state, &plan, self.status.as_ref(), None, self.world.now);
@@ -125,7 +124,7 @@ impl Trace {
     }
 
     fn end(&mut self) {
-        self.say();
+        self.record_conditions();
         let plan = self.world.plan();
         for wait in &plan.waits {
             writeln!(self.text, "wait {}: {}", wait.reason.name(), short(&wait.message)).unwrap();
@@ -252,7 +251,7 @@ golden! {
         t.person("pauses");
         t.world.annotate(spec::PAUSED_ROLLOUT, "true");
         t.run();
-        t.person("goes on");
+        t.person("resumes");
         t.world.annotate(spec::PAUSED_ROLLOUT, "false");
         t.run();
     };
@@ -288,7 +287,7 @@ golden! {
     b1_a_machine_whose_node_object_is_gone_is_replaced_once_deleted("a b c", OLD): |t| {
         t.world.node_gone(M1);
         t.world.fail(M1, "instance i-1 does not exist");
-        t.say();
+        t.record_conditions();
         t.person("a health check deletes machine 1");
         t.world.delete(M1);
         t.run();
@@ -296,7 +295,7 @@ golden! {
     b5_a_replacement_whose_node_is_never_ready_never_costs_the_old_machine("a b c", NEW): |t| {
         t.run_until(|world| world.observed.machines.len() == 4 && world.observed.nodes.len() == 4);
         t.world.pass(3600);
-        // Nothing brings the node up.
+        // The node never becomes ready.
         t.end();
     };
     b4_machines_of_a_former_set_are_taken_over("a b c", OLD): |t| {
@@ -513,7 +512,7 @@ golden! {
     b24_a_deadline_that_passes_is_said("a b c", NEW): |t| {
         t.world.annotate(spec::PROGRESS_DEADLINE, "30m");
         t.run_steps(1);
-        t.say();
+        t.record_conditions();
         t.world.pass(3600);
         t.end();
     };
