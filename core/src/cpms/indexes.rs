@@ -43,7 +43,7 @@ pub struct Index {
     pub recorded: bool,
 }
 
-/// The number after the last `-` of a name; `None` if there is none.
+/// The number after the last `-` of a name; `None` without one.
 pub fn of_name(name: &str) -> Option<u32> {
     let (_, digits) = name.rsplit_once('-')?;
     let number = digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -63,8 +63,8 @@ pub struct Spec {
     pub selector: Selector,
     /// Describes a machine.
     pub template: Arc<Template>,
-    /// The failure domains, completed from the template, in order and without duplicates. Empty for a
-    /// set without failure domains.
+    /// The failure domains, completed from the template, in order and without duplicates. Empty for
+    /// a set without failure domains.
     pub failure_domains: Vec<FailureDomain>,
     /// How the annotations of the set control the rollout.
     pub rollout: Rollout,
@@ -118,7 +118,8 @@ pub enum Strategy {
     RollingUpdate,
     /// A machine is replaced once a user deletes it.
     OnDelete,
-    /// The old machine is deleted first. It needs a feature gate and an acknowledgement (decision 6).
+    /// The old machine is deleted first. It needs a feature gate and an acknowledgement (decision
+    /// 6).
     Recreate,
 }
 

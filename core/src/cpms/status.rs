@@ -80,7 +80,8 @@ fn unavailable(state: &State, now: Timestamp) -> impl Iterator<Item = u32> {
         .filter(move |index| !state.of_index(*index).any(|machine| is_available(machine, now)))
 }
 
-/// The status of a set. `error` is the failure of the controller, if one has lasted for long enough.
+/// The status of a set. `error` is the failure of the controller, if one has lasted for long
+/// enough.
 pub fn status(
     spec: &Spec,
     state: &State,

@@ -9,7 +9,7 @@ use super::{format, lists, rules};
 use crate::model::{Violation, ViolationKind, sort_violations};
 
 /// The path of violations that the API server reports without a field.
-const NOWHERE: &str = "<nil>";
+const NO_FIELD: &str = "<nil>";
 
 impl Schema {
     /// The violations of a create or, with an `old` object, of an update, ordered by path. Both
@@ -53,7 +53,7 @@ impl Schema {
                 found.push(
                     Violation::new(
                         "schema-incomplete",
-                        NOWHERE,
+                        NO_FIELD,
                         ViolationKind::Invalid,
                         "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
                     )
@@ -150,8 +150,8 @@ impl Check<'_, '_> {
     }
 
     /// Adds a violation that the API server reports without a field.
-    fn deny_nowhere(&mut self, rule: &str, allowed: String) {
-        let violation = Violation::new(rule, NOWHERE, ViolationKind::Invalid, allowed);
+    fn deny_without_field(&mut self, rule: &str, allowed: String) {
+        let violation = Violation::new(rule, NO_FIELD, ViolationKind::Invalid, allowed);
         self.found.push(violation.got(&Value::from("")));
     }
 
@@ -230,7 +230,7 @@ impl Check<'_, '_> {
                     Some(format) => format!("with format {format}"),
                     None => String::from("(default format)"),
                 };
-                self.deny_nowhere(
+                self.deny_without_field(
                     "schema-range",
                     format!("Checked value must be of type integer {format} in {path}"),
                 );
@@ -370,7 +370,7 @@ impl Check<'_, '_> {
         if !schema.any_of.is_empty() {
             let results = results(&schema.any_of);
             if !results.iter().any(Vec::is_empty) {
-                self.deny_nowhere(
+                self.deny_without_field(
                     "schema-any-of",
                     format!("{:?} must validate at least one schema (anyOf)", path.path().as_str()),
                 );
@@ -389,7 +389,7 @@ impl Check<'_, '_> {
                     "{:?} must validate one and only one schema (oneOf). {found}",
                     path.path().as_str()
                 );
-                self.deny_nowhere("schema-one-of", allowed);
+                self.deny_without_field("schema-one-of", allowed);
                 if valid == 0 {
                     self.found.extend(best(results));
                 }
@@ -400,7 +400,7 @@ impl Check<'_, '_> {
             let valid = results.iter().filter(|result| result.is_empty()).count();
             if valid != results.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                self.deny_nowhere(
+                self.deny_without_field(
                     "schema-all-of",
                     format!("{:?} must validate all the schemas (allOf){none}", path.path().as_str()),
                 );
@@ -412,7 +412,7 @@ impl Check<'_, '_> {
             .as_ref()
             .is_some_and(|not| not.check(value, pair, path).is_empty())
         {
-            self.deny_nowhere(
+            self.deny_without_field(
                 "schema-not",
                 format!("{:?} must not validate the schema (not)", path.path().as_str()),
             );

@@ -107,10 +107,10 @@ fn a_record_is_removed_if_there_is_no_other_step() {
     // The new request is recorded together with the record that is over.
     let creation = creation(&plan.steps[0], "one", world.now).unwrap();
     put(&mut world, &[over, creation.clone()]);
-    let said = condition(&world.spec(), None, &world.state(), &plan, world.now).unwrap();
-    assert!(said.status);
+    let stored = condition(&world.spec(), None, &world.state(), &plan, world.now).unwrap();
+    assert!(stored.status);
     assert_eq!(
-        said.message,
+        stored.message,
         creation.to_string(),
         "the message does not name a creation that is over"
     );

@@ -11,8 +11,8 @@ pub struct ParseContext<'a> {
     pub infrastructure: Option<&'a Infrastructure>,
     /// The feature gates.
     pub gates: Gates,
-    /// Whether a field whose gate is off is ignored. The controllers ignore it; admission refuses it
-    /// (decision 5).
+    /// Whether a field whose gate is off is ignored. The controllers ignore it; admission refuses
+    /// it (decision 5).
     pub ignore_gated_fields: bool,
 }
 

@@ -45,8 +45,8 @@ fn of_set(status: &ControlPlaneMachineSetStatus) -> Vec<NewCondition> {
     conditions
 }
 
-/// The cluster must not be upgraded while the set is degraded, in error, past its deadline, or lacks
-/// a machine. The reason is that of the condition (defect B7).
+/// The cluster must not be upgraded while the set is degraded, in error, past its deadline, or
+/// lacks a machine. The reason is that of the condition (defect B7).
 fn upgradeable(status: &ControlPlaneMachineSetStatus) -> NewCondition {
     let find = |type_: &str, bad: &str| {
         let there = status.conditions.iter().find(|there| there.type_ == type_)?;
