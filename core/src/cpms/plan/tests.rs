@@ -1,5 +1,6 @@
-//! What a plan does in one pass: the strategy vectors of today's operator, and those that it lacks.
+//! Tests of the plan: single plans, whole rollouts, stale planners, and defects.
 
+mod defects;
 mod leaders;
 mod traces;
 mod vectors;
