@@ -568,3 +568,27 @@ fn every_rule_that_speaks_is_in_the_table_and_no_id_stands_twice() {
         }
     }
 }
+
+/// Three machines named after their addresses.
+fn machines_of_one_index() -> Snapshot {
+    running(3, |index, machine, _| {
+        machine["metadata"]["name"] = json!(format!("prod-x7k2p-10-0-{}-10", 16 * index));
+    })
+}
+
+#[test]
+fn s4_activation_warns_of_machines_that_have_the_same_index() {
+    let activate = Review::update_of(
+        |set| set["spec"]["state"] = json!("Inactive"),
+        |set| set["spec"]["state"] = json!("Active"),
+    );
+    let text = told(&activate, &machines_of_one_index());
+    assert!(text.starts_with("allowed"), "{text}");
+    let expected = "machines prod-x7k2p-10-0-0-10, prod-x7k2p-10-0-16-10, prod-x7k2p-10-0-32-10 have the same index 10, \
+                    the number at the end of their names; machines are created for indexes without a machine (0, 1); once \
+                    new machines are ready, all but one of these machines are deleted";
+    assert!(text.contains(expected), "{text}");
+    let edit = Review::update(|set| set["metadata"]["annotations"] = json!({"capstan.dev/rollout-limit": "1"}));
+    assert!(!told(&edit, &machines_of_one_index()).contains("the same index"));
+    assert!(!told(&activate, &machines(3)).contains("the same index"));
+}

@@ -1,10 +1,10 @@
 //! Which index of the control plane a machine has.
 //!
-//! The number at the end of its name leads, as for machines that an installer or this controller
-//! named. A machine without one has its index written into an annotation when it is adopted. Until
-//! then it gets the lowest free index, in the order of failure domain and name: the same answer
-//! whenever it is asked, and also after only some of the annotations were written (the random order
-//! of defect B22 cannot be).
+//! The number at the end of the name of a machine is its index; installers and this controller name
+//! machines like this. If there is no such number, the index is recorded in an annotation when the
+//! machine is adopted. Until then the machine gets the lowest free index, in the order of failure
+//! domain and name. The result does not depend on the order of the input or on how many of the
+//! annotations are written already (defect B22).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,14 @@ use super::domains::FailureDomain;
 pub const INDEX: &str = "capstan.dev/index";
 /// The uid of the machine that a machine replaces; written on creation.
 pub const REPLACES: &str = "capstan.dev/replaces";
-/// The uid of a set that was deleted and must not adopt the machine any more; written on its
-/// removal.
+/// The uid of a deleted set, which must not adopt the machine again; written when the set is
+/// deleted.
 pub const RELEASED: &str = "capstan.dev/released";
-/// What the template put on a machine, so that it is taken off again when it leaves the template.
+/// The metadata of a machine that came from the template, and that is removed when it leaves the
+/// template.
 pub const FROM_TEMPLATE: &str = "capstan.dev/from-template";
 
-/// What decides the index of a machine.
+/// The properties of a machine that determine its index.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// Name of the machine.
@@ -29,7 +30,7 @@ pub struct Member<'a> {
     pub uid: &'a str,
     /// Annotations of the machine.
     pub annotations: &'a BTreeMap<String, String>,
-    /// Where it stands.
+    /// Its failure domain.
     pub domain: Option<&'a FailureDomain>,
 }
 
@@ -38,7 +39,8 @@ pub struct Member<'a> {
 pub struct Index {
     /// The index.
     pub value: u32,
-    /// Whether name or annotation say so; otherwise the annotation is still to be written.
+    /// Whether the name or the annotation contains the index. Otherwise the annotation is not written
+    /// yet.
     pub recorded: bool,
 }
 
@@ -47,7 +49,7 @@ pub fn of_name(name: &str) -> Option<u32> {
     let (_, digits) = name.rsplit_once('-')?;
     let number = digits.bytes().all(|byte| byte.is_ascii_digit());
     let index: u32 = number.then(|| digits.parse().ok()).flatten()?;
-    // What the operator before this one could count.
+    // The operator that OpenShift ships parses an int32.
     i32::try_from(index).ok().map(|_| index)
 }
 
@@ -92,6 +94,19 @@ pub fn assign(members: &[Member<'_>]) -> Vec<Index> {
         recorded: false,
     };
     indexes.into_iter().map(|index| index.unwrap_or(none)).collect()
+}
+
+/// The indexes that more than one machine has, with the names of these machines.
+///
+/// While no rollout runs, each index has one machine. Machines share an index if their names end in
+/// the same number, for example in the last byte of an address.
+pub fn shared<'a>(machines: impl IntoIterator<Item = (u32, &'a str)>) -> BTreeMap<u32, Vec<&'a str>> {
+    let mut names: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for (index, name) in machines {
+        names.entry(index).or_default().push(name);
+    }
+    names.retain(|_, names| names.len() > 1);
+    names
 }
 
 #[cfg(test)]
@@ -197,6 +212,13 @@ mod tests {
                 all
             );
         }
+    }
+
+    #[test]
+    fn s4_machines_whose_names_end_in_the_same_number_share_an_index() {
+        let machines = [(10, "a-10"), (0, "b-0"), (10, "c-10"), (1, "d-1")];
+        assert_eq!(shared(machines), [(10, vec!["a-10", "c-10"])].into());
+        assert!(shared([(0, "a-0"), (1, "b-1")]).is_empty());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod lookup;
 mod parsed;
 mod provider_spec;
 mod rollout;
+mod shared_indexes;
 mod stored;
 
 use json_patch::Patch;
@@ -167,6 +168,9 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         if new.is_active() && verdict.allowed() {
             let before = old.as_ref().and_then(Judged::provider_spec);
             rollout::warn(before, known, &new, spec, activated, lookup, verdict);
+            if activated {
+                shared_indexes::warn(spec, lookup, verdict);
+            }
         }
     }
 }
@@ -333,6 +337,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(provider_spec::table());
     table.extend(authority::table());
     table.extend(rollout::table());
+    table.extend(shared_indexes::table());
     table.extend(deletion::table());
     table
 }

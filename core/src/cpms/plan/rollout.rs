@@ -5,13 +5,12 @@
 //! replacement (rollout). Repair passes a pause, a limit and the etcd gate, since a control plane
 //! that lacks a machine gets better by it; a rollout never passes a machine that is not ready.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 
 use super::made_machine;
 use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
 use crate::cpms::etcd::Etcd;
+use crate::cpms::indexes::REPLACES;
 use crate::cpms::machine_state::{MachineState, NodeState};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::{Spec, Strategy};
@@ -264,15 +263,43 @@ impl<'a> View<'a> {
         if let Etcd::Unhealthy { message } = &self.state.etcd {
             return Some((WaitReason::EtcdHealthy, etcd_message(&target.name, message)));
         }
-        let needed = self.spec.replicas.count().saturating_sub(1);
-        let left = self.ready().saturating_sub(1);
-        (left < needed).then(|| {
+        let replicas = self.spec.replicas.count();
+        let (needed, left) = (replicas.saturating_sub(1), self.ready().saturating_sub(1));
+        if left < needed {
             let message = format!(
                 "machine {} is not deleted: only {left} ready machine(s) would be left, and {needed} are needed",
                 target.name
             );
+            return Some((WaitReason::OtherIndex, message));
+        }
+        let empty = self.empty_indexes().next()?;
+        (left < replicas && !self.is_replaced(target)).then(|| {
+            let message = format!(
+                "machine {} is not deleted: index {empty} has no machine, only {left} ready machine(s) would be left, \
+                 and no ready machine replaces this one",
+                target.name
+            );
             (WaitReason::OtherIndex, message)
         })
+    }
+
+    /// The indexes without a machine that stays.
+    fn empty_indexes(self) -> impl Iterator<Item = u32> + 'a {
+        self.indexes()
+            .filter(move |index| self.staying(*index).next().is_none())
+    }
+
+    /// Whether a machine was created to replace this one, and is up to date and ready. Other machines
+    /// of the index do not count: names that end in the same number give unrelated machines the same
+    /// index.
+    fn is_replaced(self, target: &MachineState) -> bool {
+        let replaces = |machine: &MachineState| {
+            let mut observed = self.state.observed.machines.iter();
+            let found = observed.find(|there| there.metadata.name() == machine.name);
+            found.is_some_and(|there| there.metadata.annotations.get(REPLACES) == Some(&target.uid))
+        };
+        let mut machines = self.staying(target.index);
+        machines.any(|machine| machine.is_current() && self.stable(machine) && replaces(machine))
     }
 
     /// Fills an index that has no machine, or only machines that are going; one index at a time
@@ -428,11 +455,7 @@ impl<'a> View<'a> {
                 return Some((WaitReason::Limit, message));
             }
         }
-        let lacking: BTreeSet<u32> = self
-            .indexes()
-            .filter(|index| self.staying(*index).next().is_none())
-            .collect();
-        if let Some(index) = lacking.first() {
+        if let Some(index) = self.empty_indexes().next() {
             return Some((
                 WaitReason::OtherIndex,
                 format!("{story}; index {index} needs a machine first"),
