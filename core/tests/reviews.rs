@@ -592,3 +592,32 @@ fn s4_activation_warns_of_machines_that_have_the_same_index() {
     assert!(!told(&edit, &machines_of_one_index()).contains("the same index"));
     assert!(!told(&activate, &machines(3)).contains("the same index"));
 }
+
+#[test]
+fn s3_activation_warns_of_a_selector_that_matches_other_machines() {
+    let widen = |set: &mut Value| {
+        set["spec"]["selector"] = json!({"matchLabels": {"machine.openshift.io/cluster-api-cluster": "prod-x7k2p"}});
+    };
+    let activate = Review::update_of(
+        |set| {
+            widen(set);
+            set["spec"]["state"] = json!("Inactive");
+        },
+        |set| set["spec"]["state"] = json!("Active"),
+    );
+    let worker = running(4, |index, machine, _| {
+        if index == 3 {
+            machine["metadata"]["name"] = json!("prod-worker-a-1");
+            for key in ["role", "type"] {
+                machine["metadata"]["labels"][format!("machine.openshift.io/cluster-api-machine-{key}")] =
+                    json!("worker");
+            }
+        }
+    });
+    let text = told(&activate, &worker);
+    assert!(text.starts_with("allowed"), "{text}");
+    let expected = "spec.selector does not require machine.openshift.io/cluster-api-machine-role and \
+                    machine.openshift.io/cluster-api-machine-type: only machines with the role label and the type label \
+                    \"master\" belong to the set; it also matches 1 other machine(s), such as prod-worker-a-1";
+    assert!(text.contains(expected), "{text}");
+}

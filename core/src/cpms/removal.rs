@@ -1,14 +1,14 @@
-//! Removing a set without removing a machine.
+//! The removal of a set, without the removal of a machine.
 //!
-//! Owner references of the set are stripped, by uid, from every machine of the namespace, also from
-//! those that lost the labels which the set selects (defect B3). Only once none is seen does the
-//! finalizer go, so that the garbage collector finds nothing to collect. Works on a set that does
-//! not parse: see [`steps`].
+//! Owner references of the set are removed, by uid, from every machine of the namespace, also from
+//! machines that lost the labels of the selector (defect B3). The finalizer is removed once no
+//! machine has such a reference, so that the garbage collector deletes nothing. [`steps`] also
+//! handles a set that does not parse.
 //!
-//! A machine that the set could adopt and has not is marked as released first. An adoption that is
-//! still on its way, of a process that was killed or of a second leader, carries the version from
-//! before the mark and is refused; and nobody who sees the mark begins another. Otherwise it would
-//! land after the set is gone, and the garbage collector would delete the machine.
+//! A member that the set has not adopted is marked as released first. A process that was killed, or
+//! a second leader, may have sent an adoption before. That patch carries the version from before
+//! the mark, and the API server refuses it. Otherwise it could be stored after the set is gone, and
+//! the garbage collector would delete the machine. No plan adopts a machine with the mark.
 
 use std::sync::Arc;
 
@@ -145,7 +145,9 @@ fn strip(uid: &str, machine: &Machine) -> Option<Step> {
 /// Marks a machine that the set could still adopt.
 fn release(set: &Set<'_>, machine: &Machine) -> Option<Step> {
     let meta = &machine.metadata;
-    let adoptable = set.selector.is_some_and(|selector| selector.matches(&meta.labels))
+    let adoptable = set
+        .selector
+        .is_some_and(|selector| selector.selects_member(&meta.labels))
         && meta.controller().is_none()
         && !meta.is_deleting();
     let marked = meta.annotations.get(RELEASED).is_some_and(|uid| uid == set.uid);

@@ -16,6 +16,7 @@ mod lookup;
 mod parsed;
 mod provider_spec;
 mod rollout;
+mod selector_scope;
 mod shared_indexes;
 mod stored;
 
@@ -169,6 +170,7 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
             let before = old.as_ref().and_then(Judged::provider_spec);
             rollout::warn(before, known, &new, spec, activated, lookup, verdict);
             if activated {
+                selector_scope::warn(spec, lookup, verdict);
                 shared_indexes::warn(spec, lookup, verdict);
             }
         }
@@ -337,6 +339,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(provider_spec::table());
     table.extend(authority::table());
     table.extend(rollout::table());
+    table.extend(selector_scope::table());
     table.extend(shared_indexes::table());
     table.extend(deletion::table());
     table

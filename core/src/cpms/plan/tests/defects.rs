@@ -3,10 +3,29 @@
 
 use serde_json::json;
 
-use crate::cpms::plan::{Action, Plan, Step};
+use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
+use crate::api::machine_openshift_io::label;
+use crate::cpms::plan::{Action, Plan, Step, plan};
 use crate::cpms::simulation::{Event, NEW, OLD, World};
+use crate::cpms::status::status;
 
 const M0: &str = "ocp-x7k2p-master-0";
+const M1: &str = "ocp-x7k2p-master-1";
+const M2: &str = "ocp-x7k2p-master-2";
+
+fn status_of(world: &World) -> ControlPlaneMachineSetStatus {
+    let (spec, state) = (world.spec(), world.state());
+    let plan = plan(&spec, &state, world.now);
+    status(&spec, &state, &plan, None, None, world.now)
+}
+
+/// A condition as `status/reason`.
+fn condition(world: &World, type_: &str) -> String {
+    let status = status_of(world);
+    let mut conditions = status.conditions.iter();
+    let found = conditions.find(|condition| condition.type_ == type_).unwrap();
+    format!("{}/{}", found.status, found.reason)
+}
 
 /// The verb and the machine of each step that writes to a machine.
 fn writes(plan: &Plan) -> Vec<String> {
@@ -116,4 +135,79 @@ fn s4_a_machine_of_the_template_in_a_shared_index_replaces_no_other_machine() {
         .disruptive()
         .is_some_and(|step| matches!(step.action, Action::Create { .. }));
     assert!(creates, "{plan:?}");
+}
+
+// S3
+
+/// Adds a machine of another role that the selector matches.
+fn add_other(world: &mut World, name: &str, role: &str, owned: bool) {
+    world.add(name, "a", NEW);
+    let machine = world.machine(name);
+    for key in [label::ROLE, label::TYPE] {
+        machine.metadata.labels.insert(key.to_owned(), role.to_owned());
+    }
+    machine.metadata.owner_references.clear();
+    if owned {
+        let owner = json!([{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "name": "workers",
+            "uid": "workers-uid", "controller": true}]);
+        machine.metadata.owner_references = serde_json::from_value(owner).unwrap();
+    }
+    let node = world.observed.nodes.last_mut().unwrap();
+    std::sync::Arc::make_mut(node).metadata.labels.clear();
+}
+
+/// A set whose selector matches every machine of the cluster.
+fn wide(wanted: &str) -> World {
+    let mut world = World::new("a b c", wanted);
+    world.set["spec"]["selector"] = json!({"matchLabels": {label::CLUSTER: "ocp-x7k2p"}});
+    add_other(&mut world, "ocp-x7k2p-worker-a-1", "worker", false);
+    add_other(&mut world, "ocp-x7k2p-infra-a", "infra", false);
+    add_other(&mut world, "ocp-x7k2p-worker-b-9", "worker", true);
+    world
+}
+
+fn is_other(step: &Step) -> bool {
+    let machine = step.machine().unwrap_or_default();
+    machine.contains("worker") || machine.contains("infra")
+}
+
+#[test]
+fn s3_a_wide_selector_writes_to_no_machine_of_another_role() {
+    for wanted in [OLD, NEW] {
+        let mut world = wide(wanted);
+        let before = world.observed.machines[3..].to_vec();
+        assert_eq!(world.plan().degraded, []);
+        let steps = run(&mut world, |_, _| {});
+        assert_eq!(steps.iter().find(|step| is_other(step)), None);
+        for machine in &before {
+            assert!(world.observed.machines.contains(machine), "{}", machine.metadata.name());
+        }
+        assert_eq!(condition(&world, "Progressing"), "False/AllReplicasUpdated");
+        let counted = status_of(&world);
+        assert_eq!((counted.replicas, counted.updated_replicas), (Some(3), Some(3)));
+    }
+}
+
+#[test]
+fn s3_a_deleted_set_with_a_wide_selector_marks_no_machine_of_another_role() {
+    let mut world = wide(OLD);
+    world.machine(M1).metadata.owner_references.clear();
+    world.set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
+    let plan = world.plan();
+    assert_eq!(writes(&plan), [M0, M1, M2].map(|name| format!("patch {name}")));
+}
+
+#[test]
+fn s3_no_machine_is_adopted_or_relabelled_while_the_set_is_degraded() {
+    let mut world = World::new("a b c", OLD);
+    world.add("ocp-x7k2p-master-3", "a", OLD);
+    world.machine("ocp-x7k2p-master-3").metadata.owner_references.clear();
+    world.machine(M1).metadata.owner_references.clear();
+    world.template()["metadata"]["labels"]["team"] = json!("infra");
+    let plan = world.plan();
+    assert_eq!(plan.degraded[0].reason, "ExcessIndexes");
+    assert_eq!(plan.steps, []);
+    world.observed.machines.pop();
+    world.observed.nodes.pop();
+    assert_eq!(writes(&world.plan()).len(), 3);
 }
