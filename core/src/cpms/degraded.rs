@@ -1,9 +1,9 @@
-//! What stops a control plane's rollout until a person looks at it.
+//! The conditions that stop a rollout until a person acts.
 //!
-//! Each reason names the machines and nodes, and what to do. While there is one, nothing is created
-//! and nothing is deleted; status and in-place repair go on. Source: the ControlPlaneMachineSet
-//! enhancement, "Selecting Machines" and "Failure Modes"; reasons as today's operator has them,
-//! plus those that it does not report (defects B1, B6).
+//! Each reason names the machines and nodes, and what to do. While there is a reason, no machine is
+//! created, changed or deleted. A failed machine stops less: only the start of replacements. Source:
+//! the ControlPlaneMachineSet enhancement, "Selecting Machines" and "Failure Modes"; the reasons are
+//! those of the operator that OpenShift ships, plus reasons that it does not report (defects B1, B6).
 
 use super::domains;
 use super::machine_state::{MachineState, NodeState, Owner};
@@ -11,6 +11,20 @@ use super::observed::Unparsable;
 use super::spec::{Spec, Strategy};
 use super::state::State;
 use crate::model::{Degradation, Violation};
+
+/// The reason of a machine that is up to date and has failed.
+const FAILED_REPLACEMENT: &str = "FailedReplacement";
+
+/// Whether indexes without a machine are still repaired, and replacements that are ready finished,
+/// while there is this reason to stop.
+pub fn allows_repair(reason: &Degradation) -> bool {
+    reason.reason == FAILED_REPLACEMENT
+}
+
+/// Whether a machine is up to date, is not being deleted, and has failed without a ready node.
+pub(super) fn is_failed_replacement(machine: &MachineState) -> bool {
+    machine.is_current() && !machine.is_deleting() && !machine.is_ready() && machine.failed.is_some()
+}
 
 /// Everything that stops, in the order of importance. The first gives the condition its reason.
 pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
@@ -213,7 +227,7 @@ fn foreign_owners(state: &State) -> Option<Degradation> {
 fn failed_replacement(state: &State) -> Option<Degradation> {
     let texts: Vec<String> = state
         .each_machine()
-        .filter(|machine| machine.is_current() && !machine.is_deleting() && !machine.is_ready())
+        .filter(|machine| is_failed_replacement(machine))
         .filter_map(|machine| {
             Some(format!(
                 "{} (index {}): {}",
@@ -224,7 +238,7 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
         })
         .collect();
     (!texts.is_empty()).then(|| Degradation {
-        reason: "FailedReplacement",
+        reason: FAILED_REPLACEMENT,
         message: format!(
             "Observed {} failed machine(s): {}; correct the cause, then delete the machine to have it made again",
             texts.len(),

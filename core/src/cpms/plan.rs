@@ -13,7 +13,7 @@ mod rollout;
 
 use jiff::Timestamp;
 
-use super::degraded::{degraded, nodes_are_joining};
+use super::degraded::{allows_repair, degraded, nodes_are_joining};
 use super::pending_creates;
 use super::removal;
 use super::spec::{SetState, Spec};
@@ -40,7 +40,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         plan.steps.push(step);
     }
     let mut disruptive = None;
-    if let Some(reason) = plan.degraded.first() {
+    if let Some(reason) = plan.degraded.iter().find(|reason| !allows_repair(reason)) {
         plan.notes.push(format!(
             "nothing is created or deleted while the control plane is degraded ({})",
             reason.reason
@@ -57,6 +57,12 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
             until: None,
         });
     } else {
+        if let Some(reason) = plan.degraded.first() {
+            plan.notes.push(format!(
+                "no replacement is started while the control plane is degraded ({})",
+                reason.reason
+            ));
+        }
         disruptive = rollout::decide(spec, state, now, &mut plan);
     }
     let spared = disruptive

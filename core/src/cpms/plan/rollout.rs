@@ -1,14 +1,16 @@
 //! The one disruptive step, or why there is none.
 //!
-//! In this order: finish a replacement by deleting what it replaced; wait for one that is on its
-//! way; fill an index that has no machine or only machines that are going (repair); start the next
-//! replacement (rollout). Repair passes a pause, a limit and the etcd gate, since a control plane
-//! that lacks a machine gets better by it; a rollout never passes a machine that is not ready.
+//! In this order: finish a replacement by deleting the machine that it replaces; wait for a
+//! replacement that is starting; fill an index that has no machine or only machines that are being
+//! deleted (repair); start the next replacement (rollout). A pause, a limit and the etcd gate do not
+//! stop a repair, because it adds a machine to a control plane that lacks one. A failed machine
+//! stops only the start of replacements. A rollout never passes a machine that is not ready.
 
 use jiff::Timestamp;
 
 use super::made_machine;
 use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
+use crate::cpms::degraded::is_failed_replacement;
 use crate::cpms::etcd::Etcd;
 use crate::cpms::indexes::REPLACES;
 use crate::cpms::machine_state::{MachineState, NodeState};
@@ -21,7 +23,7 @@ use crate::model::{Degradation, Precondition};
 pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) -> Option<Step> {
     let view = View { spec, state, now };
     view.waits_for_machines(plan);
-    // Every part is asked, so that what the later ones wait for is said too; the first step wins.
+    // Each part adds its waits, also if an earlier part has a step. The first step is executed.
     let finish = view.finish(plan);
     let in_flight = view.indexes().any(|index| view.in_flight(index).is_some());
     let repair = if finish.is_none() && !in_flight {
@@ -30,7 +32,11 @@ pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan
         None
     };
     let busy = finish.is_some() || repair.is_some() || in_flight;
-    let start = view.start(busy, plan);
+    let start = if plan.degraded.is_empty() {
+        view.start(busy, plan)
+    } else {
+        None
+    };
     finish.or(repair).or(start)
 }
 
@@ -109,9 +115,9 @@ impl<'a> View<'a> {
         self.state.each_machine().filter(ready).count()
     }
 
-    /// A machine on its way: up to date, and not ready for long enough since it was made. A machine
-    /// whose node was ready once and is away, or is gone, is not on its way: nothing waits for it
-    /// but the rollout.
+    /// A machine that is starting: up to date, and not ready for long enough since it was created.
+    /// A machine has stopped starting if its node was ready once, or is gone, or if it has failed.
+    /// Only the start of replacements waits for such a machine.
     fn in_flight(self, index: u32) -> Option<&'a MachineState> {
         self.state.of_index(index).find(|machine| self.is_in_flight(machine))
     }
@@ -122,7 +128,8 @@ impl<'a> View<'a> {
             NodeState::NotReady { was_ready, .. } => !was_ready,
             NodeState::Missing { .. } => false,
         };
-        fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine)
+        let starting = fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine);
+        starting && !is_failed_replacement(machine)
     }
 
     /// What a rollout is busy with: machines on their way, and machines that are going.
@@ -223,8 +230,11 @@ impl<'a> View<'a> {
             if let Some(old) = unready.or(outdated.first()) {
                 return Some((old, why(old)));
             }
-            let broken =
-                |machine: &&&MachineState| machine.is_current() && !self.stable(machine) && !self.is_in_flight(machine);
+            // A failed machine stays until a person has seen why it failed.
+            let broken = |machine: &&&MachineState| {
+                let starts = self.stable(machine) || self.is_in_flight(machine);
+                machine.is_current() && !starts && !is_failed_replacement(machine)
+            };
             if let Some(broken) = live.iter().find(broken) {
                 return Some((broken, why(broken)));
             }

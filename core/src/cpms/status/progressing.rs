@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::condition;
 use crate::cpms::action::{Plan, WaitReason};
+use crate::cpms::degraded::allows_repair;
 use crate::cpms::machine_state::MachineState;
 use crate::cpms::plan;
 use crate::cpms::spec::{SetState, Spec};
@@ -25,7 +26,9 @@ const BLOCKED: [(&str, WaitReason); 5] = [
 
 /// The condition of a valid set.
 pub(super) fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> NewCondition {
-    if !plan.degraded.is_empty() {
+    let work = Work::of(spec, state, plan);
+    let repairs = work.moves && work.is_open() && plan.degraded.iter().all(allows_repair);
+    if !plan.degraded.is_empty() && !repairs {
         return while_degraded(plan.degraded.first());
     }
     if spec.deleting {
@@ -38,7 +41,6 @@ pub(super) fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestam
     if !late.is_empty() {
         return new(false, "ProgressDeadlineExceeded", late.join("; "));
     }
-    let work = Work::of(spec, state, plan);
     if work.needs > 0 {
         return blocked(&work, plan).unwrap_or_else(|| updating(&work, state, plan));
     }
@@ -51,7 +53,12 @@ pub(super) fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestam
 /// The condition of a degraded set.
 pub(super) fn while_degraded(reason: Option<&Degradation>) -> NewCondition {
     let message = reason.map_or_else(String::new, |reason| {
-        format!("Nothing is created or deleted while degraded ({})", reason.reason)
+        let stopped = if allows_repair(reason) {
+            "No replacement is started"
+        } else {
+            "Nothing is created or deleted"
+        };
+        format!("{stopped} while degraded ({})", reason.reason)
     });
     new(false, "OperatorDegraded", message)
 }
@@ -89,6 +96,10 @@ impl Work {
             excess: state.machines.len().saturating_sub(spec.replicas.count()),
             moves: plan.disruptive().is_some() || starting > 0 || deleting,
         }
+    }
+
+    fn is_open(&self) -> bool {
+        self.needs > 0 || self.excess > 0
     }
 }
 

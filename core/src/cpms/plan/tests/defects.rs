@@ -211,3 +211,64 @@ fn s3_no_machine_is_adopted_or_relabelled_while_the_set_is_degraded() {
     world.observed.nodes.pop();
     assert_eq!(writes(&world.plan()).len(), 3);
 }
+
+// S9
+
+#[test]
+fn s9_a_failed_machine_does_not_stop_the_repair_of_another_index() {
+    let mut world = World::new("a b c", OLD);
+    world.fail(M2, "instance i-2 does not exist");
+    world.node_gone(M2);
+    world.delete(M1);
+    let plan = world.plan();
+    assert_eq!(plan.degraded[0].reason, "FailedReplacement");
+    let step = plan.disruptive().expect("index 1 gets a machine");
+    assert_eq!((step.verb(), step.index), ("create", Some(1)));
+    // The index is repaired also when its machine is gone already.
+    let mut world = World::new("a b c", OLD);
+    world.fail(M2, "instance i-2 does not exist");
+    world.machine(M2).status.as_mut().unwrap().node_ref = None;
+    world.node_gone(M2);
+    world.happen(&Event::Removed(M1.to_owned()));
+    run(&mut world, |_, _| {});
+    let state = world.state();
+    assert!(state.of_index(1).any(|machine| machine.is_ready()));
+    assert_eq!(state.of_index(2).count(), 1, "the failed machine is left to the user");
+    assert_eq!(condition(&world, "Degraded"), "True/FailedReplacement");
+}
+
+#[test]
+fn s9_a_failed_machine_does_not_stop_the_deletion_of_a_replaced_machine() {
+    let mut world = World::new("a b c", NEW);
+    let is_finish = |world: &World| {
+        let plan = world.plan();
+        plan.disruptive()
+            .is_some_and(|step| matches!(step.action, Action::Delete { .. }))
+    };
+    while !is_finish(&world) {
+        for step in world.plan().steps {
+            world.apply(&step);
+        }
+        if let Some(event) = world.events().first().cloned() {
+            world.happen(&event);
+        }
+        world.pass(60);
+    }
+    world.machine(M2).spec.provider_spec.value.as_mut().unwrap()["instanceType"] = json!(NEW);
+    world.fail(M2, "instance i-2 does not exist");
+    let plan = world.plan();
+    assert_eq!(plan.degraded[0].reason, "FailedReplacement");
+    // Two ready machines remain beside the failed machine.
+    assert_eq!(writes(&plan), [format!("delete {M0}")]);
+}
+
+#[test]
+fn s9_a_failed_machine_stops_new_replacements() {
+    let mut world = World::new("a b c", NEW);
+    world.machine(M2).spec.provider_spec.value.as_mut().unwrap()["instanceType"] = json!(NEW);
+    world.fail(M2, "no capacity");
+    let plan = world.plan();
+    assert_eq!(plan.degraded[0].reason, "FailedReplacement");
+    assert_eq!(plan.disruptive(), None);
+    assert_eq!(condition(&world, "Progressing"), "False/OperatorDegraded");
+}
