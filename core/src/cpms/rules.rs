@@ -24,6 +24,7 @@ use json_patch::Patch;
 use serde_json::Value;
 
 use super::domains::Platform;
+use super::pending_creates::LAST_REPAIRS;
 use crate::api::machine_openshift_io::control_plane_machine_set::{KIND, QUALIFIED_KIND};
 use crate::cel::rules::{Enforcer, Finding, RuleSet};
 use crate::model::{Edit, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, is_same};
@@ -83,13 +84,13 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     verdict.finish()
 }
 
-/// The annotations by which a user controls a rollout and acknowledges a risk. The record of
-/// pending creations is not one.
+/// The annotations by which a user controls a rollout and acknowledges a risk. The records of
+/// creations are not among them.
 fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
     let all = object.at("metadata.annotations").and_then(Value::as_object);
-    all.into_iter()
-        .flatten()
-        .filter(|(key, _)| key.starts_with("capstan.dev/") && *key != PENDING_CREATIONS)
+    all.into_iter().flatten().filter(|(key, _)| {
+        key.starts_with("capstan.dev/") && ![PENDING_CREATIONS, LAST_REPAIRS].contains(&key.as_str())
+    })
 }
 
 /// The rules in CEL that do not hold, as violations.

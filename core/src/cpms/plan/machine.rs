@@ -1,4 +1,4 @@
-//! The machine that a creation makes, and what is repaired on a machine in place.
+//! The machine that a creation adds, and the repair of a machine in place.
 
 use std::collections::BTreeSet;
 
@@ -29,9 +29,10 @@ pub fn owner_reference(spec: &Spec) -> OwnerReference {
     }
 }
 
-/// The machine that is made for an index, complete. Its name is derived: prefix, five characters
-/// computed from the set, the index, the machine that it replaces and how many such names are
-/// taken, then the index. What was asked for and never answered is asked for by the same name.
+/// The complete machine that is created for an index. Its name is derived: the prefix, five
+/// characters, and the index. The five characters are computed from the set, the index, the machine
+/// that it replaces or else the machine that was created last for the empty index, and the number of
+/// such names that are taken. A request that was never answered is repeated with the same name.
 pub fn made_machine(
     spec: &Spec,
     state: &State,
@@ -51,7 +52,7 @@ pub fn made_machine(
         annotations.insert(FROM_TEMPLATE.to_owned(), record);
     }
     let name = match (replaces, unanswered(spec, state, index)) {
-        // Under another name it would be a second one, should the first still come.
+        // With another name, it would be a second machine if the first is still created.
         (None, Some(sent)) => {
             let replaced = sent.metadata.annotations.get_key_value(REPLACES);
             annotations.extend(replaced.map(|(key, uid)| (key.clone(), uid.clone())));
@@ -82,8 +83,8 @@ pub fn made_machine(
     })
 }
 
-/// The machine of an index that this set asked for, and that may still come: what it was to replace
-/// went in the meantime.
+/// The machine of an index that this set requested without an answer, and that may still be created.
+/// The machine that it was to replace is gone.
 fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machine> {
     let ours = |sent: &Machine| sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
     let mut sent = state.observed.unanswered.iter().rev();
@@ -101,18 +102,27 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         .collect();
     let prefix = spec.machine_name_prefix();
     let (number, replaced) = (index.to_string(), replaces.map_or("", |machine| machine.uid.as_str()));
+    // A platform that finds instances by name may take the instance of an earlier machine of the
+    // same name for that of the new machine.
+    let earlier = match replaces {
+        Some(_) => None,
+        None => pending_creates::last_repair(spec, index),
+    };
     let derived = |attempt: usize| {
-        let suffix = derived_suffix(&[&spec.uid, &number, replaced, &attempt.to_string()]);
+        let attempt = attempt.to_string();
+        let mut parts = vec![spec.uid.as_str(), &number, replaced, &attempt];
+        parts.extend(earlier.as_deref());
+        let suffix = derived_suffix(&parts);
         format!("{prefix}-{suffix}-{index}")
     };
-    // A name is taken when an earlier attempt is still there, failed and being deleted. One more
-    // attempt than there are machines always finds a free one, unless two attempts give the same
-    // five characters.
+    // A name is taken while an earlier attempt exists that failed and is being deleted. One more
+    // attempt than there are machines finds a free name, unless two attempts give the same five
+    // characters.
     let mut free = (0..=taken.len())
         .map(derived)
         .filter(|name| !taken.contains(name.as_str()));
-    // An earlier attempt may be gone since another was asked for, which may still come (seed
-    // 34815).
+    // An earlier attempt may be gone since another name was requested, and that machine may still be
+    // created (seed 34815).
     let asked_for = free
         .clone()
         .find(|name| pending_creates::is_requested(state, index, name));
@@ -121,8 +131,8 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         .unwrap_or_else(|| derived(taken.len() + 1))
 }
 
-/// What is to be repaired on a machine in place: its owner, its recorded index, and what of the
-/// template needs no new machine.
+/// The patch that repairs a machine in place: its owner, its recorded index, and the parts of the
+/// template that need no new machine.
 pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Option<Step> {
     if machine.is_deleting() || matches!(machine.owner, Owner::Foreign { .. }) {
         return None;
@@ -137,8 +147,8 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     let mut because = Vec::new();
     let released = meta.annotations.get(RELEASED);
     if machine.owner != Owner::Ours && released.is_some_and(|uid| *uid == spec.uid) {
-        // The set is on its way out, whatever this snapshot says: an owner reference would outlive
-        // it.
+        // The set is being deleted, also if this snapshot does not show it. An owner reference would
+        // outlive the set.
         return None;
     }
     if machine.owner != Owner::Ours {

@@ -5,9 +5,11 @@ use serde_json::json;
 
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
 use crate::api::machine_openshift_io::label;
+use crate::cpms::pending_creates;
 use crate::cpms::plan::{Action, Plan, Step, plan};
 use crate::cpms::simulation::{Event, NEW, OLD, World};
 use crate::cpms::status::status;
+use crate::model::PENDING_CREATIONS;
 
 const M0: &str = "ocp-x7k2p-master-0";
 const M1: &str = "ocp-x7k2p-master-1";
@@ -271,4 +273,59 @@ fn s9_a_failed_machine_stops_new_replacements() {
     assert_eq!(plan.degraded[0].reason, "FailedReplacement");
     assert_eq!(plan.disruptive(), None);
     assert_eq!(condition(&world, "Progressing"), "False/OperatorDegraded");
+}
+
+// S10
+
+/// Creates the machine that the plan asks for as the controller does: the request is recorded in
+/// the set first. Then plans run until the record is removed.
+fn create_recorded(world: &mut World) -> String {
+    let step = world.plan().disruptive().cloned().unwrap();
+    let creation = pending_creates::creation(&step, "one", world.now).unwrap();
+    let set = serde_json::from_value(world.set.clone()).unwrap();
+    let patch = pending_creates::record(&set, &creation, |_| false).unwrap();
+    json_patch::merge(&mut world.set, &patch);
+    assert_eq!(
+        world.plan().disruptive().unwrap().machine(),
+        step.machine(),
+        "the same request again"
+    );
+    world.apply(&step);
+    for _ in 0..3 {
+        for step in world.plan().steps {
+            world.apply(&step);
+        }
+    }
+    assert!(world.set["metadata"]["annotations"].get(PENDING_CREATIONS).is_none());
+    step.machine().unwrap().to_owned()
+}
+
+#[test]
+fn s10_consecutive_repairs_of_an_empty_index_use_different_names() {
+    let mut world = World::new("a b c", OLD);
+    let mut names = vec![M1.to_owned()];
+    world.happen(&Event::Removed(M1.to_owned()));
+    for _ in 0..5 {
+        let name = create_recorded(&mut world);
+        assert!(name.ends_with("-1") && !names.contains(&name), "{name} of {names:?}");
+        world.happen(&Event::Removed(name.clone()));
+        names.push(name);
+    }
+}
+
+#[test]
+fn s10_a_repair_that_is_refused_keeps_its_name() {
+    let mut world = World::new("a b c", OLD);
+    world.happen(&Event::Removed(M1.to_owned()));
+    let step = world.plan().disruptive().cloned().unwrap();
+    for _ in 0..3 {
+        let creation = pending_creates::creation(&step, "one", world.now).unwrap();
+        let set = serde_json::from_value(world.set.clone()).unwrap();
+        let patch = pending_creates::record(&set, &creation, |_| true).unwrap();
+        json_patch::merge(&mut world.set, &patch);
+        world.pass(60);
+        let again = world.plan();
+        assert_eq!(again.steps.len(), 1);
+        assert_eq!(again.disruptive().unwrap().machine(), step.machine());
+    }
 }
