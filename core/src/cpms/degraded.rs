@@ -5,6 +5,8 @@
 //! the ControlPlaneMachineSet enhancement, "Selecting Machines" and "Failure Modes"; the reasons are
 //! those of the operator that OpenShift ships, plus reasons that it does not report (defects B1, B6).
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::domains;
 use super::machine_state::{MachineState, NodeState, Owner};
 use super::observed::Unparsable;
@@ -27,13 +29,13 @@ pub(super) fn is_failed_replacement(machine: &MachineState) -> bool {
 }
 
 /// Everything that stops, in the order of importance. The first gives the condition its reason.
-pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
+pub fn degraded(spec: &Spec, state: &State, now: Timestamp) -> Vec<Degradation> {
     [
         unparsable(&state.unparsable),
         unreadable_pending_creations(spec),
         infrastructure(spec, state),
         no_ready_machine(state),
-        unmanaged_nodes(state),
+        unmanaged_nodes(state, now),
         strayed_machines(state),
         excess_indexes(spec, state),
         foreign_owners(state),
@@ -146,18 +148,51 @@ fn no_ready_machine(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Whether the unclaimed nodes may be those of machines that are just joining: a machine learns of
-/// its node a moment after the node registers. Until it has, nothing is done, but nobody is
-/// alarmed.
-pub(super) fn nodes_are_joining(state: &State) -> bool {
-    let joining =
-        |machine: &&MachineState| machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting();
-    state.unclaimed_nodes.len() <= state.each_machine().filter(joining).count()
+/// How long a node may exist before its machine claims it.
+const CLAIM: SignedDuration = SignedDuration::from_mins(20);
+
+/// The control plane nodes that no machine claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnclaimedNodes {
+    /// There are none.
+    None,
+    /// They may be the nodes of machines that are starting: the machine controller reports the node
+    /// of a machine some time after the node registered.
+    Joining {
+        /// When the first of them is unmanaged; `None` if no node reports when it was created.
+        until: Option<Timestamp>,
+    },
+    /// At least one is not the node of a machine that is starting.
+    Unmanaged,
 }
 
-fn unmanaged_nodes(state: &State) -> Option<Degradation> {
+impl UnclaimedNodes {
+    /// The nodes of a state.
+    pub(super) fn of(state: &State, now: Timestamp) -> Self {
+        let nodes = &state.unclaimed_nodes;
+        if nodes.is_empty() {
+            return Self::None;
+        }
+        let joining = |machine: &&MachineState| {
+            machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting()
+        };
+        let known = state.observed.nodes.iter();
+        let until = known
+            .filter(|node| nodes.iter().any(|name| name == node.metadata.name()))
+            .filter_map(|node| node.metadata.creation_timestamp?.checked_add(CLAIM).ok())
+            .min();
+        let late = until.is_some_and(|until| until <= now);
+        if late || nodes.len() > state.each_machine().filter(joining).count() {
+            Self::Unmanaged
+        } else {
+            Self::Joining { until }
+        }
+    }
+}
+
+fn unmanaged_nodes(state: &State, now: Timestamp) -> Option<Degradation> {
     let nodes = &state.unclaimed_nodes;
-    (!nodes.is_empty() && !nodes_are_joining(state)).then(|| Degradation {
+    (UnclaimedNodes::of(state, now) == UnclaimedNodes::Unmanaged).then(|| Degradation {
         reason: "UnmanagedNodes",
         message: format!(
             "Found {} unmanaged node(s): {}; no machine of the set claims them. Remove the node from the cluster, create \

@@ -13,7 +13,7 @@ mod rollout;
 
 use jiff::Timestamp;
 
-use super::degraded::{allows_repair, degraded, nodes_are_joining};
+use super::degraded::{UnclaimedNodes, allows_repair, degraded};
 use super::pending_creates;
 use super::removal;
 use super::spec::{SetState, Spec};
@@ -29,7 +29,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         return removal::plan(spec, &state.observed.machines);
     }
     let mut plan = Plan {
-        degraded: degraded(spec, state),
+        degraded: degraded(spec, state, now),
         ..Plan::default()
     };
     if spec.state == SetState::Inactive {
@@ -45,7 +45,8 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
             "nothing is created or deleted while the control plane is degraded ({})",
             reason.reason
         ));
-    } else if !state.unclaimed_nodes.is_empty() && nodes_are_joining(state) {
+    } else if let UnclaimedNodes::Joining { until } = UnclaimedNodes::of(state, now) {
+        rollout::waits(spec, state, now, &mut plan);
         plan.waits.push(Wait {
             index: None,
             subject: None,
@@ -54,7 +55,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
                 "node {} is not yet claimed by its machine",
                 state.unclaimed_nodes.join(", ")
             ),
-            until: None,
+            until,
         });
     } else {
         if let Some(reason) = plan.degraded.first() {

@@ -40,6 +40,11 @@ pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan
     finish.or(repair).or(start)
 }
 
+/// Adds the waits for machines that start, are being deleted, or are not ready.
+pub(super) fn waits(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) {
+    View { spec, state, now }.waits_for_machines(plan);
+}
+
 /// A machine that takes longer than the deadline.
 pub(super) struct Late {
     pub(super) message: String,

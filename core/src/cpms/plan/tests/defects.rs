@@ -329,3 +329,62 @@ fn s10_a_repair_that_is_refused_keeps_its_name() {
         assert_eq!(again.disruptive().unwrap().machine(), step.machine());
     }
 }
+
+// S7
+
+/// A rollout whose last replacement has no node, beside a node that no machine claims.
+fn unclaimed() -> World {
+    let mut world = World::new("a b c", OLD);
+    let machine = world.machine(M2);
+    machine.status = serde_json::from_value(json!({"phase": "Provisioned"})).unwrap();
+    let created = world.now;
+    world.machine(M2).metadata.creation_timestamp = Some(created);
+    world.node_gone(M2);
+    let now = world.now;
+    world.set_node("stranger", "True", now);
+    world
+}
+
+#[test]
+fn s7_a_node_that_is_not_claimed_for_long_is_unmanaged() {
+    let mut world = unclaimed();
+    let plan = world.plan();
+    assert_eq!(plan.degraded, []);
+    assert_eq!(plan.disruptive(), None);
+    let deadline = plan.reconcile_at.expect("the wait has a deadline");
+    world.now = deadline - jiff::SignedDuration::from_secs(1);
+    assert_eq!(world.plan().degraded, []);
+    world.now = deadline;
+    assert_eq!(world.plan().degraded[0].reason, "UnmanagedNodes");
+    assert_eq!(condition(&world, "Progressing"), "False/OperatorDegraded");
+    // The machine claims the node after all.
+    let status = json!({"phase": "Running", "nodeRef": {"name": "node-of-stranger"}});
+    world.machine(M2).status = serde_json::from_value(status).unwrap();
+    assert_eq!(world.plan().degraded, []);
+}
+
+#[test]
+fn s7_a_rollout_with_a_machine_that_is_not_ready_is_not_reported_as_complete() {
+    let mut world = unclaimed();
+    assert_eq!(condition(&world, "Progressing"), "True/NeedsUpdateReplicas");
+    let status = status_of(&world);
+    assert_eq!(status.updated_replicas, Some(2));
+    let progressing = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Progressing")
+        .unwrap();
+    assert!(
+        progressing.message.contains("2 of 3 up to date; "),
+        "{}",
+        progressing.message
+    );
+    assert!(progressing.message.contains(M2), "{}", progressing.message);
+    // One machine of three is ready.
+    for name in [M0, M1] {
+        world.node_gone(name);
+        world.machine(name).status = serde_json::from_value(json!({"phase": "Provisioned"})).unwrap();
+    }
+    world.add("ocp-x7k2p-master-new-0", "a", OLD);
+    assert_eq!(condition(&world, "Progressing"), "True/NeedsUpdateReplicas");
+}
