@@ -388,3 +388,70 @@ fn s7_a_rollout_with_a_machine_that_is_not_ready_is_not_reported_as_complete() {
     world.add("ocp-x7k2p-master-new-0", "a", OLD);
     assert_eq!(condition(&world, "Progressing"), "True/NeedsUpdateReplicas");
 }
+
+// S11
+
+#[test]
+fn s11_a_rollout_progresses_while_etcd_is_not_healthy() {
+    let mut world = World::new("a b c", NEW);
+    world.etcd(
+        "True",
+        "EtcdMembersAvailable: 2 of 3 members are available, node-2 is unhealthy",
+    );
+    assert_eq!(condition(&world, "Progressing"), "True/WaitingForEtcd");
+    world.etcd("True", "EtcdMembersAvailable: 3 members are available");
+    assert_eq!(condition(&world, "Progressing"), "True/NeedsUpdateReplicas");
+    // The user pauses the rollout meanwhile.
+    world.etcd("False", "");
+    world.annotate(crate::cpms::spec::PAUSED_ROLLOUT, "true");
+    assert_eq!(condition(&world, "Progressing"), "False/RolloutPaused");
+}
+
+#[test]
+fn s11_a_rollout_progresses_while_another_machine_is_not_ready() {
+    let mut world = World::new("a b c", NEW);
+    world.machine(M2).spec.provider_spec.value.as_mut().unwrap()["instanceType"] = json!(NEW);
+    world.node_down(M2);
+    world.pass(3600);
+    assert_eq!(world.plan().disruptive(), None);
+    assert_eq!(condition(&world, "Progressing"), "True/WaitingForReadyMachines");
+}
+
+#[test]
+fn s11_a_rollout_is_false_only_in_the_five_documented_cases() {
+    let mut world = World::new("a b c", NEW);
+    let mut ends = 0;
+    for minute in 0..600 {
+        let (healthy, message) = match minute % 3 {
+            0 => (
+                "False",
+                "EtcdMembersAvailable: 1 of 3 members are available, a is unhealthy, b is unhealthy",
+            ),
+            1 => (
+                "True",
+                "EtcdMembersAvailable: 3 of 4 members are available, c has not started",
+            ),
+            _ => ("True", "EtcdMembersAvailable: 3 members are available"),
+        };
+        world.etcd(healthy, message);
+        let done = world.observed.machines.len() == 3
+            && world
+                .state()
+                .each_machine()
+                .all(|machine| machine.is_current() && machine.is_ready());
+        let progressing = condition(&world, "Progressing");
+        assert_eq!(progressing.starts_with("False"), done, "minute {minute}: {progressing}");
+        ends += usize::from(done);
+        let plan = world.plan();
+        for step in &plan.steps {
+            world.apply(step);
+        }
+        if plan.steps.is_empty()
+            && let Some(event) = world.events().first().cloned()
+        {
+            world.happen(&event);
+        }
+        world.pass(60);
+    }
+    assert!(ends > 0);
+}
