@@ -72,13 +72,12 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .and_then(|step| step.machine().map(str::to_owned));
     // In-place repair comes first: a machine has an owner and a recorded index before anything
     // follows from them. A machine that is deleted next is not patched, because that would break
-    // the precondition of its deletion. While the set is degraded, it may be wrong about which
-    // machines are its own, and writes to none in place.
+    // the precondition of its deletion.
+    let is_degraded = !plan.degraded.is_empty();
     let repairs = state
         .each_machine()
-        .filter(|machine| plan.degraded.is_empty() && Some(&machine.name) != spared.as_ref())
-        .filter_map(|machine| machine::repair(spec, state, machine));
-    let repairs: Vec<Step> = repairs.collect();
+        .filter(|machine| Some(&machine.name) != spared.as_ref())
+        .filter_map(|machine| machine::repair(spec, state, machine, is_degraded));
     plan.steps.extend(repairs);
     plan.steps.extend(disruptive);
     if plan.steps.is_empty() {

@@ -133,8 +133,15 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
 
 /// The patch that repairs a machine in place: its owner, its recorded index, and the parts of the
 /// template that need no new machine.
-pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Option<Step> {
+///
+/// A degraded set may be wrong about which machines are its own, and adopts and changes none. It
+/// only takes over a machine whose owner reference names a former set: the garbage collector
+/// deletes the dependents of an owner that does not exist.
+pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState, is_degraded: bool) -> Option<Step> {
     if machine.is_deleting() || matches!(machine.owner, Owner::Foreign { .. }) {
+        return None;
+    }
+    if is_degraded && !matches!(machine.owner, Owner::Former { .. }) {
         return None;
     }
     let observed = state
@@ -163,13 +170,17 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
         owners.push(owner_reference(spec));
         changes.insert("ownerReferences".to_owned(), json!(owners));
     }
-    let wanted = in_place::differences(spec, observed);
+    let wanted = if is_degraded {
+        in_place::InPlace::default()
+    } else {
+        in_place::differences(spec, observed)
+    };
     let (labels, mut annotations) = (wanted.labels, wanted.annotations);
     if released.is_some() && !changes.is_empty() {
         annotations.insert(RELEASED.to_owned(), Value::Null);
     }
     because.extend(wanted.because);
-    if !machine.index_recorded {
+    if !machine.index_recorded && !is_degraded {
         annotations.insert(INDEX.to_owned(), json!(machine.index.to_string()));
         because.push(format!("its name carries no index, and it is index {}", machine.index));
     }

@@ -209,6 +209,15 @@ fn s3_no_machine_is_adopted_or_relabelled_while_the_set_is_degraded() {
     let plan = world.plan();
     assert_eq!(plan.degraded[0].reason, "ExcessIndexes");
     assert_eq!(plan.steps, []);
+    // The garbage collector would delete a machine of a former set.
+    let mut former = world.clone();
+    former.machine(M0).metadata.owner_references[0].uid = "former-uid".to_owned();
+    let steps = former.plan().steps;
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    former.apply(&steps[0]);
+    let meta = &former.machine(M0).metadata;
+    assert_eq!(meta.owner_references[0].uid, "set-uid");
+    assert!(!meta.labels.contains_key("team"));
     world.observed.machines.pop();
     world.observed.nodes.pop();
     assert_eq!(writes(&world.plan()).len(), 3);
