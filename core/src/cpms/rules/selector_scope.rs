@@ -12,15 +12,11 @@ use crate::model::{Operation, RuleInfo, Verdict, Warning};
 
 const RULE: &str = "cpms-selector-scope";
 /// The most machines that the warning names.
-const MOST_NAMES: usize = 5;
+const MOST_NAMES: usize = 3;
 
 /// Warns of a selector that does not require both labels of a control plane machine.
 pub(super) fn warn(spec: &Spec, lookup: &Lookup<'_>, verdict: &mut Verdict) {
-    let open = MEMBER_LABELS
-        .into_iter()
-        .filter(|key| !spec.selector.requires(key, MASTER));
-    let open: Vec<&str> = open.collect();
-    if open.is_empty() {
+    if MEMBER_LABELS.iter().all(|key| spec.selector.requires(key, MASTER)) {
         return;
     }
     let machines = lookup.machines.into_iter().flatten().map(|machine| &machine.metadata);
@@ -30,18 +26,13 @@ pub(super) fn warn(spec: &Spec, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     let count = names.len();
     names.truncate(MOST_NAMES);
     let matched = match count {
-        0 => String::new(),
-        _ => format!(
-            "; it also matches {count} other machine(s), such as {}",
-            names.join(", ")
-        ),
+        0 => String::from("does not require the role label and the type label \"master\""),
+        _ => format!("also matches {count} other machine(s), such as {}", names.join(", ")),
     };
     verdict.warn(Warning::new(
         RULE,
         format!(
-            "spec.selector does not require {}: only machines with the role label and the type label \"master\" belong to \
-             the set{matched}",
-            open.join(" and ")
+            "spec.selector {matched}; only machines with the role label and the type label \"master\" belong to the set"
         ),
     ));
 }

@@ -30,21 +30,27 @@ pub(super) fn warn(spec: &Spec, lookup: &Lookup<'_>, verdict: &mut Verdict) {
         .iter()
         .filter(|index| state.of_index(**index).next().is_none());
     let empty: Vec<String> = empty.map(u32::to_string).collect();
+    if shared.is_empty() {
+        return;
+    }
     for (index, names) in shared {
-        let then = match spec.strategy {
-            Strategy::OnDelete => "then delete all but one of these machines yourself",
-            _ => "once new machines are ready, all but one of these machines are deleted",
-        };
+        let names = names.join(", ");
         verdict.warn(Warning::new(
             RULE,
-            format!(
-                "machines {} have the same index {index}, the number at the end of their names; machines are created for \
-                 indexes without a machine ({}); {then}",
-                names.join(", "),
-                empty.join(", ")
-            ),
+            format!("index {index} is the number at the end of the names of several machines: {names}"),
         ));
     }
+    let then = match spec.strategy {
+        Strategy::OnDelete => "then delete all but one of the machines that share an index",
+        _ => "when they are ready, all but one of the machines that share an index are deleted",
+    };
+    verdict.warn(Warning::new(
+        RULE,
+        format!(
+            "machines are created for the indexes that have none ({}); {then}",
+            empty.join(", ")
+        ),
+    ));
 }
 
 pub(super) fn table() -> Vec<RuleInfo> {
