@@ -1,9 +1,10 @@
-//! The conditions that stop a rollout until a person acts.
+//! The reasons for which a control plane is degraded: its rollout stops until a user acts.
 //!
-//! Each reason names the machines and nodes, and what to do. While there is a reason, no machine is
-//! created, changed or deleted. A failed machine stops less: only the start of replacements. Source:
-//! the ControlPlaneMachineSet enhancement, "Selecting Machines" and "Failure Modes"; the reasons are
-//! those of the operator that OpenShift ships, plus reasons that it does not report (defects B1, B6).
+//! Each reason names the machines and nodes, and the remedy. While there is a reason, no machine is
+//! created, changed or deleted. A failed machine stops less: only the start of replacements.
+//! Source: the ControlPlaneMachineSet enhancement, "Selecting Machines" and "Failure Modes". The
+//! reasons are those of the operator that OpenShift ships, and those that it does not report
+//! (defects B1, B6).
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -28,7 +29,7 @@ pub(super) fn is_failed_replacement(machine: &MachineState) -> bool {
     machine.is_current() && !machine.is_deleting() && !machine.is_ready() && machine.failed.is_some()
 }
 
-/// Everything that stops, in the order of importance. The first gives the condition its reason.
+/// All reasons, the most important first. The first is the reason of the condition.
 pub fn degraded(spec: &Spec, state: &State, now: Timestamp) -> Vec<Degradation> {
     [
         unparsable(&state.unparsable),
@@ -47,7 +48,7 @@ pub fn degraded(spec: &Spec, state: &State, now: Timestamp) -> Vec<Degradation> 
     .collect()
 }
 
-/// The reasons to stop for a set that does not parse.
+/// The reasons of a set that is not valid.
 pub fn invalid(violations: &[Violation]) -> Vec<Degradation> {
     let strategy = |violation: &&Violation| violation.path.as_str().starts_with("spec.strategy");
     let list = |violations: Vec<&Violation>| {
@@ -71,7 +72,7 @@ pub fn invalid(violations: &[Violation]) -> Vec<Degradation> {
     found
 }
 
-/// The reason to stop for objects that cannot be read, if there are any.
+/// The reason for objects that cannot be decoded; `None` without such objects.
 pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
     let texts: Vec<String> = objects
         .iter()
@@ -87,8 +88,8 @@ pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
     })
 }
 
-/// A machine that was requested may still be created. Without the record nothing tells which one,
-/// and another machine in its place would be one too many.
+/// A requested machine may still be created. Without the record, the controller does not know which
+/// one, and another machine in its place would be one too many.
 fn unreadable_pending_creations(spec: &Spec) -> Option<Degradation> {
     let error = spec.pending_creations.as_ref().err()?;
     Some(Degradation {
@@ -203,7 +204,7 @@ fn unmanaged_nodes(state: &State, now: Timestamp) -> Option<Degradation> {
     })
 }
 
-/// A machine of ours that lost its labels may still become a node: making another for its index
+/// A machine of the set that lost its labels may still become a node. Another machine for its index
 /// would be one too many.
 fn strayed_machines(state: &State) -> Option<Degradation> {
     (!state.strayed.is_empty()).then(|| Degradation {
@@ -282,8 +283,8 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Under OnDelete nobody but the user deletes, so a second current machine of an index would stay
-/// for ever.
+/// With OnDelete, only users delete machines, so that a second current machine of an index would
+/// stay.
 fn excess_updated(spec: &Spec, state: &State) -> Option<Degradation> {
     if spec.strategy != Strategy::OnDelete {
         return None;

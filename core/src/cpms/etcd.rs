@@ -1,4 +1,4 @@
-//! Whether etcd is healthy, as its operator reports it (decision 17).
+//! The health of etcd, as its operator reports it (decision 17).
 //!
 //! The etcd operator protects the quorum with a deletion hook, which Capstan never touches. This
 //! module reads an additional gate from the ClusterOperator `etcd`. A report is healthy only if
@@ -26,13 +26,13 @@ const MEMBERS_UNKNOWN: &str = "EtcdMembersControllerDegraded";
 /// What the etcd operator reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Etcd {
-    /// The cluster has no such operator: nothing waits for it.
+    /// The cluster has no etcd operator, and nothing waits for it.
     NotReported,
     /// All members are healthy.
     Healthy,
-    /// A member is not healthy, or the operator does not know.
+    /// A member is not healthy, or the operator does not report.
     Unhealthy {
-        /// What the operator reports.
+        /// The message of the operator.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The machine that a creation adds, and the repair of a machine in place.
+//! The machine of a creation, and the in-place repair of a machine.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::cpms::spec::Spec;
 use crate::cpms::state::State;
 use crate::model::{Precondition, derived_suffix};
 
-/// The reference by which the set owns its machines.
+/// The owner reference of the set on its machines.
 pub fn owner_reference(spec: &Spec) -> OwnerReference {
     OwnerReference {
         api_version: SET_VERSION.to_owned(),
@@ -29,10 +29,10 @@ pub fn owner_reference(spec: &Spec) -> OwnerReference {
     }
 }
 
-/// The complete machine that is created for an index. Its name is derived: the prefix, five
-/// characters, and the index. The five characters are computed from the set, the index, the machine
-/// that it replaces or else the machine that was created last for the empty index, and the number of
-/// such names that are taken. A request that was never answered is repeated with the same name.
+/// The complete machine for an index. Its name is derived: the prefix, then five characters
+/// computed from the set, the index, the replaced machine and the number of names that exist, then
+/// the index. If no machine is replaced, the name of the last machine for the empty index takes its
+/// place. After a request without an answer, the same name is requested again.
 pub fn made_machine(
     spec: &Spec,
     state: &State,
@@ -52,7 +52,7 @@ pub fn made_machine(
         annotations.insert(FROM_TEMPLATE.to_owned(), record);
     }
     let name = match (replaces, unanswered(spec, state, index)) {
-        // With another name, it would be a second machine if the first is still created.
+        // Another name would be a second machine if the first is still created.
         (None, Some(sent)) => {
             let replaced = sent.metadata.annotations.get_key_value(REPLACES);
             annotations.extend(replaced.map(|(key, uid)| (key.clone(), uid.clone())));
@@ -65,7 +65,7 @@ pub fn made_machine(
     }
     let mut machine_spec = spec.template.machine_spec.clone();
     machine_spec.provider_spec.value = Some(provider_spec);
-    // The platform's name of an instance belongs to one machine.
+    // An instance id belongs to one machine.
     machine_spec.provider_id = None;
     Ok(Machine {
         api_version: API_VERSION.to_owned(),
@@ -83,8 +83,8 @@ pub fn made_machine(
     })
 }
 
-/// The machine of an index that this set requested without an answer, and that may still be created.
-/// The machine that it was to replace is gone.
+/// The machine of an index that this set requested, and that may still be created, although the
+/// machine that it replaces was deleted meanwhile.
 fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machine> {
     let ours = |sent: &Machine| sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
     let mut sent = state.observed.unanswered.iter().rev();
@@ -115,18 +115,18 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         let suffix = derived_suffix(&parts);
         format!("{prefix}-{suffix}-{index}")
     };
-    // A name is taken while an earlier attempt exists that failed and is being deleted. One more
-    // attempt than there are machines finds a free name, unless two attempts give the same five
+    // A name exists if an earlier attempt failed and is still being deleted. One more attempt than
+    // there are machines always finds a free name, unless two attempts give the same five
     // characters.
     let mut free = (0..=taken.len())
         .map(derived)
         .filter(|name| !taken.contains(name.as_str()));
-    // An earlier attempt may be gone since another name was requested, and that machine may still be
+    // An earlier attempt may have been deleted after a later name was requested, which may still be
     // created (seed 34815).
-    let asked_for = free
+    let requested = free
         .clone()
         .find(|name| pending_creates::is_requested(state, index, name));
-    asked_for
+    requested
         .or_else(|| free.next())
         .unwrap_or_else(|| derived(taken.len() + 1))
 }
@@ -154,15 +154,15 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState, is_degr
     let mut because = Vec::new();
     let released = meta.annotations.get(RELEASED);
     if machine.owner != Owner::Ours && released.is_some_and(|uid| *uid == spec.uid) {
-        // The set is being deleted, also if this snapshot does not show it. An owner reference would
-        // outlive the set.
+        // The set is being deleted, also if this snapshot does not show it. An owner reference
+        // would outlive it.
         return None;
     }
     if machine.owner != Owner::Ours {
         let mut owners: Vec<OwnerReference> = meta.owner_references.clone();
         if let Owner::Former { uid } = &machine.owner {
             owners.retain(|owner| owner.uid != *uid);
-            because.push(format!("it names a set of uid {uid}, which is gone"));
+            because.push(format!("its owner reference names a deleted set with UID {uid}"));
         } else {
             because.push("it has no owner".to_owned());
         }
@@ -182,7 +182,7 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState, is_degr
     because.extend(wanted.because);
     if !machine.index_recorded && !is_degraded {
         annotations.insert(INDEX.to_owned(), json!(machine.index.to_string()));
-        because.push(format!("its name carries no index, and it is index {}", machine.index));
+        because.push(format!("its name has no index; the index is {}", machine.index));
     }
     for (field, pairs) in [("labels", labels), ("annotations", annotations)] {
         if !pairs.is_empty() {
