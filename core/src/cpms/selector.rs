@@ -76,8 +76,8 @@ impl Selector {
         Ok(Self(all))
     }
 
-    /// Whether a machine with these labels belongs to the set: it is a control plane machine, and the
-    /// selector matches it.
+    /// Whether a machine with these labels belongs to the set: it is a control plane machine, and
+    /// the selector matches it.
     pub fn selects_member(&self, labels: &BTreeMap<String, String>) -> bool {
         is_control_plane(labels) && self.matches(labels)
     }

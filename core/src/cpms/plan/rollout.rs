@@ -307,9 +307,9 @@ impl<'a> View<'a> {
             .filter(move |index| self.staying(*index).next().is_none())
     }
 
-    /// Whether a machine was created to replace this one, and is up to date and ready. Other machines
-    /// of the index do not count: names that end in the same number give unrelated machines the same
-    /// index.
+    /// Whether a machine was created to replace this one, and is up to date and ready. Other
+    /// machines of the index do not count: names that end in the same number give unrelated
+    /// machines the same index.
     fn is_replaced(self, target: &MachineState) -> bool {
         let replaces = |machine: &MachineState| {
             let mut observed = self.state.observed.machines.iter();
