@@ -30,6 +30,7 @@ pub mod selector;
 pub mod spec;
 pub mod state;
 pub mod status;
+mod stored_form;
 
 #[cfg(test)]
 mod samples;

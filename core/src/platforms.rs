@@ -15,6 +15,7 @@ pub mod ibm_cloud;
 pub mod nutanix;
 pub mod openstack;
 pub mod power_vs;
+pub mod schema;
 pub mod vsphere;
 
 use serde_json::Value;

@@ -1,19 +1,21 @@
 //! What is a change: the difference of two provider specs, field by field, and the hash that names
 //! a revision.
 //!
-//! Decision 8. Both sides are brought into one form first: platform defaults filled in, what means
-//! "not set" dropped, failure domain fields left out where failure domains decide them, image
-//! fields left out unless images are asked for. The order of keys never matters. Nothing here says
-//! whether a change is allowed, or when it reaches a machine.
+//! Decisions 8 and 23. Both sides are brought into one form first, in which equal values of the Go
+//! type of their platform are equal; see `stored_form`. The form has the defaults of the platform.
+//! It lacks the fields that failure domains decide, where the set lists failure domains, and image
+//! fields, unless images are compared. The module decides neither whether a change is allowed nor
+//! when it reaches a machine.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-use super::defaults::{DEFAULTED, provider_spec_defaults};
 use super::domains::{self, Platform};
 use super::fields;
+use super::stored_form::{self, COMPANIONS};
 use crate::model::hex_hash;
+use crate::platforms::schema::UnknownFields;
 
 /// Starts a rollout also for a change of the machine image; a value of `true` (decision 8).
 pub const ROLL_ON_IMAGE_CHANGE: &str = "capstan.dev/roll-on-image-change";
@@ -77,15 +79,12 @@ fn size_field(platform: Platform) -> Option<&'static str> {
     }
 }
 
-/// Two provider specs, without the fields in which they are the same. Each field is brought into
-/// its form without a look at the others, so a field that is the same on both sides is no change,
-/// whatever the comparison looks at.
+/// Two provider specs, without the fields in which they are the same. Such a field is no change in
+/// any comparison, because a field takes its form from itself and its companions only.
 #[derive(Clone, Debug)]
 pub struct Difference {
     template: Value,
     machine: Value,
-    /// Whether a field that has defaults is among them.
-    defaulted: bool,
 }
 
 impl Difference {
@@ -94,7 +93,6 @@ impl Difference {
         let whole = || Self {
             template: template.clone(),
             machine: machine.clone(),
-            defaulted: true,
         };
         let (Value::Object(wanted), Value::Object(held)) = (template, machine) else {
             return whole();
@@ -120,16 +118,22 @@ impl Difference {
             template.extend(wanted.map(|(field, value)| (field.clone(), value.clone())));
             machine.extend(held.map(|(field, value)| (field.clone(), value.clone())));
         }
-        let defaulted = |field: &&str| template.contains_key(*field) || machine.contains_key(*field);
-        let defaulted = DEFAULTED.iter().any(defaulted);
+        for companions in COMPANIONS {
+            let compared = |side: &Map<String, Value>| companions.iter().any(|field| side.contains_key(*field));
+            if compared(&template) || compared(&machine) {
+                for (side, all) in [(&mut template, wanted), (&mut machine, held)] {
+                    let fields = companions.iter().filter_map(|field| all.get_key_value(*field));
+                    side.extend(fields.map(|(field, value)| (field.clone(), value.clone())));
+                }
+            }
+        }
         for side in [&mut template, &mut machine] {
-            // It says of which platform the fields are.
+            // The kind determines the type of the fields.
             side.insert("kind".to_owned(), kind.clone());
         }
         Self {
             template: Value::Object(template),
             machine: Value::Object(machine),
-            defaulted,
         }
     }
 
@@ -147,10 +151,21 @@ impl Difference {
         self.clone().into_changes(comparison)
     }
 
-    /// The same, when it is the last question.
+    /// The same, for the last comparison of a difference.
     pub fn into_changes(self, comparison: Comparison) -> Vec<FieldChange> {
-        let machine = into_canonical(self.machine, comparison, self.defaulted);
-        let template = into_canonical(self.template, comparison, self.defaulted);
+        self.into_changes_with(comparison, UnknownFields::Drop)
+    }
+
+    /// The same. Fields that the type does not have are compared if they are kept.
+    pub(super) fn into_changes_with(self, comparison: Comparison, unknown: UnknownFields) -> Vec<FieldChange> {
+        let mut machine = stored_form::normalized(self.machine, unknown);
+        let mut template = stored_form::normalized(self.template, unknown);
+        stored_form::leave_out_cluster_defaults(&mut template, &mut machine);
+        if comparison.domains {
+            domains::leave_out_other_devices(&mut template, &mut machine);
+        }
+        let machine = into_canonical(machine, comparison);
+        let template = into_canonical(template, comparison);
         let mut found = Vec::new();
         diff("", Some(&machine), Some(&template), &mut found);
         found.sort_by(|left, right| left.field.cmp(&right.field));
@@ -158,24 +173,29 @@ impl Difference {
     }
 }
 
-/// Eight hexadecimal digits that name what the template asks for: equal for equal demands.
+/// Eight hexadecimal digits that name the revision of a template. Equal templates have the same.
 pub fn revision(template: &Value, comparison: Comparison) -> String {
     hex_hash(&canonical(template, comparison), 8)
 }
 
-/// The provider spec in the one form in which it is compared.
+/// The provider spec in the one form in which it is compared. Fields that the type does not have
+/// are kept: they distinguish revisions.
 pub fn canonical(provider_spec: &Value, comparison: Comparison) -> Value {
-    into_canonical(provider_spec.clone(), comparison, true)
+    let normalized = stored_form::normalized(provider_spec.clone(), UnknownFields::Keep);
+    into_canonical(normalized, comparison)
 }
 
-fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value {
+/// Brings a provider spec that is normalized into the form in which it is compared.
+fn into_canonical(mut spec: Value, comparison: Comparison) -> Value {
     let platform = Platform::of(&spec);
+    let typed = stored_form::is_typed(&spec);
+    if platform == Some(Platform::VSphere) {
+        leave_out_addresses(&mut spec);
+    }
     if comparison.domains {
         domains::strip_in_place(&mut spec);
     }
-    if fill {
-        provider_spec_defaults(platform, &mut spec);
-    }
+    stored_form::fill(&mut spec);
     // The group of a provider spec was renamed once; its metadata is never filled.
     for field in ["apiVersion", "metadata"] {
         fields::remove(&mut spec, &[field]);
@@ -183,8 +203,8 @@ fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value 
     if !comparison.images {
         leave_out_images(platform, &mut spec);
     }
-    if platform == Some(Platform::VSphere) {
-        machine_own_vsphere(&mut spec);
+    if typed {
+        return spec;
     }
     for field in zero_fields(platform) {
         let zero = spec
@@ -215,8 +235,9 @@ fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
     }
 }
 
-/// The template is known by its name, in whatever folder; addresses belong to one machine.
-fn machine_own_vsphere(spec: &mut Value) {
+/// Leaves out the folder of the template, and the addresses that belong to one machine. Name
+/// servers are those of the template if a device takes its addresses from pools.
+fn leave_out_addresses(spec: &mut Value) {
     if let Some(template) = fields::text(spec, &["template"]) {
         let name = fields::basename(template).to_owned();
         fields::set(spec, &["template"], Value::String(name));
@@ -229,18 +250,18 @@ fn machine_own_vsphere(spec: &mut Value) {
         for own in ["gateway", "ipAddrs"] {
             fields::remove(device, &[own]);
         }
+        if fields::get(device, &["addressesFromPools"]).is_none() {
+            fields::remove(device, &["nameservers"]);
+        }
     }
 }
 
-/// Fields that Go writes even when they were not set, with the value that then stands there.
+/// Fields without a known Go type that a provider writes also when they are not set, with zero as
+/// the value.
 fn zero_fields(platform: Option<Platform>) -> &'static [&'static str] {
     match platform {
-        Some(Platform::Aws) => &["deviceIndex"],
-        Some(Platform::Azure) => &["publicIP", "acceleratedNetworking"],
-        Some(Platform::Gcp) => &["canIPForward", "deletionProtection"],
         Some(Platform::OpenStack) => &["trunk"],
-        Some(Platform::VSphere) => &["numCPUs", "numCoresPerSocket", "memoryMiB", "diskGiB"],
-        Some(Platform::Nutanix) | None => &[],
+        _ => &[],
     }
 }
 

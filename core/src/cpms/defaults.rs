@@ -13,9 +13,6 @@ use super::fields;
 /// The secret with the ignition stub of control plane machines.
 const USER_DATA: &str = "master-user-data";
 
-/// The fields that are filled on one platform or another.
-pub const DEFAULTED: [&str; 2] = ["userDataSecret", "credentialsSecret"];
-
 /// Fills the defaults of `platform` into the provider spec. Idempotent; does nothing to what is no
 /// object.
 pub fn provider_spec_defaults(platform: Option<Platform>, spec: &mut Value) {
