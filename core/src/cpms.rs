@@ -7,6 +7,7 @@
 
 pub mod action;
 pub mod changes;
+pub mod created_from;
 pub mod defaults;
 pub mod degraded;
 pub mod domains;

@@ -7,6 +7,7 @@
 //! fields, unless images are compared. The module decides neither whether a change is allowed nor
 //! when it reaches a machine.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
@@ -65,6 +66,25 @@ pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> boo
             .zip(size(machine))
             .is_some_and(|(wanted, held)| wanted != held && !wanted.is_empty() && !held.is_empty());
     plainly || !changes(template, machine, comparison).is_empty()
+}
+
+/// The fields of `template` that `machine` lacks, or has with another value, also those that the
+/// type of the platform does not have. What the machine has beyond the template is not listed.
+pub(super) fn lost(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
+    let mut found = Difference::between(template, machine).into_changes_with(comparison, UnknownFields::Keep);
+    found.retain(|change| change.new.is_some());
+    found
+}
+
+/// The provider spec of a machine without the network that a webhook filled in because the template
+/// names none. It must not be taken for a failure domain.
+pub(super) fn without_default_network<'a>(template: &Value, machine: &'a Value) -> Cow<'a, Value> {
+    if Platform::of(machine) != Some(Platform::Azure) {
+        return Cow::Borrowed(machine);
+    }
+    let mut own = machine.clone();
+    stored_form::leave_out_azure_network(template, &mut own);
+    Cow::Owned(own)
 }
 
 /// The text that says how large a machine is: no default fills it, no failure domain decides it, it

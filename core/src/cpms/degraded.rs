@@ -24,6 +24,7 @@ pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
         excess_indexes(spec, state),
         foreign_owners(state),
         failed_replacement(state),
+        template_not_stored(state),
         excess_updated(spec, state),
     ]
     .into_iter()
@@ -227,6 +228,28 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
         reason: "FailedReplacement",
         message: format!(
             "Observed {} failed machine(s): {}; correct the cause, then delete the machine to have it made again",
+            texts.len(),
+            texts.join(", ")
+        ),
+    })
+}
+
+/// A field of the template that a machine which was created from it does not have. Another machine
+/// would not have it either.
+fn template_not_stored(state: &State) -> Option<Degradation> {
+    let texts: Vec<String> = state
+        .each_machine()
+        .filter(|machine| !machine.lost.is_empty() && !machine.is_deleting())
+        .map(|machine| {
+            let fields: Vec<String> = machine.lost.iter().map(ToString::to_string).collect();
+            format!("{} ({})", machine.name, fields.join("; "))
+        })
+        .collect();
+    (!texts.is_empty()).then(|| Degradation {
+        reason: "TemplateNotStored",
+        message: format!(
+            "{} machine(s) were created from the current template and do not have its fields: {}; correct the template, \
+             or the webhook that changes machines. No machine is replaced for it",
             texts.len(),
             texts.join(", ")
         ),

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::changes::{self, Comparison};
+use super::created_from::{CREATED_FROM, CreatedFrom};
 use super::domains::{self, FailureDomain};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState};
 use super::placement::{self, Placement, Standing};
@@ -52,6 +53,27 @@ struct CachedTemplate {
     uid: String,
     comparison: Comparison,
     revision: String,
+}
+
+impl CachedTemplate {
+    fn compare(&self, machine: &Machine, infrastructure: Option<&Infrastructure>) -> ComparedSpec {
+        let template = &self.template.provider_spec;
+        let provider_spec = machine.spec.provider_spec.value.as_ref();
+        let compared = provider_spec.unwrap_or(&Value::Null);
+        let created_from = CreatedFrom::read(machine);
+        let lost = created_from
+            .as_ref()
+            .map(|_| changes::lost(template, compared, self.comparison));
+        ComparedSpec {
+            domain: provider_spec.and_then(|value| {
+                let own = changes::without_default_network(template, value);
+                domains::extract(&own, infrastructure)
+            }),
+            changes: changes::changes(template, compared, self.comparison),
+            created_from,
+            lost: lost.unwrap_or_default(),
+        }
+    }
 }
 
 /// A machine that was compared with the template.
@@ -183,7 +205,7 @@ impl ReconcileCache {
         for machine in machines {
             let (name, known) = match before.remove_entry(machine.metadata.name()) {
                 Some((name, known)) if Arc::ptr_eq(&known.machine, machine) => (name, known),
-                Some((name, known)) if has_same_provider_spec(&known.machine, machine) => {
+                Some((name, known)) if has_same_inputs(&known.machine, machine) => {
                     let known = CachedMachine {
                         machine: Arc::clone(machine),
                         state: None,
@@ -192,18 +214,9 @@ impl ReconcileCache {
                     (name, known)
                 }
                 _ => {
-                    let provider_spec = machine.spec.provider_spec.value.as_ref();
-                    let compared = ComparedSpec {
-                        domain: provider_spec.and_then(|value| domains::extract(value, self.infrastructure.as_deref())),
-                        changes: changes::changes(
-                            &template.template.provider_spec,
-                            provider_spec.unwrap_or(&Value::Null),
-                            template.comparison,
-                        ),
-                    };
                     let known = CachedMachine {
                         machine: Arc::clone(machine),
-                        compared: Arc::new(compared),
+                        compared: Arc::new(template.compare(machine, self.infrastructure.as_deref())),
                         state: None,
                     };
                     (machine.metadata.name().to_owned(), known)
@@ -272,7 +285,10 @@ fn same<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
 }
 
 fn are_same(left: &MachineInputs, right: &MachineInputs) -> bool {
-    same(left.node.as_ref(), right.node.as_ref()) && left.index == right.index && left.belongs == right.belongs
+    same(left.node.as_ref(), right.node.as_ref())
+        && left.index == right.index
+        && left.domain == right.domain
+        && left.belongs == right.belongs
 }
 
 /// Whether a parse of both gives the same, apart from metadata that [`Spec::set_metadata`]
@@ -284,8 +300,10 @@ fn parses_alike(left: &Arc<ControlPlaneMachineSet>, right: &Arc<ControlPlaneMach
             && left.spec == right.spec)
 }
 
-fn has_same_provider_spec(left: &Arc<Machine>, right: &Arc<Machine>) -> bool {
-    Arc::ptr_eq(left, right) || left.spec.provider_spec.value == right.spec.provider_spec.value
+fn has_same_inputs(left: &Arc<Machine>, right: &Arc<Machine>) -> bool {
+    let record = |machine: &Arc<Machine>| machine.metadata.annotations.get(CREATED_FROM).cloned();
+    Arc::ptr_eq(left, right)
+        || (left.spec.provider_spec.value == right.spec.provider_spec.value && record(left) == record(right))
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl State {
             .iter()
             .partition(|machine| spec.selector.matches(&machine.metadata.labels));
         let compared = cache.compare(&selected);
-        let members = Selected::of(spec, selected, &compared);
+        let members = Selected::of(spec, &observed, selected, &compared);
         let standing = members.standing();
         let placement = cache
             .place(spec.replicas.count(), &spec.failure_domains, &standing)
@@ -132,11 +132,21 @@ struct Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    fn of(spec: &'a Spec, machines: Vec<&'a Arc<Machine>>, compared: &'a [Arc<ComparedSpec>]) -> Self {
-        let domains: Vec<Option<&FailureDomain>> = compared
-            .iter()
-            .map(|compared| compared.domain.as_ref().map(|found| listed(spec, found)))
-            .collect();
+    fn of(
+        spec: &'a Spec,
+        observed: &Observed,
+        machines: Vec<&'a Arc<Machine>>,
+        compared: &'a [Arc<ComparedSpec>],
+    ) -> Self {
+        let domain = |(machine, compared): (&&Arc<Machine>, &'a Arc<ComparedSpec>)| {
+            let found = compared.domain.as_ref().map(|found| listed(spec, found));
+            let record = compared.created_from.as_ref();
+            let infrastructure = observed.infrastructure.as_deref();
+            let recorded =
+                record.and_then(|record| record.domain(spec, found, infrastructure, machine.metadata.name()));
+            recorded.or(found)
+        };
+        let domains: Vec<Option<&FailureDomain>> = machines.iter().zip(compared).map(domain).collect();
         let members: Vec<Member<'_>> = machines
             .iter()
             .zip(&domains)
@@ -198,10 +208,12 @@ impl<'a> Selected<'a> {
                         .and_then(|name| nodes.get(name))
                         .map(|node| Arc::clone(node)),
                     index: *index,
+                    domain: domain.cloned(),
                     belongs: placement.get(&index.value).filter(|_| is_defined).cloned(),
                 };
                 cache.machine_state(machine, inputs, |inputs| {
-                    MachineState::read(spec, machine, *domain, compared, inputs)
+                    let infrastructure = observed.infrastructure.as_deref();
+                    MachineState::read(spec, machine, compared, inputs, infrastructure)
                 })
             })
             .collect();

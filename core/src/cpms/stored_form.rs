@@ -34,12 +34,6 @@ pub(super) fn is_typed(provider_spec: &Value) -> bool {
     text(provider_spec, &["kind"]).is_some_and(|kind| schema::of_kind(kind).is_some())
 }
 
-/// Whether a provider spec has fields that its type does not have.
-pub(super) fn has_unknown_fields(provider_spec: &Value) -> bool {
-    let form = |unknown| normalized(provider_spec.clone(), unknown);
-    form(UnknownFields::Keep) != form(UnknownFields::Drop)
-}
-
 /// Fields whose form depends on one another: where one is compared, all are.
 pub(super) const COMPANIONS: [[&str; 2]; 2] = [["processorType", "processors"], ["subnet", "vnet"]];
 
@@ -176,3 +170,6 @@ fn is_gcp_default_disk(machine: &Value) -> bool {
     }
     disk == json!({"autoDelete": true, "boot": true, "sizeGb": 128})
 }
+
+#[cfg(test)]
+mod tests;

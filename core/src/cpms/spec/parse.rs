@@ -13,7 +13,6 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 };
 use crate::api::machine_openshift_io::label;
 use crate::api::meta::ObjectMeta;
-use crate::cpms::defaults::provider_spec_defaults;
 use crate::cpms::domains::{FailureDomain, Platform};
 use crate::cpms::selector::Selector;
 use crate::model::{FieldPath, Violation, ViolationKind, pending_creations};
@@ -347,10 +346,7 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
 fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Violations) -> Option<Value> {
     let path = path.child("spec").child("providerSpec").child("value");
     match machine.spec.provider_spec.value.take() {
-        Some(mut value) if value.is_object() => {
-            provider_spec_defaults(Platform::of(&value), &mut value);
-            Some(value)
-        }
+        Some(value) if value.is_object() => Some(value),
         Some(other) if !other.is_null() => {
             let kind = ViolationKind::TypeInvalid;
             let allowed = "an object: the provider spec of the platform";
