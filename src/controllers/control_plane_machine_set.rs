@@ -7,6 +7,7 @@
 mod idle;
 mod live;
 mod report;
+mod stored_status;
 #[cfg(test)]
 mod tests;
 mod undecodable;
@@ -40,6 +41,7 @@ use crate::runtime::{
 };
 use idle::Idle;
 use report::LastWrite;
+use stored_status::StoredStatus;
 
 /// What is configured.
 #[derive(Clone, Debug)]
@@ -72,8 +74,8 @@ pub struct State {
     last_write: Option<LastWrite>,
     /// The status that is being written to the set.
     status: Option<ControlPlaneMachineSetStatus>,
-    /// Whether the CRD in the cluster drops the list of machines in the status.
-    drops_machines: bool,
+    /// What the API server stores of the status, if that is not what is sent.
+    stored: StoredStatus,
 }
 
 /// A set and its surroundings.

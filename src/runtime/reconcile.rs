@@ -59,7 +59,7 @@ pub struct Step {
     /// Why, as a sentence for the log.
     pub because: String,
     /// Whether the step is taken only if the plans from the caches and from the live read agree on
-    /// it, and only while the live read is fresh.
+    /// it. Every step is taken only while the live read is fresh.
     pub disruptive: bool,
     /// Whether the step is taken only if every step before it succeeded.
     pub needs_success: bool,

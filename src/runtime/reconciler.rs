@@ -21,8 +21,8 @@ use super::step_error::StepError;
 use super::write::{Verb, Write, Writer};
 use super::write_tracker::CachedVersion;
 
-/// For how long objects are created and deleted on the basis of a live read. A process that was
-/// paused for longer may no longer be the leader, and reads again.
+/// For how long a process writes on the basis of a live read. A process that was paused for longer
+/// may no longer be the leader, and the object that it reconciles may be another one. It reads again.
 pub const FRESH: SignedDuration = SignedDuration::from_mins(1);
 
 /// What came of a reconcile.
@@ -242,9 +242,7 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         if let Some(record) = shared.controller.before(observed, position, &mut self.state, moment) {
             self.writer.write(&record).await?;
         }
-        if step.disruptive {
-            self.fresh(step, read)?;
-        }
+        self.fresh(step, read)?;
         let Err(error) = self.writer.write(&step.write).await else {
             return Ok(());
         };
@@ -257,7 +255,7 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         self.writer.write(&instead).await.map(|_| ())
     }
 
-    /// Fails if the live read is too old for a step that creates or deletes an object.
+    /// Fails if the live read is too old for a step.
     fn fresh(&self, step: &Step, read: Instant) -> Result<(), StepError> {
         let passed = self.writer.cluster.instant().duration_since(read);
         if SignedDuration::try_from(passed).is_ok_and(|passed| passed < FRESH) {

@@ -41,8 +41,8 @@ pub(super) struct World {
     pub(super) refusal: Option<String>,
     /// How long the answer to a patch of an object takes, other than of its status.
     pub(super) stall: Duration,
-    /// Whether the CRD of the set drops the list of machines in the status.
-    pub(super) prunes: bool,
+    /// The fields that the CRD of the set drops in the status.
+    pub(super) pruned: &'static [&'static str],
     /// Every write that was accepted, as verb, object and content.
     pub(super) writes: Vec<(&'static str, String, Value)>,
     pub(super) events: Vec<Event>,
@@ -66,7 +66,7 @@ impl Fake {
             silent: false,
             refusal: None,
             stall: Duration::ZERO,
-            prunes: false,
+            pruned: &[],
             writes: Vec::new(),
             events: Vec::new(),
         })));
@@ -282,10 +282,8 @@ impl Fake {
                     object
                 }
             };
-            if world.prunes
-                && let Some(status) = object.get_mut("status").and_then(Value::as_object_mut)
-            {
-                status.remove("machines");
+            if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+                status.retain(|field, _| kind != SET || !world.pruned.contains(&field.as_str()));
             }
             world.version += 1;
             object["metadata"]["resourceVersion"] = json!(world.version.to_string());
