@@ -32,6 +32,7 @@ pub mod spec;
 pub mod state;
 pub mod status;
 mod stored_form;
+pub mod stored_template;
 
 #[cfg(test)]
 mod samples;

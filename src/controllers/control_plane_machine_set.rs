@@ -8,6 +8,7 @@ mod idle;
 mod live;
 mod report;
 mod stored_status;
+mod template;
 #[cfg(test)]
 mod tests;
 mod undecodable;
@@ -42,6 +43,7 @@ use crate::runtime::{
 use idle::Idle;
 use report::LastWrite;
 use stored_status::StoredStatus;
+use template::Answers;
 
 /// What is configured.
 #[derive(Clone, Debug)]
@@ -59,6 +61,8 @@ pub struct Configuration {
 pub struct ControlPlaneMachineSets {
     configuration: Configuration,
     metrics: Metrics,
+    /// How the API server stores templates.
+    answers: Answers,
     /// What the ClusterOperator says of Capstan itself.
     parts: ClusterOperatorStatus,
 }
@@ -94,6 +98,7 @@ impl ControlPlaneMachineSets {
             parts: report::parts(&configuration.options),
             configuration,
             metrics,
+            answers: Answers::default(),
         }
     }
 
@@ -140,6 +145,7 @@ impl ControlPlaneMachineSets {
             }
         }
         let mut cluster = observed(view);
+        cluster.stored_templates = self.answers.all();
         let version = set.metadata.resource_version.as_deref().unwrap_or_default();
         let live = source == Source::Live;
         let recorded = pending_creates::recorded(set);
@@ -258,6 +264,14 @@ impl Reconcile for ControlPlaneMachineSets {
             }),
             Some(SetInView::Found(set)) if is_complete(view) => self.observe_set(set, view, source, state, moment),
             _ => Observation::Nothing,
+        }
+    }
+
+    async fn inquire<C: runtime::Cluster>(&self, cluster: &C, observed: &Observed) -> bool {
+        let question = observed.assessment.as_ref().and_then(Assessment::question);
+        match question {
+            Some(question) => self.answers.ask(cluster, question).await,
+            None => false,
         }
     }
 

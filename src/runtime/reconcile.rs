@@ -162,6 +162,12 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
         moment: Moment,
     ) -> Observation<Self::Observed>;
 
+    /// Asks the API server for what no cache has and what decides the plan. Returns whether there is
+    /// a new answer: then the object is observed again. By default nothing is asked.
+    fn inquire<C: Cluster>(&self, _cluster: &C, _observed: &Self::Observed) -> impl Future<Output = bool> + Send {
+        async { false }
+    }
+
     /// Reads live what the planned steps depend on, and returns the view with it. `None`: the steps
     /// need no live read.
     fn read_live<C: Cluster>(

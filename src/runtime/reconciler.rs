@@ -134,6 +134,12 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             Observation::Idle(at) => return Outcome { at, failed: false },
             Observation::Found(observed) => observed,
         };
+        let shared = Arc::clone(&self.shared);
+        if shared.controller.inquire(&self.writer.cluster, &observed).await
+            && let Observation::Found(now) = self.observe(view, Source::Caches, moment)
+        {
+            observed = now;
+        }
         let mut steps = self.plan(&observed, moment);
         let calm = steps.is_empty();
         let (mut taken, mut errors) = (Vec::new(), Vec::new());

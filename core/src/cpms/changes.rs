@@ -68,10 +68,16 @@ pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> boo
     plainly || !changes(template, machine, comparison).is_empty()
 }
 
+/// The fields in which `template` asks for something else than `machine` has, also fields that the
+/// type of the platform does not have.
+pub(super) fn changes_of_all_fields(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
+    Difference::between(template, machine).into_changes_with(comparison, UnknownFields::Keep)
+}
+
 /// The fields of `template` that `machine` lacks, or has with another value, also those that the
 /// type of the platform does not have. What the machine has beyond the template is not listed.
 pub(super) fn lost(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
-    let mut found = Difference::between(template, machine).into_changes_with(comparison, UnknownFields::Keep);
+    let mut found = changes_of_all_fields(template, machine, comparison);
     found.retain(|change| change.new.is_some());
     found
 }

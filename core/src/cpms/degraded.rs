@@ -245,6 +245,18 @@ fn template_not_stored(state: &State) -> Option<Degradation> {
             format!("{} ({})", machine.name, fields.join("; "))
         })
         .collect();
+    let pending = |machine: &MachineState| !machine.is_current() && !machine.is_deleting();
+    if texts.is_empty() && !state.template.lost.is_empty() && state.each_machine().any(pending) {
+        let fields: Vec<String> = state.template.lost.iter().map(ToString::to_string).collect();
+        return Some(Degradation {
+            reason: "TemplateNotStored",
+            message: format!(
+                "The API server does not store the template as it is in the set: {}; correct the template, or the \
+                 webhook that changes machines. No machine is replaced before",
+                fields.join("; ")
+            ),
+        });
+    }
     (!texts.is_empty()).then(|| Degradation {
         reason: "TemplateNotStored",
         message: format!(

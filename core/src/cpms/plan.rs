@@ -9,6 +9,7 @@
 
 mod in_place;
 mod machine;
+mod question;
 mod rollout;
 
 use jiff::Timestamp;
@@ -22,6 +23,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::FINALIZER;
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
 pub use machine::{made_machine, owner_reference};
+pub use question::question;
 
 /// What to do next about this set.
 pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {

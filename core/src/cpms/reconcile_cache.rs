@@ -16,8 +16,10 @@ use super::changes::{self, Comparison};
 use super::created_from::{CREATED_FROM, CreatedFrom};
 use super::domains::{self, FailureDomain};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState};
+use super::observed::Observed;
 use super::placement::{self, Placement, Standing};
 use super::spec::{Gates, ParseContext, Spec, Template, parse};
+use super::stored_template::{KnownTemplate, StoredTemplate};
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::machine::Machine;
@@ -53,6 +55,9 @@ struct CachedTemplate {
     uid: String,
     comparison: Comparison,
     revision: String,
+    /// What the API server answered.
+    answers: Vec<Arc<StoredTemplate>>,
+    known: Arc<KnownTemplate>,
 }
 
 impl CachedTemplate {
@@ -69,7 +74,7 @@ impl CachedTemplate {
                 let own = changes::without_default_network(template, value);
                 domains::extract(&own, infrastructure)
             }),
-            changes: changes::changes(template, compared, self.comparison),
+            changes: self.known.changes(&self.template, compared, self.comparison),
             created_from,
             lost: lost.unwrap_or_default(),
         }
@@ -169,29 +174,34 @@ impl ReconcileCache {
     }
 
     /// Sets the template with which machines are compared from now on. Returns the name of its
-    /// revision.
-    pub(super) fn set_template(&mut self, spec: &Spec, infrastructure: Option<&Arc<Infrastructure>>) -> String {
+    /// revision, and what is known of how it is stored.
+    pub(super) fn set_template(&mut self, spec: &Spec, observed: &Observed) -> (String, Arc<KnownTemplate>) {
         let comparison = spec.comparison();
+        let (infrastructure, answers) = (observed.infrastructure.as_ref(), &observed.stored_templates);
         if let Some(known) = &self.template
             && known.comparison == comparison
             && Arc::ptr_eq(&known.template, &spec.template)
             && (&known.name, &known.uid) == (&spec.name, &spec.uid)
             && same(self.infrastructure.as_ref(), infrastructure)
+            && have_same_items(&known.answers, answers)
         {
-            return known.revision.clone();
+            return (known.revision.clone(), Arc::clone(&known.known));
         }
         self.machines.clear();
         self.placement = None;
         self.infrastructure = infrastructure.cloned();
         let revision = changes::revision(&spec.template.provider_spec, comparison);
+        let known = Arc::new(KnownTemplate::of(&spec.template, comparison, answers));
         self.template = Some(CachedTemplate {
             template: Arc::clone(&spec.template),
             name: spec.name.clone(),
             uid: spec.uid.clone(),
             comparison,
             revision: revision.clone(),
+            answers: answers.clone(),
+            known: Arc::clone(&known),
         });
-        revision
+        (revision, known)
     }
 
     /// Compares machines with the template that was set last, in their order. Other machines are
@@ -274,6 +284,10 @@ impl ReconcileCache {
         });
         &self.placement.insert(placed).placement
     }
+}
+
+fn have_same_items<T>(left: &[Arc<T>], right: &[Arc<T>]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).all(|(left, right)| Arc::ptr_eq(left, right))
 }
 
 fn same<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {

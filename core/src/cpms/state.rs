@@ -17,6 +17,7 @@ use super::observed::{Observed, Settings, Unparsable};
 use super::placement::{self, Placement, Standing};
 use super::reconcile_cache::ReconcileCache;
 use super::spec::Spec;
+use super::stored_template::KnownTemplate;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
 
@@ -29,6 +30,8 @@ pub struct State {
     pub settings: Settings,
     /// The name of the revision that the template asks for.
     pub revision: String,
+    /// The template, and what is known of how it is stored.
+    pub template: Arc<KnownTemplate>,
     /// The machines of the set, by index, then age, then name. A machine that did not change is
     /// shared with the previous state.
     pub machines: Vec<Arc<MachineState>>,
@@ -56,7 +59,7 @@ impl State {
     /// Reads a snapshot. What did not change since the previous snapshot comes from the cache; the
     /// result is the same with any cache.
     pub fn observe_with(spec: &Spec, observed: Observed, settings: Settings, cache: &mut ReconcileCache) -> Self {
-        let revision = cache.set_template(spec, observed.infrastructure.as_ref());
+        let (revision, template) = cache.set_template(spec, &observed);
         let (selected, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = observed
             .machines
             .iter()
@@ -89,6 +92,7 @@ impl State {
         Self {
             settings,
             revision,
+            template,
             machines,
             indexes,
             placement,

@@ -34,6 +34,12 @@ pub(super) fn is_typed(provider_spec: &Value) -> bool {
     text(provider_spec, &["kind"]).is_some_and(|kind| schema::of_kind(kind).is_some())
 }
 
+/// Whether a provider spec has fields that its type does not have.
+pub(super) fn has_unknown_fields(provider_spec: &Value) -> bool {
+    let form = |unknown| normalized(provider_spec.clone(), unknown);
+    form(UnknownFields::Keep) != form(UnknownFields::Drop)
+}
+
 /// Fields whose form depends on one another: where one is compared, all are.
 pub(super) const COMPANIONS: [[&str; 2]; 2] = [["processorType", "processors"], ["subnet", "vnet"]];
 

@@ -391,3 +391,70 @@ async fn an_unanswered_creation_is_repeated_under_the_same_name() {
         assert_eq!(fake.made() == made, again);
     }
 }
+
+/// Sets a field of the provider spec in the template.
+fn set_in_template(fake: &Fake, field: &str, value: &Value) {
+    fake.edit(SET, NAME, |set| {
+        let template = &mut set["spec"]["template"]["machines_v1beta1_machine_openshift_io"];
+        template["spec"]["providerSpec"]["value"][field] = value.clone();
+    });
+}
+
+fn created(fake: &Fake) -> usize {
+    let writes = fake.writes().into_iter();
+    writes
+        .filter(|(verb, object, _)| *verb == "create" && object.starts_with(MACHINE))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_one_dry_run_shows_that_a_template_is_stored_as_its_machines_are() {
+    let fake = Fake::new();
+    fake.world(|world| world.webhook = |value| drop(value.as_object_mut().unwrap().remove("gcpMetadata")));
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    assert_eq!(fake.world(|world| world.tried), 0, "no machine is outdated");
+    set_in_template(&fake, "gcpMetadata", &json!([{"key": "k", "value": "v"}]));
+    fake.settle(&mut controller).await;
+    for _ in 0..3 {
+        fake.reconcile(&mut controller).await;
+    }
+    assert_eq!(fake.world(|world| world.tried), 1);
+    assert_eq!(created(&fake), 0);
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Progressing=False/AllReplicasUpdated".to_owned()),
+        "{conditions:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_a_template_that_is_not_stored_starts_no_rollout_and_degrades_the_set() {
+    let fake = Fake::new();
+    fake.world(|world| world.webhook = |value| drop(value.as_object_mut().unwrap().remove("gcpMetadata")));
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    set_in_template(&fake, "gcpMetadata", &json!([{"key": "k", "value": "v"}]));
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    assert_eq!(created(&fake), 0);
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Degraded=True/TemplateNotStored".to_owned()),
+        "{conditions:?}"
+    );
+    // Without the field the rollout starts.
+    set_in_template(&fake, "gcpMetadata", &Value::Null);
+    fake.settle(&mut controller).await;
+    assert_eq!(created(&fake), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_only_the_api_server_knows_starts_a_rollout() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    set_in_template(&fake, "newField", &json!(1));
+    fake.settle(&mut controller).await;
+    assert_eq!((fake.world(|world| world.tried), created(&fake)), (1, 1));
+}

@@ -43,6 +43,10 @@ pub(super) struct World {
     pub(super) stall: Duration,
     /// The fields that the CRD of the set drops in the status.
     pub(super) pruned: &'static [&'static str],
+    /// What a webhook changes in the provider spec of a machine that is created.
+    pub(super) webhook: fn(&mut Value),
+    /// How many dry-run creations were tried.
+    pub(super) tried: usize,
     /// Every write that was accepted, as verb, object and content.
     pub(super) writes: Vec<(&'static str, String, Value)>,
     pub(super) events: Vec<Event>,
@@ -67,6 +71,8 @@ impl Fake {
             refusal: None,
             stall: Duration::ZERO,
             pruned: &[],
+            webhook: |_| {},
+            tried: 0,
             writes: Vec::new(),
             events: Vec::new(),
         })));
@@ -268,7 +274,13 @@ impl Fake {
             let there = world.objects.get(&(kind, name.to_owned())).cloned();
             let mut object = match (verb, there) {
                 ("create", Some(_)) => return Err(refused(409, "AlreadyExists", "there already")),
-                ("create", None) => content.clone(),
+                ("create", None) => {
+                    let mut object = content.clone();
+                    if kind == MACHINE {
+                        (world.webhook)(&mut object["spec"]["providerSpec"]["value"]);
+                    }
+                    object
+                }
                 (_, None) => return Err(refused(404, "NotFound", "not there")),
                 (_, Some(there)) => {
                     for field in ["uid", "resourceVersion"] {
@@ -347,6 +359,14 @@ impl Cluster for Fake {
 
     async fn create(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Written> {
         self.write("create", kind_of(kind), &object.name, &body)
+    }
+
+    async fn dry_run(&self, _kind: &KindInfo, _object: &ObjectRef, mut body: Value) -> kube::Result<Option<Value>> {
+        self.world(|world| {
+            world.tried += 1;
+            (world.webhook)(&mut body["spec"]["providerSpec"]["value"]);
+        });
+        Ok(Some(body))
     }
 
     async fn patch(&self, kind: &KindInfo, object: &ObjectRef, status: bool, patch: Value) -> kube::Result<Written> {
