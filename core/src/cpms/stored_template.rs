@@ -124,7 +124,7 @@ mod tests {
         };
         let template = Template {
             provider_spec: of_kind(template),
-            ..crate::cpms::simulation::World::new("a", "x")
+            ..crate::cpms::simulation::World::new("a b c", "x")
                 .spec()
                 .template
                 .as_ref()
