@@ -1,5 +1,5 @@
-//! What is a change: the difference of two provider specs, field by field, and the hash that names
-//! a revision.
+//! Changes: the differences of two provider specs, field by field, and the hash that names a
+//! revision.
 //!
 //! Decisions 8 and 23. Both sides are brought into one form first, in which equal values of the Go
 //! type of their platform are equal; see `stored_form`. The form has the defaults of the platform.
@@ -18,26 +18,26 @@ use super::stored_form::{self, COMPANIONS};
 use crate::model::hex_hash;
 use crate::platforms::schema::UnknownFields;
 
-/// Starts a rollout also for a change of the machine image; a value of `true` (decision 8).
+/// Starts a rollout also for a change of the machine image, with the value `true` (decision 8).
 pub const ROLL_ON_IMAGE_CHANGE: &str = "capstan.dev/roll-on-image-change";
 
-/// What a comparison looks at.
+/// The fields that a comparison includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// Failure domains decide some fields, which are then no change of the template.
+    /// Whether failure domains set some fields, which are then not compared.
     pub domains: bool,
-    /// Image fields count.
+    /// Whether image fields are compared.
     pub images: bool,
 }
 
-/// One field that differs.
+/// A field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
     /// Path within the provider spec: `instanceType`, `blockDevices[0].ebs.volumeSize`.
     pub field: String,
-    /// What the machine has; `None` for nothing.
+    /// The value of the machine; `None` if it is absent.
     pub old: Option<Value>,
-    /// What the template asks for; `None` for nothing.
+    /// The value of the template; `None` if it is absent.
     pub new: Option<Value>,
 }
 
@@ -48,19 +48,19 @@ impl std::fmt::Display for FieldChange {
     }
 }
 
-/// The fields in which `template` asks for something else than `machine` has, ordered by path.
+/// The fields in which `template` and `machine` differ, ordered by path.
 pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
     Difference::between(template, machine).into_changes(comparison)
 }
 
-/// Whether there are such fields at all: cheaper than to list them where they mostly are.
+/// Whether any field differs. This is cheaper than a list of the fields.
 pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> bool {
     let size = |spec| {
         Platform::of(spec)
             .and_then(size_field)
             .and_then(|field| fields::text(spec, &[field]))
     };
-    // Of one kind, told apart by a text that every comparison takes as it stands.
+    // Provider specs of one kind that differ in a text field that no comparison changes.
     let plainly = Platform::of(template) == Platform::of(machine)
         && size(template)
             .zip(size(machine))
@@ -93,8 +93,7 @@ pub(super) fn without_default_network<'a>(template: &Value, machine: &'a Value) 
     Cow::Owned(own)
 }
 
-/// The text that says how large a machine is: no default fills it, no failure domain decides it, it
-/// is no image.
+/// The text field with the size of a machine. No failure domain sets it, and it is not an image.
 fn size_field(platform: Platform) -> Option<&'static str> {
     match platform {
         Platform::Aws => Some("instanceType"),
@@ -114,7 +113,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Where `template` and `machine` are not the same.
+    /// The fields in which `template` and `machine` differ.
     pub fn between(template: &Value, machine: &Value) -> Self {
         let whole = || Self {
             template: template.clone(),
@@ -128,7 +127,7 @@ impl Difference {
         };
         let (mut template, mut machine) = (Map::new(), Map::new());
         let (mut left, mut right) = (wanted.iter().peekable(), held.iter().peekable());
-        // Both sides are in the order of their keys.
+        // Both maps are sorted by key.
         loop {
             let order = match (left.peek(), right.peek()) {
                 (Some((wanted, _)), Some((held, _))) => wanted.cmp(held),
@@ -163,7 +162,7 @@ impl Difference {
         }
     }
 
-    /// Whether a field differs that may hold an image.
+    /// Whether a field differs that may contain an image.
     pub fn touches_images(&self) -> bool {
         let holds = |spec: &Value| match spec {
             Value::Object(fields) => IMAGE_FIELDS.iter().any(|field| fields.contains_key(*field)),
@@ -172,7 +171,7 @@ impl Difference {
         holds(&self.template) || holds(&self.machine)
     }
 
-    /// The fields that differ by this comparison, ordered by path.
+    /// The fields that differ in this comparison, ordered by path.
     pub fn changes(&self, comparison: Comparison) -> Vec<FieldChange> {
         self.clone().into_changes(comparison)
     }
@@ -244,7 +243,7 @@ fn into_canonical(mut spec: Value, comparison: Comparison) -> Value {
     spec
 }
 
-/// The fields of a provider spec that an image is in, whatever the platform.
+/// The fields of a provider spec that contain an image, on any platform.
 const IMAGE_FIELDS: [&str; 3] = ["ami", "image", "disks"];
 
 fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
@@ -291,7 +290,7 @@ fn zero_fields(platform: Option<Platform>) -> &'static [&'static str] {
     }
 }
 
-/// Drops what means "not set": null, the empty string, the empty object, the empty list.
+/// Removes values that mean "not set": null, the empty string, the empty object, the empty list.
 fn tidy(value: &mut Value) {
     let unset = |value: &Value| match value {
         Value::Null => true,
@@ -305,7 +304,7 @@ fn tidy(value: &mut Value) {
             map.values_mut().for_each(tidy);
             map.retain(|_, value| !unset(value));
         }
-        // Items of a list stay in their places: the third disk is the third disk.
+        // Items of a list keep their positions, because the position of a disk has a meaning.
         Value::Array(items) => items.iter_mut().for_each(tidy),
         _ => {}
     }
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_order_of_keys_and_what_go_writes_for_not_set_are_no_change() {
+    fn defaults_order_of_keys_and_unset_values_of_go_are_no_change() {
         let machine = json!({"kind": "AWSMachineProviderConfig", "apiVersion": "machine.openshift.io/v1beta1",
             "metadata": {"creationTimestamp": null}, "deviceIndex": 0, "instanceType": "m6i.xlarge", "keyName": "",
             "loadBalancers": [], "userDataSecret": {"name": "master-user-data"},
@@ -408,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_no_change_unless_they_are_asked_for() {
+    fn images_are_a_change_only_if_they_are_compared() {
         let pairs = [
             (
                 json!({"kind": "AWSMachineProviderConfig", "ami": {"id": "ami-1"}}),
@@ -433,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vsphere_template_is_compared_by_name_and_addresses_belong_to_one_machine() {
+    fn a_vsphere_template_is_compared_by_name_and_without_addresses() {
         let machine = json!({"kind": "VSphereMachineProviderSpec", "template": "rhcos-1", "numCPUs": 8,
             "network": {"devices": [{"networkName": "n", "ipAddrs": ["10.0.0.4/24"], "gateway": "10.0.0.1"}]}});
         let template = json!({"kind": "VSphereMachineProviderSpec", "template": "/dc/vm/rhcos-1", "numCPUs": 8,
@@ -445,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_specs_differ_is_whether_there_are_changes_and_images_are_where_they_are_looked_for() {
+    fn specs_differ_if_they_have_changes_and_images_are_in_the_listed_fields() {
         let of = |kind: &str, field: &str, value: &Value| json!({"kind": kind, field: value, "other": 1});
         let values = [
             json!("a"),
@@ -495,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_spec_of_an_unknown_kind_is_compared_as_it_is() {
+    fn a_provider_spec_of_an_unknown_kind_is_compared_without_normalization() {
         let machine = json!({"kind": "BareMetalMachineProviderSpec", "image": {"url": "a"}});
         let template = json!({"kind": "BareMetalMachineProviderSpec", "image": {"url": "b"}});
         assert_eq!(shown(&template, &machine, PLAIN), ["image.url: \"a\" → \"b\""]);

@@ -1,4 +1,4 @@
-//! vSphere: a name, which the Infrastructure `cluster` turns into workspace, networks and template.
+//! vSphere: a name that the Infrastructure `cluster` defines as workspace, networks and template.
 
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,7 @@ pub(super) fn names(infrastructure: &Infrastructure) -> Vec<String> {
     names
 }
 
-/// Where the machines of a domain stand, as a provider spec says it.
+/// The workspace of the machines of a failure domain in the form of a provider spec.
 fn workspace(domain: &VSphereFailureDomainSpec, infrastructure_name: &str) -> Value {
     let topology = &domain.topology;
     let pool = given(topology.resource_pool.as_deref())
@@ -97,7 +97,7 @@ fn networks(spec: &Value) -> impl Iterator<Item = &str> {
     devices.map(|device| text(device, &["networkName"]).unwrap_or_default())
 }
 
-/// `/dc//host/./cluster/` is `/dc/host/cluster`.
+/// The path without redundant parts: `/dc//host/./cluster/` is `/dc/host/cluster`.
 fn clean_path(path: &str) -> String {
     let parts: Vec<&str> = path
         .split('/')
