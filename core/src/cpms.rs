@@ -33,6 +33,7 @@ pub mod state;
 pub mod status;
 mod stored_form;
 pub mod stored_template;
+pub mod template_metadata;
 
 #[cfg(test)]
 mod samples;

@@ -200,6 +200,7 @@ impl ControlPlaneMachineSets {
             // Machines get the set as their owner only after the finalizer of the set is stored.
             // Otherwise the garbage collector would delete them together with the set.
             gates_others: patches_set,
+            optional: step.copies_metadata(),
         })
     }
 }

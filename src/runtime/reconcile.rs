@@ -61,10 +61,13 @@ pub struct Step {
     /// Whether the step is taken only if the plans from the caches and from the live read agree on
     /// it. Every step is taken only while the live read is fresh.
     pub disruptive: bool,
-    /// Whether the step is taken only if every step before it succeeded.
+    /// Whether the step is taken only if every step before it succeeded, apart from optional steps
+    /// that were refused.
     pub needs_success: bool,
     /// Whether no step is taken after this one if it fails.
     pub gates_others: bool,
+    /// Whether the other steps are taken also if a rule of the API server refuses this one.
+    pub optional: bool,
 }
 
 impl Step {
@@ -77,6 +80,7 @@ impl Step {
             disruptive: true,
             needs_success: true,
             gates_others: false,
+            optional: false,
         }
     }
 }

@@ -186,11 +186,12 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         stop: &CancellationToken,
     ) -> (Vec<usize>, Vec<StepError>) {
         let (mut taken, mut errors) = (Vec::new(), Vec::new());
+        let mut blocked = false;
         for (position, step) in steps.iter().enumerate() {
             if stop.is_cancelled() || !*self.shared.leading.borrow() {
                 break;
             }
-            if step.needs_success && !errors.is_empty() {
+            if step.needs_success && blocked {
                 break;
             }
             if step.disruptive && expected.step.as_ref() != Some(&identity(step)) {
@@ -211,18 +212,25 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
                     tracing::debug!(action, object, %error, "the refusal stands until something changes");
                     self.shared.metrics.step(R::NAME, action, "refused");
                 }
+                Err(error) if step.optional && error.is_by_rule() => {
+                    tracing::warn!(action, object, %error, "step");
+                    self.shared.metrics.step(R::NAME, action, "refused");
+                    errors.push(error);
+                }
                 Err(error) if error.is_conflict() => {
                     tracing::debug!(action, object, %error, "the object changed in the meantime");
                     self.shared.metrics.step(R::NAME, action, "conflict");
                     errors.push(error);
+                    blocked = true;
                 }
                 Err(error) => {
                     tracing::warn!(action, object, %error, "step");
                     self.shared.metrics.step(R::NAME, action, "failed");
                     errors.push(error);
+                    blocked = true;
                 }
             }
-            if step.gates_others && !errors.is_empty() {
+            if step.gates_others && blocked {
                 break;
             }
         }

@@ -15,6 +15,7 @@ use crate::api::machine_openshift_io::label;
 use crate::api::meta::ObjectMeta;
 use crate::cpms::domains::{FailureDomain, Platform};
 use crate::cpms::selector::Selector;
+use crate::cpms::template_metadata::invalid_metadata;
 use crate::model::{FieldPath, Violation, ViolationKind, pending_creations};
 
 /// Parses a set.
@@ -290,9 +291,14 @@ fn parse_template(
         failure_domains(domains, path, provider_spec.as_ref(), context, found)
     });
     let provider_spec = provider_spec?;
+    let (mut labels, mut annotations) = (machine.metadata.labels, machine.metadata.annotations);
+    let invalid_metadata = invalid_metadata(&labels, &annotations);
+    labels.retain(|key, _| !invalid_metadata.iter().any(|invalid| invalid.is_label(key)));
+    annotations.retain(|key, _| !invalid_metadata.iter().any(|invalid| invalid.is_annotation(key)));
     let template = Template {
-        labels: machine.metadata.labels,
-        annotations: machine.metadata.annotations,
+        labels,
+        annotations,
+        invalid_metadata,
         machine_spec: machine.spec,
         platform: Platform::of(&provider_spec),
         provider_spec,
