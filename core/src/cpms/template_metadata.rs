@@ -38,7 +38,11 @@ impl InvalidMetadata {
 impl std::fmt::Display for InvalidMetadata {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = self.field.trim_end_matches('s');
-        write!(f, "{kind} {:?} with the value {:?} {}", self.key, self.value, self.allowed)
+        write!(
+            f,
+            "{kind} {:?} with the value {:?} {}",
+            self.key, self.value, self.allowed
+        )
     }
 }
 

@@ -9,6 +9,7 @@ use proptest::prelude::{
 use serde_json::json;
 
 use super::{TakenStep, taken_step};
+use crate::cpms::degraded::allows_repair;
 use crate::cpms::domains::Platform;
 use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::plan::Action;
@@ -166,9 +167,10 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
     let plan = world.plan();
     let disruptive = plan.steps.iter().filter(|step| step.is_disruptive()).count();
     prop_assert!(disruptive <= 1, "more than one disruptive step: {:?}", plan.steps);
-    if !plan.degraded.is_empty() {
+    if !plan.degraded.iter().all(allows_repair) {
         prop_assert_eq!(disruptive, 0, "{:?}", plan.degraded);
     }
+    let is_degraded = !plan.degraded.is_empty();
     for step in &plan.steps {
         let (state, before) = (world.state(), ready(world));
         world.apply(step);
@@ -182,10 +184,8 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
             Action::Create { .. } => {
                 prop_assert!(live(world) <= replicas + 1, "{} live machines: {step:?}", live(world));
                 let index = step.index.unwrap();
-                prop_assert!(
-                    of_index(index).filter(|machine| !machine.is_deleting()).count() <= 1,
-                    "{step:?}"
-                );
+                let staying = of_index(index).filter(|machine| !machine.is_deleting()).count();
+                prop_assert!(staying <= usize::from(!is_degraded), "{step:?}");
                 prop_assert!(
                     of_index(index).all(|machine| !machine.is_current() || machine.is_deleting()),
                     "{step:?}"
@@ -210,7 +210,11 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
                     );
                 }
             }
-            Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
+            Action::Patch { ref patch, .. } => {
+                let owners = patch.pointer("/metadata/ownerReferences");
+                prop_assert!(!is_degraded || owners.is_some(), "{step:?}");
+            }
+            Action::PatchSet(_) | Action::RemoveRecords(_) => {}
         }
         taken.extend(taken_step(step));
     }
