@@ -19,6 +19,7 @@ mod rollout;
 mod selector_scope;
 mod shared_indexes;
 mod stored;
+mod template_metadata;
 
 use json_patch::Patch;
 use serde_json::Value;
@@ -157,6 +158,7 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         judge_platform(old, &new, verdict);
     }
     provider_spec::judge(old.as_ref(), &new, lookup, verdict);
+    template_metadata::judge(old.as_ref(), &new, activated, verdict);
     warn_of_the_unknown(old.as_ref(), &new, lookup, verdict);
     authority::warn(old.as_ref(), &new, activated, verdict);
     if new.is_active() && activated {
@@ -338,6 +340,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(parsed::table());
     table.extend(domains::table());
     table.extend(provider_spec::table());
+    table.extend(template_metadata::table());
     table.extend(authority::table());
     table.extend(rollout::table());
     table.extend(selector_scope::table());

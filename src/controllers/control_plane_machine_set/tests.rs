@@ -458,3 +458,64 @@ async fn a_field_that_only_the_api_server_knows_starts_a_rollout() {
     fake.settle(&mut controller).await;
     assert_eq!((fake.world(|world| world.tried), created(&fake)), (1, 1));
 }
+
+/// Sets a label in the template.
+fn set_label(fake: &Fake, key: &str, value: &str) {
+    fake.edit(SET, NAME, |set| {
+        let template = &mut set["spec"]["template"]["machines_v1beta1_machine_openshift_io"];
+        template["metadata"]["labels"][key] = json!(value);
+    });
+}
+
+/// Deletes a machine and its node.
+fn lose(fake: &Fake, name: &str) {
+    fake.world(|world| {
+        world.objects.remove(&(MACHINE, name.to_owned()));
+        world.objects.remove(&(NODE, name.to_owned()));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_refused_label_does_not_delay_a_missing_machine_and_is_reported() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.world(|world| world.refuses_labels = true);
+    set_label(&fake, "team", "infra");
+    lose(&fake, "c-master-1");
+    for _ in 0..12 {
+        fake.reconcile(&mut controller).await;
+        fake.pass(10);
+    }
+    assert_eq!(created(&fake), 1);
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Error=True/ContinuousErrors".to_owned()),
+        "{conditions:?}"
+    );
+    assert!(fake.events("Failed") >= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_an_invalid_label_of_a_stored_set_is_left_out_and_reported() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    set_label(&fake, "team", "Infra Team");
+    set_label(&fake, "level", "1");
+    lose(&fake, "c-master-1");
+    fake.settle(&mut controller).await;
+    assert_eq!(created(&fake), 1);
+    for machine in fake.all::<Machine>(MACHINE) {
+        let labels = machine.content.unwrap().metadata.labels.clone();
+        assert!(
+            labels.contains_key("level") && !labels.contains_key("team"),
+            "{labels:?}"
+        );
+    }
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Degraded=True/InvalidTemplateMetadata".to_owned()),
+        "{conditions:?}"
+    );
+}

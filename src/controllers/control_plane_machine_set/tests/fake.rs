@@ -43,6 +43,8 @@ pub(super) struct World {
     pub(super) stall: Duration,
     /// The fields that the CRD of the set drops in the status.
     pub(super) pruned: &'static [&'static str],
+    /// Whether a policy refuses patches of the labels of machines.
+    pub(super) refuses_labels: bool,
     /// What a webhook changes in the provider spec of a machine that is created.
     pub(super) webhook: fn(&mut Value),
     /// How many dry-run creations were tried.
@@ -71,6 +73,7 @@ impl Fake {
             refusal: None,
             stall: Duration::ZERO,
             pruned: &[],
+            refuses_labels: false,
             webhook: |_| {},
             tried: 0,
             writes: Vec::new(),
@@ -264,6 +267,9 @@ impl Fake {
         self.world(|world| {
             if let Some(message) = world.refusal.clone().filter(|_| kind == MACHINE) {
                 return Err(refused(403, "Forbidden", &message));
+            }
+            if world.refuses_labels && verb == "patch" && kind == MACHINE && !content["metadata"]["labels"].is_null() {
+                return Err(refused(403, "Forbidden", "a policy denied the request"));
             }
             if world.silent && verb == "create" && kind == MACHINE {
                 world
