@@ -343,7 +343,7 @@ fn template_not_stored(state: &State) -> Option<Degradation> {
         reason: TEMPLATE_NOT_STORED,
         message: format!(
             "{} machine(s) were created from the current template and do not have its fields: {}; correct the template, \
-             or the webhook that changes machines. No machine is replaced for it",
+             or the webhook that changes machines. If a user changed a machine, delete it to have it created again",
             texts.len(),
             texts.join(", ")
         ),
