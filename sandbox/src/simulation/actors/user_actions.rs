@@ -13,10 +13,9 @@ use crate::simulation::machine_api::state::{Ailment, ControlPlane, Event};
 use crate::simulation::machine_api::{kinds, objects};
 
 const USER: Actor = Actor::Named("user");
-/// An annotation that no controller reads.
-/// How the instance types begin that a user writes to a machine.
+/// The first characters of the instance types that a user writes to a machine.
 pub(super) const EDITED: &str = "m7i.";
-
+/// An annotation that no controller reads.
 const UNRELATED: &str = "example.com/seen";
 
 impl World<ControlPlane> {
