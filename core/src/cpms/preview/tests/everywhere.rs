@@ -11,11 +11,13 @@ use serde_json::json;
 use super::{TakenStep, taken_step};
 use crate::cpms::degraded::allows_repair;
 use crate::cpms::domains::Platform;
+use crate::cpms::indexes::REPLACES;
 use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::plan::Action;
 use crate::cpms::preview::preview;
 use crate::cpms::simulation::{Event, NEW, OLD, World};
 use crate::cpms::spec::{RECREATE_ACKNOWLEDGED, RECREATE_RISK, Strategy};
+use crate::cpms::state::State;
 
 /// The relation of a machine to the set at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +163,21 @@ fn ready(world: &World) -> usize {
         .count()
 }
 
+/// Whether an index has no machine, or only machines that are being deleted.
+fn lacks_machine(state: &State) -> bool {
+    let mut indexes = state.indexes.iter();
+    indexes.any(|index| state.of_index(*index).all(MachineState::is_deleting))
+}
+
+/// Whether a ready machine was created to replace the machine of this uid.
+fn is_replaced(world: &World, uid: &str) -> bool {
+    world.observed.machines.iter().any(|machine| {
+        let meta = &machine.metadata;
+        let replaces = meta.annotations.get(REPLACES).is_some_and(|replaced| replaced == uid);
+        replaces && !meta.is_deleting() && world.is_ready(machine)
+    })
+}
+
 /// Takes the steps of the plan, and checks each step against the state before it.
 fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Result<bool, TestCaseError> {
     let replicas = shape.starts.len();
@@ -195,6 +212,11 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
                 prop_assert!(shape.strategy != Strategy::OnDelete, "only the user deletes: {step:?}");
                 let after = ready(world);
                 prop_assert!(after == before || after + 1 >= replicas, "{after} ready after {step:?}");
+                let uid = &step.precondition.as_ref().unwrap().uid;
+                prop_assert!(
+                    after == before || after >= replicas || !lacks_machine(&state) || is_replaced(world, uid),
+                    "{after} ready after {step:?}"
+                );
                 let index = step.index.unwrap();
                 if shape.strategy == Strategy::Recreate {
                     // The only machine of its index may be deleted only while every other index has
