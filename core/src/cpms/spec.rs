@@ -21,7 +21,7 @@ use super::selector::Selector;
 use crate::api::config_openshift_io::feature_gate::FeatureGate;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
-    ControlPlaneMachineSet, FailureDomains, MACHINE_TYPE, MachineTemplate, NAME,
+    ControlPlaneMachineSet, FailureDomains, MACHINE_TYPE, MAX_FAILURE_DOMAINS, MachineTemplate, NAME,
 };
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::MachineSpec;
@@ -695,6 +695,19 @@ fn failure_domains(
                 format!("at least one failure domain is required when platform is {platform}"),
             )
             .advice("list the failure domains, or remove failureDomains"),
+        );
+        return Vec::new();
+    }
+    if entries.len() > MAX_FAILURE_DOMAINS {
+        wrong.add(
+            Violation::new(
+                "cpms-failure-domains",
+                path,
+                ViolationKind::TooMany,
+                format!("must have at most {MAX_FAILURE_DOMAINS} items"),
+            )
+            .got(&json!(entries.len()))
+            .advice("list only the failure domains that the control plane uses"),
         );
         return Vec::new();
     }

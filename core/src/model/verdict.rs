@@ -8,6 +8,10 @@ pub const LONGEST_WARNING: usize = 256;
 /// What the API server accepts of warnings in all.
 pub const LONGEST_WARNINGS: usize = 4096;
 
+/// How many warnings are collected. No response shows as many, and an object must not cause
+/// any number of them.
+pub(super) const MOST_WARNINGS: usize = 256;
+
 /// Something to tell whoever makes a risky edit that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
@@ -56,9 +60,9 @@ impl Verdict {
         self.violations.push(violation);
     }
 
-    /// Warns, once.
+    /// Warns, once. Collects a bounded number of warnings.
     pub fn warn(&mut self, warning: Warning) {
-        if !self.warnings.contains(&warning) {
+        if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
     }
@@ -124,6 +128,15 @@ mod tests {
         let warning = Warning::new("r", "ü".repeat(400));
         assert!(warning.text.len() <= LONGEST_WARNING);
         assert!(warning.text.ends_with('…'));
+    }
+
+    #[test]
+    fn n2_the_number_of_collected_warnings_is_bounded() {
+        let mut verdict = Verdict::default();
+        for number in 0..10_000 {
+            verdict.warn(Warning::new("r", number.to_string()));
+        }
+        assert_eq!(verdict.warnings.len(), MOST_WARNINGS);
     }
 
     #[test]

@@ -21,6 +21,9 @@ use crate::model::{Operation, RuleInfo, Verdict, Warning};
 const ROLLOUT: &str = "cpms-rollout";
 const BLOCKED: &str = "cpms-rollout-waits";
 const IMAGE: &str = "cpms-image-change-waits";
+const KNOWN: &str = "cpms-rollout-known";
+/// How many fields and how many replacements a warning lists. It counts the others.
+const LISTED: usize = 8;
 
 pub(super) fn warn(
     before: Option<&Value>,
@@ -45,6 +48,13 @@ pub(super) fn warn(
         let what = if activated { "activating this set" } else { "this edit" };
         match observed(lookup) {
             Some(observed) => foretell(what, spec, observed, verdict),
+            // The user must know what an edit replaces before it is stored. A paused set replaces
+            // nothing.
+            None if lookup.machines.is_none() && lookup.wait_for_unknown && !spec.rollout.paused => {
+                let path = format!("{TEMPLATE}.spec.providerSpec.value");
+                let needed_for = format!("{what} may replace machines");
+                lookup.unknown(verdict, KNOWN, &path, "the control plane Machines are", &needed_for);
+            }
             None => estimate(what, spec, comparison, &edited, lookup, verdict),
         }
     }
@@ -104,7 +114,7 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
         .iter()
         .filter(|step| matches!(step.action, Action::Create { .. }))
         .collect();
-    for (position, step) in creations.iter().enumerate() {
+    for (position, step) in creations.iter().enumerate().take(LISTED) {
         let replaced = step.index.and_then(|index| state.of_index(index).last());
         let place = step
             .failure_domain()
@@ -116,6 +126,10 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
             None => format!("{number} of {all}: {machine} is created{place}"),
         };
         verdict.warn(Warning::new(ROLLOUT, text));
+    }
+    if creations.len() > LISTED {
+        let more = creations.len() - LISTED;
+        verdict.warn(Warning::new(ROLLOUT, format!("and {more} more replacements")));
     }
 }
 
@@ -164,11 +178,18 @@ fn estimate(
     }
 }
 
-/// `count` is `None` where the machines are not known: then nobody can say how many differ from the
-/// template.
+/// The first texts of a list. The last one counts the others.
+fn listed(texts: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    let more = texts.len().saturating_sub(LISTED);
+    let shown = texts.take(LISTED);
+    shown.chain((more > 0).then(|| format!("and {more} more"))).collect()
+}
+
+/// `count` is the number of machines that differ from the template, and `None` if the Machines are
+/// not known.
 fn announce(what: &str, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
-    let fields: Vec<&str> = changes.iter().map(|change| change.field.as_str()).collect();
-    let all: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let fields = listed(changes.iter().map(|change| change.field.clone()));
+    let all = listed(changes.iter().map(ToString::to_string));
     let how = match spec.strategy {
         Strategy::OnDelete => "once you delete them",
         _ => "one at a time",
@@ -224,6 +245,13 @@ pub(super) fn table() -> Vec<RuleInfo> {
             &path,
             BOTH,
             "warns of what holds up the rollout that an edit asks for",
+        ),
+        RuleInfo::webhook(
+            KNOWN,
+            KIND,
+            &path,
+            BOTH,
+            "an edit that may replace machines is refused until the Machines are known",
         ),
         RuleInfo::webhook(
             IMAGE,
