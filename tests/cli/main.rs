@@ -212,7 +212,7 @@ fn a_rule_whose_objects_are_not_given_causes_a_warning() {
     let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let warnings = rows[0]["warnings"].to_string();
     assert!(
-        warnings.contains("spec.replicas: not checked: the control plane Machines are not given"),
+        warnings.contains("spec.replicas: not checked, because the control plane Machines are not given"),
         "{warnings}"
     );
 }

@@ -43,25 +43,26 @@ pub struct MachineHealthCheck {
 
 /// What is checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("required" = ["selector", "unhealthyConditions"]))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
     /// Which machines are checked.
     #[serde(default)]
     pub selector: LabelSelector,
     /// Node conditions that make a machine unhealthy, each after a time.
+    #[schemars(extend("minItems" = 1))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
     /// How many of the selected machines may be unhealthy: a number, or a percentage such as "40%".
     /// While more are, none is deleted.
-    #[schemars(extend("x-kubernetes-int-or-string" = true))]
+    #[schemars(extend("x-kubernetes-int-or-string" = true, "x-default" = "100%"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unhealthy: Option<Value>,
     /// How long a machine may take until its node joins, such as "10m".
+    #[schemars(extend("x-default" = "10m"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_startup_timeout: Option<String>,
-    /// Which API leads the check: "MachineAPI" or "ClusterAPI". What the other API holds is a copy
-    /// of it.
+    /// Which API is authoritative: "MachineAPI" or "ClusterAPI". The object in the other API is a
+    /// mirror.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,
@@ -72,12 +73,13 @@ pub struct MachineHealthCheckSpec {
 
 /// A node condition that makes a machine unhealthy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("required" = ["type", "status", "timeout"]))]
 pub struct UnhealthyCondition {
     /// The type of the condition.
+    #[schemars(extend("minLength" = 1))]
     #[serde(rename = "type", default)]
     pub type_: String,
     /// The status that is unhealthy.
+    #[schemars(extend("minLength" = 1))]
     #[serde(default)]
     pub status: String,
     /// For how long the condition must have had the status, such as "300s".
@@ -96,7 +98,7 @@ pub struct MachineHealthCheckStatus {
     /// How many of them are healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_healthy: Option<i32>,
-    /// Which API leads the check.
+    /// Which API is authoritative.
     #[serde(flatten)]
     pub authority: AuthorityStatus,
     /// What is observed; Synchronized and Paused among it.

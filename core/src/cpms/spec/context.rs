@@ -11,8 +11,8 @@ pub struct ParseContext<'a> {
     pub infrastructure: Option<&'a Infrastructure>,
     /// The feature gates.
     pub gates: Gates,
-    /// Whether a field whose gate is off is ignored. The controllers ignore it; admission refuses it
-    /// (decision 5).
+    /// Whether a field whose gate is off is ignored. The controllers ignore it; admission refuses
+    /// it (decision 5).
     pub ignore_gated_fields: bool,
 }
 
@@ -21,10 +21,6 @@ pub struct ParseContext<'a> {
 pub(super) struct Violations(Vec<Violation>);
 
 impl Violations {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn add(&mut self, violation: Violation) {
         self.0.push(violation);
     }

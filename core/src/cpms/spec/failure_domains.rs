@@ -10,18 +10,19 @@ use crate::cpms::domains::{self, FailureDomain, Platform};
 use crate::cpms::fields;
 use crate::model::{FieldPath, Violation, ViolationKind};
 
-/// The failure domains in order and without duplicates, completed from the provider spec. `path` is
-/// the path of the machine template. The work grows linearly with the list, apart from sorting.
+/// The failure domains in order and without duplicates, completed from the provider spec; `None` if
+/// the list cannot be read. `path` is the path of the machine template. The work grows linearly
+/// with the list, apart from sorting.
 pub(super) fn failure_domains(
     domains: &FailureDomains,
     path: &FieldPath,
     provider_spec: Option<&Value>,
     context: &ParseContext<'_>,
     found: &mut Violations,
-) -> Vec<FailureDomain> {
+) -> Option<Vec<FailureDomain>> {
     let path = path.child("failureDomains");
     let Some(platform) = platform(domains, &path, found) else {
-        return Vec::new();
+        return domains.platform.is_empty().then(Vec::new);
     };
     for other in Platform::ALL.into_iter().filter(|other| *other != platform) {
         forbid_member(domains, other, &path, found);
@@ -30,7 +31,7 @@ pub(super) fn failure_domains(
     let path = path.child(platform.member());
     let entries = domains::entries(domains, platform).unwrap_or_default();
     if !has_allowed_length(&entries, platform, &path, found) {
-        return Vec::new();
+        return None;
     }
     let mut listed: BTreeSet<FailureDomain> = BTreeSet::new();
     for (position, entry) in entries.into_iter().enumerate() {
@@ -43,28 +44,23 @@ pub(super) fn failure_domains(
         };
         // A name is the key of its list. A zone may be repeated, and counts once.
         if platform.by_name() && listed.contains(&domain) {
-            let violation = Violation::new(
-                "cpms-failure-domain",
-                path,
-                ViolationKind::Duplicate,
-                "names are unique",
-            );
+            let violation = Violation::new("cpms-failure-domain", path, ViolationKind::Duplicate, "must be unique");
             found.add(violation.got(domain.entry()));
         }
         listed.insert(domain);
     }
-    listed.into_iter().collect()
+    Some(listed.into_iter().collect())
 }
 
-/// Whether the list has an allowed length. A longer list is refused as a whole: OpenShift's CRD has no
-/// maximum, and each entry costs time.
+/// Whether the list has an allowed length. A longer list is refused as a whole: OpenShift's CRD has
+/// no maximum, and each entry costs time.
 fn has_allowed_length(entries: &[Value], platform: Platform, path: &FieldPath, found: &mut Violations) -> bool {
     let violation = match entries.len() {
         0 => Violation::new(
             "cpms-failure-domains",
             path.clone(),
             ViolationKind::Required,
-            format!("at least one failure domain is required when platform is {platform}"),
+            format!("must have at least one failure domain when platform is {platform}"),
         )
         .advice("list the failure domains, or remove failureDomains"),
         1..=MAX_FAILURE_DOMAINS => return true,
@@ -81,7 +77,8 @@ fn has_allowed_length(entries: &[Value], platform: Platform, path: &FieldPath, f
     false
 }
 
-/// The platform that the set names; `None` for a set without failure domains.
+/// The platform that the set names; `None` for a set without failure domains, or of an unknown
+/// platform.
 fn platform(domains: &FailureDomains, path: &FieldPath, found: &mut Violations) -> Option<Platform> {
     let platform = Platform::from_name(&domains.platform);
     if platform.is_some() {
@@ -103,7 +100,7 @@ fn platform(domains: &FailureDomains, path: &FieldPath, found: &mut Violations) 
             "cpms-platform",
             path.child("platform"),
             ViolationKind::NotSupported,
-            format!("supported values: {}", names.join(", ")),
+            format!("must be one of {}", names.join(", ")),
         )
         .got(&json!(domains.platform))
         .advice("remove failureDomains on a platform without them"),
@@ -123,12 +120,14 @@ fn check_platform(platform: Platform, provider_spec: Option<&Value>, path: &Fiel
             path.child("platform"),
             ViolationKind::Invalid,
             format!(
-                "failure domains of {platform} need a provider spec of kind {}",
+                "must agree with the provider spec; failure domains of {platform} need the kind {}",
                 platform.kind()
             ),
         )
         .got(&json!(platform.name()))
-        .advice(format!("the provider spec is of kind {kind:?}")),
+        .advice(format!(
+            "the kind of the provider spec is {kind:?}; correct one of them"
+        )),
     );
 }
 
@@ -161,8 +160,7 @@ fn check_entry(
 fn forbid_member(domains: &FailureDomains, platform: Platform, path: &FieldPath, found: &mut Violations) {
     if domains::entries(domains, platform).is_some() {
         let member = platform.member();
-        let allowed =
-            format!("{member} configuration is required when platform is {platform}, and forbidden otherwise");
+        let allowed = format!("must be absent unless platform is {platform}");
         let kind = ViolationKind::Forbidden;
         found.add(Violation::new(
             "cpms-failure-domains",

@@ -27,13 +27,33 @@ pub fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result
 }
 
 /// Parses a set that the caller no longer needs.
-pub(crate) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+pub(crate) fn into_spec(set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+    let parsed = into_parsed(set, context);
+    match parsed.spec {
+        Some(spec) if parsed.violations.is_empty() => Ok(spec),
+        _ => Err(parsed.violations),
+    }
+}
+
+/// What a parse finds in a set that need not be valid.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parsed {
+    /// The set, with the default of each field that is not valid; `None` if the provider spec, the
+    /// list of failure domains or the selector cannot be read. Only admission may use it if there are violations: an edit of a set with
+    /// an old violation is judged like any other edit.
+    pub(crate) spec: Option<Spec>,
+    /// Every violation, ordered by field.
+    pub(crate) violations: Vec<Violation>,
+}
+
+/// Parses a set that the caller no longer needs, and that need not be valid.
+pub(crate) fn into_parsed(mut set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Parsed {
     let mut found = Violations::default();
     let machine = set.spec.template.machine.take();
     let fields = Fields::parse(&set, context, &mut found);
     let path = FieldPath::from("spec.template");
     let Some(machine) = machine else {
-        let allowed = format!("{MACHINE_TYPE} is required when machineType is {MACHINE_TYPE}");
+        let allowed = format!("must be set when machineType is {MACHINE_TYPE}");
         let path = path.child(MACHINE_TYPE);
         found.add(Violation::new(
             "cpms-machine-template",
@@ -41,20 +61,25 @@ pub(crate) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
             ViolationKind::Required,
             allowed,
         ));
-        return Err(found.sorted());
+        return Parsed {
+            spec: None,
+            violations: found.sorted(),
+        };
     };
-    let parsed = parse_template(
+    let template = parse_template(
         machine,
         fields.selector.as_ref(),
         &path.child(MACHINE_TYPE),
         context,
         &mut found,
     );
-    match (fields.complete(), parsed) {
-        (Some(fields), Some((template, failure_domains))) if found.is_empty() => {
-            Ok(fields.into_spec(set.metadata, template, failure_domains))
-        }
-        _ => Err(found.sorted()),
+    let spec = fields
+        .or_defaults()
+        .zip(template)
+        .map(|(fields, (template, failure_domains))| fields.into_spec(set.metadata, template, failure_domains));
+    Parsed {
+        spec,
+        violations: found.sorted(),
     }
 }
 
@@ -68,7 +93,7 @@ struct Fields {
     selector: Option<Selector>,
 }
 
-/// The fields of a set outside its template, all of them valid.
+/// The fields of a set outside its template, with defaults for fields that are not valid.
 struct ValidFields {
     state: SetState,
     replicas: Replicas,
@@ -92,11 +117,13 @@ impl Fields {
         }
     }
 
-    fn complete(self) -> Option<ValidFields> {
+    /// The fields, with the default of the schema for each field that is not valid; `None` without
+    /// a selector, which has no default.
+    fn or_defaults(self) -> Option<ValidFields> {
         Some(ValidFields {
-            state: self.state?,
-            replicas: self.replicas?,
-            strategy: self.strategy?,
+            state: self.state.unwrap_or(SetState::Inactive),
+            replicas: self.replicas.unwrap_or(Replicas::Three),
+            strategy: self.strategy.unwrap_or(Strategy::RollingUpdate),
             name_prefix: self.name_prefix,
             rollout: self.rollout,
             selector: self.selector?,
@@ -131,14 +158,9 @@ impl ValidFields {
 fn check_name(set: &ControlPlaneMachineSet, found: &mut Violations) {
     if set.metadata.name() != NAME {
         found.add(
-            Violation::new(
-                "cpms-name",
-                "metadata.name",
-                ViolationKind::Invalid,
-                "the name must be cluster",
-            )
-            .got(&json!(set.metadata.name()))
-            .advice("there is one set in a cluster; edit that one"),
+            Violation::new("cpms-name", "metadata.name", ViolationKind::Invalid, "must be cluster")
+                .got(&json!(set.metadata.name()))
+                .advice("a cluster has one set; edit that one"),
         );
     }
 }
@@ -147,7 +169,7 @@ fn check_machine_type(set: &ControlPlaneMachineSet, found: &mut Violations) {
     let type_ = &set.spec.template.machine_type;
     if type_ != MACHINE_TYPE {
         let kind = ViolationKind::NotSupported;
-        let allowed = format!("supported values: {MACHINE_TYPE:?}");
+        let allowed = format!("must be {MACHINE_TYPE:?}");
         let path = "spec.template.machineType";
         found.add(Violation::new("cpms-machine-type", path, kind, allowed).got(&json!(type_)));
     }
@@ -174,7 +196,7 @@ fn state(set: &ControlPlaneMachineSet, found: &mut Violations) -> Option<SetStat
         // The default of the schema.
         Some("Inactive") | None => Some(SetState::Inactive),
         Some(other) => {
-            let allowed = "supported values: \"Active\", \"Inactive\"";
+            let allowed = "must be \"Active\" or \"Inactive\"";
             found.add(
                 Violation::new("cpms-state", "spec.state", ViolationKind::NotSupported, allowed).got(&json!(other)),
             );
@@ -193,7 +215,7 @@ fn replicas(set: &ControlPlaneMachineSet, found: &mut Violations) -> Option<Repl
                 "cpms-replicas",
                 "spec.replicas",
                 ViolationKind::NotSupported,
-                "supported values: 3, 5",
+                "must be 3 or 5",
             )
             .got(&json!(count)),
         );
@@ -216,20 +238,20 @@ fn strategy(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mu
                 return Some(Strategy::Recreate);
             }
             let path = FieldPath::from("metadata.annotations").key(RECREATE_ACKNOWLEDGED);
-            let allowed = format!("strategy Recreate needs this annotation with the value {RECREATE_RISK:?}");
+            let allowed = format!("must be {RECREATE_RISK:?} for strategy Recreate");
             found.add(
                 Violation::new("cpms-recreate-acknowledged", path, ViolationKind::Required, allowed).advice(
-                    "while a machine is recreated etcd runs without one member; use RollingUpdate where there is room \
-                     for one machine more",
+                    "while a machine is recreated, etcd runs without one member; use RollingUpdate if one more machine \
+                     fits",
                 ),
             );
             None
         }
         other => {
             let allowed = if context.gates.recreate {
-                "supported values: \"RollingUpdate\", \"OnDelete\", \"Recreate\""
+                "must be \"RollingUpdate\", \"OnDelete\" or \"Recreate\""
             } else {
-                "supported values: \"RollingUpdate\", \"OnDelete\""
+                "must be \"RollingUpdate\" or \"OnDelete\""
             };
             let mut violation = Violation::new(
                 "cpms-strategy",
@@ -239,7 +261,7 @@ fn strategy(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mu
             )
             .got(&json!(other));
             if other == "Recreate" {
-                violation = violation.advice("Recreate is behind the feature gate CPMSRecreate, which is off");
+                violation = violation.advice("Recreate requires the feature gate CPMSRecreate, which is off");
             }
             found.add(violation);
             None
@@ -257,7 +279,7 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
                     "cpms-name-prefix-gate",
                     path,
                     ViolationKind::Forbidden,
-                    "the feature gate CPMSMachineNamePrefix is off",
+                    "must be absent while the feature gate CPMSMachineNamePrefix is off",
                 )
                 .advice("remove the field; machines are then named after cluster and role"),
             );
@@ -267,12 +289,12 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
     let prefix = NamePrefix::parse(text);
     if prefix.is_none() {
         let (kind, allowed) = match text.len() {
-            0 => (ViolationKind::Invalid, "a prefix has at least 1 character"),
-            246.. => (ViolationKind::TooLong, "a prefix has at most 245 characters"),
+            0 => (ViolationKind::Invalid, "must have at least 1 character"),
+            246.. => (ViolationKind::TooLong, "must have at most 245 characters"),
             _ => (
                 ViolationKind::Invalid,
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
-                 must start and end with an alphanumeric character",
+                "must be a lowercase RFC 1123 subdomain: lower case alphanumeric characters, '-' or '.', starting and \
+                 ending with an alphanumeric character",
             ),
         };
         found.add(Violation::new("cpms-name-prefix", path, kind, allowed).got(&json!(text)));
@@ -280,7 +302,7 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
     prefix
 }
 
-/// The template and the failure domains; `None` if the provider spec is not valid. `path` is the
+/// The template and the failure domains; `None` if one of them cannot be read. `path` is the
 /// path of the machine template.
 fn parse_template(
     mut machine: MachineTemplate,
@@ -292,10 +314,11 @@ fn parse_template(
     check_labels(&machine, path, selector, found);
     let provider_spec = provider_spec(&mut machine, path, found);
     let domains = machine.failure_domains.as_ref();
-    let failure_domains = domains.map_or_else(Vec::new, |domains| {
-        failure_domains(domains, path, provider_spec.as_ref(), context, found)
-    });
-    let provider_spec = provider_spec?;
+    let failure_domains = domains.map_or_else(
+        || Some(Vec::new()),
+        |domains| failure_domains(domains, path, provider_spec.as_ref(), context, found),
+    );
+    let (provider_spec, failure_domains) = provider_spec.zip(failure_domains)?;
     let template = Template {
         labels: machine.metadata.labels,
         annotations: machine.metadata.annotations,
@@ -313,18 +336,18 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
         match labels.get(key).map(String::as_str) {
             Some("master") => {}
             Some(other) => {
-                let allowed = format!("label {key} must have value 'master'");
+                let allowed = format!("must have the label {key} with the value 'master'");
                 let kind = ViolationKind::Invalid;
                 found.add(Violation::new(rule, path.clone(), kind, allowed).got(&json!(other)));
             }
             None => {
-                let allowed = format!("label {key} is required, with value 'master'");
+                let allowed = format!("must have the label {key} with the value 'master'");
                 found.add(Violation::new(rule, path.clone(), ViolationKind::Required, allowed));
             }
         }
     }
     if !labels.contains_key(label::CLUSTER) {
-        let allowed = format!("label {} is required", label::CLUSTER);
+        let allowed = format!("must have the label {}", label::CLUSTER);
         let kind = ViolationKind::Required;
         let violation = Violation::new("cpms-label-cluster", path.clone(), kind, allowed);
         found.add(violation.advice("its value is the infrastructure name of the cluster"));
@@ -335,10 +358,10 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
                 "cpms-selector-matches",
                 path,
                 ViolationKind::Invalid,
-                "selector does not match template labels",
+                "must match the selector",
             )
             .got(&json!(labels))
-            .advice("machines made from this template would not belong to the set"),
+            .advice("correct the labels or the selector; otherwise the machines would not belong to the set"),
         );
     }
 }
@@ -353,12 +376,12 @@ fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Vi
         }
         Some(other) if !other.is_null() => {
             let kind = ViolationKind::TypeInvalid;
-            let allowed = "an object: the provider spec of the platform";
+            let allowed = "must be an object: the provider spec of the platform";
             found.add(Violation::new("cpms-provider-spec", path, kind, allowed).got(&other));
             None
         }
         _ => {
-            let allowed = "the provider spec of the platform, such as an AWSMachineProviderConfig";
+            let allowed = "must be set to the provider spec of the platform, such as an AWSMachineProviderConfig";
             found.add(Violation::new(
                 "cpms-provider-spec",
                 path,
