@@ -173,7 +173,7 @@ impl Request {
     }
 }
 
-/// What happens to the dependents of a deleted object, if the request names a policy.
+/// The propagation policy of a deletion, if the request specifies one.
 fn propagation<O>(request: &EnvelopeRequest<O>) -> Option<Propagation> {
     let options = request.options.as_ref()?;
     let policy = options.propagation_policy.as_deref().and_then(Propagation::parse);

@@ -44,7 +44,12 @@ pub(super) fn failure_domains(
         };
         // A name is the key of its list. A zone may be repeated, and counts once.
         if platform.by_name() && listed.contains(&domain) {
-            let violation = Violation::new("cpms-failure-domain", path, ViolationKind::Duplicate, "must be unique");
+            let violation = Violation::new(
+                "cpms-failure-domain",
+                path,
+                ViolationKind::Duplicate,
+                "must have a unique name",
+            );
             found.add(violation.got(domain.entry()));
         }
         listed.insert(domain);
@@ -85,7 +90,7 @@ fn platform(domains: &FailureDomains, path: &FieldPath, found: &mut Violations) 
         return platform;
     }
     if domains.platform.is_empty() {
-        // An empty platform means no failure domains. A list beside it would be ignored.
+        // An empty platform means no failure domains. A list next to it would be ignored.
         for other in Platform::ALL {
             forbid_member(domains, other, path, found);
         }
@@ -120,14 +125,12 @@ fn check_platform(platform: Platform, provider_spec: Option<&Value>, path: &Fiel
             path.child("platform"),
             ViolationKind::Invalid,
             format!(
-                "must agree with the provider spec; failure domains of {platform} need the kind {}",
+                "must be the platform of the provider spec: failure domains of {platform} require kind {}",
                 platform.kind()
             ),
         )
         .got(&json!(platform.name()))
-        .advice(format!(
-            "the kind of the provider spec is {kind:?}; correct one of them"
-        )),
+        .advice(format!("the provider spec has kind {kind:?}")),
     );
 }
 
@@ -160,7 +163,7 @@ fn check_entry(
 fn forbid_member(domains: &FailureDomains, platform: Platform, path: &FieldPath, found: &mut Violations) {
     if domains::entries(domains, platform).is_some() {
         let member = platform.member();
-        let allowed = format!("must be absent unless platform is {platform}");
+        let allowed = format!("must not be set unless platform is {platform}");
         let kind = ViolationKind::Forbidden;
         found.add(Violation::new(
             "cpms-failure-domains",

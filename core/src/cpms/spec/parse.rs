@@ -160,7 +160,7 @@ fn check_name(set: &ControlPlaneMachineSet, found: &mut Violations) {
         found.add(
             Violation::new("cpms-name", "metadata.name", ViolationKind::Invalid, "must be cluster")
                 .got(&json!(set.metadata.name()))
-                .advice("a cluster has one set; edit that one"),
+                .advice("a cluster has one set; edit the set cluster"),
         );
     }
 }
@@ -238,11 +238,11 @@ fn strategy(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mu
                 return Some(Strategy::Recreate);
             }
             let path = FieldPath::from("metadata.annotations").key(RECREATE_ACKNOWLEDGED);
-            let allowed = format!("must be {RECREATE_RISK:?} for strategy Recreate");
+            let allowed = format!("must be {RECREATE_RISK:?} with strategy Recreate");
             found.add(
                 Violation::new("cpms-recreate-acknowledged", path, ViolationKind::Required, allowed).advice(
-                    "while a machine is recreated, etcd runs without one member; use RollingUpdate if one more machine \
-                     fits",
+                    "etcd runs without one member while a machine is replaced; use RollingUpdate if the platform has \
+                     capacity for one more machine",
                 ),
             );
             None
@@ -279,9 +279,9 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
                     "cpms-name-prefix-gate",
                     path,
                     ViolationKind::Forbidden,
-                    "must be absent while the feature gate CPMSMachineNamePrefix is off",
+                    "must not be set: the feature gate CPMSMachineNamePrefix is off",
                 )
-                .advice("remove the field; machines are then named after cluster and role"),
+                .advice("remove the field; names of machines then start with cluster and role"),
             );
         }
         return None;
@@ -293,8 +293,8 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
             246.. => (ViolationKind::TooLong, "must have at most 245 characters"),
             _ => (
                 ViolationKind::Invalid,
-                "must be a lowercase RFC 1123 subdomain: lower case alphanumeric characters, '-' or '.', starting and \
-                 ending with an alphanumeric character",
+                "must be a lowercase RFC 1123 subdomain: lower case alphanumeric characters, '-' or '.', with an \
+                 alphanumeric character at both ends",
             ),
         };
         found.add(Violation::new("cpms-name-prefix", path, kind, allowed).got(&json!(text)));
@@ -336,12 +336,12 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
         match labels.get(key).map(String::as_str) {
             Some("master") => {}
             Some(other) => {
-                let allowed = format!("must have the label {key} with the value 'master'");
+                let allowed = format!("label {key} must be 'master'");
                 let kind = ViolationKind::Invalid;
                 found.add(Violation::new(rule, path.clone(), kind, allowed).got(&json!(other)));
             }
             None => {
-                let allowed = format!("must have the label {key} with the value 'master'");
+                let allowed = format!("must have label {key} with value 'master'");
                 found.add(Violation::new(rule, path.clone(), ViolationKind::Required, allowed));
             }
         }
@@ -358,15 +358,15 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
                 "cpms-selector-matches",
                 path,
                 ViolationKind::Invalid,
-                "must match the selector",
+                "must match the selector of the set",
             )
             .got(&json!(labels))
-            .advice("correct the labels or the selector; otherwise the machines would not belong to the set"),
+            .advice("the set would not select machines of this template"),
         );
     }
 }
 
-/// Takes the provider spec out of the machine.
+/// Removes the provider spec from the machine.
 fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Violations) -> Option<Value> {
     let path = path.child("spec").child("providerSpec").child("value");
     match machine.spec.provider_spec.value.take() {
@@ -381,7 +381,7 @@ fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Vi
             None
         }
         _ => {
-            let allowed = "must be set to the provider spec of the platform, such as an AWSMachineProviderConfig";
+            let allowed = "must be the provider spec of the platform, such as an AWSMachineProviderConfig";
             found.add(Violation::new(
                 "cpms-provider-spec",
                 path,
