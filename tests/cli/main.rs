@@ -36,6 +36,7 @@ fn set() -> Value {
                 "spec": {"providerSpec": {"value": {
                     "kind": "GCPMachineProviderSpec",
                     "machineType": "n2-standard-4",
+                    "region": "us-central1",
                     "targetPools": ["api"],
                     "userDataSecret": {"name": "master-user-data"},
                     "credentialsSecret": {"name": "gcp-cloud-credentials"},

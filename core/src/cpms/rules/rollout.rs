@@ -1,6 +1,6 @@
-//! Warnings of the rollout that an edit starts: the fields that differ, the machines that are replaced,
-//! their order and failure domains, and what the rollout waits for. The order comes from the plan of
-//! the controller.
+//! Warnings of the rollout that an edit starts: the fields that differ, the machines that are
+//! replaced, their order and failure domains, and what the rollout waits for. The order comes from
+//! the plan of the controller.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -135,8 +135,8 @@ fn warn_of_plan(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdi
     }
 }
 
-/// An hour after every time in the cluster, so that every waiting period has passed. Admission has no
-/// clock, and the order of a rollout does not depend on it.
+/// An hour after every time in the cluster, so that every waiting period has passed. Admission has
+/// no clock, and the order of a rollout does not depend on it.
 fn after_everything(observed: &Observed) -> Timestamp {
     let machines = observed.machines.iter().flat_map(|machine| {
         [machine.metadata.creation_timestamp, machine.metadata.deletion_timestamp]

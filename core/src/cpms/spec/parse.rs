@@ -39,8 +39,8 @@ pub(crate) fn into_spec(set: ControlPlaneMachineSet, context: &ParseContext<'_>)
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parsed {
     /// The set, with the default of each field that is not valid; `None` if the provider spec, the
-    /// list of failure domains or the selector cannot be read. Only admission may use it if there are violations: an edit of a set with
-    /// an old violation is judged like any other edit.
+    /// list of failure domains or the selector cannot be read. Only admission may use it if there
+    /// are violations: an edit of a set with an old violation is judged like any other edit.
     pub(crate) spec: Option<Spec>,
     /// Every violation, ordered by field.
     pub(crate) violations: Vec<Violation>,
