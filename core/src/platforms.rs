@@ -10,6 +10,7 @@
 pub mod aws;
 pub mod azure;
 pub mod bare_metal;
+pub mod check;
 pub mod gcp;
 pub mod ibm_cloud;
 pub mod nutanix;

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::domains::{self, Platform};
 use super::fields;
 use super::stored_form::{self, COMPANIONS};
-use crate::model::hex_hash;
+use crate::model::{hex_hash, shorten};
 use crate::platforms::schema::UnknownFields;
 
 /// Starts a rollout also for a change of the machine image, with the value `true` (decision 8).
@@ -30,20 +30,31 @@ pub struct Comparison {
     pub images: bool,
 }
 
+/// How many differing fields are listed. One more entry counts the others.
+pub const MAX_CHANGES: usize = 64;
+/// The length in characters above which a value is cut, since it is only shown.
+const LONGEST_VALUE: usize = 256;
+
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
-    /// Path within the provider spec: `instanceType`, `blockDevices[0].ebs.volumeSize`.
+    /// Path within the provider spec: `instanceType`, `blockDevices[0].ebs.volumeSize`. The last
+    /// entry of a list that was cut is "and 7 more fields", and has no values.
     pub field: String,
-    /// The value of the machine; `None` if it is absent.
+    /// The value of the machine; `None` if it is absent. A long value is its
+    /// JSON text, cut with "…".
     pub old: Option<Value>,
-    /// The value of the template; `None` if it is absent.
+    /// The value of the template; `None` if it is absent. A long value is its
+    /// JSON text, cut with "…".
     pub new: Option<Value>,
 }
 
 impl std::fmt::Display for FieldChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let show = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
+        if self.old.is_none() && self.new.is_none() {
+            return f.write_str(&self.field);
+        }
         write!(f, "{}: {} → {}", self.field, show(&self.old), show(&self.new))
     }
 }
@@ -191,10 +202,9 @@ impl Difference {
         }
         let machine = into_canonical(machine, comparison);
         let template = into_canonical(template, comparison);
-        let mut found = Vec::new();
+        let mut found = Found::default();
         diff("", Some(&machine), Some(&template), &mut found);
-        found.sort_by(|left, right| left.field.cmp(&right.field));
-        found
+        found.into_changes()
     }
 }
 
@@ -310,7 +320,51 @@ fn tidy(value: &mut Value) {
     }
 }
 
-fn diff(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<FieldChange>) {
+/// The fields that differ, and how many more there are.
+#[derive(Default)]
+struct Found {
+    changes: Vec<FieldChange>,
+    more: usize,
+}
+
+impl Found {
+    fn add(&mut self, path: &str, old: Option<&Value>, new: Option<&Value>) {
+        if self.changes.len() == MAX_CHANGES {
+            self.more += 1;
+            return;
+        }
+        self.changes.push(FieldChange {
+            field: path.to_owned(),
+            old: old.map(cut),
+            new: new.map(cut),
+        });
+    }
+
+    fn into_changes(self) -> Vec<FieldChange> {
+        let mut changes = self.changes;
+        changes.sort_by(|left, right| left.field.cmp(&right.field));
+        changes.extend((self.more > 0).then(|| FieldChange {
+            field: format!("and {} more fields", self.more),
+            old: None,
+            new: None,
+        }));
+        changes
+    }
+}
+
+/// A copy of a value that is short enough to be shown.
+fn cut(value: &Value) -> Value {
+    if !matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_)) {
+        return value.clone();
+    }
+    let text = value.to_string();
+    if text.len() <= LONGEST_VALUE {
+        return value.clone();
+    }
+    Value::String(shorten(&text, LONGEST_VALUE))
+}
+
+fn diff(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Found) {
     match (old, new) {
         (Some(Value::Object(old)), Some(Value::Object(new))) => diff_objects(path, old, new, found),
         (Some(Value::Array(old)), Some(Value::Array(new))) if old.len() == new.len() => {
@@ -319,15 +373,11 @@ fn diff(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Fi
             }
         }
         (old, new) if old == new => {}
-        (old, new) => found.push(FieldChange {
-            field: path.to_owned(),
-            old: old.cloned(),
-            new: new.cloned(),
-        }),
+        (old, new) => found.add(path, old, new),
     }
 }
 
-fn diff_objects(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Vec<FieldChange>) {
+fn diff_objects(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Found) {
     let added = new.keys().filter(|key| !old.contains_key(*key));
     for key in old.keys().chain(added) {
         let child = if path.is_empty() {
@@ -363,6 +413,25 @@ mod tests {
             .iter()
             .map(FieldChange::to_string)
             .collect()
+    }
+
+    #[test]
+    fn n2_a_long_difference_is_cut_and_counts_the_other_fields() {
+        let spec = |size: u32| {
+            let disks: Vec<Value> = (0..1000).map(|_| json!({"ebs": {"volumeSize": size}})).collect();
+            json!({"kind": "AWSMachineProviderConfig", "blockDevices": disks, "tags": "x".repeat(10_000 + size as usize)})
+        };
+        let found = changes(&spec(1), &spec(2), PLAIN);
+        assert_eq!(found.len(), MAX_CHANGES + 1);
+        assert_eq!(found.last().unwrap().to_string(), "and 937 more fields");
+        let shown: usize = found.iter().map(|change| change.to_string().len()).sum();
+        assert!(shown < MAX_CHANGES * 2 * LONGEST_VALUE, "{shown}");
+        let long = changes(
+            &json!({"kind": "K", "tags": "x".repeat(10_000)}),
+            &json!({"kind": "K"}),
+            PLAIN,
+        );
+        assert!(long[0].to_string().chars().count() < 2 * LONGEST_VALUE, "{}", long[0]);
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub use annotations::{
 };
 pub use context::ParseContext;
 pub use gates::Gates;
-pub(super) use parse::into_spec;
 pub use parse::parse;
+pub(super) use parse::{Parsed, into_parsed, into_spec};
 
 /// A valid ControlPlaneMachineSet.
 #[derive(Clone, Debug, PartialEq)]

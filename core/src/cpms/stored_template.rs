@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::changes::{self, Comparison, FieldChange};
+use super::changes::{self, Comparison, FieldChange, MAX_CHANGES};
 use super::spec::Template;
 use super::stored_form;
 use crate::api::machine_openshift_io::machine::Machine;
@@ -78,6 +78,10 @@ impl KnownTemplate {
             return from_stored;
         }
         let mut found = changes::changes_of_all_fields(template, machine, comparison);
+        // A list that was cut does not have all fields.
+        if from_stored.len() > MAX_CHANGES || found.len() > MAX_CHANGES {
+            return found;
+        }
         found.retain(|change| {
             from_stored
                 .iter()

@@ -16,8 +16,8 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 };
 use crate::cpms::spec::{Gates, ParseContext, Spec, into_spec};
 
-/// The parsed set of a snapshot. The first review that needs it parses it. A clone is empty, so that
-/// a clone of a snapshot can be changed.
+/// The parsed set of a snapshot. The first review that needs it parses it. A clone is empty, so
+/// that a clone of a snapshot can be changed.
 #[derive(Debug, Default)]
 pub struct ParsedOnce(OnceLock<Option<StoredSet>>);
 
@@ -50,8 +50,8 @@ struct StoredSet {
 }
 
 impl ParsedOnce {
-    /// The parse result of an edited set that differs from the stored set in its provider spec only;
-    /// `None` if the edited set must be parsed.
+    /// The parse result of an edited set that differs from the stored set in its provider spec
+    /// only; `None` if the edited set must be parsed.
     pub(super) fn spec_of(
         &self,
         edited: &Value,
