@@ -122,7 +122,7 @@ impl Assessment {
         }
     }
 
-    /// What the API server is to be asked before it is known which machines are outdated.
+    /// The dry run whose answer decides which machines are outdated; `None` if it is not needed.
     pub fn question(&self) -> Option<TemplateQuestion> {
         match &self.reading {
             Reading::Valid(read) => plan::question(&read.0, &read.1),

@@ -166,8 +166,9 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
         moment: Moment,
     ) -> Observation<Self::Observed>;
 
-    /// Asks the API server for what no cache has and what decides the plan. Returns whether there is
-    /// a new answer: then the object is observed again. By default nothing is asked.
+    /// Requests from the API server what decides the plan and what no cache contains. Returns
+    /// whether there is a new answer: then the object is observed again. By default it requests
+    /// nothing.
     fn inquire<C: Cluster>(&self, _cluster: &C, _observed: &Self::Observed) -> impl Future<Output = bool> + Send {
         async { false }
     }

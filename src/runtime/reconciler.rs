@@ -22,7 +22,7 @@ use super::write::{Verb, Write, Writer};
 use super::write_tracker::CachedVersion;
 
 /// For how long a process writes on the basis of a live read. A process that was paused for longer
-/// may no longer be the leader, and the object that it reconciles may be another one. It reads again.
+/// may no longer be the leader, and its object may have been replaced. It reads again.
 pub const FRESH: SignedDuration = SignedDuration::from_mins(1);
 
 /// What came of a reconcile.

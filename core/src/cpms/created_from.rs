@@ -7,7 +7,7 @@
 //! another name has no valid record.
 //!
 //! The module must never take a machine for up to date if the template, the failure domain of its
-//! index, or the definition of that failure domain changed after the machine was created.
+//! index, or the meaning of that failure domain changed after the machine was created.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! A template as the API server stores it.
 //!
-//! The webhooks of a cluster can drop, change and add fields, and a newer API server can know fields
-//! that Capstan does not. One dry-run creation for each template shows what a machine of the
-//! template is stored as. A field of a machine outdates it only if it differs both from the template
-//! and from what is stored of the template.
+//! The webhooks of a cluster can drop, change and add fields, and a newer API server can know
+//! fields that Capstan does not. One dry-run creation for each template shows what a machine of the
+//! template is stored as. A field of a machine outdates it only if it differs both from the
+//! template and from what is stored of the template.
 //!
 //! The module sends no request. It must never take a field for up to date that the API server would
 //! store otherwise.

@@ -1,7 +1,7 @@
 //! What the API server answered to dry-run creations: how machines of a template are stored.
 //!
-//! A template is asked about once, and again a minute after the API server refused or failed. The
-//! number of answers is bounded. No machine is created.
+//! The controller sends one dry run for each template, and another one a minute after the API server
+//! refused or failed. The number of answers is bounded. No machine is created.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::runtime::Cluster;
 /// The largest number of templates that are remembered.
 const MOST: usize = 8;
 
-/// How long after a failure the API server is asked again.
+/// How long after a failure the controller sends another dry run.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// The answers, the last one last.
@@ -34,7 +34,7 @@ struct Answer {
 }
 
 impl Answers {
-    /// Asks the API server, unless it answered before. Returns whether there is a new answer.
+    /// Sends a dry run, unless its answer is known. Returns whether there is a new answer.
     pub(super) async fn ask(&self, cluster: &impl Cluster, question: TemplateQuestion) -> bool {
         let TemplateQuestion { template, machine } = question;
         let now = cluster.instant();
@@ -70,7 +70,7 @@ impl Answers {
         answers.iter().filter_map(|answer| answer.stored.clone()).collect()
     }
 
-    /// Notes that the API server is asked now; false if it need not be.
+    /// Notes that a dry run is sent now. Returns false if none is needed.
     fn begin(&self, template: &str, now: Instant) -> bool {
         let known = {
             let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
