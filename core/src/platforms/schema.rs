@@ -116,6 +116,7 @@ fn field_value(type_: Type, unknown: UnknownFields, found: Value) -> Option<Valu
         Value::Array(items) if items.is_empty() => None,
         Value::Object(map) if map.is_empty() && !matches!(type_, Type::OptionalObject(_)) => None,
         Value::Bool(false) if matches!(type_, Type::Flag) => None,
+        Value::String(text) if matches!(type_, Type::Quantity) && text == "0" => None,
         Value::Number(number) if matches!(type_, Type::Number) && number.as_f64() == Some(0.0) => None,
         other => Some(other),
     }

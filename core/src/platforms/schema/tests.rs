@@ -49,10 +49,11 @@ fn keys_match_in_any_case_and_numbers_become_text_where_the_type_has_text() {
 
 #[test]
 fn quantities_have_one_form() {
-    let sent = json!({"memorySize": "16384Mi", "systemDiskSize": 128_849_018_880_u64});
+    let sent =
+        json!({"memorySize": "16384Mi", "systemDiskSize": 128_849_018_880_u64, "dataDisks": [{"diskSize": "0"}]});
     assert_eq!(
         normal("NutanixMachineProviderConfig", UnknownFields::Drop, sent),
-        json!({"memorySize": "16Gi", "systemDiskSize": "120Gi"})
+        json!({"memorySize": "16Gi", "systemDiskSize": "120Gi", "dataDisks": [{}]})
     );
 }
 
