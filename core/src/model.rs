@@ -22,4 +22,4 @@ pub use plan::{Act, Degradation, Plan, Precondition, Step, Wait};
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use stored::{Stored, is_same};
 pub use verdict::{LONGEST_WARNING, LONGEST_WARNINGS, RuleInfo, Verdict, Warning};
-pub use violation::{Violation, ViolationKind, sort_violations};
+pub use violation::{Violation, ViolationKind, shorten, sort_violations};

@@ -36,6 +36,7 @@ fn set() -> Value {
                 "spec": {"providerSpec": {"value": {
                     "kind": "GCPMachineProviderSpec",
                     "machineType": "n2-standard-4",
+                    "region": "us-central1",
                     "targetPools": ["api"],
                     "userDataSecret": {"name": "master-user-data"},
                     "credentialsSecret": {"name": "gcp-cloud-credentials"},
@@ -212,7 +213,7 @@ fn a_rule_whose_objects_are_not_given_causes_a_warning() {
     let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let warnings = rows[0]["warnings"].to_string();
     assert!(
-        warnings.contains("spec.replicas: not checked: the control plane Machines are not given"),
+        warnings.contains("spec.replicas: not checked, because the control plane Machines are not given"),
         "{warnings}"
     );
 }

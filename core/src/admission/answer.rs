@@ -1,5 +1,7 @@
 //! Answers an AdmissionReview that arrived at a route.
 
+use std::collections::BTreeSet;
+
 use super::gate::{Outcome, Route};
 use super::gates;
 use super::judge::Admission;
@@ -69,11 +71,6 @@ impl Admission {
             Vec::new()
         };
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
-        let ids = |rules: Vec<&String>| {
-            let mut ids: Vec<String> = rules.into_iter().cloned().collect();
-            ids.dedup();
-            ids
-        };
         let (violations, warnings) = (&outcome.verdict.violations, &outcome.verdict.warnings);
         let record = Record {
             uid: request.uid,
@@ -85,8 +82,8 @@ impl Admission {
             dry_run: request.dry_run,
             allowed: status.is_none(),
             code: status.as_ref().map_or(200, |status| status.code),
-            denied_by: ids(violations.iter().map(|violation| &violation.rule).collect()),
-            warned_by: ids(warnings.iter().map(|warning| &warning.rule).collect()),
+            denied_by: unique(violations.iter().map(|violation| &violation.rule)),
+            warned_by: unique(warnings.iter().map(|warning| &warning.rule)),
         };
         Ok(Answer {
             body,
@@ -127,4 +124,11 @@ impl Admission {
         let status = (!violations.is_empty()).then(|| deny_status(&gated.kind, edit.name, violations));
         (outcome, status)
     }
+}
+
+/// Each id once, in the order of the first occurrences. The number of rules limits the length, and
+/// not the number of violations.
+fn unique<'a>(ids: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    ids.filter(|id| seen.insert(*id)).cloned().collect()
 }

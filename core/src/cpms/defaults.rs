@@ -13,9 +13,6 @@ use super::fields;
 /// The secret with the ignition stub of control plane machines.
 const USER_DATA: &str = "master-user-data";
 
-/// The fields that have a default on some platform.
-pub const DEFAULTED: [&str; 2] = ["userDataSecret", "credentialsSecret"];
-
 /// Adds the defaults of `platform` to the provider spec. The function is idempotent, and does not
 /// change a value that is not an object.
 pub fn provider_spec_defaults(platform: Option<Platform>, spec: &mut Value) {
