@@ -16,7 +16,7 @@ use super::created_from::{CREATED_FROM, CreatedFrom};
 use super::domains::{self, FailureDomain};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState};
 use super::observed::Observed;
-use super::placement::{self, Placement, Standing};
+use super::placement::{self, PlacedMachine, Placement};
 use super::spec::{Gates, ParseContext, Spec, Template, parse};
 use super::stored_template::{KnownTemplate, StoredTemplate};
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
@@ -100,13 +100,13 @@ struct CachedState {
 struct CachedPlacement {
     replicas: usize,
     domains: Vec<FailureDomain>,
-    standing: Vec<CachedStanding>,
+    machines: Vec<CachedPlacedMachine>,
     placement: Placement,
 }
 
-/// An owned [`Standing`].
+/// An owned [`PlacedMachine`].
 #[derive(Debug)]
-struct CachedStanding {
+struct CachedPlacedMachine {
     index: u32,
     created: Option<Timestamp>,
     name: String,
@@ -114,8 +114,8 @@ struct CachedStanding {
     domain: Option<FailureDomain>,
 }
 
-impl CachedStanding {
-    fn of(machine: &Standing<'_>) -> Self {
+impl CachedPlacedMachine {
+    fn of(machine: &PlacedMachine<'_>) -> Self {
         Self {
             index: machine.index,
             created: machine.created,
@@ -125,7 +125,7 @@ impl CachedStanding {
         }
     }
 
-    fn is(&self, machine: &Standing<'_>) -> bool {
+    fn is(&self, machine: &PlacedMachine<'_>) -> bool {
         (self.index, self.created, self.name.as_str(), self.deleting)
             == (machine.index, machine.created, machine.name, machine.deleting)
             && self.domain.as_ref() == machine.domain
@@ -266,19 +266,19 @@ impl ReconcileCache {
         &mut self,
         replicas: usize,
         domains: &[FailureDomain],
-        machines: &[Standing<'_>],
+        machines: &[PlacedMachine<'_>],
     ) -> &Placement {
         let known = self.placement.take().filter(|known| {
-            let mut pairs = known.standing.iter().zip(machines);
+            let mut pairs = known.machines.iter().zip(machines);
             known.replicas == replicas
                 && known.domains == domains
-                && known.standing.len() == machines.len()
+                && known.machines.len() == machines.len()
                 && pairs.all(|(before, now)| before.is(now))
         });
         let placed = known.unwrap_or_else(|| CachedPlacement {
             replicas,
             domains: domains.to_vec(),
-            standing: machines.iter().map(CachedStanding::of).collect(),
+            machines: machines.iter().map(CachedPlacedMachine::of).collect(),
             placement: placement::place(replicas, domains, machines),
         });
         &self.placement.insert(placed).placement

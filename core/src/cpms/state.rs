@@ -14,7 +14,7 @@ use super::etcd::Etcd;
 use super::indexes::{self, Index, Member};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState, without_provider_spec};
 use super::observed::{Observed, Settings, Unparsable};
-use super::placement::{self, Placement, Standing};
+use super::placement::{self, PlacedMachine, Placement};
 use super::reconcile_cache::ReconcileCache;
 use super::spec::Spec;
 use super::stored_template::KnownTemplate;
@@ -171,12 +171,12 @@ impl<'a> Selected<'a> {
     }
 
     /// The properties of the machines that placement uses.
-    fn standing(&self) -> Vec<Standing<'a>> {
+    fn standing(&self) -> Vec<PlacedMachine<'a>> {
         self.machines
             .iter()
             .zip(&self.domains)
             .zip(&self.indexes)
-            .map(|((machine, domain), index)| Standing {
+            .map(|((machine, domain), index)| PlacedMachine {
                 index: index.value,
                 domain: *domain,
                 created: machine.metadata.creation_timestamp,
