@@ -142,7 +142,7 @@ impl<'v> Walk<'v> {
         }
         match (type_, value) {
             (Type::Object(fields) | Type::OptionalObject(fields), Value::Object(object)) => {
-                self.object(fields, object, &path())
+                self.object(fields, object, &path());
             }
             (Type::Map, Value::Object(object)) => {
                 for (key, value) in object {

@@ -41,7 +41,7 @@ pub(super) fn normalize(text: &str) -> Option<String> {
         });
     }
     let amount = amount / ONE;
-    let suffix = BINARY.iter().find(|(_, factor)| amount % factor == 0);
+    let suffix = BINARY.iter().find(|(_, factor)| amount.is_multiple_of(*factor));
     Some(match suffix {
         Some((suffix, factor)) => format!("{}{suffix}", amount / factor),
         None => amount.to_string(),
