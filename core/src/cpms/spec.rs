@@ -164,7 +164,7 @@ pub struct Template {
     pub annotations: BTreeMap<String, String>,
     /// The spec of a machine, without the provider spec.
     pub machine_spec: MachineSpec,
-    /// The provider spec with the defaults of its platform. It is always an object.
+    /// The provider spec as it is in the set. It is always an object.
     pub provider_spec: Value,
     /// The platform of the provider spec; `None` for a kind without failure domains.
     pub platform: Option<Platform>,
