@@ -151,8 +151,8 @@ fn has_all(spec: &Spec, machine: &Machine) -> bool {
 /// writes to it.
 fn is_ours_to_write(machine: &Machine) -> bool {
     let status = machine.status.as_ref();
-    let leads = status.and_then(|status| status.authority.authoritative_api.as_deref());
-    matches!(leads, None | Some("" | "MachineAPI"))
+    let api = status.and_then(|status| status.authority.authoritative_api.as_deref());
+    matches!(api, None | Some("" | "MachineAPI"))
 }
 
 fn node_part(spec: &Spec, machine: &Machine, record: &mut Record, found: &mut InPlace) {
