@@ -21,7 +21,7 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "C3",
-        text: "no machine is created or deleted while a control plane node belongs to no machine, or a replacement has failed",
+        text: "no machine is created or deleted while a control plane node belongs to no machine, and no machine is replaced while a replacement has failed",
     },
     Invariant {
         id: "C4",
