@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::gate::{Outcome, Route};
+use super::gate::{Context, Outcome, Route};
 use super::gates;
 use super::judge::Admission;
 use super::request::{NoReview, Request};
@@ -66,7 +66,7 @@ impl Admission {
         let (outcome, status) = self.decide(route, &request, snapshot);
         let reads_live = status.is_none() && snapshot.source == Source::Cluster && snapshot.mirrors.live.is_empty();
         let live_reads = if reads_live {
-            self.live_reads(&request)
+            self.live_reads(&request, snapshot)
         } else {
             Vec::new()
         };
@@ -92,13 +92,18 @@ impl Admission {
         })
     }
 
-    fn live_reads(&self, request: &Request) -> Vec<LiveRead> {
+    fn live_reads(&self, request: &Request, snapshot: &Snapshot) -> Vec<LiveRead> {
         let gated = gates::by_resource(&request.group, &request.resource);
         let (Some(gated), Ok(objects)) = (gated, request.objects()) else {
             return Vec::new();
         };
         let edit = request.edit(objects);
-        gated.gate.live_reads(&gated.kind, &edit, self.options())
+        let context = Context {
+            options: self.options(),
+            rules: self.rule_set(),
+            snapshot,
+        };
+        gated.gate.live_reads(&gated.kind, &edit, &context)
     }
 
     fn decide(&self, route: &Route, request: &Request, snapshot: &Snapshot) -> (Outcome, Option<Status>) {

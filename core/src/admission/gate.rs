@@ -96,7 +96,7 @@ pub(super) trait Gate: Sync {
     }
 
     /// The objects to read from the API server before an edit may be allowed.
-    fn live_reads(&self, _kind: &KindInfo, _edit: &Edit<'_>, _options: &Options) -> Vec<LiveRead> {
+    fn live_reads(&self, _kind: &KindInfo, _edit: &Edit<'_>, _context: &Context<'_>) -> Vec<LiveRead> {
         Vec::new()
     }
 
