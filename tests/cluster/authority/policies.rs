@@ -98,7 +98,8 @@ async fn f3_f4_the_policies_allow_what_the_platforms_controllers_write() {
     child["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
     // The garbage collector deletes an object whose owner does not exist.
     world.store(&cluster_api("MachineSet", "policy-parent", true)).await;
-    let owner = world.owner(CLUSTER_API, &cluster_api_resource("MachineSet"), "policy-parent");
+    let parent = cluster_api_resource("MachineSet");
+    let owner = world.owner(CLUSTER_API, &parent, "policy-parent");
     child["metadata"]["ownerReferences"] = json!([owner.await]);
     world.store(&child).await;
     let hook = json!({"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"});
