@@ -214,7 +214,8 @@ fn is_scale(document: &Document) -> bool {
 fn is_scaled_by(object: &Document, scale: &Document) -> bool {
     let (kind, namespace, name) = object.key();
     let (_, scale_namespace, scale_name) = scale.key();
-    kind == kubeadm_control_plane::KIND && (namespace, name) == (scale_namespace, scale_name)
+    let same_namespace = scale_namespace.is_empty() || namespace == scale_namespace;
+    kind == kubeadm_control_plane::KIND && name == scale_name && same_namespace
 }
 
 fn note(text: &str) {

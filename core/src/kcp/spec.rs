@@ -69,14 +69,23 @@ pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Box<Violati
     })
 }
 
+/// The field whose presence has a meaning, even if it is an empty object: a machine that joins the
+/// control plane.
+const MEANINGFUL_IF_EMPTY: &str = "controlPlane";
+
 /// An object without fields that are null or an empty object, which mean an absent field.
 pub(super) fn without_empty_fields(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
+            let is_meaningful = |name: &str, value: &Value| match value {
+                Value::Null => false,
+                Value::Object(fields) => !fields.is_empty() || name == MEANINGFUL_IF_EMPTY,
+                _ => true,
+            };
             let fields: Map<String, Value> = fields
                 .iter()
                 .map(|(name, value)| (name.clone(), without_empty_fields(value)))
-                .filter(|(_, value)| !value.is_null() && value.as_object().is_none_or(|fields| !fields.is_empty()))
+                .filter(|(name, value)| is_meaningful(name, value))
                 .collect();
             Value::Object(fields)
         }

@@ -1,5 +1,5 @@
-//! `KubeadmControlPlaneTemplate`, `controlplane.cluster.x-k8s.io/v1beta2`: from which a ClusterClass
-//! makes control planes.
+//! `KubeadmControlPlaneTemplate`, `controlplane.cluster.x-k8s.io/v1beta2`: the control planes of a
+//! ClusterClass.
 
 use super::kubeadm_control_plane::{Spec, TemplateMeta};
 use crate::api::meta::ObjectMeta;

@@ -51,7 +51,9 @@ impl Judge<'_> {
         }
         for (index, taint) in taints.iter().enumerate() {
             let path = path.index(index).child("key");
-            for problem in taint_problem(&taint.key).into_iter().chain(key_problem(&taint.key)) {
+            let reserved = taint_problem(&taint.key).map(str::to_owned);
+            let unreadable = key_problem(&taint.key).map(|problem| format!("must be a valid key: {problem}"));
+            for problem in reserved.into_iter().chain(unreadable) {
                 let invalid = TAINT_KEY.because(path.clone(), ViolationKind::Invalid, problem);
                 let advice = "use a key with a prefix of your own, such as example.org/dedicated";
                 self.found

@@ -146,7 +146,7 @@ fn replicas_are_positive_and_odd_unless_etcd_is_external() {
 }
 
 #[test]
-fn the_reference_to_infrastructure_is_complete() {
+fn d7_2_a_refusal_of_a_reference_names_the_field_of_the_reference() {
     for field in ["apiGroup", "kind", "name"] {
         let pointer = format!("/spec/machineTemplate/spec/infrastructureRef/{field}");
         let path = format!("spec.machineTemplate.spec.infrastructureRef.{field}");
@@ -231,7 +231,7 @@ fn a_rollout_adds_or_removes_one_machine_first() {
     for value in [json!(0), json!("0"), json!("1")] {
         assert_create(&[(surge, value)], &[]);
     }
-    for value in [json!(3), json!(-1), json!("50%"), json!("abc")] {
+    for value in [json!(3), json!(-1), json!("2")] {
         assert_create(&[(surge, value)], &[("kcp-max-surge", &path)]);
     }
     assert_create(
@@ -239,6 +239,16 @@ fn a_rollout_adds_or_removes_one_machine_first() {
         &[("kcp-scale-in-replicas", &format!("{strategy}.rollingUpdate"))],
     );
     assert_create(&[("/spec/rollout", Value::Null)], &[]);
+}
+
+#[test]
+fn d7_2_a_max_surge_that_is_no_number_is_refused() {
+    for value in ["50%", "abc", ""] {
+        assert_create(
+            &[("/spec/rollout/strategy/rollingUpdate/maxSurge", json!(value))],
+            &[("kcp-max-surge", "spec.rollout.strategy.rollingUpdate.maxSurge")],
+        );
+    }
 }
 
 #[test]
@@ -360,10 +370,10 @@ fn files_and_users_have_one_source() {
         json!([{"path": "a"}, {"path": "a"}]),
         &[("kcp-files", "files[1].path")],
     );
-    let half = json!({"secret": {"name": "a"}});
+    let incomplete = json!({"secret": {"name": "a"}});
     case(
         "files",
-        json!([{"path": "a", "contentFrom": half}]),
+        json!([{"path": "a", "contentFrom": incomplete}]),
         &[("kcp-files", "files[0].contentFrom.secret.key")],
     );
     case(
@@ -378,7 +388,7 @@ fn files_and_users_have_one_source() {
     );
     case(
         "users",
-        json!([{"name": "a", "passwdFrom": half}]),
+        json!([{"name": "a", "passwdFrom": incomplete}]),
         &[("kcp-users", "users[0].passwdFrom.secret.key")],
     );
 }
@@ -556,7 +566,8 @@ fn d7_2_a_downgrade_is_refused() {
 #[test]
 fn core_dns_follows_the_path_of_its_migration() {
     let path = "spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag";
-    let tag = |tag: &str| with(&valid(), &borrowed(&cluster("dns/imageTag", json!(tag))));
+    let base = with(&valid(), &borrowed(&cluster("imageRepository", json!("example.org"))));
+    let tag = |tag: &str| with(&base, &borrowed(&cluster("dns/imageTag", json!(tag))));
     for (from, to, is_allowed) in [
         ("v1.6.6", "1.6.7", true),
         ("v1.6.6_foobar.1", "v1.6.6_foobar.2", true),
@@ -714,6 +725,8 @@ fn a_template_is_immutable_apart_from_former_defaults() {
     let without = field("rollout", Value::Null);
     assert_eq!(update_template(&template(), &without), []);
     assert_eq!(update_template(&without, &template()), refused);
+    let joins = field("kubeadmConfigSpec/joinConfiguration/controlPlane", json!({}));
+    assert_eq!(update_template(&joins, &template()), refused);
     let text = field("rollout/strategy/rollingUpdate/maxSurge", json!("1"));
     assert_eq!(update_template(&text, &without), refused);
     let metadata = with(&template(), &[("/spec/template/metadata/labels/a", json!("b"))]);
