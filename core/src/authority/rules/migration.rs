@@ -58,8 +58,10 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
         return;
     }
     let counterpart = context.counterpart();
-    refuse_without_status(context, old, counterpart, verdict);
-    refuse_by_counterpart(context, old, counterpart, verdict);
+    if !cancels(old, new) {
+        refuse_without_status(context, old, counterpart, verdict);
+        refuse_by_counterpart(context, old, counterpart, verdict);
+    }
     if !verdict.allowed() {
         return;
     }
@@ -72,6 +74,17 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
     for text in outlook(context, &requested, counterpart) {
         verdict.warn(Warning::new(OUTLOOK, text));
     }
+}
+
+/// Whether the request is for the API that is authoritative, or was before the migration began.
+/// Such a request cancels a migration, and is possible at any time.
+fn cancels(old: &PairMember, new: &PairMember) -> bool {
+    let source = match old.status_authority {
+        Some(Authority::Stable(api)) => Some(api),
+        Some(Authority::Migrating) => old.synchronized_api,
+        None => None,
+    };
+    source == Some(new.desired_api())
 }
 
 /// Refuses the request while the status is empty and both objects exist. The spec determines the
@@ -210,7 +223,7 @@ fn issues(context: &Context<'_>, target: Api, counterpart: Counterpart<'_>) -> (
     };
     let mut issues = member.to_convert().as_ref().map(conversion::issues).unwrap_or_default();
     let mut unchecked = None;
-    match context.lookup.mirrors.infrastructure_of(member) {
+    match context.lookup.mirrors.infrastructure_of(member, context.lookup.config) {
         Counterpart::Found(infrastructure) => {
             let found = infrastructure.to_convert().as_ref().map(conversion::issues);
             let kind = member.infrastructure.as_ref().map(|(kind, _)| kind.as_str());
@@ -239,7 +252,8 @@ fn disagreements(
 ) -> Option<String> {
     let kind = conversion::cluster_of(object)?;
     let name = counterpart.found().and_then(|member| member.cluster.as_deref());
-    match context.lookup.mirrors.infrastructure_cluster(kind, name) {
+    let (mirrors, config) = (context.lookup.mirrors, context.lookup.config);
+    match mirrors.infrastructure_cluster(kind, name, config) {
         Counterpart::Found(cluster) => {
             let cluster = cluster.to_convert().unwrap_or_default();
             issues.extend(conversion::disagreements(object, &cluster));
@@ -247,7 +261,7 @@ fn disagreements(
         }
         Counterpart::Absent => Some(format!(
             "not checked: namespace {} has no {kind} for this cluster",
-            context.lookup.config.cluster_api_namespace
+            config.cluster_api_namespace
         )),
         Counterpart::Unknown => Some(format!(
             "not checked: the {kind}, which sets some fields for all machines, is not known"
