@@ -48,7 +48,7 @@ impl Steps<'_> {
             Outcome::default()
         };
         if let Err(refusal) = apply(mutated.patch.as_ref(), &mut object) {
-            return refusal;
+            return *refusal;
         }
         let mut found = Findings::of(mutated.verdict);
         found.add(self.judge(Phase::Validate, Some(&object), self.check.old).verdict);
@@ -83,7 +83,7 @@ impl Steps<'_> {
         let sent = self.with_status(&object, Some(self.check.object));
         let mutated = self.judge(Phase::Mutate, Some(&sent), stored_old.as_ref());
         if let Err(refusal) = apply(mutated.patch.as_ref(), &mut object) {
-            return refusal;
+            return *refusal;
         }
         let mut found = Findings::of(mutated.verdict);
         found.add_violations(schema.validate(&object, old.as_ref()));
@@ -148,16 +148,16 @@ impl Steps<'_> {
 }
 
 /// Applies the patch of the mutating webhook.
-fn apply(patch: Option<&Patch>, object: &mut Value) -> Result<(), Checked> {
+fn apply(patch: Option<&Patch>, object: &mut Value) -> Result<(), Box<Checked>> {
     let Some(patch) = patch else {
         return Ok(());
     };
     json_patch::patch(object, patch).map_err(|error| {
         let message = format!("the patch of the mutating webhook cannot be applied: {error}");
-        Checked {
+        Box::new(Checked {
             status: Some(Status::plain(500, "InternalError", message)),
             ..Checked::default()
-        }
+        })
     })
 }
 

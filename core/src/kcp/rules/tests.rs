@@ -265,7 +265,7 @@ fn certificates_expire_before_their_authority_and_after_their_rollout() {
     assert_create(&borrowed(&days(3650, 0)), &[]);
     assert_create(&borrowed(&days(3651, 0)), &refused);
     let expiry = ("/spec/rollout/before/certificatesExpiryDays", json!(7));
-    assert_create(&[expiry.clone()], &[]);
+    assert_create(std::slice::from_ref(&expiry), &[]);
     let mut fields = borrowed(&days(7, 0))
         .into_iter()
         .map(|(path, value)| (path.to_owned(), value))
