@@ -572,3 +572,29 @@ fn check_parses_all_printed_manifests() {
         assert_eq!(again.status.code(), Some(0), "{what}: {}", stderr(&again));
     }
 }
+
+#[test]
+fn check_finds_the_control_plane_of_a_scale() {
+    let folder = Folder::new();
+    let control_plane = json!({
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+        "kind": "KubeadmControlPlane",
+        "metadata": {"name": "cp", "namespace": "ns"},
+        "spec": {"replicas": 3, "version": "v1.33.1"},
+    });
+    let scale = json!({
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "cp", "namespace": "ns"},
+        "spec": {"replicas": 4},
+    });
+    let file = folder.file("control-plane.yaml", &control_plane.to_string());
+    for flag in ["--with", "--old"] {
+        let output = capstan(&["check", "-o", "json", flag, path(&file), "-"], &scale.to_string());
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(rows[0]["operation"], "update");
+        assert_eq!(rows[0]["causes"][0]["field"], "spec.replicas");
+        assert_eq!(rows[0]["causes"][0]["rule"], "kcp-replicas-odd");
+    }
+}

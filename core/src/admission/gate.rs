@@ -77,6 +77,12 @@ pub(super) trait Gate: Sync {
     /// The routes of the reviews of these kinds.
     fn routes(&self) -> Vec<Route>;
 
+    /// Whether the server serves the routes. The kinds of a gate that is not installed are judged
+    /// offline only.
+    fn is_installed(&self) -> bool {
+        true
+    }
+
     /// The rules in CEL.
     fn rule_sources(&self) -> &'static [RuleSource];
 
