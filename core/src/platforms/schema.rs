@@ -141,7 +141,14 @@ fn value(type_: Type, unknown: UnknownFields, found: Value) -> Value {
                 .map(|(key, found)| (key, value(Type::Text, unknown, found)));
             Value::Object(pairs.collect())
         }
-        // Items of a list keep their positions.
+        // Items of a list keep their positions. A null is decoded into the empty text.
+        (Type::List(Type::Text), Value::Array(items)) => {
+            let text = |found: Value| match found {
+                Value::Null => Value::String(String::new()),
+                found => value(Type::Text, unknown, found),
+            };
+            Value::Array(items.into_iter().map(text).collect())
+        }
         (Type::List(item), Value::Array(items)) => {
             Value::Array(items.into_iter().map(|found| value(*item, unknown, found)).collect())
         }

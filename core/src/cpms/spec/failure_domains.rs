@@ -8,7 +8,9 @@ use super::context::{ParseContext, Violations};
 use crate::api::machine_openshift_io::control_plane_machine_set::{FailureDomains, MAX_FAILURE_DOMAINS};
 use crate::cpms::domains::{self, FailureDomain, Platform};
 use crate::cpms::fields;
+use crate::cpms::stored_form::normalized;
 use crate::model::{FieldPath, Violation, ViolationKind};
+use crate::platforms::schema::UnknownFields;
 
 /// The failure domains in order and without duplicates, completed from the provider spec; `None` if
 /// the list cannot be read. `path` is the path of the machine template. The work grows linearly
@@ -33,12 +35,14 @@ pub(super) fn failure_domains(
     if !has_allowed_length(&entries, platform, &path, found) {
         return None;
     }
+    // The keys of the template may be in another case than those of a stored machine.
+    let template = provider_spec.map(|spec| normalized(spec.clone(), UnknownFields::Drop));
     let mut listed: BTreeSet<FailureDomain> = BTreeSet::new();
     for (position, entry) in entries.into_iter().enumerate() {
         let path = path.index(position);
         check_entry(platform, &entry, &path, context, found);
         let domain = FailureDomain::new(platform, entry);
-        let domain = match provider_spec {
+        let domain = match &template {
             Some(spec) => domains::into_complete(domain, spec),
             None => domain,
         };

@@ -35,11 +35,7 @@ fn assert_no_change(case: &str, sent: &Value, stored: &Value) {
 
 /// The recorded pairs of sent and stored provider specs.
 fn pairs() -> Vec<Value> {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../tests/fixtures/machine-webhook-pairs.jsonl"
-    );
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = include_str!("../../../../tests/fixtures/machine-webhook-pairs.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
