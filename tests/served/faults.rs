@@ -1,6 +1,8 @@
-//! What stands between a process and the API server: requests that never arrive, answers that are
-//! lost, refusals, watches that lag, break in the middle of a line, or are told that their version
-//! is gone.
+//! The connection between a process and the API server, and its faults.
+//!
+//! Requests meet the faults of the simulation, drawn by the same code: [`FaultRates`] and
+//! [`RequestFault`]. The faults of watches exist only here, because the simulation has no watches:
+//! a line is late, a watch breaks between two lines or inside a line, or its version has expired.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,6 +14,8 @@ use bytes::Bytes;
 use capstan_core::model::User;
 use capstan_sandbox::api::service::{Answer, Server};
 use capstan_sandbox::random::Random;
+use capstan_sandbox::simulation::FaultRates;
+use capstan_sandbox::simulation::faults::{CLIENT_TIMEOUT, Dice, RequestFault, reason};
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use http_body_util::{BodyExt as _, StreamBody};
@@ -22,55 +26,70 @@ use tokio::time::{Instant, sleep};
 
 use crate::judge::Judge;
 
-/// How often what fails, in thousandths; of watches, for every line.
+/// How often faults occur, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mix {
-    pub refused: u64,
-    pub unsent: u64,
-    pub unanswered: u64,
-    pub late: u64,
-    pub unread: u64,
+pub(crate) struct Rates {
+    /// The faults of requests. `stall` must be 0: a test cannot stop a process that runs in its own
+    /// runtime.
+    pub requests: FaultRates,
+    /// The version of a watch has expired, at its beginning and at each line.
     pub expired: u64,
+    /// A watch breaks, at each line.
     pub broken: u64,
-    /// The longest time that a line of a watch takes, in milliseconds.
+    /// The longest delay of a line of a watch, in milliseconds.
     pub lag: u64,
 }
 
-/// The wire of one process.
+/// The connection of one process.
 #[derive(Clone)]
-pub(crate) struct Wire {
+pub(crate) struct Connection {
     pub server: Server,
     pub judge: Arc<Mutex<Judge>>,
     pub name: String,
-    pub mix: Mix,
-    /// From when on nothing fails.
+    pub rates: Rates,
+    /// No fault occurs from this time on.
     pub calm: Instant,
     pub random: Arc<Mutex<Random>>,
     pub faults: Arc<AtomicU64>,
     pub requests: Arc<AtomicU64>,
-    /// The process is dead: nothing that it still says is heard.
-    pub dead: Arc<AtomicBool>,
-    /// Whether new machines get a name of their own at every try.
-    pub rolls_names: bool,
+    /// The process was killed. Its requests do not arrive any more, and it receives no answers.
+    pub is_dead: Arc<AtomicBool>,
+    /// The bug: every attempt to create a machine uses another name.
+    pub random_names: bool,
 }
 
-type Broken = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
+type FaultyBody = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
-/// How a request fares.
-enum Fate {
-    Served,
-    Refused(u16, &'static str),
-    Unsent,
-    Unanswered,
-    Late(Duration),
+/// The random source of a connection. All connections share it.
+struct ConnectionDice<'a>(&'a Connection);
+
+impl Dice for ConnectionDice<'_> {
+    fn occurs(&mut self, rate: u64) -> bool {
+        self.0.occurs(rate)
+    }
+
+    fn between(&mut self, least: i64, most: i64) -> i64 {
+        let drawn = self.0.between(least.unsigned_abs(), most.unsigned_abs());
+        i64::try_from(drawn).unwrap()
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        let drawn = self.0.random.lock().unwrap().below(bound as u64);
+        usize::try_from(drawn).unwrap()
+    }
 }
 
-impl Wire {
+/// Waits for a time in milliseconds.
+async fn wait(time: i64) {
+    sleep(Duration::from_millis(time.unsigned_abs())).await;
+}
+
+impl Connection {
     pub(crate) fn client(&self) -> kube::Client {
-        let wire = self.clone();
+        let connection = self.clone();
         let service = tower::service_fn(move |request| {
-            let wire = wire.clone();
-            async move { wire.send(request).await }
+            let connection = connection.clone();
+            async move { connection.send(request).await }
         });
         kube::Client::new(service, "default")
     }
@@ -79,128 +98,125 @@ impl Wire {
         self.random.lock().unwrap().between(least, most)
     }
 
-    fn strikes(&self, share: u64) -> bool {
-        let strikes = share > 0 && Instant::now() < self.calm && self.random.lock().unwrap().permille(share);
-        self.faults.fetch_add(u64::from(strikes), Ordering::Relaxed);
-        strikes
+    /// Whether a fault of this rate occurs.
+    fn occurs(&self, rate: u64) -> bool {
+        let occurs = rate > 0 && Instant::now() < self.calm && self.random.lock().unwrap().permille(rate);
+        self.faults.fetch_add(u64::from(occurs), Ordering::Relaxed);
+        occurs
     }
 
-    fn fate(&self, write: bool, watch: bool) -> Fate {
-        let refusals = [
-            (409, "Conflict"),
-            (429, "TooManyRequests"),
-            (500, "InternalError"),
-            (503, "ServiceUnavailable"),
-        ];
-        if write {
-            if self.strikes(self.mix.refused) {
-                let at = usize::try_from(self.between(0, 3)).unwrap();
-                return Fate::Refused(refusals[at].0, refusals[at].1);
-            }
-            if self.strikes(self.mix.unsent) {
-                return Fate::Unsent;
-            }
-            if self.strikes(self.mix.unanswered) {
-                return Fate::Unanswered;
-            }
-            if self.strikes(self.mix.late) {
-                return Fate::Late(Duration::from_secs(self.between(15, 90)));
-            }
-        } else if self.strikes(self.mix.unread) {
-            return if self.between(0, 1) == 0 {
-                Fate::Refused(500, "InternalError")
-            } else {
-                Fate::Unsent
-            };
-        } else if watch && self.strikes(self.mix.expired) {
-            return Fate::Refused(410, "Expired");
-        }
-        Fate::Served
-    }
-
-    async fn send(&self, request: http::Request<Body>) -> Result<http::Response<Broken>, kube::Error> {
+    async fn send(&self, request: http::Request<Body>) -> Result<http::Response<FaultyBody>, kube::Error> {
         sleep(Duration::from_millis(self.between(1, 30))).await;
-        self.alive()?;
+        self.check_alive()?;
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let request = self.renamed(request).await?;
-        let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let request = self.with_random_name(request).await?;
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let is_write = request.method() != http::Method::GET;
         let line = format!("{} {} {}", self.name, request.method(), request.uri().path());
-        // An election that fails is one of the disturbances; its manager gives up the process
-        // otherwise.
-        let write = request.method() != http::Method::GET;
-        match self.fate(write, watch) {
-            Fate::Served => {}
-            Fate::Refused(code, reason) => {
-                self.tell(&line, &format!("is refused with {code}"));
-                return refusal(code, reason);
+        let fault = self.rates.requests.draw(&mut ConnectionDice(self), is_write);
+        let answer = match fault {
+            None if is_watch && self.occurs(self.rates.expired) => {
+                self.record(&line, "the version has expired");
+                return refusal(410);
             }
-            Fate::Unsent => {
-                self.tell(&line, "never arrives");
-                sleep(Duration::from_secs(10)).await;
-                return Err(lost());
+            None => self.serve(request).await?,
+            Some(RequestFault::Slow(time)) => {
+                self.record(&line, &format!("takes {} s", time / 1000));
+                wait(time).await;
+                self.check_alive()?;
+                self.serve(request).await?
             }
-            Fate::Unanswered => {
-                let code = self.serve(request).await?.status();
-                self.tell(&line, &format!("{code}, and the answer is lost"));
-                sleep(Duration::from_secs(10)).await;
-                return Err(lost());
-            }
-            Fate::Late(delay) => {
-                self.tell(&line, "will be late");
-                let wire = self.clone();
-                tokio::spawn(async move {
-                    sleep(delay).await;
-                    let code = wire.serve(request).await.map(|answer| answer.status());
-                    wire.tell(&line, &format!("{code:?}, late"));
-                });
-                sleep(Duration::from_secs(10)).await;
-                return Err(lost());
-            }
-        }
-        let answer = self.serve(request).await?;
-        if write {
-            self.tell(&line, answer.status().as_str());
+            Some(fault) => return self.fail(request, line, fault).await,
+        };
+        if is_write {
+            self.record(&line, answer.status().as_str());
         }
         sleep(Duration::from_millis(self.between(1, 30))).await;
-        self.alive()?;
+        self.check_alive()?;
         let (head, body) = answer.into_parts();
-        let body = if watch { self.watch(body) } else { whole(body) };
+        let body = if is_watch { self.watch(body) } else { unchanged(body) };
         Ok(http::Response::from_parts(head, body))
     }
 
-    /// Serves a request, and has the outcome judged.
+    /// A request that meets a fault and gets no answer, or a refusal.
+    async fn fail(
+        &self,
+        request: http::Request<Body>,
+        line: String,
+        fault: RequestFault,
+    ) -> Result<http::Response<FaultyBody>, kube::Error> {
+        match fault {
+            RequestFault::Refused(code) => {
+                self.record(&line, &format!("refused with {code}"));
+                return refusal(code);
+            }
+            RequestFault::ReadFailed | RequestFault::Slow(_) => self.record(&line, "the read fails"),
+            RequestFault::Dropped => {
+                self.record(&line, "never arrives");
+                wait(CLIENT_TIMEOUT).await;
+            }
+            RequestFault::ReplyLost => {
+                let code = self.serve(request).await?.status();
+                self.record(&line, &format!("{code}, and the answer is lost"));
+                wait(CLIENT_TIMEOUT).await;
+            }
+            RequestFault::Late(time) => {
+                self.record(&line, &format!("arrives {} s late", time / 1000));
+                let connection = self.clone();
+                tokio::spawn(async move {
+                    wait(time).await;
+                    let code = connection.serve(request).await.map(|answer| answer.status());
+                    connection.record(&line, &format!("{code:?}, late"));
+                });
+                wait(CLIENT_TIMEOUT).await;
+            }
+            RequestFault::CrashBefore => {
+                self.record(&line, "the process is killed before the request");
+                self.is_dead.store(true, Ordering::Relaxed);
+            }
+            RequestFault::CrashAfter => {
+                let code = self.serve(request).await?.status();
+                self.record(&line, &format!("{code}, and the process is killed"));
+                self.is_dead.store(true, Ordering::Relaxed);
+            }
+        }
+        Err(lost())
+    }
+
+    /// Serves a request, and checks the invariants.
     async fn serve(&self, request: http::Request<Body>) -> Result<Answer, kube::Error> {
         let user = User {
             name: self.name.clone(),
             ..User::default()
         };
         let path = request.uri().path();
-        let said = path.contains("/leases") || path.ends_with("/events");
-        let write = request.method() != http::Method::GET && !said && self.name.starts_with("capstan");
+        let is_quiet = path.contains("/leases") || path.ends_with("/events");
+        let counts = request.method() != http::Method::GET && !is_quiet && self.name.starts_with("capstan");
         let answer = self.server.serve(request, &user).await?;
         let mut judge = self.judge.lock().unwrap();
-        judge.writes += u64::from(write);
-        judge.look(&self.server.api());
+        judge.writes += u64::from(counts);
+        judge.check(&self.server.api());
         Ok(answer)
     }
 
-    fn tell(&self, line: &str, end: &str) {
+    /// Adds a line about a request to the trace. Leases and events are left out.
+    fn record(&self, line: &str, end: &str) {
         if !line.contains("/leases") && !line.ends_with("/events") {
-            self.judge.lock().unwrap().tell(&format!("{line}: {end}"));
+            self.judge.lock().unwrap().record(&format!("{line}: {end}"));
         }
     }
 
-    fn alive(&self) -> Result<(), kube::Error> {
-        if self.dead.load(Ordering::Relaxed) {
+    fn check_alive(&self) -> Result<(), kube::Error> {
+        if self.is_dead.load(Ordering::Relaxed) {
             return Err(lost());
         }
         Ok(())
     }
 
-    /// The bug of `rolls_names`.
-    async fn renamed(&self, request: http::Request<Body>) -> Result<http::Request<Body>, kube::Error> {
-        let machine = request.method() == http::Method::POST && request.uri().path().ends_with("/machines");
-        if !self.rolls_names || !machine {
+    /// The bug of `random_names`.
+    async fn with_random_name(&self, request: http::Request<Body>) -> Result<http::Request<Body>, kube::Error> {
+        let creates_machine = request.method() == http::Method::POST && request.uri().path().ends_with("/machines");
+        if !self.random_names || !creates_machine {
             return Ok(request);
         }
         let (head, body) = request.into_parts();
@@ -208,51 +224,54 @@ impl Wire {
         let mut object: serde_json::Value = serde_json::from_slice(&bytes).map_err(kube::Error::SerdeError)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let index = name.rsplit_once('-').map_or("0", |(_, index)| index);
-        object["metadata"]["name"] = format!("rolled-{}-{index}", self.between(10_000, 99_999)).into();
+        object["metadata"]["name"] = format!("random-{}-{index}", self.between(10_000, 99_999)).into();
         let bytes = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
         Ok(http::Request::from_parts(head, Body::from(bytes)))
     }
 
-    /// A watch that lags, and that breaks or expires between lines or inside one.
-    fn watch(&self, lines: StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>) -> Broken {
+    /// A watch whose lines are late, and which breaks or expires between two lines or inside a
+    /// line.
+    fn watch(&self, lines: StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>) -> FaultyBody {
         let state = Some((self.clone(), lines));
         let stream = stream::unfold(state, |state| async move {
-            let (wire, mut lines) = state?;
+            let (connection, mut lines) = state?;
             let Ok(frame) = lines.next().await?;
-            if Instant::now() < wire.calm {
-                sleep(Duration::from_millis(wire.between(0, wire.mix.lag))).await;
+            if Instant::now() < connection.calm {
+                sleep(Duration::from_millis(connection.between(0, connection.rates.lag))).await;
             }
-            if wire.dead.load(Ordering::Relaxed) {
+            if connection.is_dead.load(Ordering::Relaxed) {
                 return None;
             }
-            if wire.strikes(wire.mix.broken) {
-                if wire.between(0, 1) == 0 {
-                    let half = frame.into_data().unwrap_or_default();
-                    return Some((Ok(Frame::data(half.slice(..half.len() / 2))), None));
+            if connection.occurs(connection.rates.broken) {
+                if connection.between(0, 1) == 0 {
+                    let line = frame.into_data().unwrap_or_default();
+                    return Some((Ok(Frame::data(line.slice(..line.len() / 2))), None));
                 }
                 return Some((Err(io::ErrorKind::ConnectionReset.into()), None));
             }
-            if wire.strikes(wire.mix.expired) {
-                let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "message": "too old resource version", "reason": "Expired", "code": 410});
-                let line = json!({"type": "ERROR", "object": status}).to_string() + "\n";
+            if connection.occurs(connection.rates.expired) {
+                let line = json!({"type": "ERROR", "object": status(410)}).to_string() + "\n";
                 return Some((Ok(Frame::data(Bytes::from(line))), None));
             }
-            Some((Ok(frame), Some((wire, lines))))
+            Some((Ok(frame), Some((connection, lines))))
         });
         StreamBody::new(stream.boxed())
     }
 }
 
-fn whole(body: StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>) -> Broken {
+fn unchanged(body: StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>) -> FaultyBody {
     let frames = body.map(|frame| frame.map_err(|never| match never {}));
     StreamBody::new(frames.boxed())
 }
 
-fn refusal(code: u16, reason: &str) -> Result<http::Response<Broken>, kube::Error> {
-    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "made so by the test", "reason": reason, "code": code});
-    let frame = Ok(Frame::data(Bytes::from(status.to_string())));
+/// The `Status` of a refusal.
+fn status(code: u16) -> serde_json::Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by a fault of the test", "reason": reason(code), "code": code})
+}
+
+fn refusal(code: u16) -> Result<http::Response<FaultyBody>, kube::Error> {
+    let frame = Ok(Frame::data(Bytes::from(status(code).to_string())));
     let mut response = http::Response::builder()
         .status(code)
         .header("content-type", "application/json");

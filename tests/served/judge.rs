@@ -1,5 +1,5 @@
-//! What must hold after every request that was served, by what is stored, and not by what a
-//! controller believes.
+//! The invariants, which are checked after every request that the API server executes. They read
+//! the stored objects, and not the state of a controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use capstan_sandbox::api::{Api, Object};
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// How many lines of the story are kept.
-const KEPT: usize = 80;
+/// The number of lines of the trace that are kept.
+const LINES: usize = 80;
 
 pub(crate) struct Judge {
     began: Instant,
@@ -17,26 +17,28 @@ pub(crate) struct Judge {
     revision: u64,
     /// Machines that a user deleted.
     pub deleted_by_user: BTreeSet<String>,
-    /// Which machine was made to replace which, by uid.
-    replaced: BTreeMap<String, String>,
-    /// Names of machines that were there before.
+    /// The name of the replacement of each replaced machine, by uid.
+    replacements: BTreeMap<String, String>,
+    /// The names of all machines that exist or existed.
     known: BTreeSet<String>,
-    going: BTreeSet<String>,
-    /// How many machines were made.
-    pub made: usize,
-    /// How many machines were deleted, by whomever.
+    /// The names of all machines that are being deleted, or are gone.
+    deleting: BTreeSet<String>,
+    /// The number of machines that were created.
+    pub created: usize,
+    /// The number of machines that a controller or a user deleted.
     pub deleted: usize,
-    /// How many writes of controllers were served, but for Leases and events.
+    /// The number of executed writes of controllers, without Leases and events.
     pub writes: u64,
     pub violation: Option<String>,
-    pub story: Vec<String>,
+    /// The last lines of the trace.
+    pub trace: Vec<String>,
 }
 
 fn text<'v>(object: &'v Object, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn is_going(machine: &Object) -> bool {
+fn is_deleting(machine: &Object) -> bool {
     machine.pointer("/metadata/deletionTimestamp").is_some()
 }
 
@@ -80,51 +82,52 @@ impl Judge {
             replicas,
             revision: 0,
             deleted_by_user: BTreeSet::new(),
-            replaced: BTreeMap::new(),
+            replacements: BTreeMap::new(),
             known: BTreeSet::new(),
-            going: BTreeSet::new(),
-            made: 0,
+            deleting: BTreeSet::new(),
+            created: 0,
             deleted: 0,
             writes: 0,
             violation: None,
-            story: Vec::new(),
+            trace: Vec::new(),
         }
     }
 
-    pub(crate) fn tell(&mut self, line: &str) {
-        if self.story.len() >= KEPT {
-            self.story.remove(0);
+    /// Adds a line to the trace.
+    pub(crate) fn record(&mut self, line: &str) {
+        if self.trace.len() >= LINES {
+            self.trace.remove(0);
         }
-        self.story
+        self.trace
             .push(format!("+{:.2}s {line}", self.began.elapsed().as_secs_f64()));
     }
 
-    /// Judges what is stored now.
-    pub(crate) fn look(&mut self, api: &Api) {
+    /// Checks the stored objects. The first violation is kept.
+    pub(crate) fn check(&mut self, api: &Api) {
         if self.violation.is_some() || self.revision == api.revision() {
             return;
         }
         self.revision = api.revision();
-        if let Err(violation) = self.check(api) {
+        if let Err(violation) = self.find_violation(api) {
             self.violation = Some(violation);
         }
     }
 
-    fn check(&mut self, api: &Api) -> Result<(), String> {
+    fn find_violation(&mut self, api: &Api) -> Result<(), String> {
         let (machines, ready) = (machines(api), ready(api));
         for (name, machine) in &machines {
             if self.known.insert((*name).to_owned()) {
-                self.made += 1;
-                self.arrived(name, machine)?;
+                self.created += 1;
+                self.check_creation(name, machine)?;
             }
-            if is_going(machine) && self.going.insert((*name).to_owned()) {
+            if is_deleting(machine) && self.deleting.insert((*name).to_owned()) {
                 self.deleted += 1;
             }
         }
-        let live: Vec<_> = machines.iter().filter(|(_, machine)| !is_going(machine)).collect();
+        let live: Vec<_> = machines.iter().filter(|(_, machine)| !is_deleting(machine)).collect();
         if live.len() > self.replicas + 1 {
             return Err(format!(
-                "surge: {} machines of {} stay: {:?}",
+                "the surge is exceeded: {} machines instead of {} are not being deleted: {:?}",
                 live.len(),
                 self.replicas,
                 names(&live)
@@ -132,41 +135,44 @@ impl Judge {
         }
         for (name, machine) in &live {
             let kind = text(machine, "/spec/providerSpec/value/instanceType");
-            let twin = live.iter().find(|(other, one)| {
+            let other = live.iter().find(|(other, one)| {
                 other != name
                     && index(other) == index(name)
                     && text(one, "/spec/providerSpec/value/instanceType") == kind
             });
-            if let Some((twin, _)) = twin {
-                return Err(format!("two machines of one index and one template: {name} and {twin}"));
+            if let Some((other, _)) = other {
+                return Err(format!(
+                    "two machines of one index and one template: {name} and {other}"
+                ));
             }
         }
-        let serving = live
+        let ready_machines = live
             .iter()
             .filter(|(_, machine)| ready.contains(text(machine, "/status/nodeRef/name")))
             .count();
-        let least = self.replicas - self.deleted_by_user.len().min(1);
-        if serving < least && !self.known.is_empty() && self.known.len() >= self.replicas {
+        let required = self.replicas - self.deleted_by_user.len().min(1);
+        if ready_machines < required && !self.known.is_empty() && self.known.len() >= self.replicas {
             return Err(format!(
-                "only {serving} machines of {} serve and stay: {:?}",
+                "only {ready_machines} of {} machines are ready and not being deleted: {:?}",
                 self.replicas,
                 names(&live)
             ));
         }
         if ready.len() < self.replicas / 2 + 1 && self.known.len() >= self.replicas {
-            return Err(format!("the quorum is lost: {ready:?} are ready"));
+            return Err(format!("the quorum is lost: only the nodes {ready:?} are ready"));
         }
         Ok(())
     }
 
-    fn arrived(&mut self, name: &str, machine: &Object) -> Result<(), String> {
+    /// At most one machine is created to replace a machine.
+    fn check_creation(&mut self, name: &str, machine: &Object) -> Result<(), String> {
         let annotation = format!("/metadata/annotations/{}", REPLACES.replace('/', "~1"));
         let replaces = text(machine, &annotation);
         if replaces.is_empty() {
             return Ok(());
         }
-        match self.replaced.insert(replaces.to_owned(), name.to_owned()) {
-            Some(other) => Err(format!("two machines for one purpose: {name} and {other}")),
+        match self.replacements.insert(replaces.to_owned(), name.to_owned()) {
+            Some(other) => Err(format!("two replacements of one machine: {name} and {other}")),
             None => Ok(()),
         }
     }

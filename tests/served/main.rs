@@ -1,11 +1,11 @@
-//! The controllers as they ship, caches, election and client included, on the API server of the
-//! simulation: whole rollouts while requests, answers and watches fail. The simulation steps the
-//! controller alone; here nothing of it is left out.
+//! The production processes of the controllers, with their caches, election, and client, on the
+//! in-memory API server: whole rollouts while requests, answers, and watches fail. The simulation
+//! (`sandbox/src/simulation`) replaces caches, election, and transport; these tests do not.
 //!
-//! Time is tokio's and stands still while anybody has something to do, so hours pass in moments and
-//! nothing waits. A seed decides which faults happen; how tasks take turns is up to the runtime, so
-//! a seed tells the faults again, and not every step. A violation names its seed and what happened
-//! last; `CAPSTAN_SERVED_FROM=7 CAPSTAN_SERVED_SEEDS=1` plays one.
+//! Time is the paused clock of tokio. It advances only while all tasks wait, so the hours of a run
+//! take moments. A seed decides which faults occur. The runtime decides the order of the tasks, so
+//! a seed repeats the faults and not every step. A violation is reported with its seed and the last
+//! lines of the trace. `CAPSTAN_SERVED_FROM=7 CAPSTAN_SERVED_SEEDS=1` runs one seed.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test that fails is what these are for"
+    reason = "a panic fails the test"
 )]
 
 mod faults;
@@ -23,43 +23,44 @@ mod world;
 use std::ops::Range;
 use std::thread;
 
-use faults::Mix;
-use world::{End, Plan};
+use capstan_sandbox::simulation::FaultRates;
+use faults::Rates;
+use world::{Outcome, Plan};
 
-/// How many seeds are played, half of them with three machines and half with five.
+/// The number of seeds. Half of them have three machines, and half have five.
 const SEEDS: u64 = 16;
 
-fn number(name: &str, usual: u64) -> u64 {
-    let said = std::env::var(name).ok();
-    said.and_then(|said| said.parse().ok()).unwrap_or(usual)
+fn number(name: &str, default: u64) -> u64 {
+    let value = std::env::var(name).ok();
+    value.and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Plays seeds on two threads; a world keeps to one.
-fn played(seeds: Range<u64>) -> Vec<(u64, End)> {
-    let half = |odd: u64| {
-        let seeds = seeds.clone().filter(move |seed| seed % 2 == odd);
+/// Runs seeds on two threads. A world runs on one thread.
+fn run_seeds(seeds: Range<u64>) -> Vec<(u64, Outcome)> {
+    let share = |parity: u64| {
+        let seeds = seeds.clone().filter(move |seed| seed % 2 == parity);
         move || {
             seeds
-                .map(|seed| (seed, world::play(&Plan::of(seed))))
+                .map(|seed| (seed, world::run(&Plan::of(seed))))
                 .collect::<Vec<_>>()
         }
     };
     thread::scope(|scope| {
-        let workers = [scope.spawn(half(0)), scope.spawn(half(1))];
+        let workers = [scope.spawn(share(0)), scope.spawn(share(1))];
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     })
 }
 
 #[test]
-fn rollouts_end_as_they_should_whatever_fails_on_the_wire() {
+fn rollouts_end_while_requests_watches_and_processes_fail() {
     let from = number("CAPSTAN_SERVED_FROM", 0);
     let seeds = from..from + number("CAPSTAN_SERVED_SEEDS", SEEDS);
-    let mut sum = End::default();
-    for (seed, end) in played(seeds.clone()) {
-        if let Some(violation) = &end.violation {
-            panic!("seed {seed}: {violation}\n{}", end.story.join("\n"));
+    let mut sum = Outcome::default();
+    for (seed, outcome) in run_seeds(seeds.clone()) {
+        if let Some(violation) = &outcome.violation {
+            panic!("seed {seed}: {violation}\n{}", outcome.trace.join("\n"));
         }
-        sum.add(&end);
+        sum.add(&outcome);
     }
     println!(
         "{} rollouts, {} requests, {} faults, {} hours",
@@ -68,38 +69,41 @@ fn rollouts_end_as_they_should_whatever_fails_on_the_wire() {
         sum.faults,
         sum.seconds / 3600
     );
-    assert!(sum.faults > 0, "the faults never struck");
+    assert!(sum.faults > 0, "no fault occurred");
 }
 
 #[test]
-fn without_faults_a_rollout_takes_the_writes_that_it_needs_and_no_more() {
+fn a_rollout_without_faults_replaces_every_machine_once() {
     for replicas in [3, 5] {
-        let end = world::play(&Plan {
-            mix: Mix::default(),
+        let outcome = world::run(&Plan {
+            rates: Rates::default(),
             disturbances: Vec::new(),
             replicas,
             ..Plan::of(0)
         });
-        assert_eq!(end.violation, None, "{}", end.story.join("\n"));
-        assert_eq!(end.made, replicas, "{}", end.story.join("\n"));
-        assert_eq!(end.deleted, replicas, "{}", end.story.join("\n"));
+        assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+        assert_eq!(outcome.created, replicas, "{}", outcome.trace.join("\n"));
+        assert_eq!(outcome.deleted, replicas, "{}", outcome.trace.join("\n"));
     }
 }
 
 #[test]
-fn a_controller_that_rolls_its_names_is_found_out() {
+fn a_controller_with_random_names_is_found() {
     let found = (0..SEEDS).find_map(|seed| {
         let plan = Plan {
-            rolls_names: true,
-            mix: Mix {
-                late: 250,
-                ..Mix::default()
+            random_names: true,
+            rates: Rates {
+                requests: FaultRates {
+                    late: 250,
+                    ..FaultRates::default()
+                },
+                ..Rates::default()
             },
             disturbances: Vec::new(),
             ..Plan::of(seed)
         };
-        world::play(&plan).violation
+        world::run(&plan).violation
     });
-    let found = found.expect("two machines for one purpose in no seed");
-    assert!(found.starts_with("two machines for one purpose"), "{found}");
+    let found = found.expect("no seed creates two replacements of one machine");
+    assert!(found.starts_with("two replacements of one machine"), "{found}");
 }

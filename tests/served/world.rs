@@ -1,4 +1,5 @@
-//! A control plane, a provider, two processes of the controllers, and what disturbs them.
+//! The world of a run: a control plane, a provider, two processes of the controllers, and the
+//! disturbances.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,109 +20,120 @@ use capstan_sandbox::api::{
 };
 use capstan_sandbox::infrastructure::{Options as ProviderOptions, Provider, Speeds};
 use capstan_sandbox::random::Random;
+use capstan_sandbox::simulation::FaultRates;
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::faults::{Mix, Wire};
+use crate::faults::{Connection, Rates};
 use crate::judge::{Judge, all, machines, ready};
 
 const NAMESPACE: &str = "openshift-machine-api";
 const LEASE: &str = "capstan-controllers";
-/// How long a Lease holds, by the clock of those who stand for election.
+/// The duration of the Lease.
 const TERM: Duration = Duration::from_secs(15);
-/// From when on nothing fails any more, in seconds.
+/// No fault occurs from this second on.
 const CALM: u64 = 600;
-/// When a rollout must have ended, in seconds.
+/// A rollout must end before this second.
 const DEADLINE: u64 = 4 * 3600;
-/// The type that is rolled out.
-const WANTED: &str = "m6i.2xlarge";
+/// The instance type that is rolled out.
+const NEW_TYPE: &str = "m6i.2xlarge";
 
-/// What disturbs the processes from outside.
+/// A disturbance of the processes or the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Disturbance {
-    /// A process is killed, and another is started after so many seconds.
+    /// A process is killed, and restarts after this many seconds, or once its Lease has expired.
     Kill(usize, u64),
-    /// The Lease runs out under its holder, which goes on for a while.
-    RunOut,
+    /// The Lease expires while its holder still believes that it leads.
+    LeaseExpires,
     /// Every watch breaks.
-    Cut,
-    /// What watches could begin from is forgotten.
-    Compact,
-    /// A user deletes the machine of this position.
+    WatchesBreak,
+    /// The API server forgets old versions, so every watch must begin with a new list.
+    HistoryCompacted,
+    /// A user deletes the machine at this position.
     Delete(usize),
 }
 
-/// A run.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub seed: u64,
     pub replicas: usize,
-    pub mix: Mix,
-    /// What happens at which second.
+    pub rates: Rates,
+    /// The disturbances, each with its second.
     pub disturbances: Vec<(u64, Disturbance)>,
-    pub rolls_names: bool,
+    /// The bug: every attempt to create a machine uses another name.
+    pub random_names: bool,
 }
 
 impl Plan {
-    /// What a seed decides.
+    /// The plan of a seed.
     pub(crate) fn of(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let mut share = |most| {
+        let mut rate = |most| {
             if random.permille(600) {
                 random.between(5, most)
             } else {
                 0
             }
         };
-        let mix = Mix {
-            refused: share(120),
-            unsent: share(60),
-            unanswered: share(120),
-            late: share(60),
-            unread: share(80),
-            expired: share(80),
-            broken: share(80),
-            lag: share(9000),
+        let rates = Rates {
+            requests: FaultRates {
+                refuse: rate(120),
+                drop: rate(60),
+                lose: rate(120),
+                late: rate(60),
+                crash_before: rate(20),
+                crash_after: rate(20),
+                read: rate(80),
+                stall: 0,
+                // Not yet: with slow reads, a rollout stops for ever on some seeds.
+                slow: 0,
+            },
+            expired: rate(80),
+            broken: rate(80),
+            lag: rate(9000),
         };
         let mut disturbances = Vec::new();
         for _ in 0..random.between(0, 5) {
-            let what = match random.below(9) {
+            let disturbance = match random.below(9) {
                 0..=2 => Disturbance::Kill(usize::try_from(random.below(2)).unwrap(), random.between(1, 90)),
-                3 | 4 => Disturbance::RunOut,
-                5 => Disturbance::Cut,
-                6 | 7 => Disturbance::Compact,
+                3 | 4 => Disturbance::LeaseExpires,
+                5 => Disturbance::WatchesBreak,
+                6 | 7 => Disturbance::HistoryCompacted,
                 _ => Disturbance::Delete(usize::try_from(random.below(5)).unwrap()),
             };
-            disturbances.push((random.between(5, 500), what));
+            disturbances.push((random.between(5, 500), disturbance));
         }
         disturbances.sort_by_key(|(at, _)| *at);
         Self {
             seed,
             replicas: if seed.is_multiple_of(2) { 3 } else { 5 },
-            mix,
+            rates,
             disturbances,
-            rolls_names: false,
+            random_names: false,
         }
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Default)]
-pub(crate) struct End {
+pub(crate) struct Outcome {
     pub violation: Option<String>,
-    /// What happened last.
-    pub story: Vec<String>,
-    pub made: usize,
+    /// The last lines of the trace.
+    pub trace: Vec<String>,
+    /// The number of created machines.
+    pub created: usize,
+    /// The number of deleted machines.
     pub deleted: usize,
     pub requests: u64,
     pub faults: u64,
-    /// Seconds of the world.
+    /// The simulated time, in seconds.
     pub seconds: u64,
 }
 
-impl End {
+impl Outcome {
     pub(crate) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.faults += other.faults;
@@ -129,8 +141,8 @@ impl End {
     }
 }
 
-/// Plays a plan, in a time of its own.
-pub(crate) fn play(plan: &Plan) -> End {
+/// Runs a plan with a paused clock.
+pub(crate) fn run(plan: &Plan) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -142,8 +154,8 @@ pub(crate) fn play(plan: &Plan) -> End {
 /// A process of the controllers.
 struct Process {
     identity: String,
-    wire: Wire,
-    /// The watches end with them.
+    connection: Connection,
+    /// Dropping the caches ends their watches.
     _caches: Arc<Caches>,
     controllers: Controllers,
 }
@@ -152,7 +164,7 @@ struct World {
     plan: Plan,
     began: Instant,
     server: Server,
-    wire: Wire,
+    connection: Connection,
     processes: [Option<Process>; 2],
     started: u32,
     _provider: Provider,
@@ -175,10 +187,10 @@ fn place(plural: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Does what somebody outside does.
-fn act(server: &Server, plural: &str, name: &str, part: Part, verb: Verb) {
+/// Makes a request of a user.
+fn request(server: &Server, plural: &str, name: &str, part: Part, verb: Verb) {
     let (group, namespace) = place(plural);
-    let request = Request {
+    let content = Request {
         target: Target {
             group: group.to_owned(),
             plural: plural.to_owned(),
@@ -189,19 +201,19 @@ fn act(server: &Server, plural: &str, name: &str, part: Part, verb: Verb) {
         verb,
         user: user(),
     };
-    let (answer, _) = server.api().apply(&request, Timestamp::now());
+    let (answer, _) = server.api().apply(&content, Timestamp::now());
     answer.unwrap();
     server.publish();
 }
 
 fn create(server: &Server, plural: &str, object: Value) {
     let verb = Verb::Create(object, WriteOptions::default());
-    act(server, plural, "", Part::Main, verb);
+    request(server, plural, "", Part::Main, verb);
 }
 
 fn patch(server: &Server, plural: &str, name: &str, part: Part, patch: Value) {
     let verb = Verb::Patch(PatchKind::Merge, patch, WriteOptions::default());
-    act(server, plural, name, part, verb);
+    request(server, plural, name, part, verb);
 }
 
 fn read(path: &str) -> String {
@@ -220,7 +232,7 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// What an installer leaves.
+/// Creates the objects that an installer creates.
 fn install(server: &Server, replicas: usize) {
     create(server, "namespaces", json!({"metadata": {"name": NAMESPACE}}));
     create(
@@ -281,24 +293,24 @@ impl World {
         let server = Server::new(api, Timestamp::now);
         install(&server, plan.replicas);
         let mut judge = Judge::new(plan.replicas);
-        judge.look(&server.api());
-        judge.made = 0;
+        judge.check(&server.api());
+        judge.created = 0;
         let mut random = Random::new(plan.seed);
-        let wire = Wire {
+        let connection = Connection {
             server: server.clone(),
             judge: Arc::new(Mutex::new(judge)),
             name: "provider".to_owned(),
-            mix: Mix::default(),
+            rates: Rates::default(),
             calm: Instant::now() + Duration::from_secs(CALM),
             random: Arc::new(Mutex::new(random.branch())),
             faults: Arc::new(AtomicU64::new(0)),
             requests: Arc::new(AtomicU64::new(0)),
-            dead: Arc::new(AtomicBool::new(false)),
-            rolls_names: false,
+            is_dead: Arc::new(AtomicBool::new(false)),
+            random_names: false,
         };
         let speeds = Speeds::all(Duration::from_secs(15));
         let options = ProviderOptions::new(NAMESPACE, speeds, plan.replicas);
-        let provider = Provider::start(wire.client(), options);
+        let provider = Provider::start(connection.client(), options);
         let mut world = Self {
             began: Instant::now(),
             server,
@@ -306,7 +318,7 @@ impl World {
             started: 0,
             _provider: provider,
             plan,
-            wire,
+            connection,
         };
         world.start(0);
         world.start(1);
@@ -317,19 +329,19 @@ impl World {
     fn start(&mut self, at: usize) {
         self.started += 1;
         let identity = format!("capstan-{at}-{}", self.started);
-        let wire = Wire {
+        let connection = Connection {
             name: identity.clone(),
-            mix: self.plan.mix,
-            dead: Arc::new(AtomicBool::new(false)),
-            rolls_names: self.plan.rolls_names,
-            ..self.wire.clone()
+            rates: self.plan.rates,
+            is_dead: Arc::new(AtomicBool::new(false)),
+            random_names: self.plan.random_names,
+            ..self.connection.clone()
         };
-        let client = wire.client();
+        let client = connection.client();
         let caches = Caches::start(&client, NAMESPACE);
         let configuration = Configuration {
             options: AdmissionOptions::default(),
-            // Nodes tell the time of day, which passes too slowly here for a machine to grow old by
-            // it.
+            // The conditions of nodes contain wall clock times. The wall clock hardly advances
+            // during a run, so no node would become ready for long enough.
             settings: Settings {
                 min_ready: SignedDuration::ZERO,
             },
@@ -343,169 +355,188 @@ impl World {
         };
         let metrics = Metrics::register(&mut Registry::default());
         let controllers = Controllers::start(&client, &caches, configuration, election, metrics);
-        self.tell(&format!("-- {identity} begins"));
+        self.record(&format!("-- {identity} starts"));
         self.processes[at] = Some(Process {
             identity,
-            wire,
+            connection,
             _caches: caches,
             controllers,
         });
     }
 
-    fn tell(&self, line: &str) {
-        self.wire.judge.lock().unwrap().tell(line);
+    fn record(&self, line: &str) {
+        self.connection.judge.lock().unwrap().record(line);
     }
 
-    /// Ends a process: nothing that it says from here on is heard. Returns who it was.
+    /// Kills a process. Returns its identity.
     fn kill(&mut self, at: usize) -> Option<String> {
         let process = self.processes[at].take()?;
-        self.tell(&format!("-- {} is killed", process.identity));
-        process.wire.dead.store(true, Ordering::Relaxed);
+        self.record(&format!("-- {} is killed", process.identity));
+        process.connection.is_dead.store(true, Ordering::Relaxed);
         tokio::spawn(process.controllers.stop());
         Some(process.identity)
     }
 
-    /// The clocks of those who wait for a Lease are of the day, and stand nearly still: so it is
-    /// taken from its holder.
-    fn run_out(&self, whose: Option<&str>) {
+    /// Takes the Lease from its holder; with `of`, only from that holder. Candidates compare the
+    /// Lease with the wall clock, which hardly advances during a run, so it never expires by
+    /// itself.
+    fn expire_lease(&self, of: Option<&str>) {
         let held = {
             let api = self.server.api();
             let leases = all(&api, "coordination.k8s.io", "leases");
             let holder = leases
                 .first()
                 .and_then(|(_, lease)| lease.pointer("/spec/holderIdentity")?.as_str());
-            holder.is_some_and(|holder| whose.is_none_or(|whose| whose == holder))
+            holder.is_some_and(|holder| of.is_none_or(|of| of == holder))
         };
         if held {
-            self.tell("-- the Lease runs out");
+            self.record("-- the Lease expires");
             let spec = json!({"spec": {"holderIdentity": null}});
             patch(&self.server, "leases", LEASE, Part::Main, spec);
         }
     }
 
-    async fn run(mut self) -> End {
-        let value = json!({"instanceType": WANTED});
+    async fn run(mut self) -> Outcome {
+        let value = json!({"instanceType": NEW_TYPE});
         let template = json!({"machines_v1beta1_machine_openshift_io": {"spec": {"providerSpec": {"value": value}}}});
         sleep(Duration::from_secs(5)).await;
-        self.tell("-- another type is asked for");
-        let wanted = json!({"spec": {"template": template}});
-        patch(&self.server, "controlplanemachinesets", "cluster", Part::Main, wanted);
-        let mut coming: Vec<(u64, Disturbance)> = self.plan.disturbances.clone();
-        let mut later: BTreeMap<u64, Vec<(usize, String)>> = BTreeMap::new();
+        self.record("-- a user changes the instance type");
+        let edit = json!({"spec": {"template": template}});
+        patch(&self.server, "controlplanemachinesets", "cluster", Part::Main, edit);
+        let mut disturbances: Vec<(u64, Disturbance)> = self.plan.disturbances.clone();
+        let mut restarts: BTreeMap<u64, Vec<(usize, String)>> = BTreeMap::new();
         let mut violation = None;
         loop {
             sleep(Duration::from_secs(1)).await;
             let now = self.began.elapsed().as_secs();
-            violation = violation.or_else(|| self.wire.judge.lock().unwrap().violation.clone());
+            violation = violation.or_else(|| self.connection.judge.lock().unwrap().violation.clone());
             if violation.is_some() {
                 break;
             }
-            while coming.first().is_some_and(|(at, _)| *at <= now) {
-                let (_, what) = coming.remove(0);
-                self.disturb(what, now, &mut later);
+            while disturbances.first().is_some_and(|(at, _)| *at <= now) {
+                let (_, disturbance) = disturbances.remove(0);
+                self.disturb(disturbance, now, &mut restarts);
             }
-            let due: Vec<u64> = later.range(..=now).map(|(at, _)| *at).collect();
-            for (at, killed) in due.into_iter().filter_map(|at| later.remove(&at)).flatten() {
-                self.run_out(Some(&killed));
+            self.restart_crashed(now, &mut restarts);
+            let due: Vec<u64> = restarts.range(..=now).map(|(at, _)| *at).collect();
+            for (at, killed) in due.into_iter().filter_map(|at| restarts.remove(&at)).flatten() {
+                self.expire_lease(Some(&killed));
                 if self.processes[at].is_none() {
                     self.start(at);
                 }
             }
-            if now > CALM && self.is_done() {
-                violation = self.stays_quiet().await;
+            if now > CALM && self.is_complete() {
+                violation = self.writes_at_the_end().await;
                 break;
             }
             if now > DEADLINE {
-                violation = Some(format!("it does not end: {}", self.portrait()));
+                violation = Some(format!("the rollout does not end: {}", self.describe()));
             }
         }
-        let judge = self.wire.judge.lock().unwrap();
-        End {
+        let judge = self.connection.judge.lock().unwrap();
+        Outcome {
             violation,
-            story: judge.story.clone(),
-            made: judge.made,
+            trace: judge.trace.clone(),
+            created: judge.created,
             deleted: judge.deleted,
-            requests: self.wire.requests.load(Ordering::Relaxed),
-            faults: self.wire.faults.load(Ordering::Relaxed),
+            requests: self.connection.requests.load(Ordering::Relaxed),
+            faults: self.connection.faults.load(Ordering::Relaxed),
             seconds: self.began.elapsed().as_secs(),
         }
     }
 
-    fn disturb(&mut self, what: Disturbance, now: u64, later: &mut BTreeMap<u64, Vec<(usize, String)>>) {
-        match what {
+    /// Schedules the restart of processes that a fault of a request has killed.
+    fn restart_crashed(&mut self, now: u64, restarts: &mut BTreeMap<u64, Vec<(usize, String)>>) {
+        for at in 0..self.processes.len() {
+            let process = self.processes[at].as_ref();
+            if process.is_some_and(|process| process.connection.is_dead.load(Ordering::Relaxed)) {
+                self.disturb(Disturbance::Kill(at, 0), now, restarts);
+            }
+        }
+    }
+
+    fn disturb(&mut self, disturbance: Disturbance, now: u64, restarts: &mut BTreeMap<u64, Vec<(usize, String)>>) {
+        match disturbance {
             Disturbance::Kill(at, delay) => {
                 if let Some(killed) = self.kill(at) {
-                    let back = now + delay.max(TERM.as_secs());
-                    later.entry(back).or_default().push((at, killed));
+                    let restart = now + delay.max(TERM.as_secs());
+                    restarts.entry(restart).or_default().push((at, killed));
                 }
             }
-            Disturbance::RunOut => self.run_out(None),
-            Disturbance::Cut => {
-                self.tell("-- every watch breaks");
+            Disturbance::LeaseExpires => self.expire_lease(None),
+            Disturbance::WatchesBreak => {
+                self.record("-- every watch breaks");
                 self.server.cut_watches();
             }
-            Disturbance::Compact => {
-                self.tell("-- the history is forgotten, and every watch breaks");
+            Disturbance::HistoryCompacted => {
+                self.record("-- the API server forgets old versions, and every watch breaks");
                 self.server.api().compact();
                 self.server.cut_watches();
             }
             Disturbance::Delete(position) => {
                 let name = {
                     let api = self.server.api();
-                    let there = machines(&api);
-                    there[position % there.len()].0.to_owned()
+                    let existing = machines(&api);
+                    existing[position % existing.len()].0.to_owned()
                 };
-                self.tell(&format!("-- a user deletes {name}"));
-                self.wire.judge.lock().unwrap().deleted_by_user.insert(name.clone());
+                self.record(&format!("-- a user deletes {name}"));
+                self.connection
+                    .judge
+                    .lock()
+                    .unwrap()
+                    .deleted_by_user
+                    .insert(name.clone());
                 let verb = Verb::Delete(DeleteOptions::default());
-                act(&self.server, "machines", &name, Part::Main, verb);
+                request(&self.server, "machines", &name, Part::Main, verb);
             }
         }
     }
 
-    /// Whether everything is as it was asked for, and the set says so.
-    fn is_done(&self) -> bool {
+    /// Whether every machine is new and ready, and the status of the set reports it.
+    fn is_complete(&self) -> bool {
         let api = self.server.api();
-        let (there, ready) = (machines(&api), ready(&api));
+        let (existing, ready) = (machines(&api), ready(&api));
         let is_new = |machine: &Object| {
             let node = machine.pointer("/status/nodeRef/name").and_then(Value::as_str);
             machine.pointer("/metadata/deletionTimestamp").is_none()
-                && machine.pointer("/spec/providerSpec/value/instanceType") == Some(&json!(WANTED))
+                && machine.pointer("/spec/providerSpec/value/instanceType") == Some(&json!(NEW_TYPE))
                 && node.is_some_and(|node| ready.contains(node))
         };
         let sets = all(&api, "machine.openshift.io", "controlplanemachinesets");
         let set = sets[0].1;
-        let says = |field: &str| set.pointer(&format!("/status/{field}")) == Some(&json!(self.plan.replicas));
-        let quiet = |one: &Value| one["type"] == "Progressing" && one["status"] == "False";
-        there.len() == self.plan.replicas
-            && there.iter().all(|(_, machine)| is_new(machine))
+        let reports = |field: &str| set.pointer(&format!("/status/{field}")) == Some(&json!(self.plan.replicas));
+        let has_ended = |one: &Value| one["type"] == "Progressing" && one["status"] == "False";
+        existing.len() == self.plan.replicas
+            && existing.iter().all(|(_, machine)| is_new(machine))
             && set.pointer("/status/observedGeneration") == set.pointer("/metadata/generation")
-            && ["replicas", "readyReplicas", "updatedReplicas"].into_iter().all(says)
+            && ["replicas", "readyReplicas", "updatedReplicas"]
+                .into_iter()
+                .all(reports)
             && set["status"]["conditions"]
                 .as_array()
-                .is_some_and(|all| all.iter().any(quiet))
+                .is_some_and(|all| all.iter().any(has_ended))
     }
 
-    /// Nothing is written any more: what is wrong, if anything is.
-    async fn stays_quiet(&self) -> Option<String> {
+    /// After a rollout, the controllers write nothing. Returns the violation, if there is one.
+    async fn writes_at_the_end(&self) -> Option<String> {
         sleep(Duration::from_secs(120)).await;
-        let before = self.wire.judge.lock().unwrap().writes;
+        let before = self.connection.judge.lock().unwrap().writes;
         sleep(Duration::from_secs(300)).await;
-        let judge = self.wire.judge.lock().unwrap();
+        let judge = self.connection.judge.lock().unwrap();
         let written = judge.writes - before;
         judge
             .violation
             .clone()
-            .or_else(|| (written > 0).then(|| format!("{written} writes although nothing changes")))
+            .or_else(|| (written > 0).then(|| format!("{written} writes although nothing changed")))
     }
 
-    fn portrait(&self) -> String {
+    fn describe(&self) -> String {
         let api = self.server.api();
         let all: Vec<String> = machines(&api)
             .iter()
             .map(|(name, machine)| {
                 format!(
-                    "{name} {} {} going {}",
+                    "{name} {} {} deletionTimestamp {}",
                     machine["spec"]["providerSpec"]["value"]["instanceType"],
                     machine["status"]["phase"],
                     machine["metadata"]["deletionTimestamp"]
@@ -515,6 +546,6 @@ impl World {
         let sets = crate::judge::all(&api, "machine.openshift.io", "controlplanemachinesets");
         let leases = crate::judge::all(&api, "coordination.k8s.io", "leases");
         let holder = leases.first().map(|(_, lease)| lease["spec"]["holderIdentity"].clone());
-        format!("{all:#?}\n{:#}\nthe Lease: {holder:?}", sets[0].1["status"])
+        format!("{all:#?}\n{:#}\nholder of the Lease: {holder:?}", sets[0].1["status"])
     }
 }
