@@ -7,9 +7,9 @@
 //! time. Only the transport, the caches, and the election are simulated: each cache lags by itself,
 //! and the schedule decides which replica believes that it leads.
 //!
-//! Invariants are checked after every change. At the end everything must have come to rest. A
-//! violation is reported as a seed, an invariant, and the trace of the smallest run that leads to
-//! it.
+//! Invariants are checked after every change. At the end, after faults have stopped, the cluster
+//! must be in the requested state. A violation is reported with its seed, its invariant, and the
+//! trace of the smallest run that causes it.
 //!
 //! | module | contains |
 //! |---|---|

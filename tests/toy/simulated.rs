@@ -94,7 +94,7 @@ fn simulate<R: Reconcile>(seeds: Range<u64>, make: impl Fn() -> R + Send + Sync 
         .faults()
         .always("T1", part_has_a_toy)
         .always("T2", other_parts_stay)
-        .at_rest("T3", toys_are_ready)
+        .at_end("T3", toys_are_ready)
         .run(seeds)
 }
 
@@ -225,7 +225,7 @@ fn a_finding_names_its_seed_and_shows_its_trace() -> Result<()> {
     let summary = simulate(0..1, || Broken(Bug::NamespaceIgnored))?;
     let text = show::summary(&summary);
     assert!(text.contains("seed 0 (toys) violates T3"), "{text}");
-    assert!(text.contains("broken-toy-0 makes part toy-"), "{text}");
-    assert!(text.contains("again: Simulation::run(0..1)"), "{text}");
+    assert!(text.contains("broken-toy-0 creates part toy-"), "{text}");
+    assert!(text.contains("repeat: Simulation::run(0..1)"), "{text}");
     Ok(())
 }

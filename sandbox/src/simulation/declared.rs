@@ -29,7 +29,7 @@ use super::engine::schedule::{BEHIND, Disruption, HOUR, Incident, MINUTE, SECOND
 use super::engine::world::{Actor, Environment, Observation, World};
 use super::invariants::shared;
 
-/// The client of what the test declares.
+/// The client of the actions that the test declares.
 const USER: Actor = Actor::Named("user");
 
 /// All simulations count into the same metrics, which no test reads.
@@ -93,7 +93,7 @@ impl Users<'_> {
 type Start = dyn Fn(usize, watch::Receiver<bool>) -> Box<dyn Controller> + Send + Sync;
 type Action = dyn Fn(&mut Users<'_>) + Send + Sync;
 type Always = dyn Fn(&Change<'_>) -> Result<(), String> + Send + Sync;
-type AtRest = dyn Fn(&Stored) -> Result<(), String> + Send + Sync;
+type RunEnd = dyn Fn(&Stored) -> Result<(), String> + Send + Sync;
 
 /// A simulation of a controller, as a test declares it.
 pub struct Simulation {
@@ -107,7 +107,7 @@ pub struct Simulation {
     controllers: Vec<Box<Start>>,
     actions: Vec<(i64, Box<Action>)>,
     always: Vec<(&'static str, Box<Always>)>,
-    at_rest: Vec<(&'static str, Box<AtRest>)>,
+    at_end: Vec<(&'static str, Box<RunEnd>)>,
     has_faults: bool,
 }
 
@@ -134,7 +134,7 @@ impl Simulation {
             controllers: Vec::new(),
             actions: Vec::new(),
             always: Vec::new(),
-            at_rest: Vec::new(),
+            at_end: Vec::new(),
             has_faults: false,
         }
     }
@@ -188,8 +188,8 @@ impl Simulation {
         self
     }
 
-    /// Lets requests fail and disturbs the replicas: crashes, stale caches, two leaders, wrong clocks.
-    /// Each seed draws its own mixture.
+    /// Lets requests fail, and disturbs the replicas: crashes, stale caches, two leaders, wrong
+    /// clocks. Each seed draws its own mixture.
     #[must_use]
     pub fn faults(mut self) -> Self {
         self.has_faults = true;
@@ -207,14 +207,14 @@ impl Simulation {
         self
     }
 
-    /// Checks an invariant once faults have ended and everything has come to rest.
+    /// Checks an invariant at the end, after faults have stopped and no event is due.
     #[must_use]
-    pub fn at_rest(
+    pub fn at_end(
         mut self,
         invariant: &'static str,
         check: impl Fn(&Stored) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.at_rest.push((invariant, Box::new(check)));
+        self.at_end.push((invariant, Box::new(check)));
         self
     }
 
@@ -429,14 +429,14 @@ impl Environment for Declared {
         world.is_busy()
     }
 
-    fn judge_rest(world: &mut World<Self>) {
+    fn judge_end(world: &mut World<Self>) {
         let declared = Arc::clone(&world.environment.0);
         let now = Stored(world.objects());
         let stored = now.0.iter().map(|version| &*version.stored);
         if let Some(text) = shared::stuck(stored) {
             return world.violate("G8", text);
         }
-        for (invariant, check) in &declared.at_rest {
+        for (invariant, check) in &declared.at_end {
             if let Err(text) = check(&now) {
                 return world.violate(invariant, text);
             }

@@ -1,4 +1,4 @@
-//! What people read of it.
+//! The text output of the commands of the simulation.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::engine::run::{Finding, Summary};
 use super::mutants::Caught;
 use super::scenarios::scenarios;
 
-/// A violation, with its story.
+/// A violation, with its trace and the command that repeats it.
 pub fn found(found: &Finding) -> String {
     let mut text = format!(
         "seed {} ({}) violates {}\n  {}\n",
@@ -18,16 +18,16 @@ pub fn found(found: &Finding) -> String {
         let _written = writeln!(text, "  | {line}");
     }
     let (seed, commit) = (found.seed, commit());
-    let again = if scenarios().any(|name| name == found.scenario) {
+    let repeat = if scenarios().any(|name| name == found.scenario) {
         format!("capstan-sandbox simulate --from {seed} --seeds 1 --trace")
     } else {
         format!("Simulation::run({seed}..{})", seed + 1)
     };
-    let _written = writeln!(text, "  again: {again} (at {commit})");
+    let _written = writeln!(text, "  repeat: {repeat} (at {commit})");
     text
 }
 
-/// What single faults came to.
+/// The results of exhaustive runs.
 pub fn exhausted(all: &[Exhausted]) -> String {
     let mut text = String::new();
     for one in all {
@@ -47,21 +47,21 @@ pub fn exhausted(all: &[Exhausted]) -> String {
     text
 }
 
-/// The commit that is checked out where this was built, as far as anybody can tell.
+/// The commit of the source tree of this build, or the version if there is no repository.
 fn commit() -> String {
-    let asked = std::process::Command::new("git")
+    let output = std::process::Command::new("git")
         .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty"])
         .output();
-    let said = asked.ok().filter(|said| said.status.success());
-    let said = said.and_then(|said| String::from_utf8(said.stdout).ok());
-    said.map_or_else(
+    let output = output.ok().filter(|output| output.status.success());
+    let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    text.map_or_else(
         || format!("version {}", env!("CARGO_PKG_VERSION")),
-        |said| format!("commit {}", said.trim()),
+        |text| format!("commit {}", text.trim()),
     )
 }
 
-/// What many seeds came to.
-#[expect(clippy::cast_precision_loss, reason = "rough numbers for people")]
+/// The sum of the runs of many seeds.
+#[expect(clippy::cast_precision_loss, reason = "the output shows rough numbers")]
 pub fn summary(sum: &Summary) -> String {
     let mut text = String::new();
     for violation in sum.violations.iter().take(5) {
@@ -71,8 +71,8 @@ pub fn summary(sum: &Summary) -> String {
     let per_second = |count: u64| count as f64 / seconds;
     let _written = write!(
         text,
-        "{} schedules, {} violation(s), {} steps, {} whole rollouts, {:.1} control plane years in {:.1} seconds of one core\n\
-         each second on one core: {:.0} schedules, {:.0} whole rollouts, {:.2} control plane years\n",
+        "{} schedules, {} violation(s), {} steps, {} complete rollouts, {:.1} control plane years in {:.1} seconds of one core\n\
+         each second on one core: {:.0} schedules, {:.0} complete rollouts, {:.2} control plane years\n",
         sum.schedules,
         sum.violations.len(),
         sum.steps,
@@ -86,13 +86,13 @@ pub fn summary(sum: &Summary) -> String {
     text
 }
 
-/// Which bugs were caught.
+/// The results of the hunt for known bugs.
 pub fn mutants(all: &[Caught]) -> String {
     let mut text = String::new();
     for caught in all {
         let end = match caught.caught_by {
             Some(invariant) => format!("{invariant} after {} seed(s)", caught.seeds),
-            None => "SURVIVES".to_owned(),
+            None => "NOT FOUND".to_owned(),
         };
         let _written = writeln!(text, "{:24} {:24} {}", caught.about.id, end, caught.about.report);
         if caught.caught_by.is_none() {

@@ -71,7 +71,9 @@ impl World<ControlPlane> {
         match &step {
             Step::Report(report) => self.report_etcd(*report),
             Step::Join(name) => self.hook(name, true),
-            Step::Promote(name) => self.trace(|| format!("   the etcd member of machine {name} votes from now on")),
+            Step::Promote(name) => {
+                self.trace(|| format!("   the etcd member of machine {name} is promoted to a voter"));
+            }
             Step::Leave(name) => self.hook(name, false),
             Step::Forget(_) => {}
         }

@@ -1,7 +1,7 @@
 //! The machine controller, the kubelets, and the instances behind them.
 //!
 //! The steps of a machine are those of the simulated provider, [`next`]; this module decides when
-//! they happen, and what goes wrong.
+//! they happen, and which faults occur.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl World<ControlPlane> {
             && let Some(fault) = provider.next_faults.pop_front()
         {
             provider.faults.insert(uid.clone(), fault);
-            self.trace(|| format!("   machine {name} will have trouble: {fault:?}"));
+            self.trace(|| format!("   machine {name} will have the fault {fault:?}"));
         }
         let step = self.environment.next_machine_step(name);
         let provider = &mut self.environment.provider;
@@ -159,7 +159,7 @@ impl World<ControlPlane> {
         let provider = &mut self.environment.provider;
         if provider.faults.get(uid) == Some(&MachineFault::Ghost) {
             provider.instances.insert(uid.to_owned());
-            self.trace(|| format!("   the instance of machine {name} comes up all the same"));
+            self.trace(|| format!("   the instance of machine {name} starts nevertheless"));
             let ghost = format!("ghost-{}", uid.get(..8).unwrap_or(name));
             let node = objects::node(&ghost, &instance_id(uid));
             let _made = self.create(PROVIDER, &kinds::node(&ghost), node);
@@ -237,7 +237,7 @@ impl World<ControlPlane> {
         }
     }
 
-    /// The instance of a machine vanishes, and the cloud's node controller deletes its node. The
+    /// The instance of a machine disappears, and the cloud's node controller deletes its node. The
     /// last instance stays: without it there is no API server, and only a backup helps.
     pub(crate) fn instance_gone(&mut self, name: &str) {
         let environment = &mut self.environment;
@@ -255,7 +255,7 @@ impl World<ControlPlane> {
         }
         environment.evidence.vanished.insert(name.to_owned());
         environment.provider.instances.remove(machine.metadata.uid());
-        self.trace(|| format!("   the instance of machine {name} vanishes"));
+        self.trace(|| format!("   the instance of machine {name} disappears"));
         let _gone = self.delete(PROVIDER, &kinds::node(node));
     }
 

@@ -1,5 +1,5 @@
-//! The person who repairs what faults and users left behind, as the messages of the controllers
-//! advise.
+//! The simulated administrator: repairs what faults and users left behind, as the messages of the
+//! controllers advise.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::simulation::invariants::moment::{index, is_of_template, is_selected};
 use crate::simulation::machine_api::objects;
 use crate::simulation::machine_api::state::ControlPlane;
 
-/// The result of a look at one machine.
+/// The result of the repair of one machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repair {
     /// The machine needs nothing.
@@ -76,7 +76,7 @@ impl World<ControlPlane> {
             if self.environment.is_superfluous(name, &machine) {
                 // With its labels it would be the second machine of its index, and Capstan would
                 // ask to delete one of them.
-                self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
+                self.trace(|| format!("-- repair: machine {name} is deleted; its index has another machine"));
                 self.delete_machine(name);
                 return Repair::Deleted;
             }
@@ -88,7 +88,7 @@ impl World<ControlPlane> {
         let failed = machine.phase() == Some("Failed");
         let deleting = machine.metadata.is_deleting();
         if (lost || failed) && !deleting && is_active {
-            self.trace(|| format!("-- as advised: machine {name} is deleted to be made again"));
+            self.trace(|| format!("-- repair: machine {name} is deleted, so that it is created again"));
             self.delete_machine(name);
             return Repair::Deleted;
         }
@@ -108,7 +108,7 @@ impl World<ControlPlane> {
         let Some(name) = self.environment.excess_machine() else {
             return false;
         };
-        self.trace(|| format!("-- as advised: machine {name} is deleted, its index has another"));
+        self.trace(|| format!("-- repair: machine {name} is deleted; its index has another machine"));
         self.delete_machine(&name);
         true
     }

@@ -1,4 +1,4 @@
-//! What users do, and what goes wrong around the controllers: it executes the acts of the schedule.
+//! The acts of the schedule: actions of users, and faults of the cluster.
 
 use capstan::controllers::GENERATED;
 use capstan_core::cpms::spec::{PAUSED_ROLLOUT, ROLLOUT_LIMIT};
@@ -63,7 +63,7 @@ impl World<ControlPlane> {
         }
     }
 
-    /// Lets something go wrong.
+    /// Causes a fault of the cluster.
     pub(crate) fn inject(&mut self, fault: &ClusterFault) {
         match fault {
             ClusterFault::NodeDown(position, time) => {

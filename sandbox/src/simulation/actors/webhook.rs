@@ -1,5 +1,5 @@
-//! Capstan's own admission webhook, as the API server calls it: it fails closed, and it is out of
-//! reach now and then.
+//! Capstan's own admission webhook, as the API server calls it: it fails closed, and sometimes
+//! the API server cannot reach it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -112,7 +112,7 @@ impl World<ControlPlane> {
         let is_down = webhook.outages > 0;
         webhook.is_down.store(is_down, Ordering::Relaxed);
         if !is_down {
-            self.trace(|| "   the webhook is back".to_owned());
+            self.trace(|| "   the webhook can be called again".to_owned());
         }
     }
 }

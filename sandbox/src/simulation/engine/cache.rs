@@ -57,8 +57,8 @@ impl Cache {
         }
     }
 
-    /// Delivers the changes that are due. Returns the objects that changed, and when the next change
-    /// is due.
+    /// Delivers the changes that are due. Returns the objects that changed, and when the next
+    /// change is due.
     pub(crate) fn deliver(&mut self, kind: KindId, now: i64) -> (BTreeSet<ObjectKey>, Option<i64>) {
         let mut changed = BTreeSet::new();
         let Some(stream) = self.streams.get_mut(&kind) else {

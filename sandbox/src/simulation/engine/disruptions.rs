@@ -47,7 +47,7 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// Lets the first replica lead, and no other. Returns whether that is new.
+    /// Makes the first replica the only leader. Returns whether that is new.
     pub(super) fn settle_leader(&mut self) -> bool {
         let leads: Vec<bool> = self.replicas.iter().map(|replica| replica.leads).collect();
         let new = leads != [true, self.environment.leads(false)];
@@ -75,7 +75,7 @@ impl<E: Environment> World<E> {
 
     /// Starts a replica that was killed. Each kind is listed from an API server that may be behind.
     pub(super) fn restart(&mut self, at: usize) {
-        self.trace(|| format!("   capstan-{at} is back"));
+        self.trace(|| format!("   capstan-{at} restarts"));
         if let Some(replica) = self.replicas.get_mut(at) {
             replica.up = true;
         }
@@ -103,7 +103,7 @@ impl<E: Environment> World<E> {
     /// Stops a replica for a time. If its lease ends meanwhile, the other replica leads, and for up
     /// to a minute after the pause both believe that they lead.
     pub(super) fn stall(&mut self, at: usize, time: i64) {
-        self.trace(|| format!("   capstan-{at} stands still for {}s", time / SECOND));
+        self.trace(|| format!("   capstan-{at} is paused for {}s", time / SECOND));
         self.hang(at, time);
         if time > LEASE {
             let doubt = self.between(0, MINUTE);

@@ -225,8 +225,8 @@ impl CachedKind {
         self
     }
 
-    /// A version of an object; `None` if it cannot be read. What it shares with the version before is
-    /// not read again.
+    /// A version of an object; `None` if it cannot be read. What it shares with the version before
+    /// is not read again.
     pub(crate) fn version(&self, stored: &Arc<Object>, before: Option<&Version>) -> Option<Version> {
         let before = before.map(|before| (&*before.stored, &before.typed));
         Some(Version {

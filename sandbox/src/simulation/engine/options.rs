@@ -75,6 +75,6 @@ pub struct Outcome {
     pub faults: u64,
     /// The number of rollouts that ended.
     pub rollouts: u64,
-    /// What happened, line by line, if a trace was asked for.
+    /// What happened, line by line, if a trace was requested.
     pub trace: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! A call of a controller on its way to the API server and back.
+//! A call of a controller, from its dispatch to its answer.
 //!
-//! What happens to a call is drawn here. A call that has been sent reaches the API server whatever
-//! becomes of its sender.
+//! The faults of a call are drawn here. A call that was sent reaches the API server even if its
+//! sender is killed.
 
 use std::sync::Arc;
 
@@ -361,7 +361,11 @@ fn api_error(failure: &Failure) -> kube::Error {
 
 /// The error of a request that a fault refuses.
 fn refusal(code: u16) -> kube::Error {
-    api_error(&Failure::new(code, reason(code), "it is made so by the simulation"))
+    api_error(&Failure::new(
+        code,
+        reason(code),
+        "refused by a fault of the simulation",
+    ))
 }
 
 /// The error of a request without an answer.
@@ -373,10 +377,10 @@ fn timeout() -> kube::Error {
 fn describe(call: &Call) -> String {
     match call {
         Call::Create(key, _) => format!("the creation of {:?}", key.name),
-        Call::Patch { key, status: true, .. } => format!("the status of {:?}", key.name),
+        Call::Patch { key, status: true, .. } => format!("the status patch of {:?}", key.name),
         Call::Patch { key, .. } => format!("the patch of {:?}", key.name),
         Call::Delete { key, .. } => format!("the deletion of {:?}", key.name),
-        Call::Apply { .. } => "the generated set".to_owned(),
+        Call::Apply { key, .. } => format!("the apply of {:?}", key.name),
         Call::List { all, .. } => format!("the list of {:?}", all.kind),
         Call::Get(key) => format!("the read of {:?} {:?}", key.kind, key.name),
     }

@@ -48,7 +48,7 @@ pub struct Summary {
 
 impl Summary {
     /// The simulated time, in years.
-    #[expect(clippy::cast_precision_loss, reason = "a rough number for people")]
+    #[expect(clippy::cast_precision_loss, reason = "the output shows a rough number")]
     pub fn years(&self) -> f64 {
         self.time as f64 / (365.25 * 24.0 * 3600.0 * 1000.0)
     }

@@ -36,14 +36,14 @@ pub(super) fn line(
                 format.cut(reason)
             )
         }
-        (Ok(_), None) => format!("{actor} {verb} {what}: nothing changes"),
+        (Ok(_), None) => format!("{actor} {verb} {what}: no change"),
         (Ok(_), Some(change)) => format!("{actor} {verb} {what}{}", format.difference(change)),
     }
 }
 
 fn verb(verb: &Verb) -> &'static str {
     match verb {
-        Verb::Create(..) => "makes",
+        Verb::Create(..) => "creates",
         Verb::Update(..) | Verb::Patch(..) => "writes",
         Verb::Delete(_) => "deletes",
         _ => "reads",
@@ -98,13 +98,13 @@ impl Format<'_> {
                     format!(": {kind} in {zone}")
                 }
             }
-            ChangeKind::Deleted => ": it is gone".to_owned(),
+            ChangeKind::Deleted => ": removed".to_owned(),
             ChangeKind::Modified => {
                 let Some(old) = &change.old else { return String::new() };
                 let mut parts = Vec::new();
                 self.differences("", &old.to_value(), &change.object.to_value(), &mut parts);
                 if parts.is_empty() {
-                    parts.push("only what the server counts".to_owned());
+                    parts.push("only resourceVersion or generation".to_owned());
                 }
                 format!(": {}", parts.join("; "))
             }
@@ -169,7 +169,7 @@ impl Format<'_> {
             let then = before.iter().find(|old| text(old, "/type") == name);
             if then.map(content) == Some(content(&one)) {
                 if then.map(|then| text(then, "/lastTransitionTime")) != Some(text(&one, "/lastTransitionTime")) {
-                    parts.push(format!("{name} since another time"));
+                    parts.push(format!("{name} with another lastTransitionTime"));
                 }
                 continue;
             }

@@ -36,7 +36,7 @@ use super::trace_format;
 pub(crate) const REPLICAS: usize = 2;
 /// The second at which simulated time begins, since 1970.
 const BEGIN: i64 = 1_767_225_600;
-/// A run that takes more steps never comes to rest.
+/// A run that takes more steps does not end.
 const MAX_STEPS: u64 = 60_000;
 /// The longest usual lag of a cache once no fault occurs any more, in milliseconds.
 const CALM_LAG: i64 = 400;
@@ -170,7 +170,7 @@ pub(crate) trait Environment: Sized + 'static {
     /// The controllers of a process that has just started, in the same order.
     fn start(&self, replica: usize, leading: &watch::Receiver<bool>) -> Vec<Box<dyn Controller>>;
 
-    /// Adds to what controllers see the kinds that they watch and that the environment does not have.
+    /// Adds empty kinds to a view: controllers watch them, and the environment does not have them.
     fn complete(&self, _view: &mut View) {}
 
     /// What a controller with the seeded bug sees instead of its caches.
@@ -234,8 +234,8 @@ pub(crate) trait Environment: Sized + 'static {
     /// anything was done.
     fn repair(world: &mut World<Self>) -> bool;
 
-    /// Judges a world that has come to rest.
-    fn judge_rest(world: &mut World<Self>);
+    /// Judges a world in which no event is due.
+    fn judge_end(world: &mut World<Self>);
 
     /// How many writes a controller may make when its process restarts, although nothing has
     /// changed.
@@ -360,11 +360,11 @@ impl<E: Environment> World<E> {
             self.outcome.steps += 1;
             if !self.calm && self.now >= self.schedule.calm {
                 self.calm = true;
-                self.trace(|| "-- from here on nothing goes wrong any more".to_owned());
+                self.trace(|| "-- no fault occurs from here on".to_owned());
             }
             if self.outcome.steps > MAX_STEPS || self.now > horizon {
                 let due: String = format!("{due:?}").chars().take(120).collect();
-                self.violate("ESR", format!("it never comes to rest; due next: {due}"));
+                self.violate("ESR", format!("the run does not end; next event: {due}"));
                 break;
             }
             self.step(due);
@@ -422,13 +422,13 @@ impl<E: Environment> World<E> {
         E::repair(self) || elected
     }
 
-    /// Judges a world that has come to rest, and lets it reconcile twice more, once in a process
+    /// Judges a world in which no event is due, and lets it reconcile twice more, once in a process
     /// that has just started. Nothing has changed, so nothing may be written.
     fn judge_the_end(&mut self) {
         if self.is_violated() {
             return;
         }
-        E::judge_rest(self);
+        E::judge_end(self);
         if self.is_violated() {
             return;
         }
@@ -479,7 +479,7 @@ impl<E: Environment> World<E> {
         i64::try_from(drawn).unwrap_or(0)
     }
 
-    /// Adds a line to the trace, if one is asked for.
+    /// Adds a line to the trace, if a trace was requested.
     pub(crate) fn trace(&mut self, line: impl FnOnce() -> String) {
         if self.options.trace {
             let (seconds, millis) = (self.now / 1000, self.now % 1000);
@@ -547,7 +547,7 @@ impl<E: Environment> World<E> {
         self.request(actor, key, Part::Main, Verb::Delete(DeleteOptions::default()))
     }
 
-    /// Makes a request, and lets everybody react to its changes.
+    /// Makes a request, and lets the actors react to its changes.
     pub(crate) fn request(&mut self, actor: Actor, key: &ObjectKey, part: Part, verb: Verb) -> Result<Reply, Failure> {
         let mut target = key.target(part);
         if matches!(verb, Verb::Create(..)) {
@@ -601,8 +601,8 @@ impl<E: Environment> World<E> {
         answer
     }
 
-    /// Counts a write of a controller. One that repeats writes which change nothing never comes to
-    /// rest.
+    /// Counts a write of a controller. A controller that repeats writes without effect is in a
+    /// loop.
     fn count_write(&mut self, changes: bool) {
         self.idle_writes = if changes { 0 } else { self.idle_writes + 1 };
         if self.idle_writes > IDLE_WRITES {

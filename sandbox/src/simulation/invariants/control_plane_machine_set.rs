@@ -2,7 +2,7 @@
 //!
 //! The ids are those of section 1.9 of the reliability page; `P1` is ours.
 
-pub(crate) mod at_rest;
+pub(crate) mod at_end;
 pub(crate) mod machines;
 pub(crate) mod members;
 pub(crate) mod set;
@@ -13,63 +13,63 @@ use super::check::Invariant;
 pub(crate) const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "C1",
-        text: "no more machines are made than replicas and one",
+        text: "there is at most one machine more than replicas",
     },
     Invariant {
         id: "C2",
-        text: "what serves is deleted only when another machine of its index serves and is current",
+        text: "a ready machine is deleted only while another machine of its index is ready and current",
     },
     Invariant {
         id: "C3",
-        text: "nothing is made or deleted while a node belongs to nobody, and nothing is replaced while a replacement has failed",
+        text: "no machine is created or deleted while a control plane node belongs to no machine, and no machine is replaced while a replacement has failed",
     },
     Invariant {
         id: "C4",
-        text: "an Inactive set writes to no machine, and an Active one stays so",
+        text: "an Inactive set writes to no machine, and an Active set stays Active",
     },
     Invariant {
         id: "C5",
-        text: "the set is called cluster, and has three or five replicas that do not change",
+        text: "the set is named cluster, and has three or five replicas, which do not change",
     },
     Invariant {
         id: "C6",
-        text: "a set lets go of every machine before its finalizer goes, and the garbage collector deletes none",
+        text: "a set releases every machine before its finalizer is removed, and the garbage collector deletes no machine",
     },
     Invariant {
         id: "C7",
-        text: "under OnDelete a machine is made only for one that a user deletes, and none is deleted",
+        text: "under OnDelete, a machine is created only after a user deletes one, and the controller deletes none",
     },
     Invariant {
         id: "C8",
-        text: "the zones are even once everything has come to rest",
+        text: "the zones are balanced at the end",
     },
     Invariant {
         id: "C9",
-        text: "a machine that replaces another has its index, and no index is new",
+        text: "a replacement has the index of the machine that it replaces, and no index is new",
     },
     Invariant {
         id: "C10",
-        text: "the hooks of a machine are not touched",
+        text: "the lifecycle hooks of a machine do not change",
     },
     Invariant {
         id: "C12",
-        text: "etcd keeps its quorum: nothing that serves is deleted while another machine or a member is not well",
+        text: "etcd keeps its quorum: no ready machine is deleted while another machine or an etcd member is unhealthy",
     },
     Invariant {
         id: "C13",
-        text: "C1 holds whatever the caches show",
+        text: "C1 holds with stale caches",
     },
     Invariant {
         id: "G1",
-        text: "no two machines are made for the same purpose",
+        text: "no two machines are created for the same purpose",
     },
     Invariant {
         id: "G2",
-        text: "no machine is made while another for the same purpose may be on its way",
+        text: "no machine is created while a creation for the same purpose may still take effect",
     },
     Invariant {
         id: "G5",
-        text: "every machine that is made or deleted is told in an event",
+        text: "an event names every machine that is created or deleted",
     },
     Invariant {
         id: "G7",
@@ -77,10 +77,10 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "G9",
-        text: "every creation and deletion has a reason that was true, and a user's spec stays as it is",
+        text: "every creation and deletion has a reason that was true, and the controller does not change the spec of the set",
     },
     Invariant {
         id: "P1",
-        text: "a paused rollout begins nothing",
+        text: "a paused rollout creates no machine",
     },
 ];

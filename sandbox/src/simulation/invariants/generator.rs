@@ -1,4 +1,4 @@
-//! What the generator may write: an Inactive set where there is none, and in a set of its own only
+//! What the generator may write: an Inactive set if there is no set, and in a generated set only
 //! fields that no user wrote.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const TYPE: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/pr
 /// The invariants of the generator.
 pub(crate) const INVARIANTS: &[Invariant] = &[Invariant {
     id: "C11",
-    text: "a set is generated where there is none, Inactive, and follows the machines; what is a user's stays, and an Active one is not touched",
+    text: "if there is no set, an Inactive one is generated; it follows the machines, keeps the fields of users, and does not change while it is Active",
 }];
 
 /// A write of the generator to the set.
@@ -62,7 +62,7 @@ fn state(object: &Object) -> &str {
 
 fn generated_active(write: &GeneratorWrite<'_>) -> Option<String> {
     let state = state(&write.change.object);
-    (state != "Inactive").then(|| format!("the generated set is {state:?}"))
+    (state != "Inactive").then(|| format!("the generated set has the state {state:?}"))
 }
 
 fn set_deleted(write: &GeneratorWrite<'_>) -> Option<String> {
@@ -78,7 +78,7 @@ fn active_set_written(write: &GeneratorWrite<'_>) -> Option<String> {
 fn foreign_set_written(write: &GeneratorWrite<'_>) -> Option<String> {
     let annotations = write.known_before()?.pointer("/metadata/annotations");
     let generated = annotations.is_some_and(|annotations| annotations.get(GENERATED).is_some());
-    (!generated).then(|| "the generator writes to a set that is not its own".to_owned())
+    (!generated).then(|| "the generator writes to a set that it did not generate".to_owned())
 }
 
 fn deleting_set_written(write: &GeneratorWrite<'_>) -> Option<String> {
@@ -90,18 +90,18 @@ fn user_field_written(write: &GeneratorWrite<'_>) -> Option<String> {
     let (old, new) = (write.before()?, &write.change.object);
     let mut fields = write.evidence.user_fields.iter();
     let path = fields.find(|path| old.pointer(path) != new.pointer(path))?;
-    Some(format!("the generator writes over {path}, which a user has set"))
+    Some(format!("the generator overwrites {path}, which a user has set"))
 }
 
-/// C11, at rest: there is a control plane, and no set. A single machine is not a control plane that
-/// a set could manage.
+/// C11, at the end: there is a control plane, and no set. A single machine is not a control plane
+/// that a set could manage.
 pub(crate) fn nothing_generated(now: &Moment) -> Option<String> {
     let selected = now.machines.values().filter(|machine| is_selected(machine));
     let missing = now.set.is_none() && selected.count() >= 2;
     missing.then(|| "no set is generated".to_owned())
 }
 
-/// C11, at rest: a generated set that no user has changed does not follow the newest machine.
+/// C11, at the end: a generated set that no user has changed does not follow the newest machine.
 pub(crate) fn generated_outdated(now: &Moment, evidence: &Evidence) -> Option<String> {
     let set = now.set.as_ref()?;
     let generated = set.metadata.annotations.contains_key(GENERATED);
@@ -121,5 +121,5 @@ pub(crate) fn generated_outdated(now: &Moment, evidence: &Evidence) -> Option<St
         (machine.metadata.creation_timestamp, name)
     });
     let (wanted, there) = (newest.and_then(|machine| instance_type(machine)), template_type(set));
-    (wanted != there).then(|| format!("the newest machine is {wanted:?}, and the set says {there:?}"))
+    (wanted != there).then(|| format!("the newest machine has the type {wanted:?}, and the set has {there:?}"))
 }

@@ -220,7 +220,7 @@ impl Moment {
         let others: Vec<_> = live.filter(|(other, _)| *other != name).collect();
         if !self.is_ready(machine) {
             let other = others.first();
-            return other.map(|(other, _)| format!("it is not ready, and {other} is there"));
+            return other.map(|(other, _)| format!("it is not ready, and {other} exists"));
         }
         // The old machine need not stay because its zone would suit the others better.
         let replacement = others
@@ -236,7 +236,7 @@ impl Moment {
         let other = others.iter().find(|(_, other)| self.is_ready(other));
         other
             .filter(|_| outdated)
-            .map(|(other, _)| format!("both are outdated, and {other} serves"))
+            .map(|(other, _)| format!("both are outdated, and {other} is ready"))
     }
 
     /// Whether a machine exists and is ready.

@@ -10,19 +10,19 @@ use super::check::Invariant;
 pub(crate) const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "G4",
-        text: "once nothing changes, nothing is written",
+        text: "a controller that has nothing to do writes nothing",
     },
     Invariant {
         id: "G6",
-        text: "no generation is observed before it is there, and a condition's time moves with its status",
+        text: "a status reports no generation before it exists, and the time of a condition changes only with its status",
     },
     Invariant {
         id: "G8",
-        text: "no finalizer goes before its time, and nothing that is deleted stays for ever",
+        text: "no finalizer is removed too early, and every deleted object is removed in the end",
     },
     Invariant {
         id: "ESR",
-        text: "once users and faults stop, everything comes to rest as the set asks, and the set says so",
+        text: "after users and faults stop, the cluster reaches the state that the set requests, and the set reports it",
     },
 ];
 
@@ -30,7 +30,9 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
 pub(crate) fn generation_observed_early(object: &Object) -> Option<String> {
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
     let (observed, generation) = (number("/status/observedGeneration"), number("/metadata/generation"));
-    (observed > generation).then(|| format!("generation {observed:?} is observed, and {generation:?} is the last"))
+    (observed > generation).then(|| {
+        format!("generation {observed:?} is reported as observed, and the newest generation is {generation:?}")
+    })
 }
 
 /// G6: the transition time of a condition changes, and its status does not.
@@ -45,15 +47,17 @@ pub(crate) fn transition_time_moved(old: &Object, new: &Object) -> Option<String
     };
     let condition = conditions(new).find(moved)?;
     let name = condition.get("type").and_then(Value::as_str).unwrap_or_default();
-    Some(format!("the time of condition {name} moves, and its status does not"))
+    Some(format!(
+        "the lastTransitionTime of condition {name} changes, and its status does not"
+    ))
 }
 
-/// G8, at rest: an object is still being deleted.
+/// G8, at the end: an object is still being deleted.
 pub(crate) fn stuck<'a>(mut objects: impl Iterator<Item = &'a Object>) -> Option<String> {
     let stuck = objects.find(|object| object.pointer("/metadata/deletionTimestamp").is_some())?;
     let text = |pointer: &str| stuck.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/kind"), text("/metadata/name"));
-    Some(format!("{kind} {name} is being deleted, and is never gone"))
+    Some(format!("{kind} {name} is being deleted, and is never removed"))
 }
 
 fn conditions(object: &Object) -> impl Iterator<Item = &Value> {

@@ -1,4 +1,4 @@
-//! What users do, and what goes wrong around the controllers, at times that the schedule decides.
+//! The acts of a schedule: actions of users, and faults of the cluster.
 
 use capstan_core::model::Propagation;
 

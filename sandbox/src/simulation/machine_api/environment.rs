@@ -18,7 +18,7 @@ use crate::simulation::engine::port::{Answer, Call};
 use crate::simulation::engine::replica::Controller;
 use crate::simulation::engine::world::{Actor, Environment, Observation, World};
 use crate::simulation::invariants::check::first_violation;
-use crate::simulation::invariants::control_plane_machine_set::at_rest::AtRest;
+use crate::simulation::invariants::control_plane_machine_set::at_end::RunEnd;
 use crate::simulation::invariants::control_plane_machine_set::machines::{MachineWrite, is_deletion};
 use crate::simulation::invariants::control_plane_machine_set::set::SetWrite;
 use crate::simulation::invariants::generator::GeneratorWrite;
@@ -160,7 +160,9 @@ impl Environment for ControlPlane {
         }
         let (now, environment) = (world.now(), &mut world.environment);
         if let Some((name, other)) = environment.evidence.send_creation(machine, now, &environment.machines) {
-            let text = format!("capstan-{replica} makes {name}, while {other} for the same purpose may be on its way");
+            let text = format!(
+                "capstan-{replica} creates {name}, and the creation of {other} for the same purpose may still take effect"
+            );
             world.violate("G2", text);
         }
     }
@@ -209,7 +211,7 @@ impl Environment for ControlPlane {
         };
         let mut machines = written.iter().filter(|key| key.kind == MACHINE);
         if let Some(key) = machines.find(|key| !is_named(key)) {
-            let text = format!("machine {} was made or deleted, and no event says so", key.name);
+            let text = format!("machine {} was created or deleted, and no event names it", key.name);
             world.violate("G5", text);
         }
     }
@@ -236,16 +238,16 @@ impl Environment for ControlPlane {
         world.repair_cluster()
     }
 
-    fn judge_rest(world: &mut World<Self>) {
+    fn judge_end(world: &mut World<Self>) {
         let environment = &world.environment;
-        let rest = AtRest {
+        let end = RunEnd {
             now: &environment.moment(),
             evidence: &environment.evidence,
             instances: &environment.provider.instances,
             generates: environment.setup.generates,
             keeps_machines: environment.keeps_machines,
         };
-        if let Some((invariant, text)) = first_violation(&AtRest::CHECKS, &rest) {
+        if let Some((invariant, text)) = first_violation(&RunEnd::CHECKS, &end) {
             world.violate(invariant, text);
         }
     }
@@ -258,7 +260,7 @@ impl Environment for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Takes a change in.
+    /// Stores a change.
     fn put(&mut self, observation: Observation<'_>) {
         let Observation { key, typed, .. } = observation;
         let (name, gone) = (key.name.clone(), observation.is_gone());

@@ -1,7 +1,7 @@
 //! Objects of the environment, read into wire types.
 //!
 //! Most versions of an object differ from the version before in one field, so only that field is
-//! read again. The result must be what the caches of the shell contain: fields that nobody reads
+//! read again. The result must be what the caches of the shell contain: fields that no code reads
 //! are dropped in the same way.
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ impl Mutant {
     /// Whether events name another machine than the one that was created. This is a consequence of
     /// how the bug is seeded, and not part of the bug.
     pub(crate) fn misnames(self) -> bool {
-        self.rolls_names() || self == Self::NextIndex
+        self.uses_random_names() || self == Self::NextIndex
     }
 
     /// Whether the etcd operator counts learners as voters.
@@ -58,7 +58,7 @@ impl Mutant {
     }
 
     /// Whether a new machine gets another name at every try.
-    pub(super) fn rolls_names(self) -> bool {
+    pub(super) fn uses_random_names(self) -> bool {
         matches!(
             self,
             Self::RandomNames

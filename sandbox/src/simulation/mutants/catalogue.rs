@@ -1,7 +1,7 @@
 //! The known bugs: what each does, where it is from, and which invariants describe it.
 //!
-//! A report is one that the reliability page names, in the given section. Where the page names a rule
-//! of a design document instead of a report, the text contains the rule.
+//! A report is one that the reliability page names, in the given section. Where the page names a
+//! rule of a design document instead of a report, the text contains the rule.
 
 /// What is known of a bug.
 #[derive(Clone, Copy, Debug)]

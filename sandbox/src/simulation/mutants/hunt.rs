@@ -30,7 +30,7 @@ pub struct Caught {
     /// Violations that do not count: of other invariants, or on seeds that are violated without the
     /// bug.
     pub accidents: Vec<String>,
-    /// The trace of the smallest run, if it was asked for.
+    /// The trace of the smallest run, if it was requested.
     pub trace: Vec<String>,
 }
 

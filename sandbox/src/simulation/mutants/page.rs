@@ -1,9 +1,9 @@
-//! The table of the documentation.
+//! The page `docs/mutants.md`.
 
 use super::catalogue::{CATALOGUE, KnownBug};
 use super::hunt::{Caught, LIMIT};
 
-/// What the catalogue says of a bug, as the table begins a line.
+/// The first columns of the row of a bug: the content of the catalogue.
 pub fn row(about: &KnownBug) -> String {
     let KnownBug {
         id,
@@ -20,13 +20,14 @@ pub fn row(about: &KnownBug) -> String {
 pub fn page(all: &[Caught]) -> String {
     let mut page = format!(
         "# Seeded bugs\n\n\
-         The simulation is tried on {} known bugs, each from a report or a rule that the reliability page names (its section \
-         is given), which the controller carries on purpose. Each has to be found within {LIMIT} seeds of the scenario that \
-         meets it, by an invariant that says what is wrong with it, and on a seed on which the controller without the bug \
-         violates nothing. `capstan-sandbox mutants` looks for them and exits with 1 if one survives; \
-         `capstan-sandbox mutants --trace` tells the shortest story of each.\n\n\
-         This page is generated: `capstan-sandbox mutants -o markdown > docs/mutants.md`. A test compares it with the \
-         catalogue.\n\n\
+         The simulation must find {} known bugs. Each is from a report or a rule that the reliability page\n\
+         names, in the given section. A bug is found if, within {LIMIT} seeds of its scenario, an invariant\n\
+         that describes the bug is violated, on a seed on which the controller without the bug violates\n\
+         nothing.\n\n\
+         `capstan-sandbox mutants` hunts the bugs, and exits with 1 if one is not found.\n\
+         `capstan-sandbox mutants --trace` also prints the smallest trace of each bug.\n\n\
+         This page is generated: `capstan-sandbox mutants -o markdown > docs/mutants.md`. A test compares\n\
+         it with the catalogue.\n\n\
          | bug | what the controller does | report | section | scenario | caught by | seeds |\n|---|---|---|---|---|---|---|\n",
         CATALOGUE.len(),
     );

@@ -1,5 +1,4 @@
-//! What a bug changes in the writes of the controller: another write is executed in its name, or
-//! none.
+//! How a bug changes the writes of the controller: the API server executes another write, or none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +81,7 @@ impl Mutant {
     /// The name that a new machine gets instead of its own.
     fn name(self, machine: &Value, count: usize, number: u64) -> Option<String> {
         let name = machine.pointer("/metadata/name").and_then(Value::as_str)?;
-        if self.rolls_names() {
+        if self.uses_random_names() {
             return Some(format!("{PREFIX}-r{number:04}-{}", index(name).unwrap_or("0")));
         }
         (self == Self::NextIndex).then(|| format!("{PREFIX}-next-{count}"))

@@ -42,7 +42,7 @@ impl<'a> MachineWrite<'a> {
         Check::new("C13", created_too_many_with_stale_view),
         Check::new("C1", created_too_many),
         Check::new("C7", deleted_on_delete),
-        Check::new("C2", deleted_while_serving_alone),
+        Check::new("C2", deleted_while_last_ready),
         Check::new("G9", deleted_without_reason),
         Check::new("C12", deleted_while_another_is_not_ready),
         Check::new("C12", deleted_while_etcd_is_not_healthy),
@@ -137,7 +137,7 @@ impl MachineWrite<'_> {
         (self.is_creation() && count > most).then_some(count)
     }
 
-    /// Whether a machine counts as one that serves, or may come to serve.
+    /// Whether a machine counts: it is ready, or may become ready.
     fn counts(&self, name: &String, machine: &Machine, on_delete: bool) -> bool {
         let evidence = self.evidence;
         let leaves =
@@ -151,36 +151,51 @@ impl MachineWrite<'_> {
 }
 
 fn written_while_inactive(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("the set is Inactive, and machine {} is written", write.name());
+    let text = || format!("machine {} is written although the set is Inactive", write.name());
     write.always(Moment::is_inactive).then(text)
 }
 
 fn created_or_deleted_without_active_set(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("no set acts, and machine {} is made or deleted", write.name());
+    let text = || {
+        format!(
+            "machine {} is created or deleted although there is no Active set",
+            write.name()
+        )
+    };
     write.disrupts_while(|moment| !moment.is_active()).then(text)
 }
 
 fn created_or_deleted_with_unmanaged_node(write: &MachineWrite<'_>) -> Option<String> {
     let text = || {
         format!(
-            "a node belongs to nobody, and machine {} is made or deleted",
+            "machine {} is created or deleted while a node belongs to no machine",
             write.name()
         )
     };
     write.disrupts_while(Moment::has_unmanaged_node).then(text)
 }
 
-/// A repair of an index without a machine goes on.
+/// The controller may create a machine for an index without a machine nevertheless.
 fn replaced_with_failed_replacement(write: &MachineWrite<'_>) -> Option<String> {
     let index = write.index();
     let starts = |moment: &Moment| moment.has_failed_replacement() && !moment.live(index).is_empty();
-    let text = || format!("a replacement has failed, and machine {} is made", write.name());
+    let text = || {
+        format!(
+            "machine {} is created although another replacement has failed",
+            write.name()
+        )
+    };
     (write.is_creation() && write.always(starts)).then(text)
 }
 
 fn created_under_other_name(write: &MachineWrite<'_>) -> Option<String> {
     let usual = write.name().starts_with(PREFIX) && write.index().is_some();
-    let text = || format!("machine {} has no name of a control plane machine", write.name());
+    let text = || {
+        format!(
+            "machine {} does not have the name of a control plane machine",
+            write.name()
+        )
+    };
     (write.is_creation() && !usual).then(text)
 }
 
@@ -192,7 +207,10 @@ fn created_for_other_index(write: &MachineWrite<'_>) -> Option<String> {
     };
     let mut moments = write.moments.iter().filter(|_| write.is_creation());
     let old = moments.find_map(replaced)?;
-    Some(format!("machine {} replaces {old}, of another index", write.name()))
+    Some(format!(
+        "machine {} replaces machine {old}, which has another index",
+        write.name()
+    ))
 }
 
 fn created_for_new_index(write: &MachineWrite<'_>) -> Option<String> {
@@ -201,7 +219,7 @@ fn created_for_new_index(write: &MachineWrite<'_>) -> Option<String> {
         .and_then(|wanted| usize::try_from(wanted).ok())
         .is_some_and(|wanted| wanted < write.evidence.replicas);
     let known = || write.ever(|moment| moment.of_index(wanted).next().is_some());
-    let text = || format!("machine {} has an index that nobody had", write.name());
+    let text = || format!("machine {} has a new index", write.name());
     (write.is_creation() && !usual && !known()).then(text)
 }
 
@@ -211,15 +229,15 @@ fn created_twice(write: &MachineWrite<'_>) -> Option<String> {
         return None;
     }
     let live = write.now.live(write.index()).into_iter();
-    let mut twins = live.filter(|(_, one)| {
+    let mut others = live.filter(|(_, one)| {
         one.metadata
             .annotations
             .get(REPLACES)
             .is_some_and(|uid| uid == replaced)
     });
-    let (twin, _) = twins.next()?;
+    let (other, _) = others.next()?;
     Some(format!(
-        "machine {} replaces what machine {twin} replaces",
+        "machine {} and machine {other} replace the same machine",
         write.name()
     ))
 }
@@ -233,7 +251,7 @@ fn created_unneeded_while_paused(write: &MachineWrite<'_>) -> Option<String> {
 }
 
 fn created_unneeded(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("machine {} is made, and its index needs none", write.name());
+    let text = || format!("machine {} is created, and its index needs no machine", write.name());
     write.is_unneeded().then(text)
 }
 
@@ -246,29 +264,29 @@ fn created_too_many_with_stale_view(write: &MachineWrite<'_>) -> Option<String> 
 fn created_too_many(write: &MachineWrite<'_>) -> Option<String> {
     let count = write.too_many()?;
     Some(format!(
-        "machine {} is number {count} of {}",
+        "with machine {}, there are {count} machines for {} replicas",
         write.name(),
         write.evidence.replicas
     ))
 }
 
 fn deleted_on_delete(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("strategy OnDelete, and machine {} is deleted", write.name());
+    let text = || format!("machine {} is deleted although the strategy is OnDelete", write.name());
     (write.is_deletion() && write.always(Moment::is_on_delete)).then(text)
 }
 
-fn deleted_while_serving_alone(write: &MachineWrite<'_>) -> Option<String> {
+fn deleted_while_last_ready(write: &MachineWrite<'_>) -> Option<String> {
     deleted_without_reason(write).filter(|_| write.ever(|moment| moment.has_ready(write.name())))
 }
 
 fn deleted_without_reason(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("machine {} is deleted, and nothing stands in for it", write.name());
+    let text = || format!("machine {} is deleted without a ready replacement", write.name());
     write.is_deleted_without_reason().then(text)
 }
 
 fn deleted_while_another_is_not_ready(write: &MachineWrite<'_>) -> Option<String> {
     let enough = || write.ever(|moment| moment.ready() >= write.evidence.replicas);
-    let text = || format!("machine {} is deleted while another is not ready", write.name());
+    let text = || format!("machine {} is deleted while another machine is not ready", write.name());
     (write.deletes_ready() && !enough()).then(text)
 }
 
@@ -293,16 +311,16 @@ fn changes(write: &MachineWrite<'_>, pointer: &str) -> bool {
 }
 
 fn hooks_changed(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("the hooks of machine {} are changed", write.name());
+    let text = || format!("the lifecycle hooks of machine {} change", write.name());
     changes(write, "/spec/lifecycleHooks").then(text)
 }
 
 fn finalizers_changed(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("the finalizers of machine {} are changed", write.name());
+    let text = || format!("the finalizers of machine {} change", write.name());
     changes(write, "/metadata/finalizers").then(text)
 }
 
 fn spec_changed(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || format!("the spec of machine {} is changed in place", write.name());
+    let text = || format!("the spec of machine {} changes", write.name());
     changes(write, "/spec").then(text)
 }

@@ -22,6 +22,6 @@ impl MemberState {
 /// The controller never reduces the number of healthy voters. A learner is not a voter.
 fn too_few_healthy_voters(state: &MemberState) -> Option<String> {
     let MemberState { size, healthy, .. } = state;
-    let text = || format!("the quorum of etcd is at risk: {healthy} of {size} members vote and are healthy");
+    let text = || format!("the etcd quorum is at risk: {healthy} of {size} members are healthy voters");
     (state.exists && healthy < size && !state.is_excused).then(text)
 }

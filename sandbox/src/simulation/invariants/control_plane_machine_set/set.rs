@@ -1,4 +1,4 @@
-//! What may be written to the set, by the controller and by others.
+//! What the controller and other clients may write to the set.
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use serde_json::Value;
@@ -61,12 +61,12 @@ fn deactivated(write: &SetWrite<'_>) -> Option<String> {
 fn scaled(write: &SetWrite<'_>) -> Option<String> {
     let replicas = "/spec/replicas";
     let differ = write.before_spec()?.pointer(replicas) != write.change.object.pointer(replicas);
-    differ.then(|| "the replicas change".to_owned())
+    differ.then(|| "spec.replicas changes".to_owned())
 }
 
 fn spec_changed_by_controller(write: &SetWrite<'_>) -> Option<String> {
     let changed = write.before_spec().is_some() && write.by_controller;
-    changed.then(|| "a controller changes the spec of the set, which is its user's".to_owned())
+    changed.then(|| "a controller changes the spec of the set, which belongs to its user".to_owned())
 }
 
 fn generation_observed_early(write: &SetWrite<'_>) -> Option<String> {
@@ -97,5 +97,7 @@ fn released_too_early(write: &SetWrite<'_>) -> Option<String> {
         .iter()
         .find(|(_, machine)| machine.metadata.owner_references.iter().any(|owner| owner.uid == uid));
     let (name, _) = owned?;
-    Some(format!("the set lets go while machine {name} names it as its owner"))
+    Some(format!(
+        "the finalizer of the set is removed while machine {name} has an owner reference to it"
+    ))
 }

@@ -1,5 +1,5 @@
-//! What must hold once everything has come to rest: nothing is stuck, nothing is left over, and the
-//! set reports it.
+//! What must hold at the end of a run, after faults have stopped: no deletion is stuck, no machine
+//! is superfluous, and the set reports it.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::simulation::invariants::evidence::Evidence;
 use crate::simulation::invariants::generator;
 use crate::simulation::invariants::moment::{Moment, index, instance_type, is_current, spread, unevenness, zone};
 
-/// A control plane that has come to rest.
-pub(crate) struct AtRest<'a> {
+/// A control plane at the end of a run, when no event is due.
+pub(crate) struct RunEnd<'a> {
     pub(crate) now: &'a Moment,
     pub(crate) evidence: &'a Evidence,
     /// The uids of the machines whose instances run.
@@ -23,8 +23,8 @@ pub(crate) struct AtRest<'a> {
     pub(crate) keeps_machines: bool,
 }
 
-impl<'a> AtRest<'a> {
-    /// The checks of a control plane at rest. The first one that fails counts.
+impl<'a> RunEnd<'a> {
+    /// The checks at the end of a run. The first one that fails counts.
     pub(crate) const CHECKS: [Check<Self>; 16] = [
         Check::new("G8", machine_stuck),
         Check::new("G7", instance_unknown),
@@ -45,7 +45,7 @@ impl<'a> AtRest<'a> {
     ];
 }
 
-impl AtRest<'_> {
+impl RunEnd<'_> {
     /// The set, if it is Active.
     fn active(&self) -> Option<&ControlPlaneMachineSet> {
         self.now.set.as_deref().filter(|_| self.now.is_active())
@@ -62,88 +62,92 @@ fn condition<'a>(set: &'a ControlPlaneMachineSet, type_: &str) -> Option<&'a Con
     status.conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-fn machine_stuck(rest: &AtRest<'_>) -> Option<String> {
-    let mut machines = rest.now.machines.iter();
+fn machine_stuck(end: &RunEnd<'_>) -> Option<String> {
+    let mut machines = end.now.machines.iter();
     let (name, _) = machines.find(|(_, machine)| machine.metadata.is_deleting())?;
-    Some(format!("machine {name} is never gone"))
+    Some(format!("machine {name} is never removed"))
 }
 
-fn instance_unknown(rest: &AtRest<'_>) -> Option<String> {
-    let known: BTreeSet<&str> = rest
+fn instance_unknown(end: &RunEnd<'_>) -> Option<String> {
+    let known: BTreeSet<&str> = end
         .now
         .machines
         .values()
         .map(|machine| machine.metadata.uid())
         .collect();
-    let uid = rest.instances.iter().find(|uid| !known.contains(uid.as_str()))?;
-    Some(format!("the instance of machine uid {uid} runs, and nobody knows it"))
+    let uid = end.instances.iter().find(|uid| !known.contains(uid.as_str()))?;
+    Some(format!(
+        "the instance of the machine with uid {uid} runs without its machine"
+    ))
 }
 
-fn nothing_generated(rest: &AtRest<'_>) -> Option<String> {
-    generator::nothing_generated(rest.now).filter(|_| rest.generates)
+fn nothing_generated(end: &RunEnd<'_>) -> Option<String> {
+    generator::nothing_generated(end.now).filter(|_| end.generates)
 }
 
-fn generated_outdated(rest: &AtRest<'_>) -> Option<String> {
-    generator::generated_outdated(rest.now, rest.evidence).filter(|_| rest.generates)
+fn generated_outdated(end: &RunEnd<'_>) -> Option<String> {
+    generator::generated_outdated(end.now, end.evidence).filter(|_| end.generates)
 }
 
-fn set_stuck(rest: &AtRest<'_>) -> Option<String> {
-    let set = rest.now.set.as_ref()?;
-    set.metadata.is_deleting().then(|| "the set is never gone".to_owned())
+fn set_stuck(end: &RunEnd<'_>) -> Option<String> {
+    let set = end.now.set.as_ref()?;
+    set.metadata
+        .is_deleting()
+        .then(|| "the set is never removed".to_owned())
 }
 
 /// An Inactive set reports that it is Inactive. One that cannot be parsed reports that it is
 /// degraded.
-fn inactive_unreported(rest: &AtRest<'_>) -> Option<String> {
-    let set = rest.now.set.as_ref().filter(|_| !rest.now.is_active())?;
+fn inactive_unreported(end: &RunEnd<'_>) -> Option<String> {
+    let set = end.now.set.as_ref().filter(|_| !end.now.is_active())?;
     let progressing = condition(set, "Progressing");
     let reported = progressing.is_some_and(|there| {
         there.status == "False" && matches!(there.reason.as_str(), "Inactive" | "OperatorDegraded")
     });
     let observed = set.status.as_ref().and_then(|status| status.observed_generation);
     let current = observed == set.metadata.generation;
-    (!reported || !current).then(|| format!("the set is Inactive, and at the end {progressing:?}"))
+    (!reported || !current).then(|| format!("the set is Inactive, and its condition is {progressing:?}"))
 }
 
-fn finalizer_missing(rest: &AtRest<'_>) -> Option<String> {
-    let missing = rest.active()?.metadata.finalizers.is_empty();
-    missing.then(|| "nothing holds the set until its machines are released".to_owned())
+fn finalizer_missing(end: &RunEnd<'_>) -> Option<String> {
+    let missing = end.active()?.metadata.finalizers.is_empty();
+    missing.then(|| "the set has no finalizer".to_owned())
 }
 
-fn machine_unowned(rest: &AtRest<'_>) -> Option<String> {
-    let uid = rest.active()?.metadata.uid();
-    let mut machines = rest.now.machines.iter();
+fn machine_unowned(end: &RunEnd<'_>) -> Option<String> {
+    let uid = end.active()?.metadata.uid();
+    let mut machines = end.now.machines.iter();
     let (name, _) =
         machines.find(|(_, machine)| !machine.metadata.owner_references.iter().any(|owner| owner.uid == uid))?;
-    Some(format!("machine {name} does not name the set as its owner"))
+    Some(format!("machine {name} has no owner reference to the set"))
 }
 
-fn index_empty(rest: &AtRest<'_>) -> Option<String> {
-    rest.active()?;
-    let names = rest.now.machines.keys();
+fn index_empty(end: &RunEnd<'_>) -> Option<String> {
+    end.active()?;
+    let names = end.now.machines.keys();
     let indexes: BTreeSet<Option<u32>> = names.clone().map(|name| index(name)).collect();
     let text = || format!("{} indexes have machines: {names:?}", indexes.len());
-    (indexes.len() != rest.evidence.replicas).then(text)
+    (indexes.len() != end.evidence.replicas).then(text)
 }
 
-fn machine_left_over(rest: &AtRest<'_>) -> Option<String> {
-    rest.rolling()?;
-    let names = rest.now.machines.keys();
+fn machine_left_over(end: &RunEnd<'_>) -> Option<String> {
+    end.rolling()?;
+    let names = end.now.machines.keys();
     let text = || format!("there are {} machines: {names:?}", names.len());
-    (names.len() != rest.evidence.replicas).then(text)
+    (names.len() != end.evidence.replicas).then(text)
 }
 
-fn machine_not_ready(rest: &AtRest<'_>) -> Option<String> {
-    rest.active()?;
-    let mut machines = rest.now.machines.iter();
-    let (name, _) = machines.find(|(_, machine)| !rest.now.is_ready(machine))?;
+fn machine_not_ready(end: &RunEnd<'_>) -> Option<String> {
+    end.active()?;
+    let mut machines = end.now.machines.iter();
+    let (name, _) = machines.find(|(_, machine)| !end.now.is_ready(machine))?;
     Some(format!("machine {name} is not ready"))
 }
 
-fn machine_outdated(rest: &AtRest<'_>) -> Option<String> {
-    let set = rest.rolling()?;
-    let mut machines = rest.now.machines.iter();
-    let (name, machine) = machines.find(|(_, machine)| !is_current(set, machine, &rest.now.machines))?;
+fn machine_outdated(end: &RunEnd<'_>) -> Option<String> {
+    let set = end.rolling()?;
+    let mut machines = end.now.machines.iter();
+    let (name, machine) = machines.find(|(_, machine)| !is_current(set, machine, &end.now.machines))?;
     let (type_, zone) = (instance_type(machine), zone(machine));
     Some(format!("machine {name} is outdated: {type_:?} in {zone:?}"))
 }
@@ -151,36 +155,36 @@ fn machine_outdated(rest: &AtRest<'_>) -> Option<String> {
 /// A zone that a user adds takes over only indexes that exceed the share of another zone, as the
 /// ControlPlaneMachineSet operator maps them. So five machines in three zones stay where they are
 /// when a fourth zone is added.
-fn zones_uneven(rest: &AtRest<'_>) -> Option<String> {
-    let counts = spread(rest.rolling()?, &rest.now.machines);
-    let uneven = !rest.evidence.rezoned && unevenness(&counts) > 1;
+fn zones_uneven(end: &RunEnd<'_>) -> Option<String> {
+    let counts = spread(end.rolling()?, &end.now.machines);
+    let uneven = !end.evidence.rezoned && unevenness(&counts) > 1;
     uneven.then(|| format!("the zones are not balanced: {counts:?}"))
 }
 
-fn status_incomplete(rest: &AtRest<'_>) -> Option<String> {
-    let set = rest.active()?;
+fn status_incomplete(end: &RunEnd<'_>) -> Option<String> {
+    let set = end.active()?;
     let Some(status) = &set.status else {
         return Some("the set has no status".to_owned());
     };
-    if rest.keeps_machines && status.machines.len() < rest.evidence.replicas {
-        return Some("the status does not tell of each machine".to_owned());
+    if end.keeps_machines && status.machines.len() < end.evidence.replicas {
+        return Some("the status does not list every machine".to_owned());
     }
     let current = status.observed_generation == set.metadata.generation;
-    (!current).then(|| "the last generation of the set is not observed".to_owned())
+    (!current).then(|| "the status does not report the newest generation".to_owned())
 }
 
-fn condition_wrong(rest: &AtRest<'_>) -> Option<String> {
-    let set = rest.active()?;
+fn condition_wrong(end: &RunEnd<'_>) -> Option<String> {
+    let set = end.active()?;
     let wanted = [("Degraded", "False"), ("Available", "True"), ("Error", "False")];
     wanted.into_iter().find_map(|(type_, wanted)| {
         let there = condition(set, type_);
         let right = there.is_some_and(|there| there.status == wanted);
-        (!right).then(|| format!("at the end {there:?}"))
+        (!right).then(|| format!("condition {type_} is {there:?}"))
     })
 }
 
-fn progress_wrong(rest: &AtRest<'_>) -> Option<String> {
-    let there = condition(rest.rolling()?, "Progressing");
+fn progress_wrong(end: &RunEnd<'_>) -> Option<String> {
+    let there = condition(end.rolling()?, "Progressing");
     let right = there.is_some_and(|there| there.status == "False" && there.reason == "AllReplicasUpdated");
-    (!right).then(|| format!("at the end {there:?}"))
+    (!right).then(|| format!("condition Progressing is {there:?}"))
 }
