@@ -1,8 +1,8 @@
 //! The faults of requests: how often they occur, and which one a request meets.
 //!
 //! The simulation and the tests that run whole processes (`tests/served`) draw their faults here,
-//! so that both mean the same by each name. The module only draws; whoever sends the request
-//! carries the fault out. It must not use any random source but the one that it is given.
+//! so that both mean the same by each name. The module only draws a fault. The sender of the
+//! request causes it. It must not use any random source but the one that it is given.
 
 use super::units::{MINUTE, SECOND};
 

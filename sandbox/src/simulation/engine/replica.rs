@@ -82,7 +82,7 @@ pub(crate) struct Task<M> {
     pub(crate) object: ObjectRef,
     /// The connection of the reconciler to the world.
     pub(crate) port: Port,
-    /// The reconciler, between two reconciles. There is none before the first one.
+    /// The reconciler, between two reconciles; `None` before the first one.
     pub(crate) idle: Option<Box<dyn ObjectReconciler>>,
     pub(crate) running: Option<Reconciling>,
     /// A cache changed during the reconcile that runs.

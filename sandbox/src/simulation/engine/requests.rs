@@ -1,7 +1,7 @@
-//! A call of a controller on its way to the API server and back.
+//! A call of a controller, from its dispatch to its answer.
 //!
-//! What happens to a call is drawn here. A call that has been sent reaches the API server whatever
-//! becomes of its sender.
+//! The faults of a call are drawn here. A call that was sent reaches the API server even if its
+//! sender is killed.
 
 use std::sync::Arc;
 

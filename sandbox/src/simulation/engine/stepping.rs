@@ -221,7 +221,7 @@ impl<E: Environment> World<E> {
         time_at(self.now + ahead)
     }
 
-    /// Lets a reconcile go on until it ends or waits for the API server.
+    /// Lets a reconcile continue until it ends or waits for the API server.
     pub(super) fn poll(&mut self, at: usize, task: usize) {
         let (time, instant) = (
             self.local_time(at),

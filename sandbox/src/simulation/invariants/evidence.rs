@@ -114,7 +114,7 @@ impl Evidence {
         }
     }
 
-    /// Somebody other than the generator wrote the set. The fields that the write changed belong to
+    /// A client other than the generator wrote the set. The fields that the write changed belong to
     /// the user.
     pub(crate) fn note_edit(&mut self, change: &Change) {
         match (&change.old, change.kind) {
