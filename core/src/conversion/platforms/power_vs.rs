@@ -1,56 +1,182 @@
-//! Power VS: `PowerVSMachineProviderConfig` and `IBMPowerVSMachine`.
+//! Power VS: `PowerVSMachineProviderConfig` and `IBMPowerVSMachine` (v1beta2).
+
+use serde_json::{Map, Value, json};
 
 use super::Platform;
-use crate::conversion::row::{Row, When, blocks};
-use crate::platforms::power_vs;
+use crate::conversion::Api::{self, ClusterApi, MachineApi};
+use crate::conversion::metadata::INSTANCE_TYPE;
+use crate::conversion::pass::Pass;
+use crate::conversion::rule::{
+    Hand, Literal, Rule, cluster_api_only, constant, machine_api_only, moved, required, same,
+};
+use crate::conversion::shape::Shape;
+use crate::conversion::{metadata, tree};
 
 /// Power VS.
 pub(super) const PLATFORM: Platform = Platform {
+    id: "power-vs",
+    title: "Power VS",
     provider_spec: "PowerVSMachineProviderConfig",
+    provider_spec_version: "machine.openshift.io/v1",
     machine: "IBMPowerVSMachine",
-    to_cluster_api: TO_CLUSTER_API,
-    to_machine_api: TO_MACHINE_API,
+    version: "v1beta2",
+    crd: "kubernetes-sigs/cluster-api-provider-ibmcloud, August 2026",
+    cluster: "IBMPowerVSCluster",
+    user_data: "userDataSecret",
+    rules: RULES,
+    computed: &[(INSTANCE_TYPE, "systemType")],
+    has_instance_state: true,
+    hand_over: None,
+    normal,
 };
 
-/// Fields of the provider spec that Cluster API cannot express.
-const TO_CLUSTER_API: &[Row] = &[
-    blocks(
-        "serviceInstance.type",
-        When::NotOneOf(&["", "ID", "Name", "RegEx"]),
-        "Cluster API does not support this type of reference",
-        "use ID, Name or RegEx",
+const RULES: &[Rule] = &[
+    Rule::Hand(&SERVICE_INSTANCE),
+    Rule::Hand(&IMAGE),
+    Rule::Hand(&NETWORK),
+    required(
+        MachineApi,
+        "keyPairName",
+        "the Machine API requires a key pair",
+        "set it",
     ),
-    blocks(
-        "image.type",
-        When::NotOneOf(&["", "ID", "Name", "RegEx"]),
-        "Cluster API does not support this type of reference",
-        "use ID, Name or RegEx",
+    required(
+        ClusterApi,
+        "sshKey",
+        "the Machine API requires a key pair",
+        "set it",
     ),
-    blocks(
-        "network.type",
-        When::NotOneOf(&["", "ID", "Name", "RegEx"]),
-        "Cluster API does not support this type of reference",
-        "use ID, Name or RegEx",
+    moved("keyPairName", "sshKey", Shape::Text),
+    same(
+        "systemType",
+        Shape::Words(&[
+            ("e980", "e980"),
+            ("s1022", "s1022"),
+            ("e1050", "e1050"),
+            ("e1080", "e1080"),
+        ]),
     ),
-    blocks(
+    same(
+        "processorType",
+        Shape::Words(&[("Dedicated", "Dedicated"), ("Shared", "Shared"), ("Capped", "Capped")]),
+    ),
+    same("processors", Shape::IntOrText),
+    same("memoryGiB", Shape::Count(0, i32::MAX as i64)),
+    machine_api_only(
         "loadBalancers",
-        When::Present,
         "Cluster API sets load balancers in the infrastructure cluster",
         "remove them",
     ),
-    blocks(
-        "metadata.name",
-        When::Present,
-        "a provider spec is not an object and has no metadata",
-        "remove it",
+    constant(
+        MachineApi,
+        "credentialsSecret.name",
+        Literal::Text("powervs-credentials"),
+        "Cluster API uses the credentials of the cluster",
+        "use the Secret powervs-credentials",
     ),
-    blocks(
-        "",
-        When::UnknownFields(power_vs::PROVIDER_SPEC.fields),
-        "Capstan knows no field of Cluster API for it",
-        "correct the spelling, or remove the field",
+    cluster_api_only(
+        "imageRef",
+        "the Machine API has no object for an image",
+        "set image to the ID or name of the image",
     ),
 ];
 
-/// Fields of the infrastructure machine that the Machine API cannot express.
-const TO_MACHINE_API: &[Row] = &[];
+/// The type of a reference in the Machine API, and its field in both APIs.
+const TYPES: [(&str, &str); 3] = [("ID", "id"), ("Name", "name"), ("RegEx", "regex")];
+
+const SERVICE_INSTANCE: Hand = Hand {
+    machine_api: &["serviceInstance"],
+    cluster_api: &["serviceInstance", "serviceInstanceID"],
+    about: "one of id, name and regex; serviceInstanceID is refused unless it is empty",
+    to: |pass| {
+        to_cluster_api(pass, "serviceInstance");
+        // The schema of Cluster API requires this field, although serviceInstance replaces it.
+        pass.put("serviceInstanceID", "".into());
+    },
+    back: |pass| {
+        if pass.take_text("serviceInstanceID").is_some() {
+            pass.block(
+                "serviceInstanceID",
+                "Cluster API has replaced the field by serviceInstance",
+                "set serviceInstance.id instead",
+            );
+        }
+        to_machine_api(pass, "serviceInstance");
+    },
+};
+
+const IMAGE: Hand = Hand {
+    machine_api: &["image"],
+    cluster_api: &["image"],
+    about: "one of id, name and regex",
+    to: |pass| to_cluster_api(pass, "image"),
+    back: |pass| to_machine_api(pass, "image"),
+};
+
+const NETWORK: Hand = Hand {
+    machine_api: &["network"],
+    cluster_api: &["network"],
+    about: "one of id, name and regex",
+    to: |pass| to_cluster_api(pass, "network"),
+    back: |pass| to_machine_api(pass, "network"),
+};
+
+fn to_cluster_api(pass: &mut Pass<'_>, at: &'static str) {
+    let mut reference = pass.source.branch(at);
+    let kind = reference.take_text("type");
+    let found: Vec<(&str, &str, String)> = TYPES
+        .into_iter()
+        .filter_map(|(kind, field)| Some((kind, field, reference.take_text(field)?)))
+        .collect();
+    match (kind.as_deref(), found.as_slice()) {
+        (None, [(_, field, value)]) => pass.put(&format!("{at}.{field}"), value.as_str().into()),
+        (Some(kind), [(of_field, field, value)]) if kind == *of_field => {
+            pass.put(&format!("{at}.{field}"), value.as_str().into());
+        }
+        (Some(kind), _) if !TYPES.iter().any(|(known, _)| *known == kind) => {
+            let at = format!("{at}.type");
+            pass.block(
+                &at,
+                "Cluster API does not support this type of reference",
+                "use ID, Name or RegEx",
+            );
+        }
+        _ => pass.block(
+            at,
+            "must have exactly one of id, name and regex, and its type",
+            "correct the reference",
+        ),
+    }
+    metadata::report_rest(&reference, ClusterApi, &mut pass.issues);
+}
+
+fn to_machine_api(pass: &mut Pass<'_>, at: &'static str) {
+    let mut reference = pass.source.branch(at);
+    let found: Vec<(&str, &str, String)> = TYPES
+        .into_iter()
+        .filter_map(|(kind, field)| Some((kind, field, reference.take_text(field)?)))
+        .collect();
+    match found.as_slice() {
+        [(kind, field, value)] => pass.put(at, json!({"type": *kind, *field: value})),
+        _ => pass.block(
+            at,
+            "the Machine API requires exactly one of id, name and regex",
+            "correct the reference",
+        ),
+    }
+    metadata::report_rest(&reference, MachineApi, &mut pass.issues);
+}
+
+fn normal(side: Api, spec: &mut Map<String, Value>) {
+    if side == ClusterApi {
+        spec.entry("serviceInstanceID").or_insert_with(|| "".into());
+        return;
+    }
+    for at in ["serviceInstance", "image", "network"] {
+        let reference = spec.get(at).cloned().unwrap_or_default();
+        let only = TYPES.iter().find(|(_, field)| tree::text(&reference, field).is_some());
+        if let (None, Some((kind, _))) = (tree::text(&reference, "type"), only) {
+            tree::put(spec, &format!("{at}.type"), (*kind).into());
+        }
+    }
+}

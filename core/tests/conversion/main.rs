@@ -1,0 +1,20 @@
+//! The conversion against the documentation and against the CRDs of Cluster API's providers.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic fails the test"
+)]
+
+// The samples and the generator are also used by the tests inside the crate.
+use capstan_core::conversion;
+
+mod documentation;
+#[path = "../../src/conversion/tests/menus.rs"]
+mod menus;
+#[path = "../../src/conversion/tests/random.rs"]
+mod random;
+#[path = "../../src/conversion/tests/samples.rs"]
+mod samples;
+mod schemas;
