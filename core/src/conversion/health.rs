@@ -279,6 +279,7 @@ fn most_unhealthy(value: &Value) -> Result<(), Fault> {
         _ => false,
     };
     let must = Fault {
+        within: String::new(),
         reason: Cow::Borrowed("must be an integer or a percentage such as 40%"),
         way_out: Cow::Borrowed("correct the value"),
     };

@@ -28,20 +28,36 @@ pub(super) const LOAD_BALANCERS: Hand = Hand {
 /// Name and type of a load balancer, with the type as the Machine API names it.
 type Balancer<'v> = (&'v str, &'static str);
 
-/// The load balancers of the AWSCluster. A load balancer without a name is not known.
-fn of_cluster<'v>(cluster: &'v Value) -> Vec<Balancer<'v>> {
-    ["controlPlaneLoadBalancer", "secondaryControlPlaneLoadBalancer"]
-        .iter()
-        .filter_map(|field| {
-            let balancer = cluster.get(*field)?;
-            let kind = match tree::text(balancer, "loadBalancerType") {
-                None | Some("classic" | "elb") => "classic",
-                Some("nlb") => "network",
-                Some(_) => return None,
-            };
-            Some((tree::text(balancer, "name")?, kind))
-        })
-        .collect()
+/// The load balancers of the AWSCluster. A load balancer that the Machine API cannot name is an
+/// issue: without a name, or of another type. So is a cluster without the first one, because
+/// Cluster API creates it then.
+fn of_cluster<'v>(pass: &mut Pass<'_>, cluster: &'v Value) -> Vec<Balancer<'v>> {
+    let mut found = Vec::new();
+    for (field, needed) in [
+        ("controlPlaneLoadBalancer", true),
+        ("secondaryControlPlaneLoadBalancer", false),
+    ] {
+        let balancer = cluster.get(field).filter(|value| !value.is_null());
+        if balancer.is_none() && !needed {
+            continue;
+        }
+        let balancer = balancer.unwrap_or(&Value::Null);
+        let kind = match tree::text(balancer, "loadBalancerType") {
+            None | Some("classic" | "elb") => Some("classic"),
+            Some("nlb") => Some("network"),
+            Some(_) => None,
+        };
+        match (tree::text(balancer, "name"), kind) {
+            (Some(name), Some(kind)) => found.push((name, kind)),
+            _ => pass.report(
+                Severity::Blocks,
+                format!("AWSCluster spec.{field}"),
+                "the Machine API names the load balancers of a control plane machine, classic or network",
+                "set the name of the load balancer, and its type to classic, elb or nlb",
+            ),
+        }
+    }
+    found
 }
 
 fn to_cluster_api(pass: &mut Pass<'_>) {
@@ -67,7 +83,10 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
                 );
             }
         }
-        Lookup::Found(cluster) => compare(pass, list, &of_cluster(cluster)),
+        Lookup::Found(cluster) => {
+            let balancers = of_cluster(pass, cluster);
+            compare(pass, list, &balancers);
+        }
     }
 }
 
@@ -124,8 +143,11 @@ fn compare(pass: &mut Pass<'_>, list: Vec<Tree>, in_cluster: &[Balancer<'_>]) {
 
 fn to_machine_api(pass: &mut Pass<'_>) {
     let Lookup::Found(cluster) = pass.cluster() else { return };
-    let balancers = of_cluster(cluster);
-    if pass.env.control_plane && !balancers.is_empty() {
+    if !pass.env.control_plane {
+        return;
+    }
+    let balancers = of_cluster(pass, cluster);
+    if !balancers.is_empty() {
         let list = balancers
             .into_iter()
             .map(|(name, kind)| json!({"name": name, "type": kind}));

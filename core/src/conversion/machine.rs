@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::carried::Carried;
 use super::infrastructure::IDENTITY;
-use super::metadata::{self, Entries, INSTANCE_STATE};
+use super::metadata::{self, Entries, INSTANCE_STATE, REGION};
 use super::parts::{self, Source, Work};
 use super::shape::is_dns_name;
 use super::status;
@@ -13,6 +13,11 @@ use super::{Api, Context, Converted, Issue};
 use crate::api::cluster_x_k8s_io::label::CLUSTER as CLUSTER_NAME;
 use crate::api::machine_openshift_io::machine as machine_api;
 use crate::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
+
+/// The finalizers that the controllers of Machines add. A converted Machine has them from the start,
+/// so that its deletion cannot be missed.
+const CLUSTER_API_FINALIZER: &str = "machine.cluster.x-k8s.io";
+const MACHINE_API_FINALIZER: &str = "machine.machine.openshift.io";
 
 /// The object as trees of its metadata and its spec. Everything else is reported.
 pub(super) fn open(object: &Value, to: Api, work: &mut Work) -> (Tree, Tree) {
@@ -26,7 +31,8 @@ pub(super) fn open(object: &Value, to: Api, work: &mut Work) -> (Tree, Tree) {
         && !name.as_str().is_some_and(is_dns_name)
     {
         let must = "must be a DNS subdomain: at most 253 lower-case letters, digits, hyphens and dots";
-        work.issues.push(Issue::blocks("metadata.name", must, "use another name"));
+        work.issues
+            .push(Issue::blocks("metadata.name", must, "use another name"));
     }
     for field in IDENTITY {
         metadata.take(field);
@@ -133,6 +139,7 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
         &parts.labels,
         &parts.annotations,
     );
+    meta.insert(String::from("finalizers"), json!([CLUSTER_API_FINALIZER]));
     own(&mut meta, object, context);
     let mut machine = json!({
         "apiVersion": cluster_x_k8s_io::API_VERSION,
@@ -174,9 +181,12 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
         if let Some(state) = tree::text(infrastructure, "status.instanceState") {
             parts.annotations.own.insert(INSTANCE_STATE.to_owned(), state.into());
         }
+        if let Some(region) = tree::text(infrastructure, "status.region") {
+            parts.labels.own.insert(REGION.to_owned(), region.into());
+        }
     }
     for (label, value) in std::mem::take(&mut parts.computed) {
-        parts.labels.own.entry(label).or_insert(value);
+        parts.labels.own.insert(label, value);
     }
     work.carried.write(&mut parts.annotations.own);
     metadata::check_size(&parts.annotations.own, "metadata.annotations", &mut work.issues);
@@ -192,6 +202,7 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
         &parts.labels.own,
         &parts.annotations.own,
     );
+    meta.insert(String::from("finalizers"), json!([MACHINE_API_FINALIZER]));
     own(&mut meta, object, context);
     let mut machine = json!({
         "apiVersion": machine_api::API_VERSION,

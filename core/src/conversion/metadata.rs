@@ -414,7 +414,7 @@ pub(super) fn hooks_to_machine_api(
 }
 
 /// Fields whose parts are converted one by one, so that a part without a rule is reported itself.
-const PARTLY_CONVERTED: &[&str] = &["bootstrap", "deletion", "triggerIf"];
+const PARTLY_CONVERTED: &[&str] = &["bootstrap", "deletion", "providerSpec", "triggerIf"];
 
 /// Reports everything that is left of a tree.
 pub(super) fn report_rest(tree: &Tree, to: Api, issues: &mut Vec<Issue>) {

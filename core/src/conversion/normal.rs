@@ -337,7 +337,6 @@ fn prune(value: &mut Value) {
         "gcpMetadata",
         "additionalMetadata",
         "serverMetadata",
-        "selector",
     ];
     const PRESENT: &[&str] = &[
         "keyName",

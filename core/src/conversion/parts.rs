@@ -226,7 +226,7 @@ fn provider_to_cluster_api(env: Env<'_>, mut spec: Tree, parts: &mut ClusterApiP
     pass.finish(platform.rules);
     issues.append(&mut pass.issues);
     parts.spec.append(&mut pass.machine_target);
-    if let Some(id) = env.provider_id {
+    if let Some(id) = env.provider_id.filter(|_| platform.has_provider_id) {
         pass.target.insert(String::from("providerID"), id.into());
     }
     parts.infrastructure = Some((platform, pass.target));
@@ -448,7 +448,10 @@ pub(super) fn to_machine_api(
     if !taints.is_empty() {
         parts.spec.insert(String::from("taints"), taints.into());
     }
-    let has_reference = source.spec.get("bootstrap.configRef").is_some_and(|value| !super::pass::is_empty(value));
+    let has_reference = source
+        .spec
+        .get("bootstrap.configRef")
+        .is_some_and(|value| !super::pass::is_empty(value));
     cluster_api_only(&mut source.spec, source.template, issues);
     let user_data = source.spec.take_text("bootstrap.dataSecretName");
     if user_data.is_none() && !has_reference {

@@ -155,7 +155,8 @@ impl<'a> Pass<'a> {
     }
 
     fn fault(&mut self, path: &str, fault: Fault) {
-        self.block(path, fault.reason, fault.way_out);
+        let path = format!("{}{}", self.path(path), fault.within);
+        self.report(Severity::Blocks, path, fault.reason, fault.way_out);
     }
 
     /// The spec of the infrastructure cluster.
@@ -185,6 +186,38 @@ impl<'a> Pass<'a> {
     pub(super) fn apply(&mut self, rules: &'static [Rule]) {
         for rule in rules {
             self.rule(rule);
+            if let Rule::Required { .. } = rule {
+                self.counterpart(rule, rules);
+            }
+        }
+    }
+
+    /// Requires the counterpart of a field that the API to convert to requires, so that the way
+    /// back finds no issue.
+    fn counterpart(&mut self, rule: &Rule, rules: &'static [Rule]) {
+        let (from, to) = (self.env.from(), self.env.to);
+        let Rule::Required {
+            api,
+            at,
+            reason,
+            way_out,
+        } = rule
+        else {
+            return;
+        };
+        let is_counterpart = |other: &&Rule| {
+            matches!(other, Rule::Field { .. } | Rule::List { .. }) && other.paths(to).first() == Some(at)
+        };
+        let here = rules
+            .iter()
+            .find(is_counterpart)
+            .and_then(|other| other.paths(from).first().copied());
+        let Some(here) = here.filter(|_| *api == to) else {
+            return;
+        };
+        let (tree, path) = self.tree(here);
+        if tree.get(path).is_none_or(is_empty) {
+            self.block(here, *reason, *way_out);
         }
     }
 
@@ -463,6 +496,8 @@ impl<'a> Context<'a> {
         }
         match of_cluster {
             Lookup::Unknown => Shared::Unknown,
+            // The Infrastructure is known, and leaves the value open.
+            Lookup::Absent if !infrastructure.is_empty() && self.infrastructure.found().is_some() => Shared::Unknown,
             _ => Shared::Absent,
         }
     }

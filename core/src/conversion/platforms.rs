@@ -46,6 +46,9 @@ pub(super) struct Platform {
     pub(super) computed: &'static [(&'static str, &'static str)],
     /// Whether the status of the infrastructure machine has a state of the instance.
     pub(super) has_instance_state: bool,
+    /// Whether a conversion writes the provider ID to the infrastructure machine. Some controllers
+    /// find the instance by its name, and write the provider ID themselves.
+    pub(super) has_provider_id: bool,
     /// Why a machine cannot be handed over although it can be converted, and what to do.
     pub(super) hand_over: Option<(&'static str, &'static str)>,
     /// Brings what the codecs written by hand read into the form that they write.

@@ -12,6 +12,8 @@ use super::Api;
 /// A value that cannot be converted: what must be true of it, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
+    /// Where in the value, as the end of a path: `[1].name`. Empty: the value as a whole.
+    pub(super) within: String,
     /// What must be true, as a clause.
     pub(super) reason: Cow<'static, str>,
     /// What to do, as a clause.
@@ -21,6 +23,7 @@ pub(super) struct Fault {
 /// A fault with fixed texts.
 pub(super) const fn fault(reason: &'static str, way_out: &'static str) -> Fault {
     Fault {
+        within: String::new(),
         reason: Cow::Borrowed(reason),
         way_out: Cow::Borrowed(way_out),
     }
@@ -168,6 +171,7 @@ pub(super) fn integer(value: &Value, min: i64, max: i64) -> Result<i64, Fault> {
     match value.as_i64() {
         Some(number) if (min..=max).contains(&number) => Ok(number),
         _ => Err(Fault {
+            within: String::new(),
             reason: Cow::Owned(format!("must be an {}", limits(min, max))),
             way_out: Cow::Borrowed(SPELLING),
         }),
@@ -188,6 +192,7 @@ fn word(words: &[(&str, &str)], from: Api, value: &Value) -> Converted {
     }
     let allowed: Vec<&str> = pairs.iter().map(|(word, _)| word.as_str()).collect();
     Err(Fault {
+        within: String::new(),
         reason: Cow::Owned(format!("{} does not support the value {text:?}", from.other().title())),
         way_out: Cow::Owned(format!("use {}", allowed.join(" or "))),
     })
@@ -216,27 +221,31 @@ fn tags_to_map(value: &Value) -> Converted {
 
 /// The entries of a list of objects with exactly a key and a value, both strings, as a map.
 pub(super) fn pairs(value: &Value, key: &str, content: &str) -> Result<Map<String, Value>, Fault> {
-    let must = || Fault {
+    let must = |within: String| Fault {
+        within,
         reason: Cow::Owned(format!(
             "must be a list of objects with the strings {key} and {content}"
         )),
         way_out: Cow::Borrowed("correct the entry, or remove its other fields"),
     };
     let mut map = Map::new();
-    for item in value.as_array().ok_or_else(must)? {
-        let fields = item.as_object().ok_or_else(must)?;
+    let items = value.as_array().ok_or_else(|| must(String::new()))?;
+    for (index, item) in items.iter().enumerate() {
+        let at = |field: &str| must(format!("[{index}].{field}"));
+        let fields = item.as_object().ok_or_else(|| must(format!("[{index}]")))?;
         let name = fields.get(key).and_then(Value::as_str).filter(|name| !name.is_empty());
-        let name = name.ok_or_else(must)?;
+        let name = name.ok_or_else(|| at(key))?;
         let text = match fields.get(content) {
             Some(Value::String(text)) => Value::from(text.as_str()),
-            _ => return Err(must()),
+            _ => return Err(at(content)),
         };
         let known = |field: &String| field == key || field == content;
-        if !fields.iter().all(|(field, value)| known(field) || value.is_null()) {
-            return Err(must());
+        if let Some((field, _)) = fields.iter().find(|(field, value)| !known(field) && !value.is_null()) {
+            return Err(at(field));
         }
         if map.insert(name.to_owned(), text).is_some() {
             return Err(Fault {
+                within: format!("[{index}].{key}"),
                 reason: Cow::Owned(format!(
                     "Cluster API stores the entries as a map, which cannot hold {name:?} twice"
                 )),

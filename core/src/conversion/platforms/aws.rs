@@ -7,7 +7,7 @@ use super::aws_devices::BLOCK_DEVICES;
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::load_balancers::LOAD_BALANCERS;
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
-use crate::conversion::pass::Pass;
+use crate::conversion::pass::{Pass, Shared};
 use crate::conversion::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
 };
@@ -32,6 +32,7 @@ pub(super) const PLATFORM: Platform = Platform {
         (ZONE, "placement.availabilityZone"),
     ],
     has_instance_state: true,
+    has_provider_id: true,
     hand_over: None,
     normal,
 };
@@ -128,6 +129,7 @@ const RULES: &[Rule] = &[
         "Machine.failureDomain",
         Shape::TextThat(short, SHORT),
     ),
+    Rule::Hand(&REGION_REQUIRED),
     shared("placement.region", &["region"], "aws.region"),
     moved(
         "placement.tenancy",
@@ -269,6 +271,30 @@ pub(super) fn short(text: &str) -> bool {
     text.chars().count() <= 256
 }
 
+const REGION_REQUIRED: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "a machine must name its region if the Infrastructure has one",
+    to: |pass| {
+        let known = pass.env.context.shared(pass.env.cluster_kind, &[], "aws.region");
+        let is_set = pass
+            .source
+            .get("placement.region")
+            .is_some_and(|region| region.as_str() != Some(""));
+        if let Shared::Value { value, place } = known
+            && !is_set
+        {
+            let way_out = format!("set it to {value:?}");
+            pass.block(
+                "placement.region",
+                format!("{place} is {value:?} for all machines"),
+                way_out,
+            );
+        }
+    },
+    back: |_| {},
+};
+
 const SPOT: Hand = Hand {
     machine_api: &["spotMarketOptions"],
     cluster_api: &["spotMarketOptions"],
@@ -289,7 +315,7 @@ fn spot(pass: &mut Pass<'_>) {
 const TOKENS: Hand = Hand {
     machine_api: &["metadataServiceOptions.authentication"],
     cluster_api: &["instanceMetadataOptions.httpTokens"],
-    about: "`Optional` is `optional`, and `Required` is `required`; absent is the same as `Optional`",
+    about: "`Optional` is `optional`, and `Required` is `required`; absent means `Optional`",
     to: |pass| tokens(pass, "metadataServiceOptions.authentication", "httpTokens"),
     back: |pass| tokens(pass, "instanceMetadataOptions.httpTokens", "authentication"),
 };
@@ -302,6 +328,9 @@ fn tokens(pass: &mut Pass<'_>, from: &'static str, to: &str) {
         ClusterApi => "optional",
     };
     let value = pass.take(from).filter(|value| value.as_str() != Some(""));
+    if value.is_none() && of == ClusterApi {
+        return;
+    }
     let place = if of == MachineApi {
         METADATA
     } else {
@@ -446,9 +475,12 @@ fn host_to_machine_api(pass: &mut Pass<'_>) {
     if has_dynamic {
         pass.put("placement.host.dedicatedHost.allocationStrategy", "Dynamic".into());
         let converted = pass.item(RULES, dynamic);
-        pass.put("placement.host.dedicatedHost.dynamicHostAllocation", converted.into());
+        if !converted.is_empty() {
+            pass.put("placement.host.dedicatedHost.dynamicHostAllocation", converted.into());
+        }
     }
-    let on_hosts = tree::get(&Value::Object(pass.target.clone()), "placement.tenancy") == Some(&json!("host"));
+    let on_hosts = affinity.is_some()
+        && tree::get(&Value::Object(pass.target.clone()), "placement.tenancy") == Some(&json!("host"));
     if dedicated || id.is_some() || on_hosts {
         let affinity = if dedicated { "DedicatedHost" } else { "AnyAvailable" };
         pass.put("placement.host.affinity", affinity.into());
@@ -584,10 +616,9 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
         if tree::text(&dedicated, "allocationStrategy").is_none() {
             tree::put(&mut host, "dedicatedHost.allocationStrategy", "UserProvided".into());
         }
-        if tree::text(&dedicated, "allocationStrategy") == Some("Dynamic")
-            && dedicated.get("dynamicHostAllocation").is_none()
-        {
-            tree::put(&mut host, "dedicatedHost.dynamicHostAllocation", json!({}));
+        if let Some(Value::Object(dedicated)) = host.get_mut("dedicatedHost") {
+            let is_empty = crate::conversion::pass::is_empty;
+            dedicated.retain(|field, value| field != "dynamicHostAllocation" || !is_empty(value));
         }
         placement.insert(String::from("host"), host.into());
     }

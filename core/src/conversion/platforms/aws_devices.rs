@@ -50,14 +50,6 @@ const VOLUME: &[Rule] = &[
         "Cluster API selects a key by ID or ARN",
         "set its ID or ARN",
     ),
-    only(
-        MachineApi,
-        "ebs.deleteOnTermination",
-        &[Literal::Bool(true)],
-        Severity::Loses,
-        "Cluster API deletes volumes with the instance",
-        "set it to true, and store the data elsewhere",
-    ),
     machine_api_only(
         "noDevice",
         "Cluster API cannot omit a device of the image",
@@ -70,6 +62,36 @@ const VOLUME: &[Rule] = &[
     ),
 ];
 
+const KEPT: &str = "Cluster API deletes volumes with the instance";
+const STORE: &str = "set it to true, and store the data elsewhere";
+
+/// The Machine API ignores the field on the root volume, and respects it on the others.
+const ROOT_VOLUME: &[Rule] = &[only(
+    MachineApi,
+    "ebs.deleteOnTermination",
+    &[Literal::Bool(true)],
+    Severity::Loses,
+    KEPT,
+    STORE,
+)];
+
+const OTHER_VOLUME: &[Rule] = &[only(
+    MachineApi,
+    "ebs.deleteOnTermination",
+    &[Literal::Bool(true)],
+    Severity::Blocks,
+    KEPT,
+    STORE,
+)];
+
+/// Applies the rules of a kind of volume, then those of every volume.
+fn volume(pass: &mut Pass<'_>, rules: &'static [Rule], item: Tree) -> Map<String, Value> {
+    let mut nested = pass.nested(item);
+    nested.apply(rules);
+    pass.issues.append(&mut nested.issues);
+    pass.item(VOLUME, nested.source)
+}
+
 const KEY: Hand = Hand {
     machine_api: &["ebs.kmsKey.id", "ebs.kmsKey.arn"],
     cluster_api: &["encryptionKey"],
@@ -77,11 +99,12 @@ const KEY: Hand = Hand {
     to: |pass| {
         let (id, arn) = (pass.take_text("ebs.kmsKey.id"), pass.take_text("ebs.kmsKey.arn"));
         match (id, arn) {
-            (Some(_), Some(_)) => pass.block(
-                "ebs.kmsKey",
-                "Cluster API selects a key by its ID or by its ARN, not by both",
-                "remove one of them",
-            ),
+            (Some(id), Some(_)) => {
+                let path = pass.path("ebs.kmsKey.arn");
+                let reason = "Cluster API selects a key by its ID or by its ARN, and the Machine API prefers the ID";
+                pass.report(Severity::Loses, path, reason, "remove the ARN");
+                pass.put("encryptionKey", id.into());
+            }
             (Some(id), None) if id.starts_with("arn:") => {
                 pass.block(
                     "ebs.kmsKey.id",
@@ -114,16 +137,16 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
     for mut device in pass.take_list("blockDevices") {
         if device.value.is_object() && device.get("ebs").is_none() && !is_refused(&device) {
             pass.report(
-                Severity::Blocks,
+                Severity::Loses,
                 device.path("ebs"),
-                "Cluster API has EBS volumes only",
+                "Cluster API has EBS volumes only, and the Machine API ignores a device without ebs",
                 "set ebs, or remove the entry",
             );
             continue;
         }
         match device.take_text("deviceName") {
             Some(name) => {
-                let mut volume = pass.item(VOLUME, device);
+                let mut volume = volume(pass, OTHER_VOLUME, device);
                 volume.insert(String::from("deviceName"), name.into());
                 others.push(Value::Object(volume));
             }
@@ -132,7 +155,7 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
                     device.take("deviceName");
                 }
                 roots += 1;
-                let volume = pass.item(VOLUME, device);
+                let volume = volume(pass, ROOT_VOLUME, device);
                 pass.put("rootVolume", volume.into());
             }
         }
@@ -196,7 +219,9 @@ pub(super) fn normal(side: Api, spec: &mut Map<String, Value>) {
         let others = spec.get("nonRootVolumes").and_then(Value::as_array).cloned();
         let without_zeros = |mut volume: Value| {
             if let Some(fields) = volume.as_object_mut() {
-                fields.retain(|field, value| !["iops", "throughput"].contains(&field.as_str()) || value.as_i64() != Some(0));
+                fields.retain(|field, value| {
+                    !["iops", "throughput"].contains(&field.as_str()) || value.as_i64() != Some(0)
+                });
             }
             volume
         };

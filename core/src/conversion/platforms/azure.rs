@@ -27,6 +27,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[(INSTANCE_TYPE, "vmSize"), (REGION, "location"), (ZONE, "zone")],
     has_instance_state: false,
+    has_provider_id: true,
     hand_over: None,
     normal,
 };

@@ -24,6 +24,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[],
     has_instance_state: false,
+    has_provider_id: true,
     hand_over: Some((
         "the BareMetalHost of a machine cannot be handed over yet",
         "keep the Machine in the API that it is in",

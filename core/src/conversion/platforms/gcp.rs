@@ -28,6 +28,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[(INSTANCE_TYPE, "machineType"), (REGION, "region"), (ZONE, "zone")],
     has_instance_state: false,
+    has_provider_id: true,
     hand_over: None,
     normal,
 };
@@ -372,10 +373,16 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
         if spec.get("publicIP") == Some(&Value::Bool(false)) {
             spec.remove("publicIP");
         }
+        super::gcp_disks::normal_machine(spec);
         return;
     }
     spec.entry("canIPForward").or_insert(Value::Bool(false));
-    for entry in spec.get_mut("gcpMetadata").and_then(Value::as_array_mut).into_iter().flatten() {
+    for entry in spec
+        .get_mut("gcpMetadata")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         if let Some(fields) = entry.as_object_mut() {
             fields.retain(|_, value| !value.is_null());
         }

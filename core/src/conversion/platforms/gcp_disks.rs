@@ -264,6 +264,24 @@ fn to_machine_api(pass: &mut Pass<'_>) {
     pass.put("disks", disks);
 }
 
+/// Completes the type of a key, which is `Managed` for every key that can be converted.
+pub(super) fn normal_machine(spec: &mut Map<String, Value>) {
+    let complete = |key: Option<&mut Value>| {
+        if let Some(Value::Object(key)) = key {
+            key.entry("keyType").or_insert_with(|| "Managed".into());
+        }
+    };
+    complete(spec.get_mut("rootDiskEncryptionKey"));
+    for disk in spec
+        .get_mut("additionalDisks")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        complete(disk.get_mut("encryptionKey"));
+    }
+}
+
 /// Puts the boot disk first, and completes what has a default.
 pub(super) fn normal(spec: &mut Map<String, Value>) {
     let project = spec.get("projectID").cloned();

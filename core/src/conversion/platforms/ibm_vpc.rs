@@ -25,6 +25,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[(INSTANCE_TYPE, "profile"), (REGION, "region"), (ZONE, "zone")],
     has_instance_state: true,
+    has_provider_id: true,
     hand_over: None,
     normal: unchanged,
 };
@@ -47,12 +48,7 @@ const RULES: &[Rule] = &[
     ),
     same("profile", Shape::Text),
     required(MachineApi, "zone", "Cluster API requires the zone", "set it"),
-    required(
-        ClusterApi,
-        "zone",
-        "the Machine API requires the zone",
-        "set it",
-    ),
+    required(ClusterApi, "zone", "the Machine API requires the zone", "set it"),
     Rule::Hand(&ZONES),
     moved("bootVolume.encryptionKey", "bootVolume.encryptionKeyCRN", Shape::Text),
     cluster_api_only("bootVolume.name", BOOT_ONLY, "remove it"),

@@ -24,6 +24,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[],
     has_instance_state: false,
+    has_provider_id: true,
     hand_over: None,
     normal,
 };
@@ -50,12 +51,7 @@ const RULES: &[Rule] = &[
     object("image", "image", IDENTIFIER),
     object("project", "project", IDENTIFIER),
     required(MachineApi, "subnets", "a machine has a subnet", "set subnets"),
-    required(
-        ClusterApi,
-        "subnet",
-        "the Machine API requires a subnet",
-        "set subnet",
-    ),
+    required(ClusterApi, "subnet", "the Machine API requires a subnet", "set subnet"),
     Rule::Hand(&SUBNETS),
     required(MachineApi, "vcpusPerSocket", "Cluster API requires it", "set it"),
     same("vcpusPerSocket", POSITIVE),

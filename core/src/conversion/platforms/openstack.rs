@@ -28,6 +28,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[(metadata::INSTANCE_TYPE, "flavor"), (ZONE, "availabilityZone")],
     has_instance_state: true,
+    has_provider_id: false,
     hand_over: None,
     normal,
 };
@@ -136,7 +137,14 @@ const ROOT_VOLUME: &[Rule] = &[
     moved("diskSize", "sizeGiB", Shape::Int(1, i32::MAX as i64)),
     moved("volumeType", "type", Shape::Text),
     Rule::Hand(&ZONE_OF_VOLUME),
-    machine_api_only("sourceUUID", FROM_IMAGE, "set image instead"),
+    only(
+        MachineApi,
+        "sourceUUID",
+        &[],
+        Severity::Loses,
+        FROM_IMAGE,
+        "set image instead",
+    ),
     only(MachineApi, "sourceType", &[], Severity::Loses, FROM_IMAGE, "remove it"),
     only(
         MachineApi,
@@ -310,12 +318,16 @@ fn credentials_to_machine_api(pass: &mut Pass<'_>) {
             "use a Secret",
         );
     }
-    if let Some(name) = reference.take_text("name") {
-        pass.put("cloudsSecret.name", name.into());
-        pass.put("cloudsSecret.namespace", "openshift-machine-api".into());
-    }
-    if let Some(cloud) = reference.take_text("cloudName") {
-        pass.put("cloudName", cloud.into());
+    for (field, to) in [("name", "cloudsSecret.name"), ("cloudName", "cloudName")] {
+        match reference.take_text(field) {
+            Some(text) => pass.put(to, text.into()),
+            None => pass.report(
+                Severity::Blocks,
+                reference.path(field),
+                "the Machine API requires the Secret and the name of the cloud",
+                "set it",
+            ),
+        }
     }
     metadata::report_rest(&reference, MachineApi, &mut pass.issues);
 }
@@ -327,13 +339,15 @@ const SERVER_GROUP: Hand = Hand {
     to: |pass| {
         let (id, name) = (pass.take_text("serverGroupID"), pass.take_text("serverGroupName"));
         match (id, name) {
-            (Some(_), Some(_)) => pass.block(
-                "serverGroupName",
-                "Cluster API selects a server group by its ID or by its name, not by both",
-                "remove one of them",
-            ),
-            (Some(id), None) if !is_uuid(&id) => pass.block("serverGroupID", UUID, "correct the ID"),
-            (Some(id), None) => pass.put("serverGroup.id", id.into()),
+            (Some(id), _) if !is_uuid(&id) => pass.block("serverGroupID", UUID, "correct the ID"),
+            (Some(id), name) => {
+                pass.put("serverGroup.id", id.into());
+                if name.is_some() {
+                    let path = pass.path("serverGroupName");
+                    let reason = "Cluster API selects a server group by its ID or by its name, and the ID wins";
+                    pass.report(Severity::Loses, path, reason, "remove the name");
+                }
+            }
             (None, Some(name)) => pass.put("serverGroup.filter.name", name.into()),
             (None, None) => {}
         }
@@ -416,18 +430,48 @@ const GROUP_TO: &[Rule] = &[
     Rule::Hand(&GROUP_NAME),
     moved("uuid", "id", Shape::TextThat(is_uuid, UUID)),
     moved("filter.description", "filter.description", Shape::Text),
-    moved("filter.projectId", "filter.projectID", Shape::Text),
+    Rule::Hand(&PROJECT),
     moved("filter.tags", "filter.tags", TAGS),
     moved("filter.tagsAny", "filter.tagsAny", TAGS),
     moved("filter.notTags", "filter.notTags", TAGS),
     moved("filter.notTagsAny", "filter.notTagsAny", TAGS),
-    machine_api_only(
-        "filter.tenantId",
-        "Cluster API selects a project by projectID only",
-        "use filter.projectId",
-    ),
     Rule::Hand(&ONE_SELECTION),
 ];
+
+/// The project of a security group, a network or a subnet.
+pub(super) const PROJECT: Hand = Hand {
+    machine_api: &["filter.projectId", "filter.tenantId"],
+    cluster_api: &["filter.projectID"],
+    about: "filter.tenantId is the former name of filter.projectId, which wins",
+    to: |pass| project(pass, "filter.projectID"),
+    back: |pass| {
+        if let Some(id) = pass.take_text("filter.projectID") {
+            pass.put("filter.projectId", id.into());
+        }
+    },
+};
+
+/// Takes the ID of the project in a filter, and writes it to a field of Cluster API.
+pub(super) fn project(pass: &mut Pass<'_>, to: &str) {
+    let (project, tenant) = (pass.take_text("filter.projectId"), pass.take_text("filter.tenantId"));
+    if project.is_some() && tenant.is_some() && project != tenant {
+        let path = pass.path("filter.tenantId");
+        let reason = "Cluster API selects one project, and projectId wins";
+        pass.report(Severity::Loses, path, reason, "remove it");
+    }
+    if let Some(id) = project.or(tenant) {
+        pass.put(to, id.into());
+    }
+}
+
+/// Writes the project of a filter under its present name.
+pub(super) fn normal_project(fields: &mut Map<String, Value>) {
+    if let Some(Value::Object(filter)) = fields.get_mut("filter")
+        && let Some(tenant) = filter.remove("tenantId")
+    {
+        filter.entry("projectId").or_insert(tenant);
+    }
+}
 
 const GROUP_NAME: Hand = Hand {
     machine_api: &["name", "filter.name", "filter.id"],
@@ -543,7 +587,7 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
     if let Some(Value::Object(secret)) = spec.get_mut("cloudsSecret")
         && secret.contains_key("name")
     {
-        secret.insert(String::from("namespace"), "openshift-machine-api".into());
+        secret.retain(|field, value| field != "namespace" || value.as_str() != Some("openshift-machine-api"));
     }
     for group in spec
         .get_mut("securityGroups")
@@ -552,6 +596,7 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
         .flatten()
     {
         let Some(fields) = group.as_object_mut() else { continue };
+        normal_project(fields);
         for (from, to) in [("name", "name"), ("id", "uuid")] {
             let inner = fields
                 .get_mut("filter")

@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::openstack::{TAGS, UUID, unique};
+use super::openstack::{PROJECT as PROJECT_OF_FILTER, TAGS, UUID, normal_project, project, unique};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::Severity;
 use crate::conversion::pass::Pass;
@@ -120,16 +120,11 @@ const NETWORK: &[Rule] = &[
     Rule::Hand(&NETWORK_ID),
     moved("filter.name", "network.filter.name", Shape::Text),
     moved("filter.description", "network.filter.description", Shape::Text),
-    moved("filter.projectId", "network.filter.projectID", Shape::Text),
+    Rule::Hand(&NETWORK_PROJECT),
     moved("filter.tags", "network.filter.tags", TAGS),
     moved("filter.tagsAny", "network.filter.tagsAny", TAGS),
     moved("filter.notTags", "network.filter.notTags", TAGS),
     moved("filter.notTagsAny", "network.filter.notTagsAny", TAGS),
-    machine_api_only(
-        "filter.tenantId",
-        "Cluster API selects a project by projectID only",
-        "use filter.projectId",
-    ),
     moved("portTags", "tags", UNIQUE),
     only(
         MachineApi,
@@ -162,6 +157,18 @@ const NETWORK: &[Rule] = &[
 const ON_PORTS: &str = "the Machine API sets it only on ports that name their network by its ID";
 const WITH_ID: &str = "set network.id, and put the port before those without a network ID";
 
+const NETWORK_PROJECT: Hand = Hand {
+    machine_api: &["filter.projectId", "filter.tenantId"],
+    cluster_api: &["network.filter.projectID"],
+    about: "filter.tenantId is the former name of filter.projectId, which wins",
+    to: |pass| project(pass, "network.filter.projectID"),
+    back: |pass| {
+        if let Some(id) = pass.take_text("network.filter.projectID") {
+            pass.put("filter.projectId", id.into());
+        }
+    },
+};
+
 const NETWORK_ID: Hand = Hand {
     machine_api: &["filter.id"],
     cluster_api: &[],
@@ -185,7 +192,7 @@ const SUBNET: &[Rule] = &[
     Rule::Hand(&SUBNET_ID),
     moved("filter.name", "filter.name", Shape::Text),
     moved("filter.description", "filter.description", Shape::Text),
-    moved("filter.projectId", "filter.projectID", Shape::Text),
+    Rule::Hand(&PROJECT_OF_FILTER),
     moved("filter.ipVersion", "filter.ipVersion", Shape::Count(0, 6)),
     moved("filter.gateway_ip", "filter.gatewayIP", Shape::Text),
     moved("filter.cidr", "filter.cidr", Shape::Text),
@@ -195,14 +202,12 @@ const SUBNET: &[Rule] = &[
     moved("filter.tagsAny", "filter.tagsAny", TAGS),
     moved("filter.notTags", "filter.notTags", TAGS),
     moved("filter.notTagsAny", "filter.notTagsAny", TAGS),
-    machine_api_only(
-        "filter.tenantId",
-        "Cluster API selects a project by projectID only",
-        "use filter.projectId",
-    ),
-    machine_api_only(
+    only(
+        MachineApi,
         "filter.networkId",
-        "Cluster API selects the network of a subnet on the port",
+        &[],
+        Severity::Loses,
+        "the Machine API ignores it, and Cluster API selects the network of a subnet on the port",
         "set the UUID of the network",
     ),
     machine_api_only(
@@ -323,12 +328,12 @@ const PROFILE: Hand = Hand {
         }
         match profile.take("ovsHWOffload").map(|value| value.as_bool()) {
             None | Some(Some(false)) => {}
-            Some(Some(true)) => pass.put("profile.capabilities", "[\"switchdev\"]".into()),
+            Some(Some(true)) => pass.put("profile.capabilities", "switchdev".into()),
             Some(None) => pass.block("profile.ovsHWOffload", "must be true or false", "correct the value"),
         }
         match profile.take("trustedVF").map(|value| value.as_bool()) {
-            None => {}
-            Some(Some(trusted)) => pass.put("profile.trusted", trusted.to_string().into()),
+            None | Some(Some(false)) => {}
+            Some(Some(true)) => pass.put("profile.trusted", "true".into()),
             Some(None) => pass.block("profile.trustedVF", "must be true or false", "correct the value"),
         }
         crate::conversion::metadata::report_rest(&profile, MachineApi, &mut pass.issues);
@@ -445,7 +450,10 @@ fn network_to_ports(
 /// Whether a port of Cluster API is a port of the Machine API: it names its network by its ID.
 fn is_port(port: &Tree) -> bool {
     let fixed = port.get("fixedIPs").and_then(Value::as_array);
-    let by_id = fixed.into_iter().flatten().all(|fixed| fixed.get("subnet").is_some_and(|subnet| subnet.get("id").is_some()));
+    let by_id = fixed
+        .into_iter()
+        .flatten()
+        .all(|fixed| fixed.get("subnet").is_some_and(|subnet| subnet.get("id").is_some()));
     match port.get("network") {
         None => fixed.is_none(),
         Some(network) => by_id && network.get("id").is_some(),
@@ -509,13 +517,33 @@ fn network_to_machine_api(pass: &mut Pass<'_>, port: Tree) -> Value {
             );
             continue;
         }
-        subnets.push(Value::Object(pass.item(SUBNET, subnet)));
+        let path = subnet.root.clone();
+        let subnet = pass.item(SUBNET, subnet);
+        one_selection(pass, path, subnet.contains_key("uuid"), subnet.contains_key("filter"));
+        subnets.push(Value::Object(subnet));
     }
+    let path = nested.source.path("network");
     let mut network = convert(pass, NETWORK, nested.source);
+    let (by_id, by_filter) = (network.contains_key("uuid"), network.contains_key("filter"));
+    if subnets.is_empty() || (by_id && by_filter) {
+        one_selection(pass, path, by_id, by_filter);
+    }
     if !subnets.is_empty() {
         network.insert(String::from("subnets"), subnets.into());
     }
     network.into()
+}
+
+/// Reports a network or a subnet that is not selected in exactly one way.
+fn one_selection(pass: &mut Pass<'_>, path: String, by_id: bool, by_filter: bool) {
+    if by_id == by_filter {
+        pass.report(
+            Severity::Blocks,
+            path,
+            "must be selected either by an ID or by a filter",
+            "set exactly one of them",
+        );
+    }
 }
 
 /// Writes networks of the Machine API as the way back writes them.
@@ -528,7 +556,11 @@ pub(super) fn normal(side: Api, spec: &mut Map<String, Value>) {
             .flatten()
         {
             if let Some(Value::Object(profile)) = port.get_mut("profile") {
-                profile.retain(|field, value| field != "ovsHWOffload" || value.as_bool() != Some(false));
+                profile.retain(|_, value| value.as_bool() != Some(false));
+            }
+            let is_empty = port.get("profile").is_some_and(crate::conversion::pass::is_empty);
+            if let Some(fields) = port.as_object_mut().filter(|_| is_empty) {
+                fields.remove("profile");
             }
         }
         return;
@@ -544,8 +576,8 @@ pub(super) fn normal(side: Api, spec: &mut Map<String, Value>) {
     let mut kept = Vec::new();
     for mut network in networks.into_iter().flat_map(normal_network) {
         let subnets = network.get("subnets").and_then(Value::as_array);
-        let by_id = network.get("uuid").is_some()
-            && subnets.into_iter().flatten().all(|subnet| subnet.get("uuid").is_some());
+        let by_id =
+            network.get("uuid").is_some() && subnets.into_iter().flatten().all(|subnet| subnet.get("uuid").is_some());
         let fields = network.as_object_mut();
         match fields {
             Some(fields) if by_id && kept.is_empty() => ports.push(network_as_port(fields).into()),
@@ -557,7 +589,14 @@ pub(super) fn normal(side: Api, spec: &mut Map<String, Value>) {
             .get_mut("profile")
             .and_then(|profile| profile.get_mut("capabilities"));
         if let Some(text) = capabilities.filter(|text| text.as_str().is_some_and(|text| SWITCHDEV.contains(&text))) {
-            *text = "[\"switchdev\"]".into();
+            *text = "switchdev".into();
+        }
+        if let Some(Value::Object(profile)) = port.get_mut("profile") {
+            profile.retain(|field, value| field != "trusted" || value.as_str() != Some("false"));
+        }
+        let is_empty = port.get("profile").is_some_and(crate::conversion::pass::is_empty);
+        if let Some(fields) = port.as_object_mut().filter(|_| is_empty) {
+            fields.remove("profile");
         }
     }
     for (field, list) in [("ports", ports), ("networks", kept)] {
@@ -574,6 +613,7 @@ fn normal_network(network: Value) -> Vec<Value> {
     };
     fields.retain(|field, value| field != "noAllowedAddressPairs" || value.as_bool() != Some(false));
     let lift = |fields: &mut Map<String, Value>| {
+        normal_project(fields);
         let id = fields
             .get_mut("filter")
             .and_then(Value::as_object_mut)

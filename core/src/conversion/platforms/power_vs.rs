@@ -5,12 +5,10 @@ use serde_json::{Map, Value, json};
 use super::Platform;
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::INSTANCE_TYPE;
-use crate::conversion::pass::Pass;
-use crate::conversion::rule::{
-    Hand, Literal, Rule, cluster_api_only, constant, machine_api_only, moved, required, same,
-};
+use crate::conversion::pass::{Pass, is_empty};
+use crate::conversion::rule::{Hand, Literal, Rule, constant, machine_api_only, moved, required, same};
 use crate::conversion::shape::Shape;
-use crate::conversion::{metadata, tree};
+use crate::conversion::{Severity, metadata, tree};
 
 /// Power VS.
 pub(super) const PLATFORM: Platform = Platform {
@@ -26,6 +24,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[(INSTANCE_TYPE, "systemType")],
     has_instance_state: true,
+    has_provider_id: false,
     hand_over: None,
     normal,
 };
@@ -40,12 +39,7 @@ const RULES: &[Rule] = &[
         "the Machine API requires a key pair",
         "set it",
     ),
-    required(
-        ClusterApi,
-        "sshKey",
-        "the Machine API requires a key pair",
-        "set it",
-    ),
+    required(ClusterApi, "sshKey", "the Machine API requires a key pair", "set it"),
     moved("keyPairName", "sshKey", Shape::Text),
     same(
         "systemType",
@@ -74,11 +68,6 @@ const RULES: &[Rule] = &[
         "Cluster API uses the credentials of the cluster",
         "use the Secret powervs-credentials",
     ),
-    cluster_api_only(
-        "imageRef",
-        "the Machine API has no object for an image",
-        "set image to the ID or name of the image",
-    ),
 ];
 
 /// The type of a reference in the Machine API, and its field in both APIs.
@@ -87,30 +76,51 @@ const TYPES: [(&str, &str); 3] = [("ID", "id"), ("Name", "name"), ("RegEx", "reg
 const SERVICE_INSTANCE: Hand = Hand {
     machine_api: &["serviceInstance"],
     cluster_api: &["serviceInstance", "serviceInstanceID"],
-    about: "one of id, name and regex; serviceInstanceID is refused unless it is empty",
+    about: "one of id, name and regex; serviceInstanceID is the same as id, and wins",
     to: |pass| {
         to_cluster_api(pass, "serviceInstance");
         // The schema of Cluster API requires this field, although serviceInstance replaces it.
         pass.put("serviceInstanceID", "".into());
     },
     back: |pass| {
-        if pass.take_text("serviceInstanceID").is_some() {
+        let Some(id) = pass.take_text("serviceInstanceID") else {
+            return to_machine_api(pass, "serviceInstance");
+        };
+        let other = pass.take("serviceInstance");
+        if other.is_some_and(|other| !is_empty(&other) && other != json!({"id": id})) {
             pass.block(
-                "serviceInstanceID",
-                "Cluster API has replaced the field by serviceInstance",
-                "set serviceInstance.id instead",
+                "serviceInstance",
+                "serviceInstanceID names another service instance, and wins",
+                "remove one of them",
             );
         }
-        to_machine_api(pass, "serviceInstance");
+        pass.put("serviceInstance", json!({"type": "ID", "id": id}));
     },
 };
 
 const IMAGE: Hand = Hand {
     machine_api: &["image"],
-    cluster_api: &["image"],
-    about: "one of id, name and regex",
+    cluster_api: &["image", "imageRef"],
+    about: "one of id, name and regex; imageRef is the same as a name, unless image is set",
     to: |pass| to_cluster_api(pass, "image"),
-    back: |pass| to_machine_api(pass, "image"),
+    back: |pass| {
+        let mut reference = pass.source.branch("imageRef");
+        let Some(name) = reference.take_text("name") else {
+            metadata::report_rest(&reference, MachineApi, &mut pass.issues);
+            return to_machine_api(pass, "image");
+        };
+        metadata::report_rest(&reference, MachineApi, &mut pass.issues);
+        if pass.source.get("image").is_some() {
+            pass.report(
+                Severity::Loses,
+                reference.path("name"),
+                "the machine starts from image, and the Machine API has one image only",
+                "remove imageRef",
+            );
+            return to_machine_api(pass, "image");
+        }
+        pass.put("image", json!({"type": "Name", "name": name}));
+    },
 };
 
 const NETWORK: Hand = Hand {
@@ -128,10 +138,20 @@ fn to_cluster_api(pass: &mut Pass<'_>, at: &'static str) {
         .into_iter()
         .filter_map(|(kind, field)| Some((kind, field, reference.take_text(field)?)))
         .collect();
+    let named = found.iter().find(|(of_field, ..)| kind.as_deref() == Some(of_field));
     match (kind.as_deref(), found.as_slice()) {
         (None, [(_, field, value)]) => pass.put(&format!("{at}.{field}"), value.as_str().into()),
-        (Some(kind), [(of_field, field, value)]) if kind == *of_field => {
-            pass.put(&format!("{at}.{field}"), value.as_str().into());
+        (Some(kind), all) if named.is_some() => {
+            for (of_field, field, value) in all {
+                let path = format!("{at}.{field}");
+                if *of_field == kind {
+                    pass.put(&path, value.as_str().into());
+                } else {
+                    let path = pass.path(&path);
+                    let reason = format!("the type of the reference is {kind}, and the field is ignored");
+                    pass.report(Severity::Loses, path, reason, "remove the field");
+                }
+            }
         }
         (Some(kind), _) if !TYPES.iter().any(|(known, _)| *known == kind) => {
             let at = format!("{at}.type");
@@ -156,20 +176,33 @@ fn to_machine_api(pass: &mut Pass<'_>, at: &'static str) {
         .into_iter()
         .filter_map(|(kind, field)| Some((kind, field, reference.take_text(field)?)))
         .collect();
-    match found.as_slice() {
-        [(kind, field, value)] => pass.put(at, json!({"type": *kind, *field: value})),
-        _ => pass.block(
+    let Some((kind, field, value)) = found.first() else {
+        metadata::report_rest(&reference, MachineApi, &mut pass.issues);
+        return pass.block(
             at,
-            "the Machine API requires exactly one of id, name and regex",
+            "the Machine API requires one of id, name and regex",
             "correct the reference",
-        ),
+        );
+    };
+    pass.put(at, json!({"type": *kind, *field: value}));
+    for (_, other, _) in found.iter().skip(1) {
+        let path = pass.path(&format!("{at}.{other}"));
+        let reason = format!("the Machine API has one of id, name and regex, and {field} wins");
+        pass.report(Severity::Loses, path, reason, "remove the field");
     }
     metadata::report_rest(&reference, MachineApi, &mut pass.issues);
 }
 
 fn normal(side: Api, spec: &mut Map<String, Value>) {
     if side == ClusterApi {
-        spec.entry("serviceInstanceID").or_insert_with(|| "".into());
+        if let Some(id) = spec.remove("serviceInstanceID").filter(|id| !is_empty(id)) {
+            spec.insert(String::from("serviceInstance"), json!({"id": id}));
+        }
+        spec.insert(String::from("serviceInstanceID"), "".into());
+        let reference = spec.remove("imageRef");
+        if let Some(name) = reference.as_ref().and_then(|reference| tree::text(reference, "name")) {
+            spec.entry("image").or_insert_with(|| json!({"name": name}));
+        }
         return;
     }
     for at in ["serviceInstance", "image", "network"] {

@@ -27,6 +27,7 @@ pub(super) const PLATFORM: Platform = Platform {
     rules: RULES,
     computed: &[],
     has_instance_state: false,
+    has_provider_id: true,
     hand_over: None,
     normal: unchanged,
 };
@@ -244,13 +245,22 @@ const DISK_NAMES: Hand = Hand {
 };
 
 fn disk_names(pass: &mut Pass<'_>) {
-    let disks = pass.target.get("dataDisks").and_then(Value::as_array).into_iter().flatten();
+    let disks = pass
+        .target
+        .get("dataDisks")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let mut names: Vec<&str> = disks.filter_map(|disk| tree::text(disk, "name")).collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();
     if names.len() < all {
-        pass.block("dataDisks", "the name of a data disk must stand once", "use another name");
+        pass.block(
+            "dataDisks",
+            "the name of a data disk must stand once",
+            "use another name",
+        );
     }
 }
 

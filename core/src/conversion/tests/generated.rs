@@ -93,6 +93,26 @@ fn a_field_planted_at_any_depth_is_an_issue_or_there_afterwards() {
 
 const PLANTED: &str = "fieldOfTomorrow";
 
+/// Whether an issue names the planted field, or a field around it.
+fn is_reported(converted: &Converted, place: &str) -> bool {
+    let mut path = String::new();
+    for step in place.split('/').skip(1) {
+        match step.parse::<usize>() {
+            Ok(index) => path.push_str(&format!("[{index}]")),
+            Err(_) if path.is_empty() => path.push_str(step),
+            Err(_) => path.push_str(&format!(".{step}")),
+        }
+    }
+    converted.issues.iter().any(|issue| {
+        let at = issue.path.as_str();
+        let at = at.split_once(' ').map_or(at, |(_, at)| at);
+        at.contains(PLANTED)
+            || path
+                .strip_prefix(at)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    })
+}
+
 fn plant_everywhere(sample: &Sample, object: &Value, context: &Context<'_>) {
     let mut all = Vec::new();
     places(object, "", &mut all);
@@ -101,10 +121,7 @@ fn plant_everywhere(sample: &Sample, object: &Value, context: &Context<'_>) {
         let at = changed.pointer_mut(&place).unwrap().as_object_mut().unwrap();
         at.insert(PLANTED.to_owned(), "planted".into());
         let converted = convert(&changed, context);
-        let reported = converted
-            .issues
-            .iter()
-            .any(|issue| issue.path.as_str().contains(PLANTED));
+        let reported = is_reported(&converted, &place);
         let kept = converted
             .objects
             .iter()
@@ -125,10 +142,7 @@ fn plant_in_infrastructure(sample: &Sample, machine: &Value, infrastructure: &Va
             ..sample.context()
         };
         let converted = convert(machine, &context);
-        let reported = converted
-            .issues
-            .iter()
-            .any(|issue| issue.path.as_str().contains(PLANTED));
+        let reported = is_reported(&converted, &place);
         let kept = converted
             .objects
             .iter()

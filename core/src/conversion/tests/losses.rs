@@ -3,17 +3,27 @@
 use serde_json::{Value, json};
 
 use super::samples::{aws, samples};
-use crate::conversion::{Context, convert};
+use crate::conversion::{Context, Converted, convert};
 
-/// The paths of the issues of a sample with changed fields of its provider spec.
-fn issues(platform: &str, change: &Value) -> Vec<String> {
+/// A sample with changed fields of its provider spec, converted.
+fn converted(platform: &str, change: &Value) -> Converted {
     let all = samples();
     let sample = all.iter().find(|sample| sample.platform == platform).unwrap();
     let mut spec = sample.provider_spec.clone();
     for (field, value) in change.as_object().unwrap() {
         spec[field] = value.clone();
     }
-    let converted = convert(&sample.machine(&spec), &sample.context());
+    convert(&sample.machine(&spec), &sample.context())
+}
+
+/// The infrastructure machine of a sample with changed fields of its provider spec.
+fn infrastructure(platform: &str, change: &Value) -> Value {
+    converted(platform, change).objects[1].clone()
+}
+
+/// The paths of the issues of a sample with changed fields of its provider spec.
+fn issues(platform: &str, change: &Value) -> Vec<String> {
+    let converted = converted(platform, change);
     let paths = converted.issues.iter().map(|issue| issue.path.as_str());
     paths
         .map(|path| path.trim_start_matches("spec.providerSpec.value.").to_owned())
@@ -54,7 +64,7 @@ fn a_duplicate_tag_is_not_lost() {
     reports(
         "aws",
         &json!({"tags": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]}),
-        "tags",
+        "tags[1].name",
     );
 }
 
@@ -129,6 +139,10 @@ fn an_unknown_port_profile_is_not_lost() {
 #[test]
 fn a_tenant_is_not_lost() {
     let groups = json!([{"name": "a", "filter": {"tenantId": "t"}}]);
+    assert_eq!(issues("openstack", &json!({"securityGroups": groups})), [""; 0]);
+    let machine = infrastructure("openstack", &json!({"securityGroups": groups}));
+    assert_eq!(machine["spec"]["securityGroups"][0]["filter"]["projectID"], "t");
+    let groups = json!([{"name": "a", "filter": {"tenantId": "t", "projectId": "p"}}]);
     reports(
         "openstack",
         &json!({"securityGroups": groups}),
