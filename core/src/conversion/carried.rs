@@ -6,7 +6,7 @@
 //!
 //! Must never: restore a value for an object that has changed since.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::model::hex_hash;
 
@@ -42,8 +42,10 @@ impl Carried {
 
     /// Adds the original of a section, with the hash of the converted value.
     pub(super) fn add(&mut self, section: &str, original: Value, converted: &Value) {
-        let entry = json!({"hash": hex_hash(converted, DIGITS), "value": original});
-        self.sections.insert(section.to_owned(), entry);
+        let mut entry = Map::new();
+        entry.insert(String::from("hash"), hex_hash(converted, DIGITS).into());
+        entry.insert(String::from("value"), original);
+        self.sections.insert(section.to_owned(), entry.into());
     }
 
     /// Writes the annotation, if there is a section.

@@ -556,12 +556,11 @@ pub(super) fn take_selector(tree: &mut Tree, to: Api, issues: &mut Vec<Issue>) -
     }
     let mut kept = Map::new();
     match rest.take("matchLabels") {
-        Some(Value::Object(labels)) if labels.values().all(Value::is_string) => {
-            if !labels.is_empty() {
-                kept.insert(String::from("matchLabels"), labels.into());
-            }
-        }
         None => {}
+        Some(Value::Object(labels)) if labels.is_empty() => {}
+        Some(Value::Object(labels)) if labels.values().all(Value::is_string) => {
+            kept.insert(String::from("matchLabels"), labels.into());
+        }
         Some(_) => {
             let at = original.path("matchLabels");
             issues.push(Issue::blocks(at, "must be a map of strings", "correct the value"));

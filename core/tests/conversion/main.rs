@@ -6,6 +6,10 @@
     clippy::indexing_slicing,
     reason = "a panic fails the test"
 )]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "a value written in place is easier to read without a reference"
+)]
 
 // The samples and the generator are also used by the tests inside the crate.
 use capstan_core::conversion;

@@ -6,9 +6,11 @@ use super::Platform;
 use super::aws::{SHORT, short};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{Hand, Literal, Rule, cluster_api_only, constant, list, moved, object, required, same};
+use crate::conversion::rule::{
+    Hand, Literal, Rule, cluster_api_only, constant, list, local, moved, object, only, required, same,
+};
 use crate::conversion::shape::{Shape, is_uuid};
-use crate::conversion::tree;
+use crate::conversion::{Severity, tree};
 
 /// Nutanix.
 pub(super) const PLATFORM: Platform = Platform {
@@ -78,8 +80,23 @@ const RULES: &[Rule] = &[
         "use the Secret nutanix-credentials",
     ),
     cluster_api_only("imageLookup", "the Machine API has no image lookup", "set image"),
-    Rule::Hand(&BOOTSTRAP),
+    only(
+        ClusterApi,
+        "bootstrapRef.kind",
+        &[Literal::Text("Secret")],
+        Severity::Blocks,
+        "the Machine API bootstraps a machine from a Secret",
+        "set the bootstrap Secret of the Machine",
+    ),
+    local(ClusterApi, "bootstrapRef.apiVersion", BOOTSTRAP),
+    local(ClusterApi, "bootstrapRef.name", BOOTSTRAP),
+    local(ClusterApi, "bootstrapRef.namespace", BOOTSTRAP),
+    local(ClusterApi, "bootstrapRef.uid", BOOTSTRAP),
+    local(ClusterApi, "bootstrapRef.resourceVersion", BOOTSTRAP),
+    local(ClusterApi, "bootstrapRef.fieldPath", BOOTSTRAP),
 ];
+
+const BOOTSTRAP: &str = "not converted: the controller of Cluster API sets it to the Secret of the Machine";
 
 const IDENTIFIER: &[Rule] = &[
     same("type", Shape::Words(&[("uuid", "uuid"), ("name", "name")])),
@@ -207,28 +224,6 @@ fn subnets(pass: &mut Pass<'_>, from: &str, to: &str) {
         pass.put(to, items.into());
     }
 }
-
-const BOOTSTRAP: Hand = Hand {
-    machine_api: &[],
-    cluster_api: &["bootstrapRef"],
-    about: "the controller of Cluster API sets it to the Secret of the Machine; another kind is refused",
-    to: |_| {},
-    back: |pass| {
-        let mut reference = pass.source.branch("bootstrapRef");
-        let kind = reference.take_text("kind");
-        if kind.is_some_and(|kind| kind != "Secret") {
-            pass.block(
-                "bootstrapRef.kind",
-                "the Machine API bootstraps a machine from a Secret",
-                "set the bootstrap Secret of the Machine",
-            );
-        }
-        for field in ["apiVersion", "name", "namespace", "uid", "resourceVersion", "fieldPath"] {
-            reference.take(field);
-        }
-        crate::conversion::metadata::report_rest(&reference, MachineApi, &mut pass.issues);
-    },
-};
 
 /// The fields with a default in the schema of Cluster API.
 fn normal(side: Api, spec: &mut Map<String, Value>) {

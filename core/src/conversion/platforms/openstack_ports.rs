@@ -390,7 +390,7 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
         }
         let mut port = convert(pass, NETWORK, network);
         add_tags(&mut port, tags);
-        network_to_ports(pass, root, port, subnets, &mut ports);
+        network_to_ports(pass, root, &port, subnets, &mut ports);
     }
     if !ports.is_empty() {
         pass.put("ports", ports.into());
@@ -416,7 +416,7 @@ fn add_tags(port: &mut Map<String, Value>, tags: Vec<Value>) {
 fn network_to_ports(
     pass: &mut Pass<'_>,
     root: String,
-    port: Map<String, Value>,
+    port: &Map<String, Value>,
     subnets: Vec<Value>,
     ports: &mut Vec<Value>,
 ) {

@@ -90,7 +90,7 @@ pub(super) fn machine_api(sample: &Sample, random: &mut Random) -> Value {
     let spec = random.spec(&sample.provider_spec, &menus::of(sample.platform).0);
     if random.below(2) == 0 {
         let mut machine = sample.machine(&spec);
-        merge(&mut machine["metadata"]["labels"], random.labels());
+        merge(&mut machine["metadata"]["labels"], &random.labels());
         machine["spec"]["metadata"]["labels"] = random.labels();
         machine["metadata"]["annotations"] = random.labels();
         let hooks = serde_json::json!([{"name": "b-hook", "owner": "owner"}, {"name": "a-hook", "owner": "owner"}]);
@@ -104,11 +104,11 @@ pub(super) fn machine_api(sample: &Sample, random: &mut Random) -> Value {
     }
     let mut set = sample.set(&spec);
     let extra = random.labels();
-    merge(&mut set["spec"]["template"]["metadata"]["labels"], extra.clone());
+    merge(&mut set["spec"]["template"]["metadata"]["labels"], &extra);
     if random.below(2) == 0 {
         set["spec"]["template"]["spec"]["metadata"]["labels"] = random.labels();
     }
-    merge(&mut set["metadata"]["labels"], random.labels());
+    merge(&mut set["metadata"]["labels"], &random.labels());
     set["spec"]["deletePolicy"] = ["", "Random", "Newest"][random.below(3)].into();
     set["spec"]["minReadySeconds"] = random.below(3).into();
     if random.below(3) == 0 {
@@ -117,7 +117,7 @@ pub(super) fn machine_api(sample: &Sample, random: &mut Random) -> Value {
     set
 }
 
-fn merge(into: &mut Value, more: Value) {
+fn merge(into: &mut Value, more: &Value) {
     for (key, value) in more.as_object().unwrap() {
         into[key] = value.clone();
     }
@@ -141,7 +141,7 @@ pub(super) fn cluster_api(sample: &Sample, random: &mut Random) -> (Value, Value
         // An object that a user wrote carries nothing.
         object["metadata"].as_object_mut().unwrap().remove("annotations");
     }
-    merge(&mut object["metadata"]["labels"], random.labels());
+    merge(&mut object["metadata"]["labels"], &random.labels());
     if !is_set {
         infrastructure["metadata"]["labels"] = object["metadata"]["labels"].clone();
     }
