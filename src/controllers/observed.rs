@@ -1,6 +1,5 @@
 //! What core reads of a view: the set, its machines, nodes and operators.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
@@ -10,7 +9,7 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::{self, Machine};
-use capstan_core::api::objects::{Objects, Undecodable};
+use capstan_core::api::objects::{ByKey, Objects, Undecodable};
 use capstan_core::cpms::observed::{Observed, Unparsable};
 use capstan_core::model::NamespacedName;
 
@@ -126,7 +125,7 @@ pub fn observed(view: &View) -> Observed {
     }
 }
 
-fn unparsable(kind: &str, objects: &BTreeMap<NamespacedName, Undecodable>) -> Vec<Unparsable> {
+fn unparsable(kind: &str, objects: &ByKey<Undecodable>) -> Vec<Unparsable> {
     let objects = objects.iter().map(|(key, undecodable)| Unparsable {
         kind: kind.to_owned(),
         name: key.name.clone(),
@@ -151,7 +150,7 @@ mod tests {
             reason: "expected a sequence".to_owned(),
             raw: Arc::new(json!({"status": {"conditions": "healthy"}})),
         };
-        known.undecodable = Arc::new([(NamespacedName::new("", "etcd"), undecodable)].into());
+        known.undecodable = Arc::new([(NamespacedName::new("", "etcd"), undecodable)].into_iter().collect());
         objects.insert(&kinds::CLUSTER_OPERATORS, known);
         assert!(etcd(&objects).unwrap().status.conditions.is_empty());
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::Cluster;
 use super::object::WatchedObject;
 use super::step_error::StepError;
-use super::store::Notify;
+use super::store::{Notify, remove};
 use super::watch::{AnyStore, Watch};
 
 /// The watched objects at one moment.
@@ -32,15 +32,11 @@ impl View {
     /// such object.
     pub fn put<T: CachedObject>(&mut self, kind: &KindInfo, key: &NamespacedName, read: Option<WatchedObject<T>>) {
         let mut known = self.objects.of::<T>(kind).cloned().unwrap_or_default();
-        if known.objects.contains_key(key) {
-            Arc::make_mut(&mut known.objects).remove(key);
-        }
-        if known.undecodable.contains_key(key) {
-            Arc::make_mut(&mut known.undecodable).remove(key);
-        }
+        remove(&mut known.objects, key);
+        remove(&mut known.undecodable, key);
         match read.map(|read| read.content) {
-            Some(Ok(object)) => drop(Arc::make_mut(&mut known.objects).insert(key.clone(), object)),
-            Some(Err(undecodable)) => drop(Arc::make_mut(&mut known.undecodable).insert(key.clone(), undecodable)),
+            Some(Ok(object)) => Arc::make_mut(&mut known.objects).insert_mut(key.clone(), object),
+            Some(Err(undecodable)) => Arc::make_mut(&mut known.undecodable).insert_mut(key.clone(), undecodable),
             None => {}
         }
         self.objects.insert(kind, known);
@@ -66,7 +62,8 @@ impl View {
     /// Keeps only the objects of a kind that fit.
     pub fn retain<T: CachedObject>(&mut self, kind: &KindInfo, fits: impl Fn(&T) -> bool) {
         let mut known = self.objects.of::<T>(kind).cloned().unwrap_or_default();
-        Arc::make_mut(&mut known.objects).retain(|_, object| fits(object));
+        let fitting = known.objects.iter().filter(|(_, object)| fits(object));
+        known.objects = Arc::new(fitting.map(|(key, object)| (key.clone(), Arc::clone(object))).collect());
         self.objects.insert(kind, known);
     }
 }

@@ -1,10 +1,10 @@
 //! What is known of one kind: nothing yet, that the cluster does not serve it, or its objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capstan_core::api::kind::KindInfo;
-use capstan_core::api::objects::{CachedObject, Index, KindObjects, Undecodable};
+use capstan_core::api::objects::{ByKey, CachedObject, Index, KindObjects, Undecodable};
 use capstan_core::model::{NamespacedName, ObjectRef};
 use tokio::sync::Notify as Wake;
 
@@ -48,9 +48,9 @@ pub(super) struct Store<T> {
 struct Inner<T> {
     /// What each stream knows.
     streams: Vec<Known>,
-    /// Shared with the views that were made of it, and copied on the next write while one holds it.
+    /// Shared with the views that were made of it. A write copies one path of the tree.
     objects: Arc<Index<T>>,
-    undecodable: Arc<BTreeMap<NamespacedName, Undecodable>>,
+    undecodable: Arc<ByKey<Undecodable>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,8 +143,9 @@ impl<T: CachedObject> Store<T> {
                 inner.undecodable = Arc::default();
             }
             Some(name) => {
-                Arc::make_mut(&mut inner.objects).retain(|key, _| key.name != name);
-                Arc::make_mut(&mut inner.undecodable).retain(|key, _| key.name != name);
+                for key in changed.iter().filter(|key| key.name == name) {
+                    inner.forget(key);
+                }
             }
         }
         for watched in all {
@@ -170,11 +171,9 @@ impl<T: CachedObject> Store<T> {
     /// An object is gone.
     pub(super) fn remove(&self, key: &NamespacedName) {
         let mut inner = self.lock();
-        let known = inner.objects.contains_key(key) && Arc::make_mut(&mut inner.objects).remove(key).is_some();
-        let undecodable =
-            inner.undecodable.contains_key(key) && Arc::make_mut(&mut inner.undecodable).remove(key).is_some();
+        let was_known = inner.forget(key);
         drop(inner);
-        if known || undecodable {
+        if was_known {
             self.notify([key.clone()]);
         }
     }
@@ -185,31 +184,43 @@ impl<T: CachedObject> Inner<T> {
         self.objects.keys().chain(self.undecodable.keys()).cloned().collect()
     }
 
+    /// Removes an object. Returns whether the object was known.
+    fn forget(&mut self, key: &NamespacedName) -> bool {
+        let known = remove(&mut self.objects, key);
+        remove(&mut self.undecodable, key) || known
+    }
+
     /// Returns whether anything is different now.
     fn put(&mut self, watched: WatchedObject<T>) -> bool {
         let key = watched.key();
         match watched.content {
             Ok(object) => {
-                let repaired =
-                    self.undecodable.contains_key(&key) && Arc::make_mut(&mut self.undecodable).remove(&key).is_some();
-                let before = Arc::make_mut(&mut self.objects).insert(key, Arc::clone(&object));
-                repaired || before.is_none_or(|before| before != object)
+                let repaired = remove(&mut self.undecodable, &key);
+                let is_same = self.objects.get(&key) == Some(&object);
+                Arc::make_mut(&mut self.objects).insert_mut(key, object);
+                repaired || !is_same
             }
             Err(undecodable) => {
                 // Its former content is outdated. Every event counts as a change, because whatever
                 // changed in the object may matter, for example that its deletion was requested.
-                if self.objects.contains_key(&key) {
-                    Arc::make_mut(&mut self.objects).remove(&key);
-                }
-                Arc::make_mut(&mut self.undecodable).insert(key, undecodable);
+                self.forget(&key);
+                Arc::make_mut(&mut self.undecodable).insert_mut(key, undecodable);
                 true
             }
         }
     }
 }
 
+/// Removes a value from a shared map. A map that does not have the key is not copied, so that it
+/// stays the same map for every reader.
+pub(super) fn remove<T: Clone>(map: &mut Arc<ByKey<T>>, key: &NamespacedName) -> bool {
+    map.contains_key(key) && Arc::make_mut(map).remove_mut(key)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use capstan_core::api::meta::ObjectMeta;
     use serde::Deserialize;
     use serde_json::{Value, json};
@@ -257,7 +268,7 @@ mod tests {
         store.replace(0, None, vec![watched(&json!({"metadata": {"name": "a"}}))]);
         store.failed(0, "no route".into());
         assert_eq!(store.synced(), [Ok(())]);
-        assert_eq!(store.known().unwrap().objects.len(), 1);
+        assert_eq!(store.known().unwrap().objects.size(), 1);
         assert_eq!(changes(&notify), ["a"]);
     }
 
@@ -326,7 +337,7 @@ mod tests {
         let before = store.known().unwrap().objects;
         store.apply(thing("c"));
         let after = store.known().unwrap().objects;
-        assert_eq!((before.len(), after.len()), (2, 3));
+        assert_eq!((before.size(), after.size()), (2, 3));
         assert!(before.iter().all(|(key, object)| Arc::ptr_eq(object, &after[key])));
     }
 }

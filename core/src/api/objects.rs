@@ -28,8 +28,12 @@ pub trait CachedObject: DeserializeOwned + Clone + Debug + PartialEq + Send + Sy
     fn slim(_object: &mut Value) {}
 }
 
+/// Values by namespace and name, in this order. A copy shares the tree with its original, and a
+/// change costs a path of the tree.
+pub type ByKey<T> = rpds::RedBlackTreeMapSync<NamespacedName, T>;
+
 /// The objects of one kind, by namespace and name.
-pub type Index<T> = BTreeMap<NamespacedName, Arc<T>>;
+pub type Index<T> = ByKey<Arc<T>>;
 
 /// An object that could not be decoded.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +50,7 @@ pub struct KindObjects<T> {
     /// The objects that could be decoded.
     pub objects: Arc<Index<T>>,
     /// The objects that could not be decoded.
-    pub undecodable: Arc<BTreeMap<NamespacedName, Undecodable>>,
+    pub undecodable: Arc<ByKey<Undecodable>>,
     /// Whether the cluster serves the kind.
     pub served: bool,
 }

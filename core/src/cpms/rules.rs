@@ -1,117 +1,37 @@
-//! What an edit of a ControlPlaneMachineSet may do, and what whoever makes it should know.
+//! The rules for edits of a ControlPlaneMachineSet.
 //!
-//! Three passes over one edit: the rules in CEL; the parse into the model; and what needs a
-//! computation or a look at the cluster. An update is judged as hard as a creation, save for what
-//! it left as it was. Nothing here decides what the controller does next.
+//! Three passes judge an edit: the rules in CEL, the parse into the model, and the rules that compute
+//! or look objects up. An update is judged as strictly as a creation, except for what it leaves
+//! unchanged. Nothing here decides what the controller does next.
 //!
-//! Source: the ControlPlaneMachineSet enhancement; the checks of today's operator and the holes in
-//! them (defects B2, B11, B12, B17, B18).
+//! Source: the ControlPlaneMachineSet enhancement; the checks of the operator that OpenShift ships,
+//! and the gaps in them (defects B2, B11, B12, B17, B18).
 
 mod authority;
 mod deletion;
 mod domains;
+mod equivalence;
+mod judged;
+mod lookup;
+mod parsed;
 mod provider_spec;
 mod rollout;
 mod stored;
 
-pub use stored::ParsedOnce;
-
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use json_patch::Patch;
-use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::changes::{Comparison, ROLL_ON_IMAGE_CHANGE};
-use super::domains::{self as domains_of, Platform};
-use super::spec::{self, Gates, ParseContext, Spec};
-use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
-use crate::api::config_openshift_io::infrastructure::Infrastructure;
-use crate::api::core_v1::node::Node;
-use crate::api::machine_openshift_io::control_plane_machine_set::{
-    ControlPlaneMachineSet, KIND, MACHINE_TYPE, QUALIFIED_KIND,
-};
-use crate::api::machine_openshift_io::label;
-use crate::api::machine_openshift_io::machine::Machine;
-use crate::cel::rules::{Enforcer, RuleSet};
-use crate::model::{
-    Edit, FieldPath, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning,
-    is_same,
-};
+use super::domains::Platform;
+use crate::api::machine_openshift_io::control_plane_machine_set::{KIND, QUALIFIED_KIND};
+use crate::cel::rules::{Enforcer, Finding, RuleSet};
+use crate::model::{Edit, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, is_same};
+use judged::Judged;
+
+pub use lookup::Lookup;
+pub use stored::ParsedOnce;
 
 /// The path of the machine template in a set.
 const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
-
-/// What the rules may look up. `None` is unknown.
-#[derive(Clone, Copy, Debug)]
-pub struct Lookup<'a> {
-    /// The Machines of the Machine API.
-    pub machines: Option<&'a [Arc<Machine>]>,
-    /// The sets that are stored.
-    pub sets: Option<&'a [Arc<ControlPlaneMachineSet>]>,
-    /// The stored set, once it was parsed.
-    pub parsed: &'a ParsedOnce,
-    /// The Infrastructure `cluster`.
-    pub infrastructure: Option<&'a Arc<Infrastructure>>,
-    /// The nodes, by name.
-    pub nodes: Option<&'a BTreeMap<String, Arc<Node>>>,
-    /// The ClusterOperators, by name.
-    pub cluster_operators: Option<&'a BTreeMap<String, Arc<ClusterOperator>>>,
-    /// Feature gates.
-    pub gates: Gates,
-    /// Whether the cluster's FeatureGate is unknown, so that the gates are the defaults.
-    pub feature_gate_unknown: bool,
-    /// The namespace of the Machine API.
-    pub namespace: &'a str,
-    /// Whether what is unknown will be known soon: then what needs it is refused until it is;
-    /// otherwise it is warned of.
-    pub wait_for_unknown: bool,
-}
-
-impl<'a> Lookup<'a> {
-    fn infrastructure(&self) -> Option<&'a Infrastructure> {
-        self.infrastructure.map(|infrastructure| &**infrastructure)
-    }
-
-    /// The machines of the control plane, whether a set owns them or not.
-    fn control_plane(&self) -> Option<Vec<&'a Machine>> {
-        let is_master = |machine: &&Machine| {
-            let labels = &machine.metadata.labels;
-            [label::ROLE, label::TYPE]
-                .iter()
-                .all(|key| labels.get(*key).is_some_and(|value| value == "master"))
-        };
-        Some(
-            self.machines?
-                .iter()
-                .map(|machine| &**machine)
-                .filter(is_master)
-                .collect(),
-        )
-    }
-
-    /// Says that `what` is not known: a refusal where it will be known soon, a warning otherwise.
-    fn unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, what: &str, needed_for: &str) {
-        if self.wait_for_unknown {
-            verdict.deny(
-                Violation::new(
-                    rule,
-                    path,
-                    ViolationKind::Forbidden,
-                    format!("{what} not known yet, and {needed_for}"),
-                )
-                .advice("try again in a moment"),
-            );
-        } else {
-            verdict.warn(Warning::new(
-                rule,
-                format!("{path}: not checked: {what} not given, and {needed_for}"),
-            ));
-        }
-    }
-}
 
 /// The first pass, before the schema: fills in what the CRD's defaults cannot say, and refuses what
 /// the schema's own rules would refuse, in words that say what to do.
@@ -172,7 +92,7 @@ fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
 
 /// The rules in CEL that do not hold, as violations.
 fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option<&dyn Stored>) -> Vec<Violation> {
-    let violation = |finding: crate::cel::rules::Finding<'_, '_>| {
+    let violation = |finding: Finding<'_, '_>| {
         let kind = match finding.rule.reason.as_str() {
             "FieldValueRequired" => ViolationKind::Required,
             "FieldValueForbidden" => ViolationKind::Forbidden,
@@ -189,206 +109,13 @@ fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option
     };
     // Where a rule gives no verdict before the schema is checked, the value is of another type, and
     // the schema says so.
-    let says = |finding: &crate::cel::rules::Finding<'_, '_>| enforcer != Enforcer::Schema || finding.error.is_none();
+    let says = |finding: &Finding<'_, '_>| enforcer != Enforcer::Schema || finding.error.is_none();
     rules
         .findings(QUALIFIED_KIND, enforcer, object, old)
         .into_iter()
         .filter(says)
         .map(violation)
         .collect()
-}
-
-/// A set as the rules look at it: as it stands there, and what the parse makes of it.
-pub(super) struct Judged<'a> {
-    object: &'a Value,
-    /// The machine template, where it is not null.
-    machine: Option<&'a Value>,
-    /// The provider spec in it, where it is not null.
-    provider_spec: Option<&'a Value>,
-    context: ParseContext<'a>,
-    spec: OnceCell<Result<Spec, Vec<Violation>>>,
-}
-
-impl<'a> Judged<'a> {
-    fn new(object: &'a Value, lookup: &Lookup<'a>) -> Self {
-        let context = ParseContext {
-            infrastructure: lookup.infrastructure(),
-            gates: lookup.gates,
-            ignore_gated_fields: false,
-        };
-        let there = |value: &&Value| !value.is_null();
-        let machine = object
-            .get("spec")
-            .and_then(|spec| spec.get("template")?.get(MACHINE_TYPE));
-        let machine = machine.filter(there);
-        let provider_spec = machine.and_then(|machine| machine.get("spec")?.get("providerSpec")?.get("value"));
-        Self {
-            object,
-            machine,
-            provider_spec: provider_spec.filter(there),
-            context,
-            spec: OnceCell::new(),
-        }
-    }
-
-    fn read(object: &'a Value, lookup: &Lookup<'a>) -> Result<Self, Box<Violation>> {
-        let judged = Self::new(object, lookup);
-        if let Some(spec) = lookup.parsed.spec_of(&judged, lookup) {
-            judged.spec.get_or_init(|| Ok(spec));
-            return Ok(judged);
-        }
-        let set = ControlPlaneMachineSet::deserialize(object).map_err(|_| Box::new(unreadable(object)))?;
-        judged.spec.get_or_init(|| spec::into_spec(set, &judged.context));
-        Ok(judged)
-    }
-
-    /// The set before an edit; `None` when it cannot be read. Where it is told from the edited one
-    /// by its provider spec alone, which has no type, it can be read as that one can: then it is
-    /// parsed only if somebody asks.
-    fn read_old(object: &'a Value, new: &Self, lookup: &Lookup<'a>) -> Option<Self> {
-        if same_but_for_provider_spec(object, new.object) {
-            return Some(Self::new(object, lookup));
-        }
-        Self::read(object, lookup).ok()
-    }
-
-    /// What the parse says.
-    fn spec(&self) -> Result<&Spec, &[Violation]> {
-        let parse = || match ControlPlaneMachineSet::deserialize(self.object) {
-            Ok(set) => spec::into_spec(set, &self.context),
-            Err(_) => Err(Vec::new()),
-        };
-        self.spec.get_or_init(parse).as_ref().map_err(Vec::as_slice)
-    }
-
-    /// What the edit `new` of this set can be held against: the spec before it, or none if that was
-    /// not valid.
-    ///
-    /// A new provider spec of the same kind that says the same of the place of its machines changes
-    /// nothing else in a parsed set, and no rule looks at the provider spec of this one. So the new
-    /// spec stands for the old.
-    fn known<'s>(&'s self, new: &'s Self) -> Option<&'s Spec> {
-        let unparsed = self.spec.get().is_none();
-        let specs = self.provider_spec().zip(new.provider_spec());
-        let stands = unparsed && specs.is_some_and(|(own, new)| same_place(own, new));
-        match new.spec() {
-            Ok(spec) if stands => Some(spec),
-            _ => self.spec().ok(),
-        }
-    }
-
-    fn machine(&self) -> Option<&'a Value> {
-        self.machine
-    }
-
-    fn text(&self, field: &str) -> Option<&'a str> {
-        self.object.get("spec")?.get(field)?.as_str()
-    }
-
-    fn is_active(&self) -> bool {
-        self.text("state") == Some("Active")
-    }
-
-    fn provider_spec(&self) -> Option<&'a Value> {
-        self.provider_spec
-    }
-
-    /// How many failure domains the set lists, repeats included.
-    fn listed_domains(&self) -> usize {
-        let domains = || self.machine()?.get("failureDomains");
-        let list = |domains: &'a Value| {
-            let platform = Platform::from_name(domains.get("platform")?.as_str()?)?;
-            domains.get(platform.member())?.as_array()
-        };
-        domains().and_then(list).map_or(0, Vec::len)
-    }
-
-    /// The platform that the failure domains name, or else that of the provider spec.
-    fn platform(&self) -> Option<&'a str> {
-        let named = self
-            .machine()?
-            .get("failureDomains")
-            .and_then(|domains| domains.get("platform")?.as_str());
-        named
-            .filter(|platform| !platform.is_empty())
-            .or_else(|| self.provider_spec().and_then(Platform::of).map(Platform::name))
-    }
-
-    fn kind(&self) -> Option<&'a str> {
-        self.provider_spec()?.get("kind")?.as_str()
-    }
-
-    fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.object.get("metadata")?.get("annotations")?.get(key)?.as_str()
-    }
-
-    /// How the template is compared with machines.
-    fn comparison(&self) -> Comparison {
-        Comparison {
-            domains: self.spec().is_ok_and(|spec| !spec.failure_domains.is_empty()),
-            images: self.annotation(ROLL_ON_IMAGE_CHANGE) == Some("true"),
-        }
-    }
-}
-
-/// Which field of a set that cannot be read is of another type than it should be, and what is
-/// there. It is read once more for that: to keep account of the path would cost every edit.
-fn unreadable(object: &Value) -> Violation {
-    let (path, why) = match serde_path_to_error::deserialize::<_, ControlPlaneMachineSet>(object) {
-        Ok(_) => (FieldPath::root(), String::new()),
-        Err(error) => (field_path(error.path()), error.inner().to_string()),
-    };
-    Violation::new("cpms-readable", path, ViolationKind::TypeInvalid, why)
-        .advice("correct the type of the field; kubectl explain cpms --recursive names all of them")
-}
-
-fn field_path(path: &serde_path_to_error::Path) -> FieldPath {
-    use serde_path_to_error::Segment;
-    path.iter().fold(FieldPath::root(), |path, segment| match segment {
-        Segment::Map { key } if key.contains(['.', '/']) => path.key(key),
-        Segment::Map { key } => path.child(key),
-        Segment::Seq { index } => path.index(*index),
-        Segment::Enum { .. } | Segment::Unknown => path,
-    })
-}
-
-/// Whether two provider specs are of one platform and say the same of the place of their machines:
-/// then the rest of a parsed set does not depend on which of them it has.
-fn same_place(left: &Value, right: &Value) -> bool {
-    Platform::of(left).is_some_and(|platform| {
-        let mut fields = domains_of::completing_fields(platform).iter();
-        Platform::of(right) == Some(platform) && fields.all(|field| left.get(field) == right.get(field))
-    })
-}
-
-/// Whether two sets are told apart by nothing that has a type of its own: by their provider specs,
-/// and by the number of their generation.
-fn same_but_for_provider_spec(old: &Value, new: &Value) -> bool {
-    fn fields(old: &Value, new: &Value, same: impl Fn(&str, &Value, &Value) -> bool) -> bool {
-        let (Value::Object(old), Value::Object(new)) = (old, new) else {
-            return old == new;
-        };
-        let mut pairs = old.iter().zip(new);
-        old.len() == new.len() && pairs.all(|((name, old), (other, new))| name == other && same(name, old, new))
-    }
-    fn but_for(path: &[&str], old: &Value, new: &Value) -> bool {
-        path.split_first().is_none_or(|(field, below)| {
-            fields(old, new, |name, old, new| {
-                if name == *field {
-                    but_for(below, old, new)
-                } else {
-                    old == new
-                }
-            })
-        })
-    }
-    let metadata =
-        |name: &str, old: &Value, new: &Value| old == new || name == "generation" && old.is_i64() && new.is_i64();
-    fields(old, new, |name, old, new| match name {
-        "metadata" => fields(old, new, metadata),
-        "spec" => but_for(&["template", MACHINE_TYPE, "spec", "providerSpec", "value"], old, new),
-        _ => old == new,
-    })
 }
 
 fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mut Verdict) {
@@ -526,8 +253,7 @@ fn judge_platform(old: &Judged<'_>, new: &Judged<'_>, verdict: &mut Verdict) {
 
 fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     const RULE: &str = "cpms-replicas-match-machines";
-    let replicas = new.object.get("spec").and_then(|spec| spec.get("replicas")?.as_i64());
-    let Some(replicas) = replicas else { return };
+    let Some(replicas) = new.replicas() else { return };
     let Some(machines) = lookup.control_plane() else {
         let why = "an active set must have as many replicas as there are machines";
         return lookup.unknown(verdict, RULE, "spec.replicas", "the control plane Machines are", why);
@@ -566,88 +292,6 @@ fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
     );
 }
 
-/// What the parse into the model demands beyond the rules in CEL.
-fn parse_table() -> Vec<RuleInfo> {
-    let template = |field: &str| format!("{TEMPLATE}.{field}");
-    [
-        ("cpms-state", "spec.state".to_owned(), "state is Active or Inactive"),
-        ("cpms-replicas", "spec.replicas".to_owned(), "replicas is 3 or 5"),
-        (
-            "cpms-strategy",
-            "spec.strategy.type".to_owned(),
-            "the strategy is one that is known, and its gate is on",
-        ),
-        (
-            "cpms-recreate-acknowledged",
-            "metadata.annotations".to_owned(),
-            "Recreate is acknowledged as a risk to etcd",
-        ),
-        (
-            "cpms-name-prefix",
-            "spec.machineNamePrefix".to_owned(),
-            "the name prefix is an RFC 1123 subdomain of 1 to 245 characters",
-        ),
-        (
-            "cpms-name-prefix-gate",
-            "spec.machineNamePrefix".to_owned(),
-            "a name prefix needs its feature gate",
-        ),
-        (
-            "cpms-rollout-annotations",
-            "metadata.annotations".to_owned(),
-            "annotations that pace a rollout can be read",
-        ),
-        (
-            "cpms-selector-valid",
-            "spec.selector".to_owned(),
-            "the selector can be evaluated",
-        ),
-        (
-            "cpms-selector-matches",
-            template("metadata.labels"),
-            "the selector matches the labels of the template",
-        ),
-        (
-            "cpms-machine-type",
-            "spec.template.machineType".to_owned(),
-            "the machine type is one that is known",
-        ),
-        (
-            "cpms-machine-template",
-            "spec.template".to_owned(),
-            "the template describes a machine",
-        ),
-        (
-            "cpms-platform",
-            template("failureDomains.platform"),
-            "the platform has failure domains",
-        ),
-        (
-            "cpms-platform-agrees",
-            template("failureDomains.platform"),
-            "failure domains and provider spec are of one platform",
-        ),
-        (
-            "cpms-provider-spec",
-            template("spec.providerSpec.value"),
-            "the provider spec is an object of a known kind",
-        ),
-        (
-            "cpms-failure-domains",
-            template("failureDomains"),
-            "failure domains that are given are not empty",
-        ),
-        (
-            "cpms-failure-domain",
-            template("failureDomains"),
-            "each failure domain is complete and can be used",
-        ),
-    ]
-    .into_iter()
-    .map(|(id, path, message)| RuleInfo::webhook(id, KIND, &path, &[Operation::Create, Operation::Update], message))
-    .collect()
-}
-
 /// The rules of this room that are not CEL, for `capstan rules`.
 pub fn table() -> Vec<RuleInfo> {
     const BOTH: &[Operation] = &[Operation::Create, Operation::Update];
@@ -684,7 +328,7 @@ pub fn table() -> Vec<RuleInfo> {
             "the kind of the provider spec is immutable",
         ),
     ];
-    table.extend(parse_table());
+    table.extend(parsed::table());
     table.extend(domains::table());
     table.extend(provider_spec::table());
     table.extend(authority::table());

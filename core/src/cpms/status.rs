@@ -1,47 +1,53 @@
-//! What to say: the status of the set, and the conditions of the ClusterOperator.
+//! The status of a set: counts, the progress of each machine, and conditions.
 //!
-//! All conditions are computed first and merged with the earlier ones once: the time of a
-//! transition moves only when the status of the condition does (defect B8). Reasons are those that
-//! today's operator has; where it says `Progressing` for ever (defect B19) or `AsExpected` for what
-//! is not (defect B7), the reason here is the true one.
+//! All conditions are computed and then merged with the stored conditions once, so that a
+//! transition time moves only with the status of its condition (defect B8). The reasons are those
+//! of the operator that OpenShift ships, except where that operator reports `Progressing` for ever
+//! (defect B19) or `AsExpected` for a problem (defect B7).
+
+mod cluster_operator;
+mod progressing;
 
 use jiff::Timestamp;
 
-use super::action::{Plan, WaitReason};
+use super::action::Plan;
 use super::machine_state::MachineState;
 use super::pending_creates;
-use super::plan;
-use super::spec::{SetState, Spec};
+use super::spec::Spec;
 use super::state::State;
-use crate::api::config_openshift_io::cluster_operator::ClusterOperatorCondition;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus, MachineProgress,
 };
 use crate::model::{Degradation, NewCondition, merge_conditions};
 
-/// The condition types of a set.
+pub use cluster_operator::cluster_operator;
+
+/// The types of conditions.
 pub mod condition {
     /// Every index has a ready machine.
     pub const AVAILABLE: &str = "Available";
-    /// The machines are being brought to what the set asks for.
+    /// The machines are being changed to what the template asks for.
     pub const PROGRESSING: &str = "Progressing";
-    /// Something stops the care of the machines until a person looks at it.
+    /// Nothing is created or deleted until a person acts.
     pub const DEGRADED: &str = "Degraded";
-    /// The controller itself cannot work.
+    /// Reads or writes of the controller fail.
     pub const ERROR: &str = "Error";
     pub use crate::cpms::pending_creates::CREATING;
     /// ClusterOperator only: the cluster may be upgraded.
     pub const UPGRADEABLE: &str = "Upgradeable";
 }
 
-/// How many machines there are of which sort.
+/// The most machines in the status. The schema must limit the list.
+const MOST_MACHINES: usize = 64;
+
+/// How many machines a set has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Machines of the set, those that are being deleted included.
+    /// Machines of the set, including those that are being deleted.
     pub replicas: usize,
-    /// Of these, ready.
+    /// Ready machines.
     pub ready: usize,
-    /// Of these, ready, up to date and not being deleted.
+    /// Machines that are ready, up to date and not being deleted.
     pub updated: usize,
     /// Indexes without a ready machine.
     pub unavailable: usize,
@@ -50,28 +56,31 @@ pub struct Counts {
 impl Counts {
     /// Counts the machines of a state.
     pub fn of(state: &State, now: Timestamp) -> Self {
-        let ready = |machine: &MachineState| machine.is_ready() || machine.is_restarting(now);
-        let count = |sort: &dyn Fn(&MachineState) -> bool| state.each_machine().filter(|machine| sort(machine)).count();
+        let count =
+            |counts: &dyn Fn(&MachineState) -> bool| state.each_machine().filter(|machine| counts(machine)).count();
         Self {
             replicas: state.machines.len(),
-            ready: count(&ready),
-            updated: count(&|machine| ready(machine) && machine.is_current() && !machine.is_deleting()),
+            ready: count(&|machine| is_available(machine, now)),
+            updated: count(&|machine| is_available(machine, now) && machine.is_current() && !machine.is_deleting()),
             unavailable: unavailable(state, now).count(),
         }
     }
 }
 
+/// Whether the status counts a machine as ready. A restart of its node is not an outage.
+fn is_available(machine: &MachineState, now: Timestamp) -> bool {
+    machine.is_ready() || machine.is_restarting(now)
+}
+
 fn unavailable(state: &State, now: Timestamp) -> impl Iterator<Item = u32> {
-    let ready = move |machine: &MachineState| machine.is_ready() || machine.is_restarting(now);
     state
         .indexes
         .iter()
         .copied()
-        .filter(move |index| !state.of_index(*index).any(ready))
+        .filter(move |index| !state.of_index(*index).any(|machine| is_available(machine, now)))
 }
 
-/// The status of a set. `error` is what keeps the controller itself from working, if something has
-/// for long enough.
+/// The status of a set. `error` is the failure of the controller, if one has lasted for long enough.
 pub fn status(
     spec: &Spec,
     state: &State,
@@ -83,15 +92,15 @@ pub fn status(
     let counts = Counts::of(state, now);
     let mut conditions = vec![
         available(state, counts, now),
-        degraded_condition(&plan.degraded),
-        progressing(spec, state, plan, now),
+        degraded(&plan.degraded),
+        progressing::progressing(spec, state, plan, now),
         error_condition(error),
     ];
     conditions.extend(pending_creates::condition(spec, previous, state, plan, now));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
-    let earlier = previous.map_or(&[][..], |previous| &previous.conditions);
+    let stored = previous.map_or(&[][..], |previous| &previous.conditions);
     ControlPlaneMachineSetStatus {
-        conditions: merge_conditions(earlier, conditions, Some(spec.generation), now),
+        conditions: merge_conditions(stored, conditions, Some(spec.generation), now),
         observed_generation: Some(spec.generation),
         replicas: number(counts.replicas),
         ready_replicas: number(counts.ready),
@@ -105,7 +114,7 @@ pub fn status(
     }
 }
 
-/// How far each machine is. The reason to wait is the first of the plan that names it.
+/// The progress of each machine. A machine waits for the first wait of the plan that names it.
 fn machines(state: &State, plan: &Plan) -> Vec<MachineProgress> {
     let progress = |machine: &MachineState| {
         let wait = plan
@@ -123,39 +132,46 @@ fn machines(state: &State, plan: &Plan) -> Vec<MachineProgress> {
             ..MachineProgress::default()
         }
     };
-    // More than these nobody reads, and a definition must say how many there may be.
-    state.each_machine().take(64).map(progress).collect()
+    state.each_machine().take(MOST_MACHINES).map(progress).collect()
 }
 
-/// The status of a set with which nothing is done, since it is not valid or cannot even be read:
-/// what was counted before stays, and the conditions say why.
+/// The status of a set that is not managed because it is not valid or cannot be decoded: the counts
+/// stay, and the conditions give the reason.
 pub fn stopped_status(
     set: &ControlPlaneMachineSet,
     reasons: &[Degradation],
     error: Option<&str>,
     now: Timestamp,
 ) -> ControlPlaneMachineSetStatus {
-    let progressing = stopped_by(reasons.first());
-    over(
-        set,
-        vec![degraded_condition(reasons), progressing, error_condition(error)],
-        now,
-    )
+    let conditions = vec![
+        degraded(reasons),
+        progressing::while_degraded(reasons.first()),
+        error_condition(error),
+    ];
+    with_conditions(set, conditions, now)
 }
 
-/// The status of a set that is being deleted and does not go yet.
+/// The status of a set that is being deleted.
 pub fn leaving_status(
     set: &ControlPlaneMachineSet,
     plan: &Plan,
     error: Option<&str>,
     now: Timestamp,
 ) -> ControlPlaneMachineSetStatus {
-    let progressing = deleting(&plan.notes.join("; "));
-    let conditions = vec![degraded_condition(&plan.degraded), progressing, error_condition(error)];
-    over(set, conditions, now)
+    let conditions = vec![
+        degraded(&plan.degraded),
+        progressing::while_deleting(plan),
+        error_condition(error),
+    ];
+    with_conditions(set, conditions, now)
 }
 
-fn over(set: &ControlPlaneMachineSet, conditions: Vec<NewCondition>, now: Timestamp) -> ControlPlaneMachineSetStatus {
+/// The stored status with these conditions.
+fn with_conditions(
+    set: &ControlPlaneMachineSet,
+    conditions: Vec<NewCondition>,
+    now: Timestamp,
+) -> ControlPlaneMachineSetStatus {
     let mut status = set.status.clone().unwrap_or_default();
     status.observed_generation = set.metadata.generation;
     status.conditions = merge_conditions(&status.conditions, conditions, set.metadata.generation, now);
@@ -168,16 +184,7 @@ fn available(state: &State, counts: Counts, now: Timestamp) -> NewCondition {
     }
     let texts: Vec<String> = unavailable(state, now)
         .map(|index| {
-            let machines: Vec<String> = state
-                .of_index(index)
-                .map(|machine| {
-                    format!(
-                        "machine {} {}",
-                        machine.name,
-                        machine.unready_because().unwrap_or_default()
-                    )
-                })
-                .collect();
+            let machines: Vec<String> = state.of_index(index).map(unready_machine).collect();
             if machines.is_empty() {
                 format!("index {index} has no machine")
             } else {
@@ -193,7 +200,12 @@ fn available(state: &State, counts: Counts, now: Timestamp) -> NewCondition {
     NewCondition::new(condition::AVAILABLE, false, "UnavailableReplicas", message)
 }
 
-fn degraded_condition(reasons: &[Degradation]) -> NewCondition {
+fn unready_machine(machine: &MachineState) -> String {
+    let because = machine.unready_because().unwrap_or_default();
+    format!("machine {} {because}", machine.name)
+}
+
+fn degraded(reasons: &[Degradation]) -> NewCondition {
     let Some(first) = reasons.first() else {
         return NewCondition::new(condition::DEGRADED, false, "AsExpected", "");
     };
@@ -201,177 +213,10 @@ fn degraded_condition(reasons: &[Degradation]) -> NewCondition {
     NewCondition::new(condition::DEGRADED, true, first.reason, messages.join(". "))
 }
 
-fn stopped_by(reason: Option<&Degradation>) -> NewCondition {
-    let message = reason.map_or_else(String::new, |reason| {
-        format!("Nothing is created or deleted while degraded ({})", reason.reason)
-    });
-    NewCondition::new(condition::PROGRESSING, false, "OperatorDegraded", message)
-}
-
-fn deleting(story: &str) -> NewCondition {
-    NewCondition::new(condition::PROGRESSING, false, "Deleting", story)
-}
-
 fn error_condition(error: Option<&str>) -> NewCondition {
     match error {
         Some(message) => NewCondition::new(condition::ERROR, true, "ContinuousErrors", message),
         None => NewCondition::new(condition::ERROR, false, "AsExpected", ""),
-    }
-}
-
-fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> NewCondition {
-    let type_ = condition::PROGRESSING;
-    if !plan.degraded.is_empty() {
-        return stopped_by(plan.degraded.first());
-    }
-    if spec.deleting {
-        return deleting(&plan.notes.join("; "));
-    }
-    if spec.state == SetState::Inactive {
-        return NewCondition::new(type_, false, "Inactive", "The set is Inactive and acts on no machine");
-    }
-    let late = plan::overdue(spec, state, now);
-    if !late.is_empty() {
-        return NewCondition::new(type_, false, "ProgressDeadlineExceeded", late.join("; "));
-    }
-    let lacking: Vec<u32> = state
-        .indexes
-        .iter()
-        .copied()
-        .filter(|index| {
-            !state
-                .of_index(*index)
-                .any(|machine| machine.is_current() && !machine.is_deleting())
-        })
-        .collect();
-    let coming = plan
-        .waits
-        .iter()
-        .filter(|wait| matches!(wait.reason, WaitReason::MachineReady | WaitReason::MinReady))
-        .count();
-    let needs = lacking.len() + coming;
-    let stories = |reasons: &[WaitReason]| {
-        let texts: Vec<&str> = plan
-            .waits
-            .iter()
-            .filter(|wait| reasons.contains(&wait.reason))
-            .map(|wait| wait.message.as_str())
-            .collect();
-        texts.join("; ")
-    };
-    let going = state.each_machine().any(MachineState::is_deleting);
-    let moves = plan.disruptive().is_some() || coming > 0 || going;
-    if needs > 0 && !moves {
-        // Something is to be done, and nothing is: the reason is what stops it, not progress
-        // (defect B19).
-        for (reason, waits) in [
-            ("RolloutPaused", WaitReason::Pause),
-            ("RolloutLimitReached", WaitReason::Limit),
-            ("WaitingForDelete", WaitReason::UserDelete),
-            ("WaitingForEtcd", WaitReason::EtcdHealthy),
-            ("WaitingForReadyMachines", WaitReason::OtherIndex),
-        ] {
-            let text = stories(&[waits]);
-            if !text.is_empty() {
-                return NewCondition::new(type_, false, reason, text);
-            }
-        }
-    }
-    if needs > 0 {
-        let updated = state.indexes.len().saturating_sub(needs);
-        let next = plan.disruptive().map_or_else(
-            || {
-                stories(&[
-                    WaitReason::MachineReady,
-                    WaitReason::MinReady,
-                    WaitReason::MachineRemoved,
-                ])
-            },
-            |step| format!("next: {} {}", step.verb(), step.machine().unwrap_or_default()),
-        );
-        let message = format!(
-            "Observed {needs} replica(s) in need of update, {updated} of {} up to date; {next}",
-            state.indexes.len()
-        );
-        return NewCondition::new(type_, true, "NeedsUpdateReplicas", message);
-    }
-    let excess = state.machines.len().saturating_sub(spec.replicas.count());
-    if excess > 0 {
-        let held = stories(&[
-            WaitReason::MachineRemoved,
-            WaitReason::UserDelete,
-            WaitReason::EtcdHealthy,
-            WaitReason::Pause,
-        ]);
-        let message = format!("Waiting for {excess} old replica(s) to be removed; {held}");
-        let status = moves || plan.waits.iter().any(|wait| wait.reason == WaitReason::EtcdHealthy);
-        let reason = if status { "ExcessReplicas" } else { "WaitingForDelete" };
-        return NewCondition::new(type_, status, reason, message);
-    }
-    NewCondition::new(type_, false, "AllReplicasUpdated", "")
-}
-
-/// The conditions of the ClusterOperator: those of the set, and `Upgradeable`. A set that is
-/// Inactive, or none at all, says that all is good: nothing is managed.
-pub fn cluster_operator(
-    set: Option<&ControlPlaneMachineSetStatus>,
-    active: bool,
-    previous: &[ClusterOperatorCondition],
-    now: Timestamp,
-) -> Vec<ClusterOperatorCondition> {
-    let good = |type_, status| NewCondition::new(type_, status, "AsExpected", "");
-    let new = match set.filter(|_| active) {
-        None => vec![
-            good(condition::AVAILABLE, true),
-            good(condition::DEGRADED, false),
-            good(condition::PROGRESSING, false),
-            NewCondition::new(
-                condition::UPGRADEABLE,
-                true,
-                "AsExpected",
-                "cluster operator is upgradable",
-            ),
-        ],
-        Some(status) => {
-            let mut copied: Vec<NewCondition> = [condition::AVAILABLE, condition::DEGRADED, condition::PROGRESSING]
-                .into_iter()
-                .filter_map(|type_| {
-                    let there = status.conditions.iter().find(|condition| condition.type_ == type_)?;
-                    Some(NewCondition::new(
-                        type_,
-                        there.status == "True",
-                        &there.reason,
-                        &there.message,
-                    ))
-                })
-                .collect();
-            copied.push(upgradeable(status));
-            copied
-        }
-    };
-    merge_conditions(previous, new, None, now)
-}
-
-/// Not while degraded, in error, past a deadline or short of a machine; the reason is the true one
-/// (defect B7).
-fn upgradeable(status: &ControlPlaneMachineSetStatus) -> NewCondition {
-    let find = |type_: &str, bad: &str| {
-        let there = status.conditions.iter().find(|condition| condition.type_ == type_)?;
-        (there.status == bad).then_some(there)
-    };
-    let late = find(condition::PROGRESSING, "False").filter(|there| there.reason == "ProgressDeadlineExceeded");
-    let stops = find(condition::DEGRADED, "True")
-        .or_else(|| find(condition::ERROR, "True"))
-        .or(late)
-        .or_else(|| find(condition::AVAILABLE, "False"));
-    match stops {
-        Some(there) => NewCondition::new(condition::UPGRADEABLE, false, &there.reason, &there.message),
-        None => NewCondition::new(
-            condition::UPGRADEABLE,
-            true,
-            "AsExpected",
-            "cluster operator is upgradable",
-        ),
     }
 }
 

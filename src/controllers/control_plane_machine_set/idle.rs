@@ -4,7 +4,6 @@
 //! does not trigger a reconcile: with equal inputs, and before time alone changes the answer, a
 //! reconcile would plan the same and write nothing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::api::core_v1::node::Node;
@@ -14,8 +13,7 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::api::objects::{CachedObject, Objects};
-use capstan_core::model::NamespacedName;
+use capstan_core::api::objects::{CachedObject, Index, Objects};
 use jiff::Timestamp;
 
 use crate::controllers::observed::{etcd, feature_gate, infrastructure, is_decodable};
@@ -74,9 +72,9 @@ fn same_objects<T: CachedObject>(before: &Objects, now: &Objects, kind: &KindInf
     Arc::ptr_eq(&before.objects, &now.objects) || same_entries(&before.objects, &now.objects)
 }
 
-fn same_entries<T>(before: &BTreeMap<NamespacedName, Arc<T>>, now: &BTreeMap<NamespacedName, Arc<T>>) -> bool {
-    let mut pairs = before.iter().zip(now);
-    before.len() == now.len() && pairs.all(|(before, now)| before.0 == now.0 && Arc::ptr_eq(before.1, now.1))
+fn same_entries<T>(before: &Index<T>, now: &Index<T>) -> bool {
+    let mut pairs = before.iter().zip(now.iter());
+    before.size() == now.size() && pairs.all(|(before, now)| before.0 == now.0 && Arc::ptr_eq(before.1, now.1))
 }
 
 fn same<T>(before: Option<&Arc<T>>, now: Option<&Arc<T>>) -> bool {
@@ -90,6 +88,7 @@ fn same<T>(before: Option<&Arc<T>>, now: Option<&Arc<T>>) -> bool {
 #[cfg(test)]
 mod tests {
     use capstan_core::api::objects::{KindObjects, Undecodable};
+    use capstan_core::model::NamespacedName;
     use serde_json::{Value, json};
 
     use super::*;
@@ -146,7 +145,7 @@ mod tests {
             reason: "why".to_owned(),
             raw: Arc::new(Value::Null),
         };
-        machines.undecodable = Arc::new([(NamespacedName::new("", "b"), undecodable)].into());
+        machines.undecodable = Arc::new([(NamespacedName::new("", "b"), undecodable)].into_iter().collect());
         broken.objects.insert(&kinds::MACHINES, machines);
         assert!(!idle.holds(&broken, &set("2", 1, 3), at(11)));
     }

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{Judged, TEMPLATE};
+use super::TEMPLATE;
+use super::judged::Judged;
 use crate::api::machine_openshift_io::authority::CLUSTER_API;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::spec::ROLLOUT_LIMIT;

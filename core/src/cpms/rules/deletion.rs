@@ -2,7 +2,7 @@
 //! collector must not be told to delete them is a rule in CEL (`cpms-foreground-deletion`, defect
 //! B2).
 
-use super::Lookup;
+use super::lookup::Lookup;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::model::{Edit, Operation, RuleInfo, Verdict, Warning};
 

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Judged, Lookup, TEMPLATE};
+use super::TEMPLATE;
+use super::judged::Judged;
+use super::lookup::Lookup;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::domains::{FailureDomain, extract};
 use crate::cpms::spec::Spec;

@@ -7,7 +7,9 @@
 use json_patch::Patch;
 use serde_json::Value;
 
-use super::{Judged, Lookup, TEMPLATE};
+use super::TEMPLATE;
+use super::judged::Judged;
+use super::lookup::Lookup;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::defaults::provider_spec_defaults;

@@ -5,7 +5,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Judged, Lookup, TEMPLATE};
+use super::TEMPLATE;
+use super::judged::Judged;
+use super::lookup::Lookup;
 use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::action::{Action, Step, WaitReason};

@@ -1,6 +1,12 @@
 //! What a valid set parses into, and what is said about invalid ones: field, rule, kind.
 
+use jiff::SignedDuration;
+use serde_json::json;
+
 use super::*;
+use crate::api::config_openshift_io::feature_gate::FeatureGate;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::cpms::samples::{aws_set, json_set};
 
 fn violations(change: impl FnOnce(&mut Value)) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::api::meta::Condition;
-use crate::cpms::degraded;
 use crate::cpms::simulation::{NEW, OLD, World};
+use crate::cpms::{degraded, plan};
 
 fn of(world: &World, previous: Option<&ControlPlaneMachineSetStatus>) -> ControlPlaneMachineSetStatus {
     let (spec, state) = (world.spec(), world.state());

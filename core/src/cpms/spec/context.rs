@@ -1,0 +1,37 @@
+//! What the parse of each part of a set shares: its surroundings, and the violations found so far.
+
+use super::gates::Gates;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::model::{Violation, sort_violations};
+
+/// What a parse depends on, beside the set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ParseContext<'a> {
+    /// The Infrastructure `cluster`. Without it, a parse does not check names of failure domains.
+    pub infrastructure: Option<&'a Infrastructure>,
+    /// The feature gates.
+    pub gates: Gates,
+    /// Whether a field whose gate is off is ignored. The controllers ignore it; admission refuses it
+    /// (decision 5).
+    pub ignore_gated_fields: bool,
+}
+
+/// The violations that were found so far.
+#[derive(Default)]
+pub(super) struct Violations(Vec<Violation>);
+
+impl Violations {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn add(&mut self, violation: Violation) {
+        self.0.push(violation);
+    }
+
+    /// All violations, ordered by field.
+    pub(super) fn sorted(mut self) -> Vec<Violation> {
+        sort_violations(&mut self.0);
+        self.0
+    }
+}

@@ -1,0 +1,371 @@
+//! The parse: each field of a set, with all violations collected.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::annotations::{RECREATE_ACKNOWLEDGED, RECREATE_RISK, rollout};
+use super::context::{ParseContext, Violations};
+use super::failure_domains::failure_domains;
+use super::{NamePrefix, Replicas, Rollout, SetState, Spec, Strategy, Template};
+use crate::api::machine_openshift_io::control_plane_machine_set::{
+    ControlPlaneMachineSet, MACHINE_TYPE, MachineTemplate, NAME,
+};
+use crate::api::machine_openshift_io::label;
+use crate::api::meta::ObjectMeta;
+use crate::cpms::defaults::provider_spec_defaults;
+use crate::cpms::domains::{FailureDomain, Platform};
+use crate::cpms::selector::Selector;
+use crate::model::{FieldPath, Violation, ViolationKind, pending_creations};
+
+/// Parses a set.
+///
+/// # Errors
+/// Every violation, ordered by field.
+pub fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+    into_spec(set.clone(), context)
+}
+
+/// Parses a set that the caller no longer needs.
+pub(crate) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+    let mut found = Violations::default();
+    let machine = set.spec.template.machine.take();
+    let fields = Fields::parse(&set, context, &mut found);
+    let path = FieldPath::from("spec.template");
+    let Some(machine) = machine else {
+        let allowed = format!("{MACHINE_TYPE} is required when machineType is {MACHINE_TYPE}");
+        let path = path.child(MACHINE_TYPE);
+        found.add(Violation::new(
+            "cpms-machine-template",
+            path,
+            ViolationKind::Required,
+            allowed,
+        ));
+        return Err(found.sorted());
+    };
+    let parsed = parse_template(
+        machine,
+        fields.selector.as_ref(),
+        &path.child(MACHINE_TYPE),
+        context,
+        &mut found,
+    );
+    match (fields.complete(), parsed) {
+        (Some(fields), Some((template, failure_domains))) if found.is_empty() => {
+            Ok(fields.into_spec(set.metadata, template, failure_domains))
+        }
+        _ => Err(found.sorted()),
+    }
+}
+
+/// The fields of a set outside its template; `None` for a field that is not valid.
+struct Fields {
+    state: Option<SetState>,
+    replicas: Option<Replicas>,
+    strategy: Option<Strategy>,
+    name_prefix: Option<NamePrefix>,
+    rollout: Rollout,
+    selector: Option<Selector>,
+}
+
+/// The fields of a set outside its template, all of them valid.
+struct ValidFields {
+    state: SetState,
+    replicas: Replicas,
+    strategy: Strategy,
+    name_prefix: Option<NamePrefix>,
+    rollout: Rollout,
+    selector: Selector,
+}
+
+impl Fields {
+    fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mut Violations) -> Self {
+        check_name(set, found);
+        check_machine_type(set, found);
+        Self {
+            state: state(set, found),
+            replicas: replicas(set, found),
+            strategy: strategy(set, context, found),
+            name_prefix: name_prefix(set, context, found),
+            rollout: rollout(&set.metadata.annotations, found),
+            selector: selector(set, found),
+        }
+    }
+
+    fn complete(self) -> Option<ValidFields> {
+        Some(ValidFields {
+            state: self.state?,
+            replicas: self.replicas?,
+            strategy: self.strategy?,
+            name_prefix: self.name_prefix,
+            rollout: self.rollout,
+            selector: self.selector?,
+        })
+    }
+}
+
+impl ValidFields {
+    fn into_spec(self, meta: ObjectMeta, template: Template, failure_domains: Vec<FailureDomain>) -> Spec {
+        Spec {
+            uid: meta.uid().to_owned(),
+            deleting: meta.is_deleting(),
+            name: meta.name.unwrap_or_default(),
+            namespace: meta.namespace.unwrap_or_default(),
+            resource_version: meta.resource_version.unwrap_or_default(),
+            generation: meta.generation.unwrap_or_default(),
+            finalizers: meta.finalizers,
+            state: self.state,
+            replicas: self.replicas,
+            strategy: self.strategy,
+            name_prefix: self.name_prefix,
+            selector: self.selector,
+            template: Arc::new(template),
+            failure_domains,
+            rollout: self.rollout,
+            pending_creations: pending_creations(&meta.annotations),
+            annotations: meta.annotations,
+        }
+    }
+}
+
+fn check_name(set: &ControlPlaneMachineSet, found: &mut Violations) {
+    if set.metadata.name() != NAME {
+        found.add(
+            Violation::new(
+                "cpms-name",
+                "metadata.name",
+                ViolationKind::Invalid,
+                "the name must be cluster",
+            )
+            .got(&json!(set.metadata.name()))
+            .advice("there is one set in a cluster; edit that one"),
+        );
+    }
+}
+
+fn check_machine_type(set: &ControlPlaneMachineSet, found: &mut Violations) {
+    let type_ = &set.spec.template.machine_type;
+    if type_ != MACHINE_TYPE {
+        let kind = ViolationKind::NotSupported;
+        let allowed = format!("supported values: {MACHINE_TYPE:?}");
+        let path = "spec.template.machineType";
+        found.add(Violation::new("cpms-machine-type", path, kind, allowed).got(&json!(type_)));
+    }
+}
+
+fn selector(set: &ControlPlaneMachineSet, found: &mut Violations) -> Option<Selector> {
+    let parsed = Selector::parse(&set.spec.selector);
+    let (below, allowed) = match parsed {
+        Ok(selector) => return Some(selector),
+        Err(invalid) => invalid,
+    };
+    let (kind, path) = if below.is_empty() {
+        (ViolationKind::Required, "spec.selector".to_owned())
+    } else {
+        (ViolationKind::Invalid, format!("spec.selector.{below}"))
+    };
+    found.add(Violation::new("cpms-selector-valid", path.as_str(), kind, allowed).got(&json!(set.spec.selector)));
+    None
+}
+
+fn state(set: &ControlPlaneMachineSet, found: &mut Violations) -> Option<SetState> {
+    match set.spec.state.as_deref() {
+        Some("Active") => Some(SetState::Active),
+        // The default of the schema.
+        Some("Inactive") | None => Some(SetState::Inactive),
+        Some(other) => {
+            let allowed = "supported values: \"Active\", \"Inactive\"";
+            found.add(
+                Violation::new("cpms-state", "spec.state", ViolationKind::NotSupported, allowed).got(&json!(other)),
+            );
+            None
+        }
+    }
+}
+
+fn replicas(set: &ControlPlaneMachineSet, found: &mut Violations) -> Option<Replicas> {
+    // The default of the schema.
+    let count = set.spec.replicas.unwrap_or(3);
+    let replicas = usize::try_from(count).ok().and_then(Replicas::from_count);
+    if replicas.is_none() {
+        found.add(
+            Violation::new(
+                "cpms-replicas",
+                "spec.replicas",
+                ViolationKind::NotSupported,
+                "supported values: 3, 5",
+            )
+            .got(&json!(count)),
+        );
+    }
+    replicas
+}
+
+fn strategy(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mut Violations) -> Option<Strategy> {
+    let named = set
+        .spec
+        .strategy
+        .as_ref()
+        .and_then(|strategy| strategy.type_.as_deref());
+    match named.unwrap_or("RollingUpdate") {
+        "RollingUpdate" => Some(Strategy::RollingUpdate),
+        "OnDelete" => Some(Strategy::OnDelete),
+        "Recreate" if context.gates.recreate => {
+            let acknowledged = set.metadata.annotations.get(RECREATE_ACKNOWLEDGED);
+            if acknowledged.map(String::as_str) == Some(RECREATE_RISK) {
+                return Some(Strategy::Recreate);
+            }
+            let path = FieldPath::from("metadata.annotations").key(RECREATE_ACKNOWLEDGED);
+            let allowed = format!("strategy Recreate needs this annotation with the value {RECREATE_RISK:?}");
+            found.add(
+                Violation::new("cpms-recreate-acknowledged", path, ViolationKind::Required, allowed).advice(
+                    "while a machine is recreated etcd runs without one member; use RollingUpdate where there is room \
+                     for one machine more",
+                ),
+            );
+            None
+        }
+        other => {
+            let allowed = if context.gates.recreate {
+                "supported values: \"RollingUpdate\", \"OnDelete\", \"Recreate\""
+            } else {
+                "supported values: \"RollingUpdate\", \"OnDelete\""
+            };
+            let mut violation = Violation::new(
+                "cpms-strategy",
+                "spec.strategy.type",
+                ViolationKind::NotSupported,
+                allowed,
+            )
+            .got(&json!(other));
+            if other == "Recreate" {
+                violation = violation.advice("Recreate is behind the feature gate CPMSRecreate, which is off");
+            }
+            found.add(violation);
+            None
+        }
+    }
+}
+
+fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mut Violations) -> Option<NamePrefix> {
+    let text = set.spec.machine_name_prefix.as_deref()?;
+    let path = "spec.machineNamePrefix";
+    if !context.gates.name_prefix {
+        if !context.ignore_gated_fields {
+            found.add(
+                Violation::new(
+                    "cpms-name-prefix-gate",
+                    path,
+                    ViolationKind::Forbidden,
+                    "the feature gate CPMSMachineNamePrefix is off",
+                )
+                .advice("remove the field; machines are then named after cluster and role"),
+            );
+        }
+        return None;
+    }
+    let prefix = NamePrefix::parse(text);
+    if prefix.is_none() {
+        let (kind, allowed) = match text.len() {
+            0 => (ViolationKind::Invalid, "a prefix has at least 1 character"),
+            246.. => (ViolationKind::TooLong, "a prefix has at most 245 characters"),
+            _ => (
+                ViolationKind::Invalid,
+                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
+                 must start and end with an alphanumeric character",
+            ),
+        };
+        found.add(Violation::new("cpms-name-prefix", path, kind, allowed).got(&json!(text)));
+    }
+    prefix
+}
+
+/// The template and the failure domains; `None` if the provider spec is not valid. `path` is the
+/// path of the machine template.
+fn parse_template(
+    mut machine: MachineTemplate,
+    selector: Option<&Selector>,
+    path: &FieldPath,
+    context: &ParseContext<'_>,
+    found: &mut Violations,
+) -> Option<(Template, Vec<FailureDomain>)> {
+    check_labels(&machine, path, selector, found);
+    let provider_spec = provider_spec(&mut machine, path, found);
+    let domains = machine.failure_domains.as_ref();
+    let failure_domains = domains.map_or_else(Vec::new, |domains| {
+        failure_domains(domains, path, provider_spec.as_ref(), context, found)
+    });
+    let provider_spec = provider_spec?;
+    let template = Template {
+        labels: machine.metadata.labels,
+        annotations: machine.metadata.annotations,
+        machine_spec: machine.spec,
+        platform: Platform::of(&provider_spec),
+        provider_spec,
+    };
+    Some((template, failure_domains))
+}
+
+fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&Selector>, found: &mut Violations) {
+    let labels = &machine.metadata.labels;
+    let path = path.child("metadata").child("labels");
+    for (rule, key) in [("cpms-label-role", label::ROLE), ("cpms-label-type", label::TYPE)] {
+        match labels.get(key).map(String::as_str) {
+            Some("master") => {}
+            Some(other) => {
+                let allowed = format!("label {key} must have value 'master'");
+                let kind = ViolationKind::Invalid;
+                found.add(Violation::new(rule, path.clone(), kind, allowed).got(&json!(other)));
+            }
+            None => {
+                let allowed = format!("label {key} is required, with value 'master'");
+                found.add(Violation::new(rule, path.clone(), ViolationKind::Required, allowed));
+            }
+        }
+    }
+    if !labels.contains_key(label::CLUSTER) {
+        let allowed = format!("label {} is required", label::CLUSTER);
+        let kind = ViolationKind::Required;
+        let violation = Violation::new("cpms-label-cluster", path.clone(), kind, allowed);
+        found.add(violation.advice("its value is the infrastructure name of the cluster"));
+    }
+    if selector.is_some_and(|selector| !selector.matches(labels)) {
+        found.add(
+            Violation::new(
+                "cpms-selector-matches",
+                path,
+                ViolationKind::Invalid,
+                "selector does not match template labels",
+            )
+            .got(&json!(labels))
+            .advice("machines made from this template would not belong to the set"),
+        );
+    }
+}
+
+/// Takes the provider spec out of the machine.
+fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Violations) -> Option<Value> {
+    let path = path.child("spec").child("providerSpec").child("value");
+    match machine.spec.provider_spec.value.take() {
+        Some(mut value) if value.is_object() => {
+            provider_spec_defaults(Platform::of(&value), &mut value);
+            Some(value)
+        }
+        Some(other) if !other.is_null() => {
+            let kind = ViolationKind::TypeInvalid;
+            let allowed = "an object: the provider spec of the platform";
+            found.add(Violation::new("cpms-provider-spec", path, kind, allowed).got(&other));
+            None
+        }
+        _ => {
+            let allowed = "the provider spec of the platform, such as an AWSMachineProviderConfig";
+            found.add(Violation::new(
+                "cpms-provider-spec",
+                path,
+                ViolationKind::Required,
+                allowed,
+            ));
+            None
+        }
+    }
+}
