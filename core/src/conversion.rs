@@ -26,7 +26,6 @@ mod normal;
 mod parts;
 mod pass;
 mod platforms;
-mod rule;
 mod shape;
 mod status;
 mod tree;

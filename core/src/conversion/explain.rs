@@ -2,8 +2,8 @@
 //! documentation.
 
 use super::Api;
+use super::pass::rule::{Literal, Rule};
 use super::platforms::{PLATFORMS, Platform};
-use super::rule::{Literal, Rule};
 
 /// The name of the page about what all platforms have in common.
 const COMMON: &str = "all-platforms";

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::metadata;
+use super::pass::rule::Rule;
 use super::pass::{Env, Pass};
 use super::platforms::{self, Platform};
-use super::rule::Rule;
 use super::tree::{self, Tree};
 use super::{Api, Context, Converted, Issue};
 use crate::api::infrastructure_cluster_x_k8s_io::GROUP;

@@ -10,7 +10,7 @@
 use serde_json::{Value, json};
 
 use super::pass::Pass;
-use super::rule::Hand;
+use super::pass::rule::Hand;
 use super::tree::{self, Tree};
 use super::{Api, Lookup, Severity, metadata};
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::machine::{self, metadata as new_metadata, name, node_metadata};
 use super::metadata::{self, Entries, Hints, Pair, Sort};
 use super::parts::{self, Source, Work};
+use super::platforms::Platform;
 use super::shape::integer;
 use super::status;
 use super::tree::{self, Tree};
@@ -181,27 +182,10 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     metadata::check_size(&annotations, "metadata.annotations", &mut work.issues);
     let mut objects = Vec::new();
     if let Some((platform, spec)) = parts.infrastructure.take() {
-        let spec = Value::Object(spec);
-        let template_name = format!("{}-{}", name(object), hex_hash(&spec, DIGITS));
-        let kind = format!("{}Template", platform.machine);
-        parts.spec.insert(
-            String::from("infrastructureRef"),
-            json!({"apiGroup": infrastructure_cluster_x_k8s_io::GROUP, "kind": kind, "name": template_name}),
-        );
-        objects.push(json!({
-            "apiVersion": format!("{}/{}", infrastructure_cluster_x_k8s_io::GROUP, platform.version),
-            "kind": kind,
-            "metadata": new_metadata(&template_name, cluster_x_k8s_io::NAMESPACE, &template_labels(object), &Entries::new()),
-            "spec": {"template": {"spec": spec}},
-        }));
+        objects.push(infrastructure_template(object, platform, &spec.into(), &mut parts.spec));
     }
-    let mut template = Map::new();
-    let own = [("labels", &parts.labels), ("annotations", &parts.annotations)];
-    for (field, entries) in own.into_iter().filter(|(_, entries)| !entries.is_empty()) {
-        tree::put(&mut template, &format!("metadata.{field}"), entries.clone().into());
-    }
-    template.insert(String::from("spec"), parts.spec.into());
-    set.insert(String::from("template"), template.into());
+    let template = machine_template(&parts.labels, &parts.annotations, parts.spec);
+    set.insert(String::from("template"), template);
     let mut converted = json!({
         "apiVersion": cluster_x_k8s_io::API_VERSION,
         "kind": cluster_x_k8s_io::machine_set::KIND,
@@ -212,6 +196,39 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     status::put(&mut converted, status);
     objects.insert(0, converted);
     Converted::new(objects, work.issues)
+}
+
+/// The infrastructure template of a set, and the reference to it in the spec of the machines.
+fn infrastructure_template(
+    object: &Value,
+    platform: &Platform,
+    spec: &Value,
+    machine: &mut Map<String, Value>,
+) -> Value {
+    let template_name = format!("{}-{}", name(object), hex_hash(spec, DIGITS));
+    let kind = format!("{}Template", platform.machine);
+    machine.insert(
+        String::from("infrastructureRef"),
+        json!({"apiGroup": infrastructure_cluster_x_k8s_io::GROUP, "kind": kind, "name": template_name}),
+    );
+    json!({
+        "apiVersion": format!("{}/{}", infrastructure_cluster_x_k8s_io::GROUP, platform.version),
+        "kind": kind,
+        "metadata": new_metadata(&template_name, cluster_x_k8s_io::NAMESPACE, &template_labels(object), &Entries::new()),
+        "spec": {"template": {"spec": spec}},
+    })
+}
+
+/// The template of the machines of a set.
+fn machine_template(labels: &Entries, annotations: &Entries, spec: Map<String, Value>) -> Value {
+    let mut template = Map::new();
+    for (field, entries) in [("labels", labels), ("annotations", annotations)] {
+        if !entries.is_empty() {
+            tree::put(&mut template, &format!("metadata.{field}"), entries.clone().into());
+        }
+    }
+    template.insert(String::from("spec"), spec.into());
+    template.into()
 }
 
 /// The label that connects an infrastructure template with its MachineSet.
@@ -312,13 +329,8 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
     let of_machines = authority("spec.template.spec.authoritativeAPI");
     parts.spec.insert(String::from("authoritativeAPI"), of_machines);
     set.insert(String::from("authoritativeAPI"), authority("spec.authoritativeAPI"));
-    let mut template = Map::new();
-    let own = [("labels", &parts.labels.own), ("annotations", &parts.annotations.own)];
-    for (field, entries) in own.into_iter().filter(|(_, entries)| !entries.is_empty()) {
-        tree::put(&mut template, &format!("metadata.{field}"), entries.clone().into());
-    }
-    template.insert(String::from("spec"), parts.spec.into());
-    set.insert(String::from("template"), template.into());
+    let template = machine_template(&parts.labels.own, &parts.annotations.own, parts.spec);
+    set.insert(String::from("template"), template);
     let mut converted = json!({
         "apiVersion": machine_kind::API_VERSION,
         "kind": machine_api::KIND,

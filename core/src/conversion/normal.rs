@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::infrastructure::IDENTITY;
 use super::metadata;
+use super::pass::rule::Rule;
 use super::pass::{Pass, Shared, is_empty};
 use super::platforms::{self, Platform};
-use super::rule::Rule;
 use super::shape::Shape;
 use super::tree::{self, Tree};
 use super::{Api, Context};

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::carried::Carried;
 use super::metadata::{self, Entries, Hints, Pair, Sort};
+use super::pass::rule::Rule;
 use super::pass::{Env, Pass};
 use super::platforms::{self, Platform};
-use super::rule::Rule;
 use super::shape::{is_label_value, is_qualified_name};
 use super::tree::{self, Tree};
 use super::{Api, Context, Issue, Lookup, Role};

@@ -5,15 +5,17 @@
 //!
 //! Must never: read a field without taking it.
 
+pub(super) mod rule;
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::rule::{Literal, Rule};
 use super::shape::Fault;
 use super::tree::{self, Tree};
 use super::{Api, Context, Issue, Lookup, Severity};
 use crate::model::FieldPath;
+use rule::{Literal, Rule};
 
 /// What the rules read besides the source.
 #[derive(Clone, Copy, Debug)]
@@ -542,7 +544,7 @@ fn pick(from: Api, machine_api: &'static str, cluster_api: &'static str) -> (&'s
     }
 }
 
-fn hand_paths(hand: &super::rule::Hand, from: Api) -> &'static [&'static str] {
+fn hand_paths(hand: &rule::Hand, from: Api) -> &'static [&'static str] {
     match from {
         Api::MachineApi => hand.machine_api,
         Api::ClusterApi => hand.cluster_api,

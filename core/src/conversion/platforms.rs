@@ -10,6 +10,7 @@ mod gcp_disks;
 mod ibm_vpc;
 mod nutanix;
 mod openstack;
+mod openstack_filters;
 mod openstack_ports;
 mod power_vs;
 mod vsphere;
@@ -17,7 +18,7 @@ mod vsphere;
 use serde_json::{Map, Value};
 
 use super::Api;
-use super::rule::Rule;
+use super::pass::rule::Rule;
 
 /// The map of a platform.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use super::aws_devices::BLOCK_DEVICES;
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::load_balancers::LOAD_BALANCERS;
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
-use crate::conversion::pass::{Pass, Shared};
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
 };
+use crate::conversion::pass::{Pass, Shared};
 use crate::conversion::shape::Shape;
 use crate::conversion::{Severity, tree};
 

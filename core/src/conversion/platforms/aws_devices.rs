@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::Severity;
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{Hand, Literal, Rule, machine_api_only, moved, only, required};
+use crate::conversion::pass::rule::{Hand, Literal, Rule, machine_api_only, moved, only, required};
 use crate::conversion::shape::Shape;
 use crate::conversion::tree::{self, Tree};
 

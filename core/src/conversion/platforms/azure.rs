@@ -6,10 +6,10 @@ use super::Platform;
 use super::aws::{SHORT, short};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
-use crate::conversion::pass::{Pass, Shared};
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
 };
+use crate::conversion::pass::{Pass, Shared};
 use crate::conversion::shape::{Converted, Shape, fault};
 use crate::conversion::{Lookup, Severity, tree};
 

@@ -7,7 +7,7 @@ use super::{Platform, unchanged};
 use crate::conversion::Api::MachineApi;
 use crate::conversion::Severity;
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{Hand, Rule, cluster_api_only, list, required, same};
+use crate::conversion::pass::rule::{Hand, Rule, cluster_api_only, list, required, same};
 use crate::conversion::shape::Shape;
 
 /// Bare metal.

@@ -8,7 +8,7 @@ use super::gcp_disks::DISKS;
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
 };
 use crate::conversion::shape::{Converted, Fault, Shape, fault, is_label_name, pairs};

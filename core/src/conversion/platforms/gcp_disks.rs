@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::conversion::Api::MachineApi;
 use crate::conversion::Severity;
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, machine_api_only, moved, required, same,
 };
 use crate::conversion::shape::Shape;

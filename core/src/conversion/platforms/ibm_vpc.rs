@@ -6,7 +6,7 @@ use super::{Platform, unchanged};
 use crate::conversion::Api::{ClusterApi, MachineApi};
 use crate::conversion::Severity;
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, machine_api_only, moved, only, required, same, shared,
 };
 use crate::conversion::shape::{Converted, Fault, Shape, fault};

@@ -6,7 +6,7 @@ use super::Platform;
 use super::aws::{SHORT, short};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, local, moved, object, only, required, same,
 };
 use crate::conversion::shape::{Shape, is_uuid};

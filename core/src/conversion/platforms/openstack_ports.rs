@@ -9,11 +9,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::openstack::{PROJECT as PROJECT_OF_FILTER, TAGS, UUID, normal_project, project, unique};
+use super::openstack_filters::{PROJECT as PROJECT_OF_FILTER, TAGS, UUID, normal_project, project, unique};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::Severity;
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, list, machine_api_only, moved, only, required, same,
 };
 use crate::conversion::shape::{Converted, Shape, fault, is_uuid};

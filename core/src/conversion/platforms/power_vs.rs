@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::Platform;
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::INSTANCE_TYPE;
+use crate::conversion::pass::rule::{Hand, Literal, Rule, constant, machine_api_only, moved, required, same};
 use crate::conversion::pass::{Pass, is_empty};
-use crate::conversion::rule::{Hand, Literal, Rule, constant, machine_api_only, moved, required, same};
 use crate::conversion::shape::Shape;
 use crate::conversion::{Severity, metadata, tree};
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Platform, unchanged};
 use crate::conversion::Api::{ClusterApi, MachineApi};
 use crate::conversion::pass::Pass;
-use crate::conversion::rule::{
+use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
 };
 use crate::conversion::shape::Shape;

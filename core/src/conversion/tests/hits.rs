@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::conversion::Api;
-use crate::conversion::rule::Rule;
+use crate::conversion::pass::rule::Rule;
 
 thread_local! {
     static HITS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };

@@ -8,8 +8,8 @@ use super::generated::round_trip;
 use super::hits;
 use super::random::{Random, cluster_api, machine_api};
 use super::samples::{Sample, samples};
+use crate::conversion::pass::rule::Rule;
 use crate::conversion::platforms::{PLATFORMS, Platform};
-use crate::conversion::rule::Rule;
 use crate::conversion::tree;
 use crate::conversion::{Api, Context, Lookup, convert, normalise};
 

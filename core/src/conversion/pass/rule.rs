@@ -1,12 +1,12 @@
 //! The rules of a conversion, as data: what becomes of a field of one API in the other.
 
-use super::pass::Pass;
-use super::shape::Shape;
-use super::{Api, Severity};
+use super::Pass;
+use crate::conversion::shape::Shape;
+use crate::conversion::{Api, Severity};
 
 /// A literal value in a rule.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Literal {
+pub(in crate::conversion) enum Literal {
     /// A string.
     Text(&'static str),
     /// An integer.
@@ -21,7 +21,7 @@ pub(super) enum Literal {
 /// machine in Cluster API. A path of Cluster API that starts with `Machine.` starts at the spec of
 /// the Machine.
 #[derive(Debug)]
-pub(super) enum Rule {
+pub(in crate::conversion) enum Rule {
     /// The field exists in both APIs.
     Field {
         /// The path in the Machine API.
@@ -117,26 +117,26 @@ pub(super) enum Rule {
 
 /// A codec written by hand for fields that belong together.
 #[derive(Debug)]
-pub(super) struct Hand {
+pub(in crate::conversion) struct Hand {
     /// The paths in the Machine API.
-    pub(super) machine_api: &'static [&'static str],
+    pub(in crate::conversion) machine_api: &'static [&'static str],
     /// The paths in Cluster API.
-    pub(super) cluster_api: &'static [&'static str],
+    pub(in crate::conversion) cluster_api: &'static [&'static str],
     /// What it does, for the documentation.
-    pub(super) about: &'static str,
+    pub(in crate::conversion) about: &'static str,
     /// To Cluster API.
-    pub(super) to: fn(&mut Pass<'_>),
+    pub(in crate::conversion) to: fn(&mut Pass<'_>),
     /// To the Machine API.
-    pub(super) back: fn(&mut Pass<'_>),
+    pub(in crate::conversion) back: fn(&mut Pass<'_>),
 }
 
 /// A field with the same path in both APIs.
-pub(super) const fn same(path: &'static str, shape: Shape) -> Rule {
+pub(in crate::conversion) const fn same(path: &'static str, shape: Shape) -> Rule {
     moved(path, path, shape)
 }
 
 /// A field with another path in Cluster API.
-pub(super) const fn moved(machine_api: &'static str, cluster_api: &'static str, shape: Shape) -> Rule {
+pub(in crate::conversion) const fn moved(machine_api: &'static str, cluster_api: &'static str, shape: Shape) -> Rule {
     Rule::Field {
         machine_api,
         cluster_api,
@@ -145,7 +145,11 @@ pub(super) const fn moved(machine_api: &'static str, cluster_api: &'static str, 
 }
 
 /// A list of objects.
-pub(super) const fn list(machine_api: &'static str, cluster_api: &'static str, rules: &'static [Rule]) -> Rule {
+pub(in crate::conversion) const fn list(
+    machine_api: &'static str,
+    cluster_api: &'static str,
+    rules: &'static [Rule],
+) -> Rule {
     Rule::List {
         machine_api,
         cluster_api,
@@ -154,7 +158,11 @@ pub(super) const fn list(machine_api: &'static str, cluster_api: &'static str, r
 }
 
 /// An object.
-pub(super) const fn object(machine_api: &'static str, cluster_api: &'static str, rules: &'static [Rule]) -> Rule {
+pub(in crate::conversion) const fn object(
+    machine_api: &'static str,
+    cluster_api: &'static str,
+    rules: &'static [Rule],
+) -> Rule {
     Rule::Object {
         machine_api,
         cluster_api,
@@ -163,17 +171,25 @@ pub(super) const fn object(machine_api: &'static str, cluster_api: &'static str,
 }
 
 /// A field that only the Machine API has.
-pub(super) const fn machine_api_only(at: &'static str, reason: &'static str, way_out: &'static str) -> Rule {
+pub(in crate::conversion) const fn machine_api_only(
+    at: &'static str,
+    reason: &'static str,
+    way_out: &'static str,
+) -> Rule {
     only(Api::MachineApi, at, &[], Severity::Blocks, reason, way_out)
 }
 
 /// A field that only Cluster API has.
-pub(super) const fn cluster_api_only(at: &'static str, reason: &'static str, way_out: &'static str) -> Rule {
+pub(in crate::conversion) const fn cluster_api_only(
+    at: &'static str,
+    reason: &'static str,
+    way_out: &'static str,
+) -> Rule {
     only(Api::ClusterApi, at, &[], Severity::Blocks, reason, way_out)
 }
 
 /// A field that one API has.
-pub(super) const fn only(
+pub(in crate::conversion) const fn only(
     api: Api,
     at: &'static str,
     neutral: &'static [Literal],
@@ -192,7 +208,7 @@ pub(super) const fn only(
 }
 
 /// A field with one value that can be converted, written by a conversion into this API.
-pub(super) const fn constant(
+pub(in crate::conversion) const fn constant(
     api: Api,
     at: &'static str,
     value: Literal,
@@ -210,7 +226,12 @@ pub(super) const fn constant(
 }
 
 /// A field that a value must be given for.
-pub(super) const fn required(api: Api, at: &'static str, reason: &'static str, way_out: &'static str) -> Rule {
+pub(in crate::conversion) const fn required(
+    api: Api,
+    at: &'static str,
+    reason: &'static str,
+    way_out: &'static str,
+) -> Rule {
     Rule::Required {
         api,
         at,
@@ -220,7 +241,11 @@ pub(super) const fn required(api: Api, at: &'static str, reason: &'static str, w
 }
 
 /// A field that the infrastructure cluster sets for all machines.
-pub(super) const fn shared(at: &'static str, cluster: &'static [&'static str], infrastructure: &'static str) -> Rule {
+pub(in crate::conversion) const fn shared(
+    at: &'static str,
+    cluster: &'static [&'static str],
+    infrastructure: &'static str,
+) -> Rule {
     Rule::Shared {
         at,
         cluster,
@@ -230,13 +255,13 @@ pub(super) const fn shared(at: &'static str, cluster: &'static [&'static str], i
 }
 
 /// A field that is not converted.
-pub(super) const fn local(api: Api, at: &'static str, about: &'static str) -> Rule {
+pub(in crate::conversion) const fn local(api: Api, at: &'static str, about: &'static str) -> Rule {
     Rule::Local { api, at, about }
 }
 
 impl Rule {
     /// The paths that the rule consumes in an API.
-    pub(super) fn paths(&self, side: Api) -> Vec<&'static str> {
+    pub(in crate::conversion) fn paths(&self, side: Api) -> Vec<&'static str> {
         match self {
             Self::Field {
                 machine_api,
