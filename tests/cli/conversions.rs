@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, capstan, path, stderr, stdout};
 
-fn machine(name: &str, change: Value) -> Value {
+fn machine(name: &str, change: &Value) -> Value {
     let mut spec = json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "AWSMachineProviderConfig", "ami": {"id": "ami-1"},
         "instanceType": "m6i.xlarge", "deviceIndex": 0, "credentialsSecret": {"name": "aws-cloud-credentials"},
@@ -33,7 +33,7 @@ fn cluster() -> [Value; 2] {
 fn lossy() -> Value {
     machine(
         "lossy",
-        json!({"blockDevices": [{"ebs": {"volumeSize": 120, "deleteOnTermination": false}}]}),
+        &json!({"blockDevices": [{"ebs": {"volumeSize": 120, "deleteOnTermination": false}}]}),
     )
 }
 
@@ -41,7 +41,7 @@ fn lossy() -> Value {
 fn a_machine_converts_there_and_back_through_yaml() {
     let folder = Folder::new();
     let with = folder.objects("cluster.yaml", &cluster());
-    let file = folder.objects("machine.yaml", &[machine("a", json!({}))]);
+    let file = folder.objects("machine.yaml", &[machine("a", &json!({}))]);
     let there = capstan(&["convert", "--with", path(&with), path(&file)], "");
     assert_eq!(there.status.code(), Some(0), "{}", stderr(&there));
     assert_eq!(stderr(&there), "");
@@ -59,7 +59,7 @@ fn a_machine_converts_there_and_back_through_yaml() {
 fn json_output_has_the_source_the_objects_and_the_issues() {
     let folder = Folder::new();
     let with = folder.objects("cluster.yaml", &cluster());
-    let file = folder.objects("machine.yaml", &[machine("a", json!({"ami": {"arn": "x"}}))]);
+    let file = folder.objects("machine.yaml", &[machine("a", &json!({"ami": {"arn": "x"}}))]);
     let output = capstan(&["convert", "-o", "json", "--with", path(&with), path(&file)], "");
     assert_eq!(output.status.code(), Some(1));
     let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -86,7 +86,7 @@ fn json_output_has_the_source_the_objects_and_the_issues() {
 fn a_loss_fails_unless_it_is_allowed() {
     let folder = Folder::new();
     let with = folder.objects("cluster.yaml", &cluster());
-    let file = folder.objects("machine.yaml", &[lossy(), machine("whole", json!({}))]);
+    let file = folder.objects("machine.yaml", &[lossy(), machine("whole", &json!({}))]);
     let output = capstan(&["convert", "--with", path(&with), path(&file)], "");
     assert_eq!(output.status.code(), Some(1));
     assert!(!stdout(&output).contains("lossy") && stdout(&output).contains("whole"));
@@ -95,7 +95,7 @@ fn a_loss_fails_unless_it_is_allowed() {
     let allowed = capstan(&["convert", "--allow-loss", "--with", path(&with), path(&file)], "");
     assert_eq!(allowed.status.code(), Some(0));
     assert!(stdout(&allowed).contains("lossy"));
-    let blocked = folder.objects("blocked.yaml", &[machine("b", json!({"deviceIndex": 1}))]);
+    let blocked = folder.objects("blocked.yaml", &[machine("b", &json!({"deviceIndex": 1}))]);
     let blocked = capstan(&["convert", "--allow-loss", "--with", path(&with), path(&blocked)], "");
     assert_eq!((blocked.status.code(), stdout(&blocked).as_str()), (Some(1), ""));
 }
@@ -118,7 +118,7 @@ fn a_missing_infrastructure_object_is_an_issue_that_names_it() {
 #[test]
 fn the_target_can_be_given_and_unreadable_input_exits_with_2() {
     let folder = Folder::new();
-    let file = folder.objects("machine.yaml", &[machine("a", json!({}))]);
+    let file = folder.objects("machine.yaml", &[machine("a", &json!({}))]);
     let output = capstan(&["convert", "--to", "machine-api", path(&file)], "");
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
     assert!(stderr(&output).contains("is in the target API already"));

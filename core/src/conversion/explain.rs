@@ -287,6 +287,10 @@ pub fn page(id: &str) -> Option<String> {
     if id == COMMON {
         let head = "# Conversion of fields that all platforms have in common\n\n\
                     This page is generated from the conversion. Do not edit it.\n\n\
+                    - Machine API: `machine.openshift.io/v1beta1`\n\
+                    - Cluster API: `cluster.x-k8s.io/v1beta2`\n\
+                    - CRDs that the results are checked against: `sigs.k8s.io/cluster-api` v1.14.0, and\n  \
+                    `github.com/openshift/api` v0.0.0-20260420151639-34e60874783e\n\n\
                     A field without a line is an issue, and blocks the conversion. The status is converted for the \
                     sync\ncontroller, and is never an issue.\n\n";
         return Some(format!("{head}{}", table(common_lines())));

@@ -29,7 +29,7 @@ fn infrastructure_alone_has_the_issues_that_it_has_with_its_machine() {
         assert_eq!(alone[0].path.as_str(), "spec.fieldOfTomorrow");
         assert_eq!(
             whole[0].path.as_str(),
-            format!("{} spec.fieldOfTomorrow", sample.machine)
+            format!("{} spec.fieldOfTomorrow", infrastructure["kind"].as_str().unwrap())
         );
     }
 }

@@ -15,8 +15,6 @@ pub(super) struct Sample {
     pub(super) cluster: Value,
     /// The Infrastructure.
     pub(super) infrastructure: Value,
-    /// The kind of the infrastructure machine.
-    pub(super) machine: &'static str,
 }
 
 impl Sample {
@@ -109,7 +107,6 @@ pub(super) fn aws() -> Sample {
         }),
         cluster: cluster("AWSCluster", json!({"region": "us-east-1"})),
         infrastructure: infrastructure("aws", &json!({"region": "us-east-1"})),
-        machine: "AWSMachine",
     }
 }
 
@@ -139,7 +136,6 @@ fn azure() -> Sample {
                 "nodeOutboundLB": {"name": "prod-x7k2p"}, "apiServerLB": {"name": "prod-x7k2p", "type": "Public"}}}),
         ),
         infrastructure: infrastructure("azure", &json!({"resourceGroupName": "prod-x7k2p-rg"})),
-        machine: "AzureMachine",
     }
 }
 
@@ -153,7 +149,6 @@ fn bare_metal() -> Sample {
         }),
         cluster: cluster("Metal3Cluster", json!({})),
         infrastructure: infrastructure("baremetal", &json!({})),
-        machine: "Metal3Machine",
     }
 }
 
@@ -178,7 +173,6 @@ fn gcp() -> Sample {
             json!({"project": "my-project", "region": "us-central1", "network": {"name": "prod-x7k2p-network"}}),
         ),
         infrastructure: infrastructure("gcp", &json!({"region": "us-central1", "projectID": "my-project"})),
-        machine: "GCPMachine",
     }
 }
 
@@ -199,7 +193,6 @@ fn ibm_vpc() -> Sample {
             json!({"region": "us-south", "resourceGroup": "prod-x7k2p", "vpc": "prod-x7k2p-vpc", "zone": "us-south-1"}),
         ),
         infrastructure: infrastructure("ibmcloud", &json!({"location": "us-south"})),
-        machine: "IBMVPCMachine",
     }
 }
 
@@ -219,7 +212,6 @@ fn nutanix() -> Sample {
         }),
         cluster: cluster("NutanixCluster", json!({})),
         infrastructure: infrastructure("nutanix", &json!({})),
-        machine: "NutanixMachine",
     }
 }
 
@@ -240,7 +232,6 @@ fn openstack() -> Sample {
         }),
         cluster: cluster("OpenStackCluster", json!({})),
         infrastructure: infrastructure("openstack", &json!({})),
-        machine: "OpenStackMachine",
     }
 }
 
@@ -257,7 +248,6 @@ fn power_vs() -> Sample {
         }),
         cluster: cluster("IBMPowerVSCluster", json!({})),
         infrastructure: infrastructure("powervs", &json!({"region": "dal"})),
-        machine: "IBMPowerVSMachine",
     }
 }
 
@@ -275,6 +265,5 @@ fn vsphere() -> Sample {
         }),
         cluster: cluster("VSphereCluster", json!({"server": "vc.example.com"})),
         infrastructure: infrastructure("vsphere", &json!({})),
-        machine: "VSphereMachine",
     }
 }
