@@ -1,12 +1,12 @@
-//! What is registered is what is served, and what a rule file says of its rules is so. No API
-//! server is needed.
+//! Checks that the registered webhooks are served, and that the rule files describe their rules.
+//! The tests need no API server.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that fails is what these are for"
+    reason = "a panic fails the test"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,14 +31,14 @@ fn configurations() -> Vec<Value> {
         .collect()
 }
 
-/// Each webhook, with the phase that its configuration stands for.
+/// Each webhook, with the phase of its configuration.
 fn webhooks() -> Vec<(Phase, Value)> {
     let mut webhooks = Vec::new();
     for configuration in configurations() {
         let phase = match configuration["kind"].as_str().unwrap() {
             "MutatingWebhookConfiguration" => Phase::Mutate,
             "ValidatingWebhookConfiguration" => Phase::Validate,
-            kind => panic!("{kind} is no webhook configuration"),
+            kind => panic!("{kind} is not a webhook configuration"),
         };
         for webhook in configuration["webhooks"].as_array().unwrap() {
             webhooks.push((phase, webhook.clone()));
@@ -69,11 +69,11 @@ fn every_route_is_registered_and_every_registration_is_served() {
         })
         .collect();
     assert_eq!(registered, served);
-    assert_eq!(webhooks().len(), routes().len(), "a path is registered twice");
+    assert_eq!(webhooks().len(), routes().len(), "each path must be registered once");
 }
 
 #[test]
-fn a_route_gets_the_resource_that_it_judges_and_no_other() {
+fn a_route_receives_only_the_resources_that_it_reviews() {
     for (_, webhook) in webhooks() {
         let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
         let route = routes().iter().find(|route| route.path == path).unwrap();
@@ -99,7 +99,7 @@ fn a_route_gets_the_resource_that_it_judges_and_no_other() {
 }
 
 #[test]
-fn every_webhook_fails_closed_soon_and_for_everybody() {
+fn every_webhook_fails_closed_with_a_short_timeout_for_all_objects() {
     let mut names = BTreeSet::new();
     for (phase, webhook) in webhooks() {
         let name = webhook["name"].as_str().unwrap().to_owned();
@@ -131,7 +131,7 @@ fn every_webhook_fails_closed_soon_and_for_everybody() {
 }
 
 #[test]
-fn only_the_removal_of_finalizers_from_what_is_being_deleted_is_exempt() {
+fn only_the_removal_of_finalizers_during_a_deletion_is_exempt() {
     let meta = |deleting: bool, finalizers: &[&str]| {
         let mut meta = json!({"name": "cluster"});
         if deleting {
@@ -145,7 +145,7 @@ fn only_the_removal_of_finalizers_from_what_is_being_deleted_is_exempt() {
     let object = |meta: Value, spec: Value| json!({"metadata": meta, "spec": spec});
     let (a, b) = (json!({"replicas": 3}), json!({"replicas": 5}));
     let deleting = || object(meta(true, &["x", "y"]), a.clone());
-    // Operation, object, old object, and whether the webhook is asked.
+    // Operation, object, old object, and whether the webhook reviews the request.
     let cases = [
         ("UPDATE", object(meta(true, &["x"]), a.clone()), deleting(), false),
         ("UPDATE", object(meta(true, &[]), a.clone()), deleting(), false),
@@ -190,13 +190,13 @@ fn only_the_removal_of_finalizers_from_what_is_being_deleted_is_exempt() {
     }
 }
 
-/// Whether a webhook judges what exists in both APIs.
+/// Whether a webhook reviews objects that exist in both APIs.
 fn is_mirrored(webhook: &Value) -> bool {
     !webhook["name"].as_str().unwrap().contains("controlplanemachineset")
 }
 
 #[test]
-fn the_finalizer_that_keeps_both_sides_in_step_is_not_removed_unasked() {
+fn the_removal_of_the_sync_finalizer_is_reviewed() {
     let object = |finalizers: &[&str]| json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}, "spec": {}});
     let ours = "sync.machine.openshift.io/finalizer";
     let cases = [
@@ -219,7 +219,7 @@ fn the_finalizer_that_keeps_both_sides_in_step_is_not_removed_unasked() {
             let matches = program.evaluate_request(&request, Some(object), Some(old)).unwrap();
             assert_eq!(matches, *asked, "{object} {old}");
         }
-        // Whoever changes anything else is asked, also while the object is being deleted.
+        // Every other change is reviewed, also while the object is being deleted.
         for (part, field) in changes {
             let old = object(&["x"]);
             let mut changed = object(&[]);
@@ -236,7 +236,7 @@ fn the_finalizer_that_keeps_both_sides_in_step_is_not_removed_unasked() {
 }
 
 #[test]
-fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
+fn only_requests_of_the_controllers_of_an_api_are_not_reviewed() {
     let config = Options::default().authority;
     for (_, webhook) in webhooks().iter().filter(|(_, webhook)| is_mirrored(webhook)) {
         let name = webhook["name"].as_str().unwrap();
@@ -255,7 +255,7 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
         };
         for user in own.iter().chain(&config.etcd_operators) {
             assert!(!asked(user), "{name}: {user}");
-            // Who acts as one of them has no token of it.
+            // A user who impersonates the controller has no token of it.
             assert!(asked_with(json!({"username": user})), "{name}: {user}");
             assert!(
                 asked_with(json!({"username": user, "extra": {"scopes": ["a"]}})),
@@ -273,7 +273,7 @@ fn the_controllers_of_an_api_and_nobody_else_do_their_work_without_asking() {
 }
 
 #[test]
-fn capstans_controllers_alone_write_metadata_of_a_set_without_asking() {
+fn metadata_of_a_set_is_not_reviewed_for_the_controllers_of_capstan_only() {
     let own = ["system:serviceaccount:openshift-machine-api:capstan-controllers"];
     let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
     let set = |annotation: &str, replicas: u8| {
@@ -281,7 +281,8 @@ fn capstans_controllers_alone_write_metadata_of_a_set_without_asking() {
             "spec": {"replicas": replicas}})
     };
     let bare = |annotation: &str| json!({"metadata": {"name": "cluster", "annotations": {"a": annotation}}});
-    // Operation, object, old object, and whether the webhook is asked about Capstan's controllers.
+    // Operation, object, old object, and whether the webhook reviews a request of Capstan's
+    // controllers.
     let cases = [
         ("UPDATE", set("[]", 3), set("", 3), false),
         ("UPDATE", bare("b"), bare("c"), false),
@@ -326,8 +327,8 @@ fn capstans_controllers_alone_write_metadata_of_a_set_without_asking() {
     assert_eq!(judged, 2 * cases.len(), "both phases");
 }
 
-/// Holds what is generated against what stands in a folder of the repository.
-fn stands_in(folder: &str, expected: Vec<(String, String)>) {
+/// Compares generated files with the files of a folder of the repository.
+fn assert_generated(folder: &str, expected: Vec<(String, String)>) {
     let expected: BTreeMap<String, String> = expected.into_iter().collect();
     let found: BTreeMap<String, String> = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
         .unwrap()
@@ -339,22 +340,22 @@ fn stands_in(folder: &str, expected: Vec<(String, String)>) {
         .collect();
     assert!(
         expected == found,
-        "{folder} is not what its sources say; the first line of each file is the command that writes it anew"
+        "{folder} must agree with its sources; the first line of each file is the command that generates it"
     );
 }
 
 #[test]
-fn the_policies_in_the_repository_are_those_that_the_rules_give() {
-    stands_in("webhooks/policies", policy_files(admission().files()).unwrap());
+fn the_policies_in_the_repository_agree_with_the_rules() {
+    assert_generated("webhooks/policies", policy_files(admission().files()).unwrap());
 }
 
 #[test]
-fn the_definitions_in_the_repository_are_those_that_the_types_and_rules_give() {
-    stands_in("manifests/crds", crd_files(&rule_files().unwrap()).unwrap());
+fn the_crds_in_the_repository_agree_with_the_types_and_rules() {
+    assert_generated("manifests/crds", crd_files(&rule_files().unwrap()).unwrap());
 }
 
 #[test]
-fn a_policy_refuses_what_its_rule_file_says_and_nothing_more() {
+fn a_policy_has_the_rules_of_its_rule_file_and_no_others() {
     for file in admission().files() {
         let (_, text) = policy_files(std::slice::from_ref(file)).unwrap().remove(0);
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
@@ -382,7 +383,7 @@ fn a_policy_refuses_what_its_rule_file_says_and_nothing_more() {
     }
 }
 
-/// Whether a rule's expression holds for a case of it.
+/// Whether the expression of a rule holds for one of its cases.
 fn holds(rule: &Rule, program: &Program, case: &Case) -> bool {
     let verdict = match rule.scope {
         Scope::Field if program.uses_old_self() && case.old.is_none() => return true,
@@ -396,15 +397,23 @@ fn holds(rule: &Rule, program: &Program, case: &Case) -> bool {
 }
 
 #[test]
-fn every_rule_allows_and_denies_what_its_cases_say() {
+fn every_rule_allows_and_denies_its_cases() {
     let files = rule_files().unwrap();
     let rules = files
         .iter()
         .flat_map(|file| file.rules.iter().map(move |rule| (file, rule)));
     for (file, rule) in rules {
         let program = Program::compile(&file.expand(&rule.expression)).unwrap();
-        assert!(!rule.cases.allow.is_empty(), "{} has no case that it allows", rule.id);
-        assert!(!rule.cases.deny.is_empty(), "{} has no case that it denies", rule.id);
+        assert!(
+            !rule.cases.allow.is_empty(),
+            "{} must have a case that it allows",
+            rule.id
+        );
+        assert!(
+            !rule.cases.deny.is_empty(),
+            "{} must have a case that it denies",
+            rule.id
+        );
         for case in &rule.cases.allow {
             assert!(holds(rule, &program, case), "{} denies {case:?}", rule.id);
         }
@@ -415,26 +424,26 @@ fn every_rule_allows_and_denies_what_its_cases_say() {
 }
 
 #[test]
-fn every_rule_id_is_unique_and_says_what_to_do() {
+fn every_rule_has_a_unique_id_and_advice() {
     let admission = admission();
     let mut ids = BTreeSet::new();
     for rule in admission.table() {
-        assert!(ids.insert(rule.id.clone()), "{} is the id of two rules", rule.id);
+        assert!(ids.insert(rule.id.clone()), "{} must be the id of one rule", rule.id);
         assert!(
             rule.id.starts_with(|letter: char| letter.is_ascii_lowercase())
                 && rule
                     .id
                     .chars()
                     .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-'),
-            "{} is no id",
+            "{} must be an id",
             rule.id
         );
-        assert!(!rule.message.is_empty(), "{} has no message", rule.id);
+        assert!(!rule.message.is_empty(), "{} must have a message", rule.id);
         assert!(!rule.operations.is_empty(), "{} judges nothing", rule.id);
-        assert!(!rule.enforced_by.is_empty(), "{} is enforced nowhere", rule.id);
+        assert!(!rule.enforced_by.is_empty(), "{} must be enforced", rule.id);
     }
     for rule in admission.files().iter().flat_map(|file| &file.rules) {
-        assert!(!rule.advice.is_empty(), "{} has no advice", rule.id);
+        assert!(!rule.advice.is_empty(), "{} must have advice", rule.id);
     }
 }
 

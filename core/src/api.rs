@@ -1,8 +1,9 @@
-//! Wire types: what the API server stores, one file a kind, grouped by API group.
+//! Wire types: the objects that the API server stores, one file for each kind, grouped by API
+//! group.
 //!
-//! A wire type reads what Capstan needs and carries the rest through in `unknown_fields`, so that a
-//! round trip loses nothing (decision 3). It decides nothing: whether a value is *valid* is said
-//! where it is parsed into the model.
+//! A wire type names the fields that Capstan needs and keeps all other fields in `unknown_fields`,
+//! so that a round trip loses nothing (decision 3). It does not validate: the parse into the model
+//! decides whether a value is valid.
 
 mod cached;
 pub mod cluster_x_k8s_io;
@@ -16,5 +17,5 @@ pub mod meta;
 pub mod objects;
 pub mod shared;
 
-/// Fields that a wire type does not name, kept as they came.
+/// Fields that a wire type does not name, unchanged.
 pub type UnknownFields = serde_json::Map<String, serde_json::Value>;

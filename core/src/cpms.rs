@@ -1,9 +1,9 @@
-//! ControlPlaneMachineSet: what a set asks for, where its machines stand, what to do next, and what
-//! to say about it.
+//! ControlPlaneMachineSet: the desired machines of a set, their failure domains, the next step of a
+//! rollout, and the status.
 //!
-//! Five doors, as in every feature room: `spec` parses, `rules` judges an edit, `state` reads the
-//! cluster, `plan` says what to do next, `status` says what to report. Nothing here writes to a
-//! cluster or knows the time.
+//! The module has five entry points: `spec` parses a set, `rules` reviews an edit, `state` reads
+//! the cluster, `plan` decides the next steps, and `status` computes the status. Nothing here
+//! writes to a cluster or reads a clock.
 
 pub mod action;
 pub mod changes;

@@ -1,4 +1,4 @@
-//! The types that all modules share. Nothing here knows a kind, a rule or an API server.
+//! The types that all modules share. Nothing here depends on a kind, a rule or an API server.
 
 mod conditions;
 mod edit;

@@ -1,18 +1,18 @@
 //! Structural schemas: what an API server does with an object of a CustomResourceDefinition, as
 //! pure functions.
 //!
-//! A [`Definition`] is parsed once and applied often. Its [`Schema`] has the steps: `prune` drops
-//! the fields that it does not know, `set_defaults` fills in those that it has defaults for,
-//! `validate` says what is wrong, in the API server's own words, with its ratcheting: what an
-//! update left as it was is not an error. The offline check says with it what the cluster would
-//! say. Source: the behaviour of kube-apiserver 1.33 to 1.36, held by golden files captured from a
-//! real one.
+//! A [`Definition`] is parsed once and applied to many objects. Its [`Schema`] has these steps:
+//! `prune` drops unknown fields, `set_defaults` adds defaults, and `validate` returns the
+//! violations in the words of the API server. Validation ratchets: a value that an update leaves
+//! unchanged is not an error. The offline check uses these steps to give the result of the cluster.
+//! Source: the behaviour of kube-apiserver 1.33 to 1.36, which golden files from real API servers
+//! record.
 //!
-//! Known gaps: `messageExpression` is not evaluated (the message, or the rule, is shown instead);
-//! rules below `allOf` are not judged; formats other than those in `format` accept any text; no
-//! cost limit, since rules come from us or from a CRD.
+//! Known gaps: `messageExpression` is not evaluated, and the message or the rule is returned
+//! instead. Rules under `allOf` are not evaluated. Formats that `format` does not list accept any
+//! text. There is no cost limit, because rules come from this repository or from an installed CRD.
 //!
-//! Must never: decide anything that is not in the schema. What a webhook says comes after.
+//! Nothing here decides beyond the schema. Webhooks run after it.
 
 pub mod crd;
 
@@ -39,19 +39,19 @@ use serde_json::Value;
 
 use crate::model::{FieldPath, Violation, ViolationKind};
 
-/// What becomes of an object that is written.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The object as it would be stored: pruned, with defaults.
+    /// The object as it is stored: pruned, with defaults.
     pub object: Value,
-    /// The fields that were pruned. `kubectl` asks the API server to refuse them
-    /// (`--validate=strict`, its default).
+    /// The pruned fields. `kubectl` asks the API server to refuse them (`--validate=strict`, its
+    /// default).
     pub unknown: Vec<FieldPath>,
     /// Why the object is refused, ordered by path.
     pub violations: Vec<Violation>,
 }
 
-/// How a strict API server refuses a field that the schema does not know.
+/// The violation that an API server with strict validation returns for an unknown field.
 pub fn unknown_field(path: &FieldPath) -> Violation {
     Violation::new(
         "schema-unknown-field",

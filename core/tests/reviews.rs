@@ -1,11 +1,7 @@
-//! Golden reviews: an edit in, the bytes of the answer out. What a user of `kubectl` gets to read
-//! is in the snapshots.
+//! Golden reviews: an edit, and the answer to it. The snapshots contain the text that a user of
+//! `kubectl` reads.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot read its own fixture should stop"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic fails the test")]
 use capstan_core::admission::{Admission, Options, Phase, Route, Snapshot, Source, routes};
 use serde_json::{Value, json};
 
@@ -81,7 +77,7 @@ fn machines(count: usize) -> Snapshot {
     }
 }
 
-/// Machines with nodes that are ready: what the plan needs to foretell a rollout.
+/// Machines with ready nodes, which the preview of a rollout requires.
 fn running(count: usize, change: impl Fn(usize, &mut Value, &mut Value)) -> Snapshot {
     let mut objects = Vec::new();
     for index in 0..count {
@@ -105,7 +101,7 @@ fn running(count: usize, change: impl Fn(usize, &mut Value, &mut Value)) -> Snap
     }
 }
 
-/// A review of the webhook's resource, as an API server sends it.
+/// A review of the webhook's resource in the form of an API server.
 struct Review {
     phase: Phase,
     operation: &'static str,
@@ -210,8 +206,8 @@ fn answer(review: &Review, snapshot: &Snapshot) -> Value {
     value
 }
 
-/// The answer as a person reads it.
-fn told(review: &Review, snapshot: &Snapshot) -> String {
+/// The answer in readable form.
+fn readable(review: &Review, snapshot: &Snapshot) -> String {
     let answer = answer(review, snapshot);
     let response = &answer["response"];
     let mut text = match response["allowed"].as_bool() {
@@ -249,7 +245,7 @@ macro_rules! golden {
         $(#[$meta])*
         #[test]
         fn $name() {
-            insta::assert_snapshot!(told(&$review, &$snapshot));
+            insta::assert_snapshot!(readable(&$review, &$snapshot));
         }
     )*};
 }
@@ -257,23 +253,23 @@ macro_rules! golden {
 golden! {
     an_update_that_changes_nothing_is_allowed: Review::update(|_| {}), machines(3);
     replicas_cannot_change: Review::update(|set| set["spec"]["replicas"] = json!(5)), machines(3);
-    replicas_cannot_change_and_the_advice_comes_before_the_schema:
+    replicas_cannot_change_and_the_mutating_webhook_gives_the_advice:
         Review::update(|set| set["spec"]["replicas"] = json!(5)).before_the_schema(), machines(3);
     an_active_set_cannot_become_inactive: Review::update(|set| set["spec"]["state"] = json!("Inactive")), machines(3);
     the_selector_cannot_change:
         Review::update(|set| set["spec"]["selector"]["matchLabels"]["x"] = json!("y")), machines(3);
     a_name_prefix_must_be_a_subdomain:
         Review::update(|set| set["spec"]["machineNamePrefix"] = json!("Bad_Prefix")), machines(3);
-    machines_that_come_can_be_handed_to_cluster_api_and_what_that_needs_is_said:
+    new_machines_can_be_authoritative_in_cluster_api_with_a_warning:
         Review::update(|set| template(set)["spec"]["authoritativeAPI"] = json!("ClusterAPI")), machines(3);
-    machines_that_were_handed_to_cluster_api_before_are_not_spoken_of_again:
+    an_edit_of_a_set_with_authority_in_cluster_api_does_not_repeat_the_warning:
         Review::update_of(
             |set| template(set)["spec"]["authoritativeAPI"] = json!("ClusterAPI"),
             |set| set["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": "true"}),
         ), machines(3);
     a_good_name_prefix_is_allowed:
         Review::update(|set| set["spec"]["machineNamePrefix"] = json!("control-plane")), machines(3);
-    there_is_one_set_and_its_name_is_cluster: Review::create(|set| set["metadata"]["name"] = json!("other")), machines(3);
+    the_name_of_the_set_must_be_cluster: Review::create(|set| set["metadata"]["name"] = json!("other")), machines(3);
     b12_aws_domains_do_not_fit_a_gcp_provider_spec:
         Review::update(|set| *value(set) = json!({"kind": "GCPMachineProviderSpec", "targetPools": ["a"]})), machines(3);
     b11_a_control_plane_cannot_change_its_platform:
@@ -281,9 +277,9 @@ golden! {
             *value(set) = json!({"kind": "GCPMachineProviderSpec", "targetPools": ["a"]});
             template(set)["failureDomains"] = json!({"platform": "GCP", "gcp": [{"zone": "a"}, {"zone": "b"}, {"zone": "c"}]});
         }), machines(3);
-    b11_three_zones_cannot_become_one_by_accident:
+    b11_three_zones_cannot_become_one_without_an_acknowledgement:
         Review::update(|set| template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0])])), machines(3);
-    three_zones_can_become_one_on_purpose:
+    three_zones_can_become_one_with_an_acknowledgement:
         Review::update(|set| {
             template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0])]);
             set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "us-east-1a"});
@@ -295,7 +291,7 @@ golden! {
         }), machines(3);
     all_domains_cannot_be_removed:
         Review::update(|set| { template(set).as_object_mut().unwrap().remove("failureDomains"); }), machines(3);
-    all_domains_can_be_removed_on_purpose_where_the_template_names_one:
+    all_domains_can_be_removed_with_an_acknowledgement_if_the_template_names_one:
         Review::update_of(
             |set| value(set)["placement"]["availabilityZone"] = json!(ZONES[0]),
             |set| {
@@ -303,12 +299,12 @@ golden! {
                 set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "none"});
             },
         ), machines(3);
-    all_domains_cannot_be_removed_by_accident_where_the_template_names_one:
+    all_domains_cannot_be_removed_without_an_acknowledgement:
         Review::update_of(
             |set| value(set)["placement"]["availabilityZone"] = json!(ZONES[0]),
             |set| { template(set).as_object_mut().unwrap().remove("failureDomains"); },
         ), machines(3);
-    nobody_can_acknowledge_that_machines_are_made_nowhere:
+    all_domains_cannot_be_removed_if_the_template_names_none:
         Review::update(|set| {
             template(set).as_object_mut().unwrap().remove("failureDomains");
             set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "none"});
@@ -318,29 +314,29 @@ golden! {
         machines(3);
     a_domain_in_use_cannot_be_exchanged:
         Review::update(|set| template(set)["failureDomains"]["aws"][2] = domain("us-east-1d")), machines(3);
-    a_domain_that_is_listed_twice_is_warned_of:
+    a_domain_that_is_listed_twice_gives_a_warning:
         Review::update(|set| template(set)["failureDomains"]["aws"].as_array_mut().unwrap().push(domain(ZONES[0]))),
         machines(3);
     b17_each_domain_is_validated_and_not_only_the_first:
         Review::update(|set| template(set)["failureDomains"]["aws"][2] = json!({"subnet": {"type": "ID", "arn": "x"}})),
         machines(3);
-    failure_domains_that_are_given_are_not_empty:
+    a_list_of_failure_domains_must_not_be_empty:
         Review::update(|set| template(set)["failureDomains"]["aws"] = json!([])), machines(3);
-    three_replicas_cannot_be_activated_over_five_machines:
+    a_set_of_three_cannot_be_activated_with_five_machines:
         Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
         machines(5);
-    an_active_set_cannot_be_created_over_five_machines: Review::create(|_| {}), machines(5);
-    an_inactive_set_can_be_created_over_five_machines:
+    an_active_set_of_three_cannot_be_created_with_five_machines: Review::create(|_| {}), machines(5);
+    an_inactive_set_of_three_can_be_created_with_five_machines:
         Review::create(|set| set["spec"]["state"] = json!("Inactive")), machines(5);
-    a_set_that_fits_can_be_activated:
+    a_set_with_the_right_number_of_machines_can_be_activated:
         Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
         machines(3);
-    activation_says_what_it_replaces:
+    activation_warns_about_the_machines_that_it_replaces:
         Review::update_of(
             |set| { set["spec"]["state"] = json!("Inactive"); value(set)["instanceType"] = json!("m6i.4xlarge"); },
             |set| set["spec"]["state"] = json!("Active"),
         ), machines(3);
-    activation_judges_also_what_was_wrong_before:
+    activation_validates_unchanged_fields:
         Review::update_of(
             |set| { set["spec"]["state"] = json!("Inactive"); template(set)["failureDomains"]["aws"] = json!([]); },
             |set| set["spec"]["state"] = json!("Active"),
@@ -348,15 +344,15 @@ golden! {
     activation_waits_until_the_machines_are_known:
         Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
         Snapshot { source: Source::Cluster, ..Snapshot::default() };
-    offline_what_is_not_given_is_a_warning:
+    an_unknown_object_is_a_warning_offline:
         Review::update_of(|set| set["spec"]["state"] = json!("Inactive"), |set| set["spec"]["state"] = json!("Active")),
         Snapshot::default();
-    a_deleting_set_cannot_be_activated:
+    a_set_that_is_being_deleted_cannot_be_activated:
         Review::update_of(
             |set| { set["spec"]["state"] = json!("Inactive"); set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"); },
             |set| set["spec"]["state"] = json!("Active"),
         ), machines(3);
-    a_deleting_set_can_lose_its_finalizers_whatever_it_holds:
+    an_invalid_set_that_is_being_deleted_can_lose_its_finalizers:
         Review::update_of(
             |set| {
                 set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -366,54 +362,54 @@ golden! {
             },
             |set| set["metadata"]["finalizers"] = json!([]),
         ), machines(3);
-    a_spec_change_of_a_deleting_set_is_still_judged:
+    a_spec_change_of_a_set_that_is_being_deleted_is_validated:
         Review::update_of(
             |set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
             |set| { set["metadata"]["finalizers"] = json!([]); set["spec"]["replicas"] = json!(5); },
         ), machines(3);
-    what_was_wrong_before_and_is_left_alone_is_not_judged_again:
+    an_unchanged_field_is_not_validated_again:
         Review::update_of(
             |set| template(set)["failureDomains"]["aws"] = json!([]),
             |set| set["spec"]["strategy"]["type"] = json!("OnDelete"),
         ), machines(3);
-    how_many_machines_an_edit_replaces_is_not_guessed_without_them:
+    the_number_of_replaced_machines_is_not_guessed_without_machines:
         Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), Snapshot::default();
-    an_instance_type_rolls_the_machines: Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), machines(3);
-    on_delete_rolls_nothing_by_itself:
+    a_changed_instance_type_rolls_the_machines: Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), machines(3);
+    on_delete_replaces_no_machine_without_a_user:
         Review::update_of(
             |set| set["spec"]["strategy"]["type"] = json!("OnDelete"),
             |set| value(set)["instanceType"] = json!("m6i.2xlarge"),
         ), machines(3);
-    a_rollout_is_foretold_machine_by_machine:
+    a_rollout_is_previewed_machine_by_machine:
         Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")), running(3, |_, _, _| {});
-    a_machine_that_serves_nobody_goes_first:
+    an_unready_machine_is_replaced_first:
         Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")),
         running(3, |index, _, node| if index == 1 { node["status"]["conditions"][0]["status"] = json!("False"); });
-    a_rollout_that_a_foreign_owner_stops_says_so:
+    the_preview_reports_a_machine_of_another_owner:
         Review::update(|set| value(set)["instanceType"] = json!("m6i.2xlarge")),
         running(3, |index, machine, _| if index == 2 {
             machine["metadata"]["ownerReferences"] = json!([{
                 "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "name": "workers", "uid": "x", "controller": true,
             }]);
         });
-    a_paused_rollout_says_so:
+    the_preview_reports_a_paused_rollout:
         Review::update(|set| {
             value(set)["instanceType"] = json!("m6i.2xlarge");
             set["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": "true"});
         }), running(3, |_, _, _| {});
-    leaving_on_delete_starts_what_was_left_undone:
+    a_change_from_on_delete_to_rolling_update_starts_a_rollout:
         Review::update_of(
             |set| { set["spec"]["strategy"]["type"] = json!("OnDelete"); value(set)["instanceType"] = json!("m6i.2xlarge"); },
             |set| set["spec"]["strategy"]["type"] = json!("RollingUpdate"),
         ), running(3, |_, _, _| {});
-    a_domain_that_goes_on_purpose_moves_its_machine:
+    the_removal_of_a_domain_with_an_acknowledgement_moves_its_machine:
         Review::update(|set| {
             template(set)["failureDomains"]["aws"] = json!([domain(ZONES[0]), domain(ZONES[1])]);
             set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "us-east-1a,us-east-1b"});
         }), running(3, |_, _, _| {});
     an_annotation_that_cannot_be_read_is_refused:
         Review::update(|set| set["metadata"]["annotations"] = json!({"capstan.dev/rollout-limit": "one"})), running(3, |_, _, _| {});
-    unpausing_says_what_goes_on:
+    the_end_of_a_pause_previews_the_rollout:
         Review::update_of(
             |set| {
                 value(set)["instanceType"] = json!("m6i.2xlarge");
@@ -421,28 +417,28 @@ golden! {
             },
             |set| set["metadata"]["annotations"] = json!({}),
         ), running(3, |_, _, _| {});
-    an_annotation_of_somebody_else_is_nobodys_business:
+    an_unrelated_annotation_gives_no_warning:
         Review::update(|set| set["metadata"]["annotations"] = json!({"example.com/note": "x"})), running(3, |_, _, _| {});
-    an_image_alone_rolls_nothing: Review::update(|set| value(set)["ami"]["id"] = json!("ami-0c2")), machines(3);
-    an_image_rolls_when_the_set_says_so:
+    a_changed_image_rolls_nothing: Review::update(|set| value(set)["ami"]["id"] = json!("ami-0c2")), machines(3);
+    a_changed_image_rolls_the_machines_with_the_annotation:
         Review::update(|set| {
             value(set)["ami"]["id"] = json!("ami-0c2");
             set["metadata"]["annotations"] = json!({"capstan.dev/roll-on-image-change": "true"});
         }), machines(3);
-    a_field_that_the_platform_does_not_know_is_warned_of:
+    an_unknown_field_of_the_provider_spec_gives_a_warning:
         Review::update(|set| value(set)["instancetype"] = json!("m6i.2xlarge")), machines(3);
     foreground_deletion_is_refused: Review::delete("Foreground"), machines(3);
-    background_deletion_says_what_stops_being_managed: Review::delete("Background"), machines(3);
-    orphaning_deletion_says_what_stops_being_managed: Review::delete("Orphan"), machines(3);
-    the_finalizer_of_foreground_deletion_cannot_be_set_by_hand:
+    a_background_deletion_warns_about_unmanaged_machines: Review::delete("Background"), machines(3);
+    an_orphaning_deletion_warns_about_unmanaged_machines: Review::delete("Orphan"), machines(3);
+    the_finalizer_of_foreground_deletion_cannot_be_added:
         Review::update(|set| set["metadata"]["finalizers"] = json!(["foregroundDeletion"])), machines(3);
-    a_set_elsewhere_is_refused:
+    a_set_in_another_namespace_is_refused:
         Review { object: { let mut set = set(); set["metadata"]["namespace"] = json!("default"); set }, ..Review::create(|_| {}) },
         machines(3);
     labels_that_the_selector_does_not_match_are_refused:
         Review::create(|set| set["spec"]["selector"]["matchLabels"]["x"] = json!("y")), machines(3);
-    recreate_needs_its_gate: Review::update(|set| set["spec"]["strategy"]["type"] = json!("Recreate")), machines(3);
-    several_faults_are_told_at_once:
+    recreate_requires_its_feature_gate: Review::update(|set| set["spec"]["strategy"]["type"] = json!("Recreate")), machines(3);
+    several_violations_are_reported_together:
         Review::update(|set| {
             set["spec"]["replicas"] = json!(5);
             set["spec"]["machineNamePrefix"] = json!("-x");
@@ -458,7 +454,7 @@ golden! {
 }
 
 #[test]
-fn the_bytes_of_a_refusal_do_not_change_by_accident() {
+fn the_bytes_of_a_refusal() {
     let admission = Admission::new(Options::default()).unwrap();
     let review = Review::update(|set| set["spec"]["replicas"] = json!(5));
     let answer = admission
@@ -468,7 +464,7 @@ fn the_bytes_of_a_refusal_do_not_change_by_accident() {
 }
 
 #[test]
-fn secrets_that_every_cluster_names_alike_are_filled_in_and_only_once() {
+fn the_names_of_the_standard_secrets_are_defaults_and_added_once() {
     let mut review = Review::create(|set| {
         value(set).as_object_mut().unwrap().remove("userDataSecret");
         value(set).as_object_mut().unwrap().remove("credentialsSecret");
@@ -507,7 +503,7 @@ fn secrets_that_every_cluster_names_alike_are_filled_in_and_only_once() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_is_refused_under_its_uid() {
+fn a_review_that_cannot_be_decoded_is_refused_with_its_uid() {
     let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
     let body = String::from_utf8(Review::update(|_| {}).body()).unwrap();
     let body = body.replace("\"replicas\":3", &format!("\"replicas\":{deep}"));
@@ -520,7 +516,7 @@ fn an_object_that_cannot_be_read_is_refused_under_its_uid() {
 }
 
 #[test]
-fn a_review_of_another_resource_is_refused_by_name() {
+fn a_review_of_an_unknown_resource_is_refused() {
     let body = String::from_utf8(Review::update(|_| {}).body())
         .unwrap()
         .replace("controlplanemachinesets", "pods");
@@ -532,7 +528,7 @@ fn a_review_of_another_resource_is_refused_by_name() {
 }
 
 #[test]
-fn every_warning_fits_what_an_api_server_passes_on() {
+fn no_warning_exceeds_the_limit_of_the_api_server() {
     let review = Review::update(|set| {
         for field in 0..60 {
             value(set)[format!("unknownFieldNumber{field}")] = json!("x".repeat(300));
@@ -545,7 +541,7 @@ fn every_warning_fits_what_an_api_server_passes_on() {
 }
 
 #[test]
-fn every_rule_that_speaks_is_in_the_table_and_no_id_stands_twice() {
+fn every_rule_of_an_answer_is_in_the_table_and_every_id_is_unique() {
     let admission = Admission::new(Options::default()).unwrap();
     let mut ids: Vec<String> = admission.table().into_iter().map(|rule| rule.id).collect();
     let all = ids.len();
@@ -562,8 +558,8 @@ fn every_rule_that_speaks_is_in_the_table_and_no_id_stands_twice() {
         let answer = admission
             .answer(route(Phase::Validate), &review.body(), &machines(3))
             .unwrap();
-        let spoken = answer.record.denied_by.iter().chain(&answer.record.warned_by);
-        for id in spoken {
+        let ids_of_answer = answer.record.denied_by.iter().chain(&answer.record.warned_by);
+        for id in ids_of_answer {
             assert!(ids.contains(id), "{id}");
         }
     }

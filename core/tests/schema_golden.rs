@@ -1,5 +1,5 @@
-//! The schema engine against what a real kube-apiserver (1.36.3) said of the same objects: verdict,
-//! fields, reasons, messages, pruned fields and the stored object.
+//! The schema engine against the results of a real kube-apiserver (1.36.3) for the same objects:
+//! verdict, fields, reasons, messages, pruned fields and the stored object.
 //!
 //! `golden/schema/verdicts.json` was captured with `dryRun=All&fieldValidation=Warn`; objects that
 //! today's schema would not let in were stored under an open schema first.

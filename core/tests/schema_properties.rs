@@ -224,7 +224,7 @@ fn the_status_of_a_kind_with_a_status_subresource_is_left_alone() {
 }
 
 #[test]
-fn rules_wait_until_the_object_has_the_right_shape() {
+fn rules_are_evaluated_only_if_types_and_values_are_valid() {
     let definition = &DEFINITIONS[0];
     let new = set(|object| {
         object["spec"]["state"] = json!("Paused");
@@ -237,7 +237,7 @@ fn rules_wait_until_the_object_has_the_right_shape() {
 }
 
 #[test]
-fn a_definition_that_cannot_be_used_says_where_it_is_wrong() {
+fn an_error_in_a_crd_names_the_path() {
     let with = |schema: Value| {
         let definition = json!({"spec": {"group": "g", "names": {"kind": "K"}, "versions": [
             {"name": "v1", "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
@@ -246,7 +246,7 @@ fn a_definition_that_cannot_be_used_says_where_it_is_wrong() {
             .to_string()
     };
     let below = |schema: Value| json!({"type": "object", "properties": {"a": {"type": "array", "items": schema}}});
-    assert!(with(below(json!({"type": "text"}))).starts_with("a[]: \"text\" is no type"));
+    assert!(with(below(json!({"type": "text"}))).starts_with("a[]: \"text\" is not a type"));
     assert!(with(below(json!({"pattern": "("}))).starts_with("a[]: "));
     assert!(with(below(json!({"x-kubernetes-validations": [{"rule": "self =="}]}))).starts_with("a[]: "));
     assert!(with(below(json!(true))).starts_with("a[]: a schema must be an object"));

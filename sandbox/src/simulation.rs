@@ -14,6 +14,7 @@
 //! | module | contains |
 //! |---|---|
 //! | `engine` | worlds, schedules, faults, ports, caches, runs, shrinking; it names no kind |
+//! | `declared` | the environment that a test declares, for any other controller |
 //! | `machine_api` | the environment of the controllers of the Machine API |
 //! | `actors` | the actors around the controllers |
 //! | `scenarios` | what happens in a run, by controller |
@@ -21,6 +22,7 @@
 //! | `mutants` | seeded bugs, which the invariants must find |
 
 mod actors;
+mod declared;
 mod engine;
 mod invariants;
 mod machine_api;
@@ -29,10 +31,11 @@ mod runs;
 mod scenarios;
 pub mod show;
 
+pub use declared::{Change, Simulation, Stored, Users};
 pub use engine::exhaustive::Exhausted;
 pub use engine::faults;
 pub use engine::faults::FaultRates;
-pub use engine::kinds::{KindId, KindNames, ObjectKey};
+pub use engine::kinds::{KindId, ObjectKey};
 pub use engine::options::{Outcome, RunOptions, Violation, WriteFault};
 pub use engine::run::{Finding, Summary};
 pub use engine::schedule::{Disruption, Incident, Schedule};

@@ -51,8 +51,8 @@ fn is_attribute(tokens: &[TokenTree], brackets: usize) -> bool {
             || (brackets > 1 && is_punct(tokens, brackets - 1, '!') && is_punct(tokens, brackets - 2, '#')))
 }
 
-/// The function whose `fn` stands at a position; none for a type such as `fn() -> bool` and for one
-/// without a body.
+/// The function whose `fn` is at a position; none for a type such as `fn() -> bool`, and for a
+/// function without a body.
 fn function(tokens: &[TokenTree], at: usize) -> Option<Function> {
     let name = ident(tokens, at + 1)?;
     let body = tokens[at..].iter().find_map(|token| match token {

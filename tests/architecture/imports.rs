@@ -1,9 +1,8 @@
-//! Finds which files of its own crate a file names.
+//! Finds the files of its own crate that a file names.
 //!
-//! A path that begins with `crate`, `self`, `super`, the crate's own name, a child module, or a
-//! module that the file imported leads to a file of the crate: the file of the deepest module that
-//! the path names *as written*. A name that a module re-exports leads to the module that re-exports
-//! it.
+//! A path that begins with `crate`, `self`, `super`, the crate's own name, a child module, or an
+//! imported module refers to a file of the crate: the file of the deepest module that the path
+//! names *as written*. A re-exported name refers to the module that re-exports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +12,9 @@ use crate::source::Source;
 /// A module as its path from the crate root.
 type Module = Vec<String>;
 
-/// The files of one crate, and what they name.
+/// The files of one crate, and their references.
 pub(crate) struct Crate<'a> {
-    /// How the crate names itself, such as `capstan_core`.
+    /// The name of the crate, such as `capstan_core`.
     name: &'a str,
     files: Vec<(&'a Source, Contents)>,
     /// The file of each module that has one.
@@ -25,23 +24,23 @@ pub(crate) struct Crate<'a> {
 /// A reference of one file to another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Edge {
-    /// The file that names.
+    /// The file with the reference.
     pub(crate) from: String,
-    /// The file that is named.
+    /// The file that it refers to.
     pub(crate) to: String,
     /// The line in `from`.
     pub(crate) line: usize,
-    /// The path as it is written there.
+    /// The path as written.
     pub(crate) written: String,
 }
 
-/// A path that a file names.
+/// A reference to a path.
 pub(crate) struct Named<'a> {
-    /// The file that names it.
+    /// The file with the reference.
     pub(crate) source: &'a Source,
-    /// The path as it is written.
+    /// The reference.
     pub(crate) reference: &'a Reference,
-    /// Its segments from the root of this crate; none if it does not lead into this crate.
+    /// The segments from the root of this crate; none if the path is not in this crate.
     pub(crate) within: Option<Module>,
 }
 
@@ -58,7 +57,7 @@ impl<'a> Crate<'a> {
         }
     }
 
-    /// Everything that the files name, code for tests included.
+    /// All references of the files, including code for tests.
     pub(crate) fn named(&self) -> Vec<Named<'_>> {
         let mut named = Vec::new();
         for (source, contents) in &self.files {
@@ -72,8 +71,8 @@ impl<'a> Crate<'a> {
         named
     }
 
-    /// The references between files outside code for tests: for each pair of files the first one. A
-    /// file that names an ancestor or a descendant of its module has no edge to it.
+    /// The references between files outside code for tests, one for each pair of files. A reference
+    /// to an ancestor or a descendant of the own module is not an edge.
     pub(crate) fn edges(&self) -> Vec<Edge> {
         let for_tests = self.test_modules();
         let mut edges = BTreeMap::new();
@@ -101,7 +100,7 @@ impl<'a> Crate<'a> {
         edges.into_values().collect()
     }
 
-    /// The modules that are declared for tests only.
+    /// The modules that are compiled for tests only.
     fn test_modules(&self) -> BTreeSet<&[String]> {
         self.files
             .iter()
@@ -127,7 +126,7 @@ fn parent(module: &[String]) -> Option<Module> {
     module.split_last().map(|(_, parent)| parent.to_vec())
 }
 
-/// The modules that a file imported, which paths in its code can begin with.
+/// The imported modules of each file.
 struct Imports<'c> {
     of: &'c Crate<'c>,
     /// By the importing module and the name.
@@ -159,8 +158,7 @@ impl<'c> Imports<'c> {
         imports
     }
 
-    /// The path from the crate root that a reference means; none if it does not lead into this
-    /// crate.
+    /// The path from the crate root of a reference; none if it is not in this crate.
     fn resolve(&self, reference: &Reference) -> Option<Module> {
         let (first, rest) = reference.segments.split_first()?;
         let mut path = match first.as_str() {
@@ -180,7 +178,7 @@ impl<'c> Imports<'c> {
         Some(path)
     }
 
-    /// The module that a plain name means in a module: one that was imported, or a child.
+    /// The module of a plain name: an imported module, or a child.
     fn module_named(&self, scope: &[String], name: &str) -> Option<Module> {
         if let Some(target) = self.modules.get(&(scope.to_vec(), name.to_owned())) {
             return Some(target.clone());
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_path_leads_to_the_file_of_its_module() {
+    fn every_form_of_a_path_refers_to_the_file_of_its_module() {
         for (text, expected) in [
             ("use crate::c;", "a/b.rs:1 c.rs crate::c"),
             ("use crate::{a, c::{d::Thing}};", "a/b.rs:1 c/d.rs crate::c::d::Thing"),
@@ -254,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn a_re_exported_name_leads_to_the_file_that_re_exports_it() {
+    fn a_re_exported_name_refers_to_the_file_that_re_exports_it() {
         assert_eq!(found("use crate::c::Thing;"), ["a/b.rs:1 c.rs crate::c::Thing"]);
     }
 
     #[test]
-    fn a_path_through_an_imported_module_leads_to_the_file_that_it_names() {
+    fn a_path_through_an_imported_module_refers_to_the_file_that_it_names() {
         assert_eq!(
             found("use crate::c;\nfn f() { c::d::g() }"),
             ["a/b.rs:1 c.rs crate::c", "a/b.rs:2 c/d.rs c::d::g"]

@@ -1,20 +1,20 @@
-//! Holds the structure of the repository: which rooms and files may name each other, what core must
-//! not touch, how long files and functions may be. It reads the sources; `ARCHITECTURE.md` gives
-//! the reasons.
+//! Checks the structure of the repository: the modules and files that each may name, what core must
+//! not use, and the length of files and functions. The tests read the sources. `ARCHITECTURE.md`
+//! gives the reasons.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test reports a failure by a panic"
+    reason = "a panic fails the test"
 )]
 
 mod circles;
 mod functions;
 mod imports;
+mod modules;
 mod references;
-mod rooms;
 mod source;
 
 use std::fs;
@@ -25,14 +25,14 @@ use imports::Crate;
 use references::contents;
 use source::{root, sources};
 
-/// The folders of our crates, and the names of the crates.
+/// The folders and the names of our crates.
 const CRATES: [(&str, &str); 3] = [
     ("core/src", "capstan_core"),
     ("src", "capstan"),
     ("sandbox/src", "capstan_sandbox"),
 ];
 
-/// The most lines that a file may have.
+/// The largest number of lines of a file.
 const FILE_LINES: usize = 800;
 
 /// A function outside tests must have fewer lines.
@@ -111,7 +111,7 @@ fn the_runtime_names_no_kind() {
 }
 
 #[test]
-fn core_touches_no_clock_no_socket_no_file_no_random_source_and_no_task() {
+fn core_uses_no_clock_no_socket_no_file_no_random_source_and_no_task() {
     let words = [
         "TcpStream",
         "TcpListener",
@@ -137,7 +137,8 @@ fn core_touches_no_clock_no_socket_no_file_no_random_source_and_no_task() {
         &["Zoned", "now"],
         &["kube"],
     ];
-    // Code for tests is read too: a test that reads files of the repository belongs to the shell.
+    // Tests in core are checked too: a test that reads files of the repository belongs to the
+    // shell.
     for source in sources("core/src") {
         for word in source::idents(source.tokens()) {
             let forbidden = words.iter().find(|forbidden| word.contains(*forbidden));
@@ -156,13 +157,13 @@ fn core_touches_no_clock_no_socket_no_file_no_random_source_and_no_task() {
     }
 }
 
-/// Whether a path contains these segments, one behind the other.
+/// Whether a path contains these consecutive segments.
 fn has(path: &[String], segments: &[&str]) -> bool {
     path.windows(segments.len()).any(|window| window == segments)
 }
 
 #[test]
-fn what_a_cluster_runs_does_not_contain_the_sandbox() {
+fn the_binary_does_not_contain_the_sandbox() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let dependencies = manifest.split("\n[dependencies]").nth(1).unwrap();
     let dependencies = dependencies.split("\n[").next().unwrap();
@@ -171,7 +172,7 @@ fn what_a_cluster_runs_does_not_contain_the_sandbox() {
 }
 
 #[test]
-fn a_file_has_at_most_eight_hundred_lines_and_a_telling_name() {
+fn a_file_has_at_most_eight_hundred_lines_and_a_name_for_its_content() {
     for folder in ["core/src", "core/tests", "src", "sandbox/src", "sandbox/tests", "tests"] {
         for source in sources(folder) {
             let lines = source.text.lines().count();
@@ -183,7 +184,7 @@ fn a_file_has_at_most_eight_hundred_lines_and_a_telling_name() {
             for part in &source.module {
                 assert!(
                     !["utils", "util", "helpers", "helper", "manager", "common", "misc"].contains(&part.as_str()),
-                    "{} must have a name that tells what it holds",
+                    "{} must have a name for its content",
                     source.path
                 );
             }

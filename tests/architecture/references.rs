@@ -1,25 +1,25 @@
-//! Collects the paths that a file names: those of its `use` items, and those in its code.
+//! Collects the paths that a file names in its `use` items and in its code.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::source::{Source, ident, is_path_separator, is_punct, is_test_attribute, line};
 
-/// A path of two or more segments, or an import, as written.
+/// A path of two or more segments, or an import.
 #[derive(Debug)]
 pub(crate) struct Reference {
-    /// The module in which it stands, with inline modules.
+    /// The module that contains it, with inline modules.
     pub(crate) scope: Vec<String>,
-    /// Its segments; those of `use a::{b, c}` are `a`, `b` and `a`, `c`.
+    /// The segments; those of `use a::{b, c}` are `a`, `b` and `a`, `c`.
     pub(crate) segments: Vec<String>,
     /// The line, counted from 1.
     pub(crate) line: usize,
-    /// For a `use`: the name under which the module knows it; `*` for a glob.
+    /// For a `use`: the imported name; `*` for a glob.
     pub(crate) imported_as: Option<String>,
-    /// Whether it stands in an item that is compiled for tests only.
+    /// Whether the code is compiled for tests only.
     pub(crate) for_tests: bool,
 }
 
-/// What a file names.
+/// The references of a file.
 #[derive(Default)]
 pub(crate) struct Contents {
     /// The paths, in the order of the file.
@@ -94,7 +94,7 @@ impl Walk {
         self.scope.pop();
     }
 
-    /// Reads what a `use` imports; gives the position behind its semicolon.
+    /// Reads the imports of a `use`, and returns the position after its semicolon.
     fn import(&mut self, tokens: &[TokenTree], start: usize) -> usize {
         let end = (start..tokens.len())
             .find(|at| is_punct(tokens, *at, ';'))
@@ -148,7 +148,7 @@ impl Walk {
         });
     }
 
-    /// Reads the path that begins at a position; gives the position behind it.
+    /// Reads the path at a position, and returns the position after it.
     fn path(&mut self, tokens: &[TokenTree], start: usize) -> usize {
         let mut segments = Vec::new();
         let mut at = start;
@@ -176,7 +176,7 @@ impl Walk {
     }
 }
 
-/// The tokens inside the attribute that begins at a position, and the position behind it.
+/// The tokens inside the attribute at a position, and the position after it.
 fn attribute(tokens: &[TokenTree], at: usize) -> Option<(TokenStream, usize)> {
     if !is_punct(tokens, at, '#') {
         return None;
@@ -190,7 +190,7 @@ fn attribute(tokens: &[TokenTree], at: usize) -> Option<(TokenStream, usize)> {
     }
 }
 
-/// The name and, if it is inline, the body of the module that begins at a position.
+/// The name of the module at a position and, for an inline module, its body.
 fn module(tokens: &[TokenTree], at: usize) -> Option<(String, Option<TokenStream>)> {
     if ident(tokens, at)? != "mod" {
         return None;

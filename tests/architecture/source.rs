@@ -1,7 +1,7 @@
 //! Reads the Rust sources of the repository and parses them into tokens.
 //!
-//! Tokens hold neither comments nor formatting, and the text of a string literal is one token. So a
-//! check that reads tokens cannot mistake text for code.
+//! Tokens contain neither comments nor formatting, and a string literal is one token. A check of
+//! tokens therefore does not mistake text for code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) fn sources(folder: &str) -> Vec<Source> {
         }
     }
     sources.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(!sources.is_empty(), "{folder} holds no Rust file");
+    assert!(!sources.is_empty(), "{folder} must contain a Rust file");
     sources
 }
 
@@ -70,7 +70,7 @@ fn module(within: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Parses Rust code into tokens; `name` is used in the message of a failure.
+/// Parses Rust code into tokens. A failure message contains `name`.
 pub(crate) fn tokens(name: &str, text: &str) -> TokenStream {
     text.parse()
         .unwrap_or_else(|error| panic!("{name} must be valid Rust: {error}"))

@@ -100,7 +100,7 @@ async fn b20_kubectl_explains_lists_and_scales_a_set() {
     let namespace = plane.namespace("crds").await.unwrap();
     let explained = kubectl(plane, &["explain", "cpms.spec.replicas"]).await;
     assert!(
-        explained.contains("How many machines the control plane has: 3 or 5."),
+        explained.contains("The number of machines of the control plane: 3 or 5."),
         "{explained}"
     );
     let output = plane

@@ -1,4 +1,4 @@
-//! Deleting a set: the machines stay, whatever the person asks for, and the object can always go.
+//! The deletion of a set: it never deletes machines, and the set can always be deleted.
 
 use capstan_sandbox::control_plane::wait_until;
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn exists(cluster: &Taken) -> bool {
     !output.checked().unwrap().stdout.is_empty()
 }
 
-/// Every machine is owned by the set, so that the garbage collector would delete it.
+/// Makes the set the owner of each machine, so that the garbage collector would delete it.
 async fn adopt(cluster: &Taken) {
     let uid = cluster.get().await["metadata"]["uid"].clone();
     for machine in fixtures::machines(3) {
@@ -36,7 +36,7 @@ async fn adopt(cluster: &Taken) {
 }
 
 #[tokio::test]
-async fn b2_a_foreground_deletion_is_refused_for_everybody() {
+async fn b2_a_foreground_deletion_is_refused_for_every_user() {
     let cluster = World::ours().await.with_set(3, "Active").await;
     adopt(&cluster).await;
     let delete = ["delete", SET, "cluster", "--cascade=foreground"];
@@ -57,7 +57,7 @@ async fn b2_a_foreground_deletion_is_refused_for_everybody() {
     assert!(!all.success() && all.stderr.contains(FOREGROUND), "{all}");
     assert_eq!(cluster.get().await["metadata"]["deletionTimestamp"], json!(null));
     assert_eq!(machines(&cluster).await, 3);
-    // A finalizer would do the same to a deletion that comes later.
+    // The finalizer would have the same effect in a later deletion.
     let finalizer = cluster
         .patch(r#"{"metadata": {"finalizers": ["foregroundDeletion"]}}"#)
         .await;
@@ -71,7 +71,7 @@ async fn b2_a_foreground_deletion_is_refused_for_everybody() {
     release(&cluster).await;
 }
 
-/// Takes the owner away, so that the machines are as they were for the next test.
+/// Removes the owner of the machines, as the next test expects.
 async fn release(cluster: &Taken) {
     let patch = r#"{"metadata": {"ownerReferences": null}}"#;
     for machine in fixtures::machines(3) {
@@ -104,14 +104,14 @@ async fn deleting_an_active_set_warns_of_what_stops_being_managed() {
 }
 
 #[tokio::test]
-async fn deleting_an_inactive_set_is_nothing_to_warn_of() {
+async fn deleting_an_inactive_set_gives_no_warning() {
     let cluster = World::ours().await.with_set(3, "Inactive").await;
     let output = cluster.run(&["delete", SET, "cluster"]).await;
     assert!(output.success(), "{output}");
     assert_eq!(output.stderr, "");
 }
 
-/// A set that waits for a finalizer.
+/// A set that is being deleted and still has a finalizer.
 async fn deleting(state: &str) -> Taken {
     let cluster = World::ours().await.with_set(3, state).await;
     let finalizer = r#"{"metadata": {"finalizers": ["controlplanemachineset.machine.openshift.io"]}}"#;
@@ -126,7 +126,7 @@ async fn an_object_that_is_being_deleted_loses_its_finalizers() {
     let cluster = deleting("Active").await;
     let output = cluster.patch(r#"{"metadata": {"finalizers": null}}"#).await;
     assert!(output.success(), "{output}");
-    wait_until("the set to go", SOON, async || {
+    wait_until("the deletion of the set", SOON, async || {
         Ok((!exists(&cluster).await).then_some(()))
     })
     .await
@@ -134,11 +134,11 @@ async fn an_object_that_is_being_deleted_loses_its_finalizers() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_being_deleted_is_judged_like_any_other() {
+async fn changes_of_a_set_that_is_being_deleted_are_reviewed() {
     let cluster = deleting("Active").await;
     let output = cluster.patch(r#"{"spec": {"replicas": 5}}"#).await;
     assert!(output.stderr.contains("[cpms-replicas-immutable]"), "{output}");
-    // Also together with the removal of its finalizers.
+    // The removal of the finalizers in the same request makes no difference.
     let both = cluster
         .patch(r#"{"metadata": {"finalizers": null}, "spec": {"machineNamePrefix": "_"}}"#)
         .await;

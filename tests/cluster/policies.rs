@@ -1,5 +1,5 @@
-//! With the webhook down: the policies refuse what CEL can state, by themselves, and whoever is
-//! refused still reads what to do. The definition here has no rules, so nobody else says no.
+//! The policies without a webhook: they refuse the edits that CEL can express, and their messages
+//! contain the advice. The CRD of these tests has no rules, so that only the policies refuse.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use super::fixtures;
 use super::refusals;
 use super::world::{SET, SOON, Taken, World};
 
-/// What the person reads of a rule.
-fn words(id: &str) -> String {
+/// The message of a rule.
+fn message(id: &str) -> String {
     let files = rule_files().unwrap();
     let rule = files
         .iter()
@@ -28,7 +28,7 @@ fn expect(output: &Output, id: &str) {
     let policy = "ValidatingAdmissionPolicy 'capstan-controlplanemachinesets' with binding 'capstan-controlplanemachinesets' \
         denied request";
     assert!(output.stderr.contains(policy), "{id}: {output}");
-    assert!(output.stderr.contains(&words(id)), "{id}: {output}");
+    assert!(output.stderr.contains(&message(id)), "{id}: {output}");
 }
 
 async fn create(cluster: &Taken, set: &Value) -> Output {
@@ -89,7 +89,7 @@ async fn the_policies_refuse_a_second_set_and_a_foreground_deletion() {
 }
 
 #[tokio::test]
-async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
+async fn without_the_server_no_set_changes_and_every_set_can_be_deleted() {
     let world = World::with_stoppable_server().await;
     let cluster = world.with_set(3, "Active").await;
     let finalizers = r#"{"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}"#;
@@ -101,15 +101,15 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
         .await;
     let down = "failed calling webhook \"mutate.controlplanemachineset.capstan.dev\"";
     assert!(!edit.success() && edit.stderr.contains(down), "{edit}");
-    // The policies come before the validating webhook, and a deletion is not mutated.
+    // Policies run before the validating webhook. The mutating webhook does not receive deletions.
     let foreground = ["delete", SET, "cluster", "--cascade=foreground"];
     expect(&cluster.run(&foreground).await, "cpms-foreground-deletion");
     let delete = cluster.run(&["delete", SET, "cluster", "--wait=false"]).await;
     let down = "failed calling webhook \"validate.controlplanemachineset.capstan.dev\"";
     assert!(!delete.success() && delete.stderr.contains(down), "{delete}");
 
-    // Without the configurations, as an administrator may take them away in an emergency, the
-    // policies go on.
+    // The policies still apply after an administrator deletes the webhook configurations in an
+    // emergency.
     let configurations = [
         "delete",
         "mutatingwebhookconfigurations/capstan",
@@ -117,7 +117,7 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
     ];
     cluster.run(&configurations).await.checked().unwrap();
     expect(&cluster.run(&foreground).await, "cpms-foreground-deletion");
-    wait_until("the configurations to be gone", SOON, async || {
+    wait_until("the deletion of the configurations", SOON, async || {
         cluster
             .run(&["delete", SET, "cluster", "--wait=false"])
             .await
@@ -127,17 +127,17 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
     .await
     .unwrap();
 
-    // Put back with nobody behind them: what is being deleted can still lose its finalizers, also
-    // one at a time.
+    // With the configurations and without a server, an object that is being deleted can lose its
+    // finalizers, also one at a time.
     let webhooks = capstan::manifests::join(&capstan::manifests::webhook_files());
     let authority = std::fs::read_to_string(cluster.plane().folder().join("ca.crt")).unwrap();
-    let nobody = free_port().unwrap();
+    let unused_port = free_port().unwrap();
     cluster
         .plane()
-        .register_webhooks(&webhooks, nobody, &authority)
+        .register_webhooks(&webhooks, unused_port, &authority)
         .await
         .unwrap();
-    wait_until("the configurations to be back", SOON, async || {
+    wait_until("the new configurations to apply", SOON, async || {
         let output = cluster
             .patch(r#"{"metadata": {"labels": {"a": "b"}}, "spec": {"machineNamePrefix": "a"}}"#)
             .await;
@@ -154,8 +154,8 @@ async fn with_the_server_gone_nothing_changes_and_nothing_is_undeletable() {
     assert_eq!(left.stdout, "");
 }
 
-/// Each rule of the policy, in the real API server, on its own cases: a broken expression would
-/// refuse everything or nothing.
+/// Tests each rule of the policy with its own cases in the real API server. A broken expression
+/// would refuse all objects or none.
 #[tokio::test]
 async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     let cluster = World::policies_only().await.with_machines(3).await;
@@ -172,8 +172,8 @@ async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     for rule in &rules {
         for (cases, denied) in [(&rule.cases.deny, true), (&rule.cases.allow, false)] {
             for case in cases {
-                // A policy names the first of its rules that does not hold. So a case also stands
-                // beside what is right.
+                // A policy reports the first of its rules that does not hold. Each case is
+                // therefore also tested together with a valid value.
                 for beside in [false, true] {
                     let mut set = fixtures::set();
                     put(&mut set, &rule.path, &case.this, beside);
@@ -202,8 +202,9 @@ async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     assert_eq!(silent, [""; 0]);
 }
 
-/// Puts a value at a rule's path, over or beside what is there; a list on the way becomes one with
-/// a single item, and the failure domains become those of its platform.
+/// Writes a value at the path of a rule, in place of the existing value or merged with it. A list
+/// on the path is replaced with a list of one item, and the failure domains with those of its
+/// platform.
 fn put(object: &mut Value, path: &str, value: &Value, beside: bool) {
     let mut node = object;
     for part in path.split('.') {

@@ -25,12 +25,12 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
         .wait_for_condition("Progressing=False/AllReplicasUpdated")
         .await
         .unwrap();
-    for (field, words) in [
+    for (field, text) in [
         ("cpms.spec.strategy", "RollingUpdate"),
         ("cpms.status.conditions", "Progressing"),
         (
             "cpms.status.updatedReplicas",
-            "How many machines of the set are ready, have the provider spec",
+            "The number of machines of the set that are ready, match the template",
         ),
     ] {
         let explained = kubectl(&world, &["explain", field]).await;
@@ -39,7 +39,7 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
                 .split_whitespace()
                 .collect::<Vec<_>>()
                 .join(" ")
-                .contains(words),
+                .contains(text),
             "{explained}"
         );
     }

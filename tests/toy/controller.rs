@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use capstan::runtime::{
-    Cluster, Moment, Observation, Reconcile, Reconciled, Source, Step, StepError, View, Watch, Write,
+    Cluster, Moment, Observation, Reconcile, Reconciled, Source, Step, StepError, View, Watch, Write, Written,
 };
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::meta::ObjectMeta;
@@ -33,7 +33,8 @@ pub(crate) struct Toys;
 
 impl Reconcile for Toys {
     const NAME: &'static str = "toy";
-    type State = ();
+    /// The version of the toy in the caches when its status was last written, and that status.
+    type State = Option<(Option<String>, Value)>;
     type Observed = (ObjectRef, Arc<Thing>, bool);
 
     fn kind(&self) -> &KindInfo {
@@ -45,7 +46,14 @@ impl Reconcile for Toys {
     fn affected(&self, changed: &ObjectRef, _: &View) -> Vec<ObjectRef> {
         vec![TOYS.object(&changed.namespace, &changed.name)]
     }
-    fn observe(&self, of: &ObjectRef, view: &View, _: Source, _: &mut (), _: Moment) -> Observation<Self::Observed> {
+    fn observe(
+        &self,
+        of: &ObjectRef,
+        view: &View,
+        _: Source,
+        _: &mut Self::State,
+        _: Moment,
+    ) -> Observation<Self::Observed> {
         let part = view.objects.get::<Thing>(&PARTS, &of.namespace, &of.name);
         match view.objects.get::<Thing>(&TOYS, &of.namespace, &of.name) {
             Some(toy) if view.synced => Observation::Found((of.clone(), Arc::clone(toy), part.is_some())),
@@ -62,7 +70,7 @@ impl Reconcile for Toys {
         let view = view.refreshed::<Thing>(cluster, &TOYS, &of.key()).await?;
         view.refreshed::<Thing>(cluster, &PARTS, &of.key()).await.map(Some)
     }
-    fn plan(&self, (of, toy, part): &Self::Observed, _: &mut (), _: Moment) -> Vec<Step> {
+    fn plan(&self, (of, toy, part): &Self::Observed, _: &mut Self::State, _: Moment) -> Vec<Step> {
         let owner = json!({"apiVersion": "example.org/v1", "kind": "Toy", "name": of.name, "controller": true,
             "uid": toy.metadata.uid()});
         let metadata = json!({"name": of.name, "namespace": of.namespace, "ownerReferences": [owner]});
@@ -70,10 +78,14 @@ impl Reconcile for Toys {
         let create = || Write::create(&PARTS, &of.namespace, &of.name, body);
         Vec::from_iter((!part).then(|| Step::disruptive(create(), "create", "the toy has no part")))
     }
-    fn status(&self, reconciled: &Reconciled<'_, Self::Observed>, _: &mut ()) -> Vec<Write> {
+    fn status(&self, reconciled: &Reconciled<'_, Self::Observed>, last: &mut Self::State) -> Vec<Write> {
         let (of, toy, part) = reconciled.observed;
         let status = json!({ "ready": part });
-        let write = || Write::status(&TOYS, &of.namespace, &of.name, &status);
-        Vec::from_iter((toy.status != status).then(write))
+        let write = Write::status(&TOYS, &of.namespace, &of.name, &status);
+        let is_written = *last == Some((toy.metadata.resource_version.clone(), status.clone()));
+        Vec::from_iter((toy.status != status && !is_written).then_some(write))
+    }
+    fn stored(&self, (_, toy, part): &Self::Observed, _: &Write, _: &Written, last: &mut Self::State) {
+        *last = Some((toy.metadata.resource_version.clone(), json!({ "ready": part })));
     }
 }

@@ -12,6 +12,7 @@
 
 mod controller;
 mod memory;
+mod simulated;
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ pub(super) struct EnvelopeRequest<O> {
     pub(super) old_object: Option<O>,
 }
 
-/// The default of an object; the derived one would ask `O` for a default of its own.
+/// The default of an object. A derived default would require a default of `O`.
 fn none<O>() -> Option<O> {
     None
 }

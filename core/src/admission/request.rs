@@ -157,7 +157,7 @@ impl Request {
     }
 }
 
-/// What happens to the dependents of a deleted object, if the request says so.
+/// The propagation policy of a deletion, if the request specifies one.
 fn propagation<O>(request: &EnvelopeRequest<O>) -> Option<Propagation> {
     let options = request.options.as_ref()?;
     let policy = options.propagation_policy.as_deref().and_then(Propagation::parse);

@@ -1,5 +1,5 @@
-//! The answer: an AdmissionReview as the API server documents it (decision 19: kube's own writes a
-//! patch as numbers, and denies with code 0).
+//! The answer: an AdmissionReview in the documented format. The type of the crate `kube` writes a
+//! patch as numbers, and denies with code 0 (decision 19).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -32,23 +32,23 @@ struct Response<'a> {
     warnings: Vec<&'a str>,
 }
 
-/// `metav1.Status`: why a request was refused, for programs and for people.
+/// `metav1.Status`: the reason of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// Always `Failure`.
     pub status: &'static str,
-    /// For people.
+    /// An explanation for users.
     pub message: String,
-    /// For programs: `Invalid`, `Forbidden`, `BadRequest`, `InternalError`.
+    /// The reason for programs: `Invalid`, `Forbidden`, `BadRequest`, `InternalError`.
     pub reason: &'static str,
-    /// About which object, and which fields.
+    /// The object and its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
     /// HTTP status code.
     pub code: u16,
 }
 
-/// About which object, and which fields.
+/// The object and its fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Details {
     /// Name of the object.
@@ -65,12 +65,12 @@ pub struct Details {
     pub causes: Vec<Cause>,
 }
 
-/// What is wrong with one field.
+/// The violation of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// `FieldValueInvalid` and its siblings.
+    /// The reason, such as `FieldValueInvalid`.
     pub reason: &'static str,
-    /// What the field holds, what is allowed, what to do.
+    /// The value of the field, what is allowed, and what to do instead.
     pub message: String,
     /// The path of the field.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -171,7 +171,7 @@ pub(super) fn encode(
             warnings: verdict.warnings.iter().map(|warning| warning.text.as_str()).collect(),
         },
     };
-    // Strings and numbers always serialise; an answer must be there in any case.
+    // Strings and numbers always serialise, and an answer is always required.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_travels_as_base64_and_never_with_a_refusal() {
+    fn a_patch_is_base64_and_a_refusal_has_none() {
         let patch: json_patch::Patch =
             serde_json::from_value(json!([{"op": "add", "path": "/spec/a", "value": 1}])).unwrap();
         let answer: Value = serde_json::from_slice(&encode("u", None, &Verdict::default(), Some(&patch))).unwrap();

@@ -1,4 +1,4 @@
-//! Which wire types are kept in caches, and what of them no reader needs.
+//! The wire types that caches keep, and the fields that caches drop because no reader needs them.
 
 use serde_json::Value;
 
@@ -36,8 +36,8 @@ impl CachedObject for Node {
         Some(&self.metadata)
     }
 
-    /// Drops what changes with every heartbeat of the kubelet. Capstan never writes a Node, so it
-    /// needs no version of it.
+    /// Drops the fields that change with every heartbeat of the kubelet, and the resource version:
+    /// Capstan never writes a Node.
     fn slim(object: &mut Value) {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_heartbeat_changes_nothing_that_is_kept_of_a_node() {
+    fn a_heartbeat_does_not_change_a_cached_node() {
         let node = |heartbeat: &str, version: &str| -> Node {
             let mut node = json!({
                 "apiVersion": "v1", "kind": "Node",

@@ -1,6 +1,6 @@
-//! Cluster API: `cluster.x-k8s.io`, of which Capstan speaks `v1beta2` (decision 2).
+//! Cluster API: `cluster.x-k8s.io`, version `v1beta2` (decision 2).
 //!
-//! These kinds are Cluster API's; Capstan reads what it needs of them and carries the rest through.
+//! Capstan reads the fields that it needs and keeps all others. It does not install these CRDs.
 
 pub mod cluster;
 pub mod machine;
@@ -17,12 +17,13 @@ pub const GROUP: &str = "cluster.x-k8s.io";
 pub const API_VERSION: &str = "cluster.x-k8s.io/v1beta2";
 /// The version.
 pub const VERSION: &str = "v1beta2";
-/// The namespace that OpenShift keeps Cluster API's objects in.
+/// The namespace in which OpenShift stores the objects of Cluster API.
 pub const NAMESPACE: &str = "openshift-cluster-api";
 
 /// Annotations that Cluster API reads.
 pub mod annotation {
-    /// While it is there, whatever its value, Cluster API's controllers leave the object alone.
+    /// While an object has this annotation, with any value, the controllers of Cluster API ignore
+    /// it.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
 }
 
@@ -34,7 +35,8 @@ pub mod label {
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 }
 
-/// A reference to an object of a group of which the version is found out, as `v1beta2` writes it.
+/// A reference to an object without the version of its kind, as `v1beta2` stores it. The reader
+/// looks the version up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContractReference {
@@ -44,7 +46,7 @@ pub struct ContractReference {
     /// Kind.
     #[serde(default)]
     pub kind: String,
-    /// Name, in the namespace of whoever refers.
+    /// Name. The object is in the namespace of the object that has the reference.
     #[serde(default)]
     pub name: String,
     /// Other fields.

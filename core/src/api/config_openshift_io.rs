@@ -1,4 +1,4 @@
-//! The cluster's configuration: what Capstan reads of `config.openshift.io`, and the
+//! The configuration of the cluster: the kinds of `config.openshift.io` that Capstan reads, and the
 //! ClusterOperator that it writes.
 
 pub mod cluster_operator;
@@ -7,5 +7,5 @@ pub mod infrastructure;
 
 /// The API group.
 pub const GROUP: &str = "config.openshift.io";
-/// Group and version of all kinds here.
+/// Group and version of all kinds in this module.
 pub const API_VERSION: &str = "config.openshift.io/v1";

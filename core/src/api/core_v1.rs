@@ -1,3 +1,3 @@
-//! What Capstan reads of the core group.
+//! The kinds of the core group that Capstan reads.
 
 pub mod node;

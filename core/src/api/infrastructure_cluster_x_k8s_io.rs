@@ -1,8 +1,8 @@
-//! The infrastructure of Cluster API's platforms: `infrastructure.cluster.x-k8s.io`.
+//! The infrastructure of the platforms of Cluster API: `infrastructure.cluster.x-k8s.io`.
 //!
-//! Each platform has a kind for a machine and one for a template of machines, made by its own
-//! project. Capstan reads no field of them here: what converts and what does not is `conversion`'s
-//! to know, as data.
+//! The project of each platform defines a kind for a machine and a kind for a machine template.
+//! This file names the kinds and none of their fields. The tables of `conversion` list the fields
+//! that are converted.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::meta::ObjectMeta;
 /// The API group.
 pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 
-/// A platform of which machines can be known to both APIs.
+/// A platform whose machines can exist in both APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Platform {
     /// Kind of the machine.
@@ -24,7 +24,7 @@ pub struct Platform {
     pub template: &'static str,
     /// Lower-case plural of the template.
     pub templates: &'static str,
-    /// The version that Capstan speaks.
+    /// The version that Capstan reads and writes.
     pub version: &'static str,
 }
 
@@ -111,15 +111,15 @@ pub const PLATFORMS: &[Platform] = &[
     ),
 ];
 
-/// The infrastructure of a whole cluster, where it says something that machines of the Machine API
-/// say for themselves.
+/// The infrastructure of a whole cluster, on platforms where it contains values that each machine
+/// of the Machine API contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Kind.
     pub kind: &'static str,
     /// Lower-case plural.
     pub plural: &'static str,
-    /// The version that Capstan speaks.
+    /// The version that Capstan reads.
     pub version: &'static str,
 }
 
@@ -127,7 +127,7 @@ const fn cluster(kind: &'static str, plural: &'static str, version: &'static str
     Cluster { kind, plural, version }
 }
 
-/// The clusters that machines are compared with.
+/// The clusters with which machines are compared.
 pub const CLUSTERS: &[Cluster] = &[
     cluster("AWSCluster", "awsclusters", "v1beta2"),
     cluster("AzureCluster", "azureclusters", "v1beta1"),
@@ -136,7 +136,7 @@ pub const CLUSTERS: &[Cluster] = &[
     cluster("VSphereCluster", "vsphereclusters", "v1beta1"),
 ];
 
-/// A machine of a platform, or a template of machines.
+/// A machine of a platform, or a machine template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Infrastructure {
@@ -149,10 +149,10 @@ pub struct Infrastructure {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted; of a template, the same below `template.spec`.
+    /// The desired state. For a template, the same fields are under `template.spec`.
     #[serde(default)]
     pub spec: Value,
-    /// Other fields, status among them.
+    /// Other fields, including the status.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }

@@ -1,4 +1,4 @@
-//! The kind table: every kind of other people's and our own that Capstan reads or writes.
+//! The kind table: every kind that Capstan reads or writes.
 //!
 //! Caches, discovery, snapshots, RBAC and the simulation are derived from this table. A new kind is
 //! one line here and one file in its module.
@@ -56,7 +56,7 @@ const fn cluster_api(kind: &'static str, plural: &'static str) -> KindInfo {
     KindInfo::namespaced(cluster_x_k8s_io::GROUP, "v1beta2", kind, plural)
 }
 
-/// Where the objects of a kind live that Capstan reads.
+/// The namespace of the objects of a kind that Capstan reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// The namespace of the Machine API.
@@ -72,7 +72,7 @@ pub enum Home {
 pub enum Reader {
     /// The webhooks of ControlPlaneMachineSets.
     Admission,
-    /// The guards of objects that exist in both APIs.
+    /// The guards of the mirrored pairs.
     Guards,
     /// The controllers.
     Controllers,
@@ -83,7 +83,7 @@ pub enum Reader {
 pub struct KindEntry {
     /// The kind.
     pub kind: Cow<'static, KindInfo>,
-    /// Where its objects live.
+    /// The namespace of its objects.
     pub home: Home,
     /// The only objects that are read; empty for all.
     pub names: &'static [&'static str],

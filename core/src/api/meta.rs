@@ -1,5 +1,4 @@
-//! Metadata that every object has, and the small types that the API conventions share between
-//! kinds.
+//! The metadata of every object, and the types of the API conventions that several kinds share.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +9,31 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use crate::model::{NewCondition, StoredCondition};
 
-/// `metadata` of an object. At the root of a kind the API server knows its schema; only inside a
-/// template does the schema of a CRD speak of it.
+/// The `metadata` of an object. The API server validates it at the root of an object. The schema of
+/// a CRD describes it only inside a template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
-    /// Unique within kind and namespace.
+    /// Unique within a kind and a namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Absent on cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Unique over the life of the cluster; an object that is created again has another.
+    /// Unique over the life of the cluster. An object that is deleted and created again has another
+    /// UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Opaque version for optimistic concurrency.
+    /// The version, an opaque value for optimistic concurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Counts changes of the spec.
+    /// The number of changes of the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// Set by the API server.
+    /// When the object was created. The API server sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
-    /// Set once a deletion was asked for; the object goes when its finalizers are gone.
+    /// When the deletion was requested. The object is deleted once it has no finalizers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Timestamp>,
     /// Identifying key/value pairs.
@@ -42,34 +42,34 @@ pub struct ObjectMeta {
     /// Non-identifying key/value pairs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What must happen before the object may go.
+    /// The object is deleted only after all of these are removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Who owns the object; the garbage collector follows these.
+    /// The owners. The garbage collector deletes an object whose owners are all deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Everything else, `managedFields` among it.
+    /// Other fields, including `managedFields`.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }
 
 impl ObjectMeta {
-    /// The name, or the empty string for an object that has none yet (`generateName`).
+    /// The name, or the empty string for an object without a name (`generateName`).
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
 
-    /// The uid, or the empty string for an object that was not stored yet.
+    /// The UID, or the empty string for an object that is not stored.
     pub fn uid(&self) -> &str {
         self.uid.as_deref().unwrap_or_default()
     }
 
-    /// Whether a deletion was asked for.
+    /// Whether the deletion was requested.
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// The owner that manages the object, of which there is at most one.
+    /// The owner that manages the object. An object has at most one.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references
             .iter()
@@ -85,9 +85,9 @@ pub struct OwnerReference {
     pub api_version: String,
     /// Kind of the owner.
     pub kind: String,
-    /// Name of the owner, in the namespace of the owned object.
+    /// Name of the owner. It is in the namespace of the owned object, or cluster-scoped.
     pub name: String,
-    /// Uid of the owner: a namesake that was created later is another owner.
+    /// UID of the owner. An object that is created later with the same name is another owner.
     pub uid: String,
     /// Whether this owner manages the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,7 @@ pub struct OwnerReference {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// CamelCase name of what is observed.
+    /// The observation, in CamelCase.
     #[schemars(extend(
         "maxLength" = 316,
         "pattern" = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
@@ -117,10 +117,10 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
     /// When `status` last changed.
     pub last_transition_time: Timestamp,
-    /// CamelCase, stable: programs match on it.
+    /// The reason, in CamelCase. Programs may compare it.
     #[schemars(extend("minLength" = 1, "maxLength" = 1024, "pattern" = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
     pub reason: String,
-    /// For people.
+    /// The explanation for users.
     #[schemars(extend("maxLength" = 32768))]
     pub message: String,
 }
@@ -167,7 +167,7 @@ pub struct LabelSelector {
 /// One requirement of a label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LabelSelectorRequirement {
-    /// The label.
+    /// The key of the label.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,

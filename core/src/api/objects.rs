@@ -1,9 +1,9 @@
-//! Objects by kind, as caches or files gave them. What was not read is unknown, and unknown is
-//! never taken for absent.
+//! Objects by kind, from caches or from files. An object that was not read is unknown. Readers must
+//! not treat an unknown object as absent.
 //!
-//! Objects of one kind may be kept in more than one Rust type, for example as a whole machine and
-//! as the part of it that the guards for both APIs read. So a kind is looked up together with its
-//! type.
+//! Objects of one kind can be kept in more than one Rust type, for example as a whole machine, and
+//! as the fields that the guards of mirrored pairs read. Objects are therefore looked up by kind
+//! and type.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -24,32 +24,32 @@ pub trait CachedObject: DeserializeOwned + Clone + Debug + PartialEq + Send + Sy
     /// whose metadata is kept.
     fn metadata(&self) -> Option<&ObjectMeta>;
 
-    /// Removes what no reader of this type needs, before the object is decoded and kept.
+    /// Removes the fields that no reader of this type needs, before the object is decoded and kept.
     fn slim(_object: &mut Value) {}
 }
 
-/// Values by namespace and name, in this order. A copy shares the tree with its original, and a
-/// change costs a path of the tree.
+/// Values ordered by namespace and name. A clone shares its tree. A change copies one path of the
+/// tree.
 pub type ByKey<T> = rpds::RedBlackTreeMapSync<NamespacedName, T>;
 
 /// The objects of one kind, by namespace and name.
 pub type Index<T> = ByKey<Arc<T>>;
 
-/// An object that could not be decoded.
+/// An object that cannot be decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undecodable {
-    /// Why, as the decoder says it.
+    /// The message of the decoder.
     pub reason: String,
     /// The object as it is stored.
     pub raw: Arc<Value>,
 }
 
-/// What is known of one kind at one moment.
+/// The known objects of one kind at one moment.
 #[derive(Debug)]
 pub struct KindObjects<T> {
-    /// The objects that could be decoded.
+    /// The objects that can be decoded.
     pub objects: Arc<Index<T>>,
-    /// The objects that could not be decoded.
+    /// The objects that cannot be decoded.
     pub undecodable: Arc<ByKey<Undecodable>>,
     /// Whether the cluster serves the kind.
     pub served: bool,
@@ -84,7 +84,7 @@ impl<T> FromIterator<(NamespacedName, Arc<T>)> for KindObjects<T> {
     }
 }
 
-/// [`KindObjects`] without its type.
+/// [`KindObjects`] without its type parameter.
 trait AnyKind: Any + Debug + Send + Sync {
     fn metadata(&self, key: &NamespacedName) -> Option<&ObjectMeta>;
 
@@ -104,7 +104,7 @@ impl<T: CachedObject> AnyKind for KindObjects<T> {
 
 type Key = (Cow<'static, str>, Cow<'static, str>, TypeId);
 
-/// The known objects of all kinds. A clone shares them.
+/// The known objects of all kinds. A clone shares the objects.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     kinds: BTreeMap<Key, Arc<dyn AnyKind>>,
@@ -115,29 +115,28 @@ fn key<T: 'static>(kind: &KindInfo) -> Key {
 }
 
 impl Objects {
-    /// What is known of a kind as `T`; `None` while nothing is known.
+    /// The known objects of a kind, kept as `T`; `None` while they are unknown.
     pub fn of<T: CachedObject>(&self, kind: &KindInfo) -> Option<&KindObjects<T>> {
         let known: &dyn Any = &**self.kinds.get(&key::<T>(kind))?;
         known.downcast_ref()
     }
 
-    /// Replaces what is known of a kind.
+    /// Replaces the known objects of a kind.
     pub fn insert<T: CachedObject>(&mut self, kind: &KindInfo, known: KindObjects<T>) {
         self.kinds.insert(key::<T>(kind), Arc::new(known));
     }
 
-    /// All objects of a kind; `None` while it is unknown which there are.
+    /// All objects of a kind; `None` while they are unknown.
     pub fn all<T: CachedObject>(&self, kind: &KindInfo) -> Option<impl Iterator<Item = &Arc<T>>> {
         Some(self.of::<T>(kind)?.objects.values())
     }
 
-    /// An object. `None` also while nothing is known of the kind.
+    /// An object; `None` if it does not exist, and while the objects of its kind are unknown.
     pub fn get<T: CachedObject>(&self, kind: &KindInfo, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.of::<T>(kind)?.objects.get(&NamespacedName::new(namespace, name))
     }
 
-    /// All objects of a kind, whatever type they are kept in, and whether or not they can be
-    /// decoded.
+    /// The keys of all objects of a kind, in any type, including objects that cannot be decoded.
     pub fn keys(&self, kind: &KindInfo) -> Vec<ObjectRef> {
         let kinds = self.kinds.iter();
         let mut of_kind = kinds.filter(|((group, name, _), _)| *group == kind.group && *name == kind.kind);
@@ -146,7 +145,7 @@ impl Objects {
         keys.map(|key| kind.object(&key.namespace, &key.name)).collect()
     }
 
-    /// The metadata of an object, whatever type it is kept in.
+    /// The metadata of an object, kept in any type.
     pub fn metadata(&self, object: &ObjectRef) -> Option<&ObjectMeta> {
         let (key, wanted) = (object.key(), (&object.group, &object.kind));
         let kinds = self.kinds.iter();

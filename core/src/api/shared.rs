@@ -1,5 +1,5 @@
-//! A part of an object that its versions share: most changes are of the status, and leave the spec
-//! as it was.
+//! A value that clones of an object share until one of them changes it. Most writes change the
+//! status and keep the spec.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -8,8 +8,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value that is copied when it is changed, and not before. Two that were never changed apart are
-/// equal at a glance.
+/// A value that is copied on write. Two clones without a write are compared by their address.
 #[derive(Debug, Default)]
 pub struct Shared<T>(Arc<T>);
 
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_seen_by_the_changed_one_alone() {
+    fn a_change_of_a_clone_does_not_change_the_other() {
         let one: Shared<Vec<u8>> = vec![1].into();
         let mut other = one.clone();
         assert_eq!(one, other);

@@ -1,5 +1,4 @@
-//! What a plan for a ControlPlaneMachineSet is made of: the writes that a step can make, and the
-//! reasons to wait.
+//! The parts of a plan for a ControlPlaneMachineSet: the writes of a step, and the reasons to wait.
 //!
 //! Nothing here decides when a step is taken; see `plan`.
 
@@ -10,40 +9,40 @@ use crate::api::kinds::{CONTROL_PLANE_MACHINE_SETS, MACHINES};
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::model::{self, Act, ObjectRef, Precondition};
 
-/// What to do next about a set and its machines.
+/// The next steps for a set and its machines.
 pub type Plan = model::Plan<Action, WaitReason>;
 /// One write to the set or to a machine.
 pub type Step = model::Step<Action>;
 /// Something that a rollout waits for.
 pub type Wait = model::Wait<WaitReason>;
 
-/// What is written. The failure domain is the one in which the machine is or will be; `None` if it
-/// is unknown, or if the set lists no failure domains.
+/// A write. The failure domain is the failure domain of the machine; `None` if it is unknown, or if
+/// the set lists no failure domains.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// A machine is created. Its derived name is the precondition.
+    /// Creates a machine. Its derived name is the precondition.
     Create {
         /// The whole machine.
         machine: Box<Machine>,
-        /// Where it will be.
+        /// The failure domain of the new machine.
         failure_domain: Option<FailureDomain>,
     },
-    /// A machine is deleted, in the background, with the precondition in the delete options.
+    /// Deletes a machine, in the background, with the precondition in the delete options.
     Delete {
-        /// Where it is.
+        /// The failure domain of the machine.
         failure_domain: Option<FailureDomain>,
     },
-    /// A machine is changed in place.
+    /// Changes a machine in place.
     Patch {
         /// A JSON merge patch that carries the precondition in its metadata.
         patch: Value,
-        /// Where the machine is.
+        /// The failure domain of the machine.
         failure_domain: Option<FailureDomain>,
     },
-    /// The set is changed: a JSON merge patch that carries the precondition in its metadata.
+    /// Changes the set with a JSON merge patch that has the precondition in its metadata.
     PatchSet(Value),
-    /// Records of creations that are over are removed from the set, by such a patch. No event tells
-    /// of it.
+    /// Removes the records of creations that are over from the set, with such a patch. The
+    /// controller records no event for it.
     RemoveRecords(Value),
 }
 
@@ -78,7 +77,7 @@ impl Step {
         machine_name(&self.subject)
     }
 
-    /// The failure domain in which the machine is or will be.
+    /// The failure domain of the machine.
     pub fn failure_domain(&self) -> Option<&FailureDomain> {
         match &self.action {
             Action::Create { failure_domain, .. }

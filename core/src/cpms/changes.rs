@@ -1,10 +1,11 @@
-//! What is a change: the difference of two provider specs, field by field, and the hash that names
-//! a revision.
+//! Changes: the differences of two provider specs, field by field, and the hash that names a
+//! revision.
 //!
-//! Decision 8. Both sides are brought into one form first: platform defaults filled in, what means
-//! "not set" dropped, failure domain fields left out where failure domains decide them, image
-//! fields left out unless images are asked for. The order of keys never matters. Nothing here says
-//! whether a change is allowed, or when it reaches a machine.
+//! Decision 8. Both provider specs are normalized first: defaults of the platform are added, values
+//! that mean "not set" are removed, fields that failure domains set are removed if the set lists
+//! failure domains, and image fields are removed unless images are compared. The order of keys does
+//! not matter. The module decides neither whether a change is allowed nor when it is applied to a
+//! machine.
 
 use std::cmp::Ordering;
 
@@ -15,26 +16,26 @@ use super::domains::{self, Platform};
 use super::fields;
 use crate::model::hex_hash;
 
-/// Starts a rollout also for a change of the machine image; a value of `true` (decision 8).
+/// Starts a rollout also for a change of the machine image, with the value `true` (decision 8).
 pub const ROLL_ON_IMAGE_CHANGE: &str = "capstan.dev/roll-on-image-change";
 
-/// What a comparison looks at.
+/// The fields that a comparison includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// Failure domains decide some fields, which are then no change of the template.
+    /// Whether failure domains set some fields, which are then not compared.
     pub domains: bool,
-    /// Image fields count.
+    /// Whether image fields are compared.
     pub images: bool,
 }
 
-/// One field that differs.
+/// A field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
     /// Path within the provider spec: `instanceType`, `blockDevices[0].ebs.volumeSize`.
     pub field: String,
-    /// What the machine has; `None` for nothing.
+    /// The value of the machine; `None` if it is absent.
     pub old: Option<Value>,
-    /// What the template asks for; `None` for nothing.
+    /// The value of the template; `None` if it is absent.
     pub new: Option<Value>,
 }
 
@@ -45,19 +46,19 @@ impl std::fmt::Display for FieldChange {
     }
 }
 
-/// The fields in which `template` asks for something else than `machine` has, ordered by path.
+/// The fields in which `template` and `machine` differ, ordered by path.
 pub fn changes(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
     Difference::between(template, machine).into_changes(comparison)
 }
 
-/// Whether there are such fields at all: cheaper than to list them where they mostly are.
+/// Whether any field differs. This is cheaper than a list of the fields.
 pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> bool {
     let size = |spec| {
         Platform::of(spec)
             .and_then(size_field)
             .and_then(|field| fields::text(spec, &[field]))
     };
-    // Of one kind, told apart by a text that every comparison takes as it stands.
+    // Provider specs of one kind that differ in a text field that no comparison changes.
     let plainly = Platform::of(template) == Platform::of(machine)
         && size(template)
             .zip(size(machine))
@@ -65,8 +66,8 @@ pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> boo
     plainly || !changes(template, machine, comparison).is_empty()
 }
 
-/// The text that says how large a machine is: no default fills it, no failure domain decides it, it
-/// is no image.
+/// The text field with the size of a machine. It has no default, no failure domain sets it, and it
+/// is not an image.
 fn size_field(platform: Platform) -> Option<&'static str> {
     match platform {
         Platform::Aws => Some("instanceType"),
@@ -77,19 +78,18 @@ fn size_field(platform: Platform) -> Option<&'static str> {
     }
 }
 
-/// Two provider specs, without the fields in which they are the same. Each field is brought into
-/// its form without a look at the others, so a field that is the same on both sides is no change,
-/// whatever the comparison looks at.
+/// Two provider specs without their equal fields. Each field is normalized independently of other
+/// fields, so that an equal field is no change in any comparison.
 #[derive(Clone, Debug)]
 pub struct Difference {
     template: Value,
     machine: Value,
-    /// Whether a field that has defaults is among them.
+    /// Whether it contains a field that has defaults.
     defaulted: bool,
 }
 
 impl Difference {
-    /// Where `template` and `machine` are not the same.
+    /// The fields in which `template` and `machine` differ.
     pub fn between(template: &Value, machine: &Value) -> Self {
         let whole = || Self {
             template: template.clone(),
@@ -104,7 +104,7 @@ impl Difference {
         };
         let (mut template, mut machine) = (Map::new(), Map::new());
         let (mut left, mut right) = (wanted.iter().peekable(), held.iter().peekable());
-        // Both sides are in the order of their keys.
+        // Both maps are sorted by key.
         loop {
             let order = match (left.peek(), right.peek()) {
                 (Some((wanted, _)), Some((held, _))) => wanted.cmp(held),
@@ -123,7 +123,7 @@ impl Difference {
         let defaulted = |field: &&str| template.contains_key(*field) || machine.contains_key(*field);
         let defaulted = DEFAULTED.iter().any(defaulted);
         for side in [&mut template, &mut machine] {
-            // It says of which platform the fields are.
+            // The kind gives the platform of the fields.
             side.insert("kind".to_owned(), kind.clone());
         }
         Self {
@@ -133,7 +133,7 @@ impl Difference {
         }
     }
 
-    /// Whether a field differs that may hold an image.
+    /// Whether a field differs that may contain an image.
     pub fn touches_images(&self) -> bool {
         let holds = |spec: &Value| match spec {
             Value::Object(fields) => IMAGE_FIELDS.iter().any(|field| fields.contains_key(*field)),
@@ -142,12 +142,12 @@ impl Difference {
         holds(&self.template) || holds(&self.machine)
     }
 
-    /// The fields that differ by this comparison, ordered by path.
+    /// The fields that differ in this comparison, ordered by path.
     pub fn changes(&self, comparison: Comparison) -> Vec<FieldChange> {
         self.clone().into_changes(comparison)
     }
 
-    /// The same, when it is the last question.
+    /// The same, for the last comparison of a difference.
     pub fn into_changes(self, comparison: Comparison) -> Vec<FieldChange> {
         let machine = into_canonical(self.machine, comparison, self.defaulted);
         let template = into_canonical(self.template, comparison, self.defaulted);
@@ -158,12 +158,12 @@ impl Difference {
     }
 }
 
-/// Eight hexadecimal digits that name what the template asks for: equal for equal demands.
+/// Eight hexadecimal digits that name the revision of a template. Equal templates have equal names.
 pub fn revision(template: &Value, comparison: Comparison) -> String {
     hex_hash(&canonical(template, comparison), 8)
 }
 
-/// The provider spec in the one form in which it is compared.
+/// The normalized provider spec of a comparison.
 pub fn canonical(provider_spec: &Value, comparison: Comparison) -> Value {
     into_canonical(provider_spec.clone(), comparison, true)
 }
@@ -176,7 +176,7 @@ fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value 
     if fill {
         provider_spec_defaults(platform, &mut spec);
     }
-    // The group of a provider spec was renamed once; its metadata is never filled.
+    // The group of provider specs was renamed once, and their metadata is not used.
     for field in ["apiVersion", "metadata"] {
         fields::remove(&mut spec, &[field]);
     }
@@ -198,7 +198,7 @@ fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value 
     spec
 }
 
-/// The fields of a provider spec that an image is in, whatever the platform.
+/// The fields of a provider spec that contain an image, on any platform.
 const IMAGE_FIELDS: [&str; 3] = ["ami", "image", "disks"];
 
 fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
@@ -215,7 +215,7 @@ fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
     }
 }
 
-/// The template is known by its name, in whatever folder; addresses belong to one machine.
+/// The folder of the template is removed, and the addresses that belong to one machine.
 fn machine_own_vsphere(spec: &mut Value) {
     if let Some(template) = fields::text(spec, &["template"]) {
         let name = fields::basename(template).to_owned();
@@ -232,7 +232,7 @@ fn machine_own_vsphere(spec: &mut Value) {
     }
 }
 
-/// Fields that Go writes even when they were not set, with the value that then stands there.
+/// Fields that Go encodes with this value when they are not set.
 fn zero_fields(platform: Option<Platform>) -> &'static [&'static str] {
     match platform {
         Some(Platform::Aws) => &["deviceIndex"],
@@ -244,7 +244,7 @@ fn zero_fields(platform: Option<Platform>) -> &'static [&'static str] {
     }
 }
 
-/// Drops what means "not set": null, the empty string, the empty object, the empty list.
+/// Removes values that mean "not set": null, the empty string, the empty object, the empty list.
 fn tidy(value: &mut Value) {
     let unset = |value: &Value| match value {
         Value::Null => true,
@@ -258,7 +258,7 @@ fn tidy(value: &mut Value) {
             map.values_mut().for_each(tidy);
             map.retain(|_, value| !unset(value));
         }
-        // Items of a list stay in their places: the third disk is the third disk.
+        // Items of a list keep their positions, because the position of a disk has a meaning.
         Value::Array(items) => items.iter_mut().for_each(tidy),
         _ => {}
     }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_order_of_keys_and_what_go_writes_for_not_set_are_no_change() {
+    fn defaults_order_of_keys_and_unset_values_of_go_are_no_change() {
         let machine = json!({"kind": "AWSMachineProviderConfig", "apiVersion": "machine.openshift.io/v1beta1",
             "metadata": {"creationTimestamp": null}, "deviceIndex": 0, "instanceType": "m6i.xlarge", "keyName": "",
             "loadBalancers": [], "userDataSecret": {"name": "master-user-data"},
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_no_change_unless_they_are_asked_for() {
+    fn images_are_a_change_only_if_they_are_compared() {
         let pairs = [
             (
                 json!({"kind": "AWSMachineProviderConfig", "ami": {"id": "ami-1"}}),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vsphere_template_is_compared_by_name_and_addresses_belong_to_one_machine() {
+    fn a_vsphere_template_is_compared_by_name_and_without_addresses() {
         let machine = json!({"kind": "VSphereMachineProviderSpec", "template": "rhcos-1", "numCPUs": 8,
             "network": {"devices": [{"networkName": "n", "ipAddrs": ["10.0.0.4/24"], "gateway": "10.0.0.1"}]}});
         let template = json!({"kind": "VSphereMachineProviderSpec", "template": "/dc/vm/rhcos-1", "numCPUs": 8,
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_specs_differ_is_whether_there_are_changes_and_images_are_where_they_are_looked_for() {
+    fn specs_differ_if_they_have_changes_and_images_are_in_the_listed_fields() {
         let of = |kind: &str, field: &str, value: &Value| json!({"kind": kind, field: value, "other": 1});
         let values = [
             json!("a"),
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_spec_of_an_unknown_kind_is_compared_as_it_is() {
+    fn a_provider_spec_of_an_unknown_kind_is_compared_without_normalization() {
         let machine = json!({"kind": "BareMetalMachineProviderSpec", "image": {"url": "a"}});
         let template = json!({"kind": "BareMetalMachineProviderSpec", "image": {"url": "b"}});
         assert_eq!(shown(&template, &machine, PLAIN), ["image.url: \"a\" → \"b\""]);

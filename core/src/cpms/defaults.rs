@@ -1,9 +1,9 @@
-//! What a platform's own machine webhook would fill into a provider spec.
+//! The defaults that a platform's machine webhook adds to a provider spec.
 //!
-//! Only what is the same on every cluster and harmless to write twice: the secrets. Sizes, images
-//! and zones are never made up. The mutating webhook writes these into a template; a comparison
-//! fills both sides with them, so that a template which relies on them equals a machine that was
-//! stored with them.
+//! Only the secrets have defaults here: they have the same names in every cluster, and adding them
+//! twice changes nothing. Sizes, images and zones have no defaults. The mutating webhook adds the
+//! defaults to a template. A comparison adds them to both sides, so that a template without them
+//! equals a machine that was stored with them.
 
 use serde_json::{Value, json};
 
@@ -13,11 +13,11 @@ use super::fields;
 /// The secret with the ignition stub of control plane machines.
 const USER_DATA: &str = "master-user-data";
 
-/// The fields that are filled on one platform or another.
+/// The fields that have a default on some platform.
 pub const DEFAULTED: [&str; 2] = ["userDataSecret", "credentialsSecret"];
 
-/// Fills the defaults of `platform` into the provider spec. Idempotent; does nothing to what is no
-/// object.
+/// Adds the defaults of `platform` to the provider spec. The function is idempotent, and does not
+/// change a value that is not an object.
 pub fn provider_spec_defaults(platform: Option<Platform>, spec: &mut Value) {
     let Some(platform) = platform.filter(|_| spec.is_object()) else {
         return;
@@ -29,7 +29,7 @@ pub fn provider_spec_defaults(platform: Option<Platform>, spec: &mut Value) {
         Platform::Gcp => "gcp-cloud-credentials",
         Platform::VSphere => "vsphere-cloud-credentials",
         Platform::Nutanix => "nutanix-credentials",
-        // Its provider takes them from `cloudsSecret`, which has no default.
+        // The provider reads both from `cloudsSecret`, which has no default.
         Platform::OpenStack => return,
     };
     fill(spec, &["credentialsSecret", "name"], credentials);
@@ -41,8 +41,7 @@ pub fn provider_spec_defaults(platform: Option<Platform>, spec: &mut Value) {
 
 fn fill(spec: &mut Value, path: &[&str], default: &str) {
     let [parent, ..] = path else { return };
-    // Something else in this place is not ours to overwrite: the platform's own validation will say
-    // so.
+    // A value of another type is not overwritten. The platform's own validation reports it.
     let free = fields::get(spec, &[parent]).is_none_or(Value::is_object);
     if free && fields::get(spec, path).is_none_or(|value| value.as_str() == Some("")) {
         fields::set(spec, path, json!(default));
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_fill_what_is_absent_and_keep_what_is_there() {
+    fn defaults_are_added_and_existing_values_are_kept() {
         let mut spec = json!({"kind": "AWSMachineProviderConfig", "userDataSecret": {"name": "mine"}});
         provider_spec_defaults(Some(Platform::Aws), &mut spec);
         assert_eq!(spec["userDataSecret"]["name"], "mine");
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn filling_defaults_twice_changes_nothing_more() {
+    fn adding_defaults_twice_changes_nothing() {
         for platform in Platform::ALL {
             let mut once = json!({"kind": platform.kind(), "credentialsSecret": {"name": ""}});
             provider_spec_defaults(Some(platform), &mut once);
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_stays_as_it_is() {
+    fn a_value_that_is_not_an_object_is_not_changed() {
         let mut spec = json!("text");
         provider_spec_defaults(Some(Platform::Gcp), &mut spec);
         assert_eq!(spec, json!("text"));

@@ -1,9 +1,9 @@
-//! What stops a control plane's rollout until a person looks at it.
+//! The reasons for which a control plane is degraded: its rollout stops until a user acts.
 //!
-//! Each reason names the machines and nodes, and what to do. While there is one, nothing is created
-//! and nothing is deleted; status and in-place repair go on. Source: the ControlPlaneMachineSet
-//! enhancement, "Selecting Machines" and "Failure Modes"; reasons as today's operator has them,
-//! plus those that it does not report (defects B1, B6).
+//! Each reason names the machines and nodes, and the remedy. While there is a reason, no machine is
+//! created or deleted; status and in-place repair continue. Source: the ControlPlaneMachineSet
+//! enhancement, "Selecting Machines" and "Failure Modes". The reasons are those of the operator
+//! that OpenShift ships, and those that it does not report (defects B1, B6).
 
 use super::domains;
 use super::machine_state::{MachineState, NodeState, Owner};
@@ -12,7 +12,7 @@ use super::spec::{Spec, Strategy};
 use super::state::State;
 use crate::model::{Degradation, Violation};
 
-/// Everything that stops, in the order of importance. The first gives the condition its reason.
+/// All reasons, the most important first. The first is the reason of the condition.
 pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
     [
         unparsable(&state.unparsable),
@@ -31,7 +31,7 @@ pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
     .collect()
 }
 
-/// The reasons to stop for a set that does not parse.
+/// The reasons of a set that is not valid.
 pub fn invalid(violations: &[Violation]) -> Vec<Degradation> {
     let strategy = |violation: &&Violation| violation.path.as_str().starts_with("spec.strategy");
     let list = |violations: Vec<&Violation>| {
@@ -55,7 +55,7 @@ pub fn invalid(violations: &[Violation]) -> Vec<Degradation> {
     found
 }
 
-/// The reason to stop for objects that cannot be read, if there are any.
+/// The reason for objects that cannot be decoded; `None` without such objects.
 pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
     let texts: Vec<String> = objects
         .iter()
@@ -71,8 +71,8 @@ pub fn unparsable(objects: &[Unparsable]) -> Option<Degradation> {
     })
 }
 
-/// A machine that was requested may still be created. Without the record nothing tells which one,
-/// and another machine in its place would be one too many.
+/// A requested machine may still be created. Without the record, the controller does not know which
+/// one, and another machine in its place would be one too many.
 fn unreadable_pending_creations(spec: &Spec) -> Option<Degradation> {
     let error = spec.pending_creations.as_ref().err()?;
     Some(Degradation {
@@ -132,9 +132,9 @@ fn no_ready_machine(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Whether the unclaimed nodes may be those of machines that are just joining: a machine learns of
-/// its node a moment after the node registers. Until it has, nothing is done, but nobody is
-/// alarmed.
+/// Whether the unclaimed nodes may belong to machines that are joining: a machine controller sets
+/// the node of a machine a moment after the node registers. Until then, the controller waits and
+/// the set is not degraded.
 pub(super) fn nodes_are_joining(state: &State) -> bool {
     let joining =
         |machine: &&MachineState| machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting();
@@ -154,7 +154,7 @@ fn unmanaged_nodes(state: &State) -> Option<Degradation> {
     })
 }
 
-/// A machine of ours that lost its labels may still become a node: making another for its index
+/// A machine of the set that lost its labels may still become a node. Another machine for its index
 /// would be one too many.
 fn strayed_machines(state: &State) -> Option<Degradation> {
     (!state.strayed.is_empty()).then(|| Degradation {
@@ -233,8 +233,8 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Under OnDelete nobody but the user deletes, so a second current machine of an index would stay
-/// for ever.
+/// With OnDelete, only users delete machines, so that a second current machine of an index would
+/// stay.
 fn excess_updated(spec: &Spec, state: &State) -> Option<Degradation> {
     if spec.strategy != Strategy::OnDelete {
         return None;

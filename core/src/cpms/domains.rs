@@ -1,12 +1,12 @@
-//! Failure domains: one comparable value for six platforms, and how it goes into and comes out of a
+//! Failure domains: one comparable value for six platforms, and its conversion into and from a
 //! provider spec.
 //!
-//! Every function is total: whatever the JSON holds, the answer is a value or a [`DomainError`],
-//! never a panic (the nil pointers of today's operator, defect B12). Nothing here decides *which*
-//! machine stands where: see `placement`.
+//! Every function returns a value or a [`DomainError`] for any JSON, and does not panic
+//! (OpenShift's operator dereferences nil pointers, defect B12). `placement` decides the failure
+//! domain of each machine.
 //!
-//! Source: the ControlPlaneMachineSet enhancement, "Failure domains"; vSphere and Nutanix as served
-//! today (decision 4).
+//! Source: the ControlPlaneMachineSet enhancement, "Failure domains"; vSphere and Nutanix as
+//! OpenShift serves them (decision 4).
 
 mod aws;
 mod azure;
@@ -45,7 +45,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// All of them, in the order in which they are listed to people.
+    /// All platforms, in the order of messages.
     pub const ALL: [Self; 6] = [
         Self::Aws,
         Self::Azure,
@@ -55,7 +55,7 @@ impl Platform {
         Self::Nutanix,
     ];
 
-    /// The infrastructure platform type, as it stands in `failureDomains.platform`.
+    /// The infrastructure platform type, as in `failureDomains.platform`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Aws => "AWS",
@@ -99,7 +99,7 @@ impl Platform {
         Self::from_kind(fields::text(provider_spec, &["kind"])?)
     }
 
-    /// The member of `failureDomains` that holds this platform's list.
+    /// The member of `failureDomains` with the list of this platform.
     pub fn member(self) -> &'static str {
         match self {
             Self::Aws => "aws",
@@ -111,8 +111,7 @@ impl Platform {
         }
     }
 
-    /// Whether a failure domain is only a name, and the Infrastructure `cluster` says what it
-    /// means.
+    /// Whether a failure domain is only a name that the Infrastructure `cluster` defines.
     pub fn by_name(self) -> bool {
         matches!(self, Self::VSphere | Self::Nutanix)
     }
@@ -124,24 +123,24 @@ impl fmt::Display for Platform {
     }
 }
 
-/// A failure domain. Two are equal when they mean the same place, however they were written. Clones
-/// are the same one: a plan hands them around a lot.
+/// A failure domain. Two failure domains are equal if they describe the same location in different
+/// notations. A clone shares its content.
 #[derive(Clone, Debug)]
 pub struct FailureDomain(Arc<Domain>);
 
 #[derive(Debug)]
 struct Domain {
     platform: Platform,
-    /// As it stands in the set.
+    /// The entry of the set.
     entry: Value,
-    /// The known fields only, with the template's own values where the entry has none.
+    /// The known fields. Fields that the entry lacks have the values of the template.
     full: Value,
-    /// `full` as canonical text: what is compared.
+    /// `full` as canonical text, which is compared.
     key: String,
 }
 
 impl FailureDomain {
-    /// A failure domain from an entry of the set's list.
+    /// A failure domain from an entry of a set.
     pub fn new(platform: Platform, entry: Value) -> Self {
         let full = match platform {
             Platform::Aws => aws::normal(&entry),
@@ -169,18 +168,19 @@ impl FailureDomain {
         self.0.platform
     }
 
-    /// The entry as it stands in the set; for a domain that was read from a machine, as it would
-    /// stand there.
+    /// The entry of the set. For a failure domain that was read from a machine, the entry that a
+    /// set would have.
     pub fn entry(&self) -> &Value {
         &self.0.entry
     }
 
-    /// The entry with the template's own values where it has none.
+    /// The entry. Fields that it lacks have the values of the template.
     pub fn full(&self) -> &Value {
         &self.0.full
     }
 
-    /// The place within a sentence: `us-east-1a`, but `zone 1`, since a bare number says nothing.
+    /// The location within a sentence: `us-east-1a`, but `zone 1`, because a number alone is
+    /// unclear.
     pub fn place(&self) -> String {
         let label = self.label();
         if label.starts_with(|first: char| first.is_ascii_digit()) {
@@ -190,10 +190,11 @@ impl FailureDomain {
         }
     }
 
-    /// A short text for people: `us-east-1a`, or `us-east-1a/subnet-1`.
+    /// A short text for messages: `us-east-1a`, or `us-east-1a/subnet-1`.
     pub fn label(&self) -> String {
         let entry = match self.0.platform {
-            // What the template adds is the same for all, and would only make the label longer.
+            // The values of the template are the same in all failure domains, and would only
+            // lengthen the label.
             Platform::Aws if aws::normal(&self.0.entry).get("placement").is_some() => &self.0.entry,
             _ => &self.0.full,
         };
@@ -237,21 +238,21 @@ impl fmt::Display for FailureDomain {
     }
 }
 
-/// Why a failure domain cannot be put into a provider spec.
+/// Why a failure domain cannot be written into a provider spec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DomainError {
     /// The provider spec is not a JSON object.
     #[error("the provider spec is not an object")]
     NotAnObject,
     /// The provider spec is of another platform.
-    #[error("a failure domain of platform {domain} does not fit a provider spec of kind {kind:?}")]
+    #[error("a failure domain of platform {domain} cannot be used with a provider spec of kind {kind:?}")]
     OtherPlatform {
         /// Platform of the failure domain.
         domain: Platform,
         /// Kind of the provider spec; empty if it has none.
         kind: String,
     },
-    /// The Infrastructure `cluster` was not given, and says what the name means.
+    /// The Infrastructure `cluster`, which defines the name, is unknown.
     #[error("failure domain {name:?} is defined in the Infrastructure `cluster`, which is not known")]
     NoInfrastructure {
         /// Name of the failure domain.
@@ -262,21 +263,21 @@ pub enum DomainError {
     Undefined {
         /// Name of the failure domain.
         name: String,
-        /// Names that are defined, in order.
+        /// The defined names, in order.
         known: Vec<String>,
     },
 }
 
-/// A field of a failure domain that is not as it must be: what a violation is made of.
+/// A field of a failure domain that is not valid. It becomes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryFault {
     /// Path within the entry, with dots; empty for the entry itself.
     pub path: String,
-    /// What is wrong.
+    /// The kind of the violation.
     pub kind: ViolationKind,
     /// What is allowed, as a clause.
     pub allowed: String,
-    /// What to do; may be empty.
+    /// What to do instead; may be empty.
     pub advice: String,
 }
 
@@ -296,8 +297,8 @@ impl EntryFault {
     }
 }
 
-/// The entries of the set's list for its platform, in their order, repeats included. Empty for
-/// other platforms.
+/// The entries of the set for its platform, in their order, including duplicates. Empty for other
+/// platforms.
 pub fn list(domains: &FailureDomains) -> Vec<FailureDomain> {
     let Some(platform) = Platform::from_name(&domains.platform) else {
         return Vec::new();
@@ -312,7 +313,8 @@ pub fn list(domains: &FailureDomains) -> Vec<FailureDomain> {
 /// The list of one platform as JSON; `None` if the set has none.
 pub fn entries(domains: &FailureDomains, platform: Platform) -> Option<Vec<Value>> {
     fn as_json<T: serde::Serialize>(list: Option<&Vec<T>>) -> Option<Vec<Value>> {
-        // Wire types hold string keys only, so this cannot fail; a null is an entry without fields.
+        // The keys of wire types are strings, so that this cannot fail. A null is an entry without
+        // fields.
         Some(
             list?
                 .iter()
@@ -330,8 +332,8 @@ pub fn entries(domains: &FailureDomains, platform: Platform) -> Option<Vec<Value
     }
 }
 
-/// The provider spec of a machine that stands in `domain`: the template's, with what the domain
-/// decides.
+/// The provider spec of a machine in `domain`: the provider spec of the template, with the fields
+/// that the failure domain sets.
 pub fn inject(
     provider_spec: &Value,
     domain: &FailureDomain,
@@ -350,14 +352,15 @@ pub fn inject(
     Ok(spec)
 }
 
-/// Whether a machine with this provider spec can stand in `domain`: whether [`inject`] succeeds.
+/// Whether a machine with this provider spec can be in `domain`, that is, whether [`inject`]
+/// succeeds.
 pub fn fits(
     provider_spec: &Value,
     domain: &FailureDomain,
     infrastructure: Option<&Infrastructure>,
 ) -> Result<(), DomainError> {
     if domain.platform().by_name() {
-        // Only the look-up says whether the name means something.
+        // Only a look-up shows whether the name is defined.
         return inject(provider_spec, domain, infrastructure).map(drop);
     }
     comparable(provider_spec, domain)
@@ -377,7 +380,7 @@ fn comparable(provider_spec: &Value, domain: &FailureDomain) -> Result<(), Domai
     Ok(())
 }
 
-/// The failure domain in which a machine with this provider spec stands; `None` if it names none,
+/// The failure domain of a machine with this provider spec; `None` if the provider spec names none,
 /// or if its platform has none.
 pub fn extract(provider_spec: &Value, infrastructure: Option<&Infrastructure>) -> Option<FailureDomain> {
     let platform = Platform::of(provider_spec)?;
@@ -392,13 +395,13 @@ pub fn extract(provider_spec: &Value, infrastructure: Option<&Infrastructure>) -
     Some(FailureDomain::new(platform, entry))
 }
 
-/// The domain with the template's own values where its entry has none, so that it can be compared
-/// with a machine's.
+/// The failure domain with the values of the template for fields that its entry lacks, so that it
+/// can be compared with the failure domain of a machine.
 pub fn complete(domain: &FailureDomain, template: &Value) -> FailureDomain {
     into_complete(domain.clone(), template)
 }
 
-/// The same, of a domain that nobody needs as it was.
+/// The same for a failure domain that the caller no longer needs.
 pub(super) fn into_complete(domain: FailureDomain, template: &Value) -> FailureDomain {
     if Platform::of(template) != Some(domain.0.platform) {
         return domain;
@@ -407,7 +410,7 @@ pub(super) fn into_complete(domain: FailureDomain, template: &Value) -> FailureD
         Platform::Aws => aws::complete(&domain.0.full, template),
         Platform::Azure => Some(azure::complete(&domain.0.full, template)),
         Platform::OpenStack => Some(openstack::complete(&domain.0.full, template)),
-        // One field, or a name: there is nothing to add.
+        // The entry has one field or a name, so that nothing is added.
         Platform::Gcp | Platform::VSphere | Platform::Nutanix => None,
     };
     match full {
@@ -420,7 +423,7 @@ pub(super) fn into_complete(domain: FailureDomain, template: &Value) -> FailureD
     }
 }
 
-/// The fields of a provider spec that [`complete`] looks at.
+/// The fields of a provider spec that [`complete`] reads.
 pub(super) fn completing_fields(platform: Platform) -> &'static [&'static str] {
     match platform {
         Platform::Aws => &["placement", "subnet"],
@@ -430,15 +433,15 @@ pub(super) fn completing_fields(platform: Platform) -> &'static [&'static str] {
     }
 }
 
-/// The provider spec without what a failure domain decides: what the machines of a set have in
-/// common.
+/// The provider spec without the fields that a failure domain sets. The machines of a set share the
+/// rest.
 pub fn strip(provider_spec: &Value) -> Value {
     let mut spec = provider_spec.clone();
     strip_in_place(&mut spec);
     spec
 }
 
-/// Takes out of a provider spec what a failure domain decides.
+/// Removes the fields that a failure domain sets from a provider spec.
 pub(super) fn strip_in_place(spec: &mut Value) {
     match Platform::of(spec) {
         Some(Platform::Aws) => aws::strip(spec),
@@ -451,8 +454,7 @@ pub(super) fn strip_in_place(spec: &mut Value) {
     }
 }
 
-/// What is wrong with an entry of the list. Names are looked up only if the Infrastructure is
-/// known.
+/// The violations of an entry. Names are looked up only if the Infrastructure is known.
 pub fn check(platform: Platform, entry: &Value, infrastructure: Option<&Infrastructure>) -> Vec<EntryFault> {
     match platform {
         Platform::Aws => aws::check(entry),
@@ -464,8 +466,8 @@ pub fn check(platform: Platform, entry: &Value, infrastructure: Option<&Infrastr
     }
 }
 
-/// The names of failure domains that the Infrastructure defines for the platform; none where they
-/// go without names.
+/// The names of failure domains that the Infrastructure defines for the platform; empty for a
+/// platform without names.
 pub fn defined_names(platform: Platform, infrastructure: &Infrastructure) -> Vec<String> {
     match platform {
         Platform::VSphere => vsphere::names(infrastructure),
@@ -479,7 +481,7 @@ fn named(entry: &Value, known: Option<Vec<String>>) -> Vec<EntryFault> {
         return vec![EntryFault::new(
             "name",
             ViolationKind::Required,
-            "the name of a failure domain of the Infrastructure `cluster`",
+            "must be the name of a failure domain of the Infrastructure `cluster`",
         )];
     };
     match known {
@@ -490,7 +492,7 @@ fn named(entry: &Value, known: Option<Vec<String>>) -> Vec<EntryFault> {
                 "must be a failure domain that the Infrastructure `cluster` defines",
             )
             .advice(if known.is_empty() {
-                "it defines none".to_owned()
+                "it defines no failure domain".to_owned()
             } else {
                 format!("it defines {}", known.join(", "))
             }),

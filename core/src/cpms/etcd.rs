@@ -1,21 +1,21 @@
-//! Whether etcd is healthy, as its operator reports it (decision 17).
+//! The health of etcd, as its operator reports it (decision 17).
 //!
-//! The etcd operator protects the quorum with a deletion hook, which Capstan never touches. What is
-//! read here is an additional gate. Unknown is not healthy; an operator that does not exist is no
-//! gate.
+//! The etcd operator protects the quorum with a deletion hook, which Capstan never changes. The
+//! health is an additional gate. An unknown health is not healthy. Without an etcd operator there
+//! is no gate.
 
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 
-/// What the etcd operator reports.
+/// The report of the etcd operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Etcd {
-    /// The cluster has no such operator: nothing waits for it.
+    /// The cluster has no etcd operator, and nothing waits for it.
     NotReported,
     /// All members are healthy.
     Healthy,
-    /// A member is not healthy, or the operator does not know.
+    /// A member is not healthy, or the operator does not report.
     Unhealthy {
-        /// What the operator reports.
+        /// The message of the operator.
         message: String,
     },
 }
@@ -38,7 +38,8 @@ impl Etcd {
             (Some(available), _) if available.status != "True" => {
                 unhealthy(available.message.as_ref(), "it is not available")
             }
-            // It is available while one of three members is unhealthy: only the message says so.
+            // The operator is available while one of three members is unhealthy; only its message
+            // names that member.
             (Some(available), _) if available.message.as_deref().is_some_and(names_unhealthy_member) => {
                 unhealthy(available.message.as_ref(), "")
             }

@@ -1,23 +1,23 @@
-//! Fields of a JSON object, by path. Total: a path that leads nowhere reads as absent, and is made
-//! when written.
+//! Fields of a JSON object, by path. A path without a value reads as absent. A write creates the
+//! objects on the path.
 
 use serde_json::{Map, Value};
 
-/// The value at `path`, if there is one and it is not null.
+/// The value at `path`; `None` if it is absent or null.
 pub(super) fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter()
         .try_fold(value, |value, field| value.get(*field))
         .filter(|value| !value.is_null())
 }
 
-/// The text at `path`, if there is one and it is not empty: an empty string is how Go writes "not
-/// set".
+/// The text at `path`; `None` if it is absent or empty, because Go encodes an unset string as an
+/// empty string.
 pub(super) fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
     get(value, path)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Writes `new` at `path`, making the objects on the way. What stands in the way and is no object
-/// is replaced.
+/// Writes `new` at `path`. It creates missing objects on the path, and replaces values on the path
+/// that are not objects.
 pub(super) fn set(value: &mut Value, path: &[&str], new: Value) {
     let Some((first, rest)) = path.split_first() else {
         *value = new;
@@ -31,7 +31,7 @@ pub(super) fn set(value: &mut Value, path: &[&str], new: Value) {
     }
 }
 
-/// Removes what stands at `path`, and the objects on the way that are empty afterwards.
+/// Removes the value at `path`, and the objects on the path that are empty then.
 pub(super) fn remove(value: &mut Value, path: &[&str]) {
     let Value::Object(map) = value else { return };
     match path {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_through_a_scalar_reads_as_absent_and_is_made_when_written() {
+    fn a_path_through_a_scalar_reads_as_absent_and_can_be_written() {
         let mut value = json!({"placement": "nowhere"});
         assert_eq!(text(&value, &["placement", "availabilityZone"]), None);
         set(&mut value, &["placement", "availabilityZone"], json!("a"));

@@ -1,12 +1,13 @@
-//! A set for a cluster that has none: Inactive, made from the machines that exist, and such that
-//! activating it rolls nothing out. (Machines that differ from the newest one do: a set has one
-//! template. So does one of five machines where a failure domain holds more than its share:
-//! spreading them is what a set is for.)
+//! The generated set: an Inactive set for a cluster without a set, made from the existing machines.
 //!
-//! The newest machine's spec is the template, without what the failure domains decide; the failure
-//! domains are those of the machines, and those of the cluster's MachineSets where they are not in
-//! use and would move nothing. What cannot be described by a set is refused with a reason, never
-//! guessed.
+//! Activating it starts no rollout, with two exceptions: machines that differ from the newest
+//! machine are replaced, because a set has one template; and of five machines, those that are not
+//! spread evenly over the failure domains are moved.
+//!
+//! The template is the spec of the newest machine, without the fields that the failure domains set.
+//! The failure domains are those of the machines. Unused failure domains of the cluster's
+//! MachineSets are added if they would move no machine. Machines that a set cannot describe are
+//! refused with a reason.
 //!
 //! Source: the ControlPlaneMachineSet enhancement, "Installing a ControlPlaneMachineSet within an
 //! existing cluster".
@@ -30,19 +31,19 @@ use crate::api::machine_openshift_io::machine::Machine;
 use crate::api::machine_openshift_io::machine_set::MachineSet;
 use crate::api::machine_openshift_io::{NAMESPACE, label};
 
-/// Why no set can be made.
+/// Why no set can be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// Fewer than two machines: no control plane that a set could look after.
-    #[error("{0} control plane machine(s) exist, and a set looks after 3 or 5")]
+    /// There are fewer than two machines.
+    #[error("{0} control plane machine(s) exist, and a set manages 3 or 5")]
     TooFewMachines(usize),
-    /// More machines than a set can have.
-    #[error("{0} control plane indexes exist, and a set looks after 3 or 5")]
+    /// There are more machines than a set can have.
+    #[error("{0} control plane indexes exist, and a set manages 3 or 5")]
     TooManyMachines(usize),
-    /// The platform has no failure domains that a set could list, and is not supported.
+    /// The platform is not supported.
     #[error("platform {0:?} is not supported; supported are AWS, Azure, GCP, Nutanix, OpenStack and VSphere")]
     Platform(String),
-    /// A machine has a provider spec of another kind than its platform's.
+    /// The provider spec of a machine has another kind than its platform.
     #[error("machine {machine} has a provider spec of kind {kind:?}, and the platform is {platform}")]
     OtherKind {
         /// The machine.
@@ -52,20 +53,20 @@ pub enum Unsupported {
         /// The platform.
         platform: Platform,
     },
-    /// The newest machine does not say to which cluster it belongs.
+    /// The newest machine has no cluster label.
     #[error("machine {0} has no label machine.openshift.io/cluster-api-cluster")]
     NoCluster(String),
-    /// Some machines name a failure domain and some do not: a set would move the latter.
-    #[error("machines {} name no known failure domain, while others do", .0.join(", "))]
+    /// Some machines have a failure domain and others have none: a set would move the others.
+    #[error("machines {} have no known failure domain, and other machines have one", .0.join(", "))]
     MixedDomains(Vec<String>),
-    /// Nodes of the control plane that no machine claims which a set would select: how many
-    /// replicas there are to be is not known.
+    /// Some control plane nodes belong to no machine that a set would select, so that the number of
+    /// replicas is unknown.
     #[error(
         "control plane node(s) {} belong to no control plane machine, so the number of replicas, which cannot be changed later, \
          is not known; give their machines the labels of a control plane machine, or remove the nodes", .0.join(", ")
     )]
     UnclaimedNodes(Vec<String>),
-    /// Machines differ in something that one template cannot say.
+    /// Machines differ in a field that a failure domain does not set.
     #[error("machines differ in {field}: {}; a set has one template", values.join(", "))]
     Differs {
         /// The field of the provider spec.
@@ -75,21 +76,21 @@ pub enum Unsupported {
     },
 }
 
-/// What there is.
+/// The existing objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Existing<'a> {
-    /// Machines of the namespace; those that are not of the control plane are ignored.
+    /// The machines of the namespace. Machines outside the control plane are ignored.
     pub machines: &'a [Arc<Machine>],
     /// MachineSets of the namespace.
     pub machine_sets: &'a [Arc<MachineSet>],
-    /// The nodes, by name; `None`: they are not known, and not asked about.
+    /// The nodes, by name; `None` if they are unknown: then they are not checked.
     pub nodes: Option<&'a BTreeMap<String, Arc<Node>>>,
-    /// The Infrastructure `cluster`; without it the platform is that of the machines.
+    /// The Infrastructure `cluster`. Without it, the platform is taken from the machines.
     pub infrastructure: Option<&'a Infrastructure>,
 }
 
-/// The set that describes what exists. Its replicas cannot be changed later, so there is none while
-/// a node of the control plane has no machine that counts.
+/// The set that describes the existing machines. Its replicas are immutable, so that no set is
+/// generated while a control plane node belongs to no selected machine.
 pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
     let set = describe(existing)?;
     let machines = existing.machines.iter().filter(|machine| is_control_plane(machine));
@@ -158,14 +159,14 @@ fn describe(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupport
             "template": {"machineType": MACHINE_TYPE, MACHINE_TYPE: template},
         },
     });
-    // Made of the same fields, so it always reads back; a default would be refused by every check
-    // that follows.
+    // The value has only fields of the type, so that it always decodes. If it did not, every later
+    // check would refuse the default.
     Ok(serde_json::from_value(set).unwrap_or_default())
 }
 
-/// The set that describes what exists, for a set that was generated before: `None` while machines
-/// are missing, which says nothing about the control plane that is wanted; least of all that it has
-/// a failure domain less. What cannot be changed any more stays.
+/// The updated set, for a set that was generated before. `None` while machines are missing: then
+/// the machines do not show the desired control plane, and a failure domain may be missing too.
+/// Immutable fields keep their values.
 pub fn update(
     existing: &Existing<'_>,
     before: &ControlPlaneMachineSet,
@@ -173,7 +174,7 @@ pub fn update(
     let mut staying = control_plane(existing.machines);
     staying.retain(|machine| !machine.metadata.is_deleting());
     let wanted = before.spec.replicas.unwrap_or_default();
-    // Two of one index stand for one machine: another index lacks its own.
+    // Two machines of one index count once: another index has no machine.
     if i64::try_from(places(&staying)).unwrap_or(i64::MAX) < i64::from(wanted) {
         return Ok(None);
     }
@@ -182,9 +183,8 @@ pub fn update(
     Ok(as_spread(before, set))
 }
 
-/// The set, with the failure domains that it had before where it would have too few without them.
-/// `None` where it has none at all any more: then the template says where machines stand, and
-/// cannot say two places.
+/// The set with its previous failure domains, if it would have too few without them. `None` if it
+/// would have none: then the template sets the location of all machines, and it can name only one.
 fn as_spread(before: &ControlPlaneMachineSet, mut set: ControlPlaneMachineSet) -> Option<ControlPlaneMachineSet> {
     let listed = |set: &ControlPlaneMachineSet| -> BTreeSet<FailureDomain> {
         let template = set.spec.template.machine.iter();
@@ -204,7 +204,7 @@ fn as_spread(before: &ControlPlaneMachineSet, mut set: ControlPlaneMachineSet) -
     Some(set)
 }
 
-/// Failure domains as a set lists them.
+/// Failure domains in the form of a set.
 fn list<'a>(platform: Platform, domains: impl Iterator<Item = &'a FailureDomain>) -> Value {
     let of_platform = domains.filter(|domain| domain.platform() == platform);
     let entries: Vec<&Value> = of_platform.map(FailureDomain::entry).collect();
@@ -219,33 +219,33 @@ fn is_control_plane(machine: &Machine) -> bool {
     is(label::ROLE) && is(label::TYPE)
 }
 
-/// The machines of the control plane that are not going, newest first; after them those that are
-/// going and have no successor yet, since where they stand there is still to be a machine. Only
-/// those that a set would select: one that a person took a label off is neither described nor
-/// moved, and admission does not count it.
+/// The machines of the control plane that are not being deleted, newest first. After them, the
+/// machines that are being deleted and have no replacement yet, since a machine is required in
+/// their failure domains. Only machines that a set would select: a machine without one of the
+/// labels is neither described nor moved, and admission does not count it.
 fn control_plane(machines: &[Arc<Machine>]) -> Vec<&Machine> {
-    let (mut staying, mut going): (Vec<&Machine>, Vec<&Machine>) = machines
+    let (mut staying, mut deleting): (Vec<&Machine>, Vec<&Machine>) = machines
         .iter()
         .map(|machine| &**machine)
         .filter(|machine| is_control_plane(machine))
         .partition(|machine| !machine.metadata.is_deleting());
-    for machines in [&mut staying, &mut going] {
+    for machines in [&mut staying, &mut deleting] {
         machines.sort_by(|left, right| {
             let key = |machine: &Machine| (machine.metadata.creation_timestamp, machine.metadata.name().to_owned());
             key(right).cmp(&key(left))
         });
     }
     match staying.len() {
-        // Deleting all of them at once says nothing about the control plane that is wanted.
-        0 => going,
-        // One machine is no control plane to describe.
+        // If all machines are being deleted, they describe the control plane.
+        0 => deleting,
+        // One machine does not describe a control plane.
         1 => staying,
         _ => {
             let indexes: BTreeSet<u32> = staying.iter().filter_map(|machine| index(machine)).collect();
             let replaced = |machine: &&Machine| index(machine).is_some_and(|index| indexes.contains(&index));
             let count = places(&staying);
             let missing = if count > 3 { 5_usize } else { 3 }.saturating_sub(count);
-            staying.extend(going.into_iter().filter(|machine| !replaced(machine)).take(missing));
+            staying.extend(deleting.into_iter().filter(|machine| !replaced(machine)).take(missing));
             staying
         }
     }
@@ -270,14 +270,14 @@ fn platform(infrastructure: Option<&Infrastructure>, newest: &Machine) -> Result
     }
 }
 
-/// How many machines of a set these are: one that is just being replaced by hand counts once.
+/// The number of indexes of these machines. A machine and its replacement count once.
 fn places(machines: &[&Machine]) -> usize {
     let numbered: BTreeSet<u32> = machines.iter().filter_map(|machine| index(machine)).collect();
     let unnumbered = machines.iter().filter(|machine| index(machine).is_none()).count();
     numbered.len() + unnumbered
 }
 
-/// The size, from the indexes that exist.
+/// The number of replicas for the existing indexes.
 fn replicas(machines: &[&Machine]) -> Result<Replicas, Unsupported> {
     match places(machines) {
         0..=3 => Ok(Replicas::Three),
@@ -333,21 +333,21 @@ fn spread(
     if platform == Platform::Azure {
         return Ok(azure(existing, &whole, &standing));
     }
-    // One that is going stands where it stands until it is gone, and may be what tells where its
-    // successor belongs.
-    let going = existing.machines.iter().filter(|machine| is_control_plane(machine));
-    let going = going.filter_map(|machine| domains::extract(provider_spec(machine), existing.infrastructure));
-    let all: BTreeSet<FailureDomain> = going.chain(standing.iter().cloned()).collect();
+    // A machine that is being deleted keeps its failure domain until it is gone. It may be the only
+    // machine that shows the failure domain of its replacement.
+    let deleting = existing.machines.iter().filter(|machine| is_control_plane(machine));
+    let deleting = deleting.filter_map(|machine| domains::extract(provider_spec(machine), existing.infrastructure));
+    let all: BTreeSet<FailureDomain> = deleting.chain(standing.iter().cloned()).collect();
     let mut domains: Vec<FailureDomain> = all.into_iter().filter(|domain| domain.platform() == platform).collect();
     if distinct.len() == standing.len() {
-        // Nobody shares a domain, so that one more to choose from moves nobody.
+        // No two machines share a failure domain, so that an additional one moves no machine.
         domains.extend(unused(existing, platform, &domains));
     }
     domains.sort();
     Ok((domains::strip(&whole), domains))
 }
 
-/// Domains of MachineSets for workers that stand nowhere special.
+/// Failure domains of MachineSets for workers without taints, which no control plane machine uses.
 fn unused(existing: &Existing<'_>, platform: Platform, used: &[FailureDomain]) -> BTreeSet<FailureDomain> {
     existing
         .machine_sets
@@ -355,7 +355,7 @@ fn unused(existing: &Existing<'_>, platform: Platform, used: &[FailureDomain]) -
         .filter(|set| {
             let template = &set.spec.template;
             let role = template.metadata.labels.get(label::ROLE).map(String::as_str);
-            // Tainted sets are for special places, such as the edge zones of a cloud.
+            // MachineSets with taints are for special locations, such as the edge zones of a cloud.
             role == Some("worker") && template.spec.taints.is_empty() && !set.metadata.is_deleting()
         })
         .filter_map(|set| set.spec.template.spec.provider_spec.value.as_ref())
@@ -365,8 +365,8 @@ fn unused(existing: &Existing<'_>, platform: Platform, used: &[FailureDomain]) -
         .collect()
 }
 
-/// Whether a domain says as much as those in use: a subnet where they have one, a root volume where
-/// they have one.
+/// Whether a failure domain has the same fields as those in use: for example a subnet, or a root
+/// volume.
 fn same_shape(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
     let shape = |domain: &FailureDomain| -> Vec<String> {
         domain
@@ -378,14 +378,15 @@ fn same_shape(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
     used.first().is_some_and(|first| shape(first) == shape(domain))
 }
 
-/// Whether a domain is another subnet of a zone that is in use: no place of its own for a control
-/// plane.
+/// Whether a failure domain is another subnet of a zone that is in use. It would not improve the
+/// spread.
 fn shares_zone(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
     let zone = |domain: &FailureDomain| domain.full().get("placement").cloned();
     zone(domain).is_some() && used.iter().any(|other| zone(other) == zone(domain))
 }
 
-/// Azure: what all machines have in common stays in the template, and only the rest makes a domain.
+/// Azure: values that all machines share stay in the template, and the failure domains have the
+/// others.
 fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> (Value, Vec<FailureDomain>) {
     let values = |field: &str| -> BTreeSet<String> {
         let text = |domain: &FailureDomain| fields::text(domain.full(), &[field]).unwrap_or_default().to_owned();
@@ -412,8 +413,7 @@ fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> 
         FailureDomain::new(Platform::Azure, Value::Object(entry))
     };
     let mut domains: BTreeSet<FailureDomain> = standing.iter().map(entry).collect();
-    // Workers have a subnet of their own: of a MachineSet only the zone says anything about a
-    // control plane.
+    // Workers have their own subnet. From a MachineSet, only the zone applies to a control plane.
     if subnets.len() < 2 && zones.len() == standing.len() && !zones.contains("") {
         let zone_of = |set: &Arc<MachineSet>| {
             let spec = set.spec.template.spec.provider_spec.value.as_ref()?;

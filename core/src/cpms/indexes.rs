@@ -1,35 +1,36 @@
-//! Which index of the control plane a machine has.
+//! The index of a machine in the control plane.
 //!
-//! The number at the end of its name leads, as for machines that an installer or this controller
-//! named. A machine without one has its index written into an annotation when it is adopted. Until
-//! then it gets the lowest free index, in the order of failure domain and name: the same answer
-//! whenever it is asked, and also after only some of the annotations were written (the random order
-//! of defect B22 cannot be).
+//! The number at the end of the name is the index. Installers and this controller create such
+//! names. For a machine without a number, the controller writes the index into an annotation when
+//! it adopts the machine. Until then the machine gets the lowest free index, in the order of
+//! failure domain and name. The result is always the same, also after only some of the annotations
+//! were written (defect B22).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::domains::FailureDomain;
 
-/// The index of a machine whose name carries none; written on adoption.
+/// The index of a machine whose name has none; written on adoption.
 pub const INDEX: &str = "capstan.dev/index";
-/// The uid of the machine that a machine replaces; written on creation.
+/// The UID of the machine that a machine replaces; written on creation.
 pub const REPLACES: &str = "capstan.dev/replaces";
-/// The uid of a set that was deleted and must not adopt the machine any more; written on its
+/// The UID of a set that is being deleted and must not adopt the machine again; written during its
 /// removal.
 pub const RELEASED: &str = "capstan.dev/released";
-/// What the template put on a machine, so that it is taken off again when it leaves the template.
+/// The fields that the controller copied from the template, so that it removes them when the
+/// template no longer has them.
 pub const FROM_TEMPLATE: &str = "capstan.dev/from-template";
 
-/// What decides the index of a machine.
+/// The properties of a machine that decide its index.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// Name of the machine.
     pub name: &'a str,
-    /// Uid of the machine.
+    /// UID of the machine.
     pub uid: &'a str,
     /// Annotations of the machine.
     pub annotations: &'a BTreeMap<String, String>,
-    /// Where it stands.
+    /// Its failure domain.
     pub domain: Option<&'a FailureDomain>,
 }
 
@@ -38,25 +39,25 @@ pub struct Member<'a> {
 pub struct Index {
     /// The index.
     pub value: u32,
-    /// Whether name or annotation say so; otherwise the annotation is still to be written.
+    /// Whether the name or the annotation has the index. Otherwise the annotation must be written.
     pub recorded: bool,
 }
 
-/// The number after the last `-` of a name, if it is one.
+/// The number after the last `-` of a name; `None` without one.
 pub fn of_name(name: &str) -> Option<u32> {
     let (_, digits) = name.rsplit_once('-')?;
     let number = digits.bytes().all(|byte| byte.is_ascii_digit());
     let index: u32 = number.then(|| digits.parse().ok()).flatten()?;
-    // What the operator before this one could count.
+    // The limit of the operator that OpenShift ships.
     i32::try_from(index).ok().map(|_| index)
 }
 
-/// The index of every machine, in the order of `members`.
+/// The index of each machine, in the order of `members`.
 pub fn assign(members: &[Member<'_>]) -> Vec<Index> {
     let recorded = |member: &Member<'_>| {
         of_name(member.name).or_else(|| member.annotations.get(INDEX).and_then(|index| index.parse().ok()))
     };
-    // A machine that is being replaced keeps its index, also when its annotation was lost.
+    // A machine that is being replaced keeps its index without its annotation.
     let replaced: BTreeMap<&str, u32> = members
         .iter()
         .filter_map(|member| Some((member.annotations.get(REPLACES)?.as_str(), recorded(member)?)))
@@ -163,14 +164,14 @@ mod tests {
         );
     }
 
-    /// Today's operator takes the first index of a map in random order that has the machine's
+    /// OpenShift's operator takes the first index of a map in random order that has the machine's
     /// domain.
     #[test]
-    fn b22_the_order_in_which_machines_are_read_never_matters_where_domains_repeat() {
+    fn b22_indexes_do_not_depend_on_the_order_of_machines_in_repeated_domains() {
         let machines: [Sample<'_>; 4] = [("x", "a", &[]), ("y", "a", &[]), ("z", "a", &[]), ("m-1", "a", &[])];
         let expected = [0, 2, 3, 1];
         for turn in 0..24_usize {
-            // Every order of four.
+            // All orders of four machines.
             let mut left: Vec<usize> = vec![0, 1, 2, 3];
             let order: Vec<usize> = [turn / 6, (turn / 2) % 3, turn % 2, 0]
                 .iter()
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_stays_when_only_some_annotations_were_written() {
+    fn indexes_stay_when_only_some_annotations_were_written() {
         let all = values(&[("x", "b", &[]), ("y", "a", &[]), ("z", "c", &[])]);
         for written in 0..3 {
             let texts: Vec<String> = all.iter().map(u32::to_string).collect();

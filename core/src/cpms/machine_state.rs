@@ -1,9 +1,8 @@
-//! One machine of a set: its index, its failure domain, its node, and what differs from the
-//! template.
+//! The state of one machine of a set: its index, its failure domain, its node, and the differences
+//! from the template.
 //!
-//! The module reads and does not judge. A node that is gone, a machine that failed, an owner that
-//! is not the set: each is a value here, and none keeps the other machines from being read (defect
-//! B1).
+//! The module decides nothing. A missing node, a failed machine and a foreign owner are values
+//! here, and none of them prevents the state of other machines from being read (defect B1).
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::api::machine_openshift_io::GROUP;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::api::machine_openshift_io::machine::Machine;
 
-/// How long the node of a machine may be away and still count as restarting.
+/// How long the node of a machine may be unready and still count as restarting.
 const RESTART: SignedDuration = SignedDuration::from_mins(20);
 /// A node that existed for longer than this before it became unready must have been ready.
 const JOINED: SignedDuration = SignedDuration::from_mins(10);
@@ -28,9 +27,9 @@ const JOINED: SignedDuration = SignedDuration::from_mins(10);
 /// The node of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeState {
-    /// The machine names no node yet.
+    /// The machine has no node yet.
     None,
-    /// The machine names a node that does not exist. It counts as not ready (defect B1).
+    /// The node of the machine does not exist. The machine counts as not ready (defect B1).
     Missing {
         /// Name of the node.
         name: String,
@@ -39,16 +38,16 @@ pub enum NodeState {
     NotReady {
         /// Name of the node.
         name: String,
-        /// Since when, as the node reports it.
+        /// Since when it has not been ready, from the node; `None` if the node has no time.
         since: Option<Timestamp>,
-        /// Whether the node existed for so long before that it must have been ready.
+        /// Whether the node existed long enough before that time that it must have been ready.
         was_ready: bool,
     },
     /// The node is ready.
     Ready {
         /// Name of the node.
         name: String,
-        /// Since when; `None` if the node does not report it, as in hand-written files.
+        /// Since when; `None` if the node has no time, as in files that users write.
         since: Option<Timestamp>,
     },
 }
@@ -91,9 +90,9 @@ pub enum Owner {
     None,
     /// This set.
     Ours,
-    /// A set of the same name that no longer exists: the reference is repaired (defect B4).
+    /// A set of the same name that no longer exists. The reference is repaired (defect B4).
     Former {
-        /// Uid of the former set.
+        /// UID of the former set.
         uid: String,
     },
     /// Another object: the machine is not managed, and the rollout stops (defect B6).
@@ -114,7 +113,7 @@ impl Owner {
                 owner: format!("{} {}", owner.kind, owner.name),
             };
         }
-        // A set that was read from a file has no uid to compare.
+        // A set from a file has no UID to compare.
         if owner.uid == spec.uid || spec.uid.is_empty() {
             Self::Ours
         } else {
@@ -128,49 +127,49 @@ impl Owner {
 pub struct MachineState {
     /// Name.
     pub name: String,
-    /// Uid.
+    /// UID.
     pub uid: String,
     /// The version from which this was read.
     pub resource_version: String,
     /// Index in the control plane.
     pub index: u32,
-    /// Whether the name or an annotation of the machine says the index.
+    /// Whether the name or an annotation of the machine has the index.
     pub index_recorded: bool,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// When its deletion was requested.
     pub deleting: Option<Timestamp>,
-    /// The failure domain that it is in: the entry of the set where the set lists the domain.
+    /// Its failure domain: the entry of the set if the set lists the domain.
     pub domain: Option<FailureDomain>,
     /// Its node.
     pub node: NodeState,
     /// Its phase, as the machine controller reports it.
     pub phase: Option<String>,
-    /// Why the machine controller gave up on the machine; `None` if it did not.
+    /// The error of the machine controller, if it gave up on the machine.
     pub failed: Option<String>,
-    /// The fields in which it differs from the template. Empty for a machine that is up to date.
+    /// The fields that differ from the template. Empty for a machine that is up to date.
     pub changes: Vec<FieldChange>,
     /// Its controller.
     pub owner: Owner,
-    /// The lifecycle hooks that hold back its deletion, as `name (owner)`.
+    /// The lifecycle hooks that delay its deletion, as `name (owner)`.
     pub hooks: Vec<String>,
 }
 
-/// What decides the state of a machine, beside the machine and the set.
+/// The inputs of the state of a machine, other than the machine and the set.
 #[derive(Debug)]
 pub(super) struct MachineInputs {
     /// The node that the machine names, if it exists.
     pub(super) node: Option<Arc<Node>>,
     /// The index of the machine.
     pub(super) index: Index,
-    /// The failure domain in which a machine of this index belongs, if that is known.
+    /// The failure domain of the index, if it is known.
     pub(super) belongs: Option<FailureDomain>,
 }
 
 /// The provider spec of a machine, compared with the template.
 #[derive(Debug)]
 pub(super) struct ComparedSpec {
-    /// The failure domain that it names.
+    /// Its failure domain.
     pub(super) domain: Option<FailureDomain>,
     /// The fields that differ from the template.
     pub(super) changes: Vec<FieldChange>,
@@ -233,8 +232,8 @@ impl MachineState {
         self.deleting.is_some()
     }
 
-    /// Whether its node was ready and has been away for no longer than a restart takes. Such a
-    /// machine counts as ready in the status, so that an upgrade raises no alarm. No decision
+    /// Whether its node was ready, and has been unready for no longer than a restart takes. The
+    /// status counts such a machine as ready, so that an upgrade raises no alert. No decision
     /// counts it.
     pub fn is_restarting(&self, now: Timestamp) -> bool {
         match &self.node {
@@ -301,7 +300,7 @@ fn failure(machine: &Machine) -> Option<String> {
     })
 }
 
-/// The fields that differ, and the failure domain if the machine is not where its index belongs.
+/// The fields that differ, and the failure domain if it is not that of the index.
 fn with_domain(
     mut changes: Vec<FieldChange>,
     domain: Option<&FailureDomain>,

@@ -1,7 +1,7 @@
 //! The syntax of names as Kubernetes defines it: DNS subdomains (RFC 1123), label keys and label
 //! values.
 
-/// Whether the text is a lowercase RFC 1123 subdomain, whatever its length.
+/// Whether the text is a lowercase RFC 1123 subdomain of any length.
 pub(super) fn is_subdomain(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     text.split('.')

@@ -1,5 +1,5 @@
-//! The inputs of a plan: one snapshot of the objects that a set depends on, and what the process
-//! that plans knows about creations.
+//! The inputs of a plan: one snapshot of the objects that a set depends on, and the creations that
+//! the process has sent.
 //!
 //! Nothing here is derived from the set; see `state` for that.
 
@@ -13,7 +13,7 @@ use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::model::PendingCreation;
 
-/// One snapshot of what a set depends on.
+/// One snapshot of the objects that a set depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// Every machine of the namespace, including those that the selector does not select.
@@ -22,7 +22,7 @@ pub struct Observed {
     pub nodes: Vec<Arc<Node>>,
     /// The Infrastructure `cluster`; `None` if it is unknown.
     pub infrastructure: Option<Arc<Infrastructure>>,
-    /// The ClusterOperator `etcd`; `None` where there is none.
+    /// The ClusterOperator `etcd`; `None` if it does not exist.
     pub etcd: Option<Arc<ClusterOperator>>,
     /// Objects that could not be decoded.
     pub unparsable: Vec<Unparsable>,
@@ -45,7 +45,7 @@ impl Observed {
 pub struct PendingCreate {
     /// The record.
     pub creation: PendingCreation,
-    /// Until when it may still take effect, by the clock of this process.
+    /// When it can no longer take effect, by the clock of this process.
     pub until: Timestamp,
 }
 
@@ -56,8 +56,8 @@ pub struct UnansweredCreate {
     pub index: u32,
     /// The machine that was requested.
     pub machine: Arc<Machine>,
-    /// Until when it may still take effect, also for a second time, after the machine was created
-    /// and deleted. `None` if it can no longer take effect.
+    /// When it can no longer take effect, also for a second time, after the machine was created and
+    /// deleted. `None` if it can no longer take effect.
     pub until: Option<Timestamp>,
 }
 

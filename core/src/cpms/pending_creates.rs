@@ -1,16 +1,17 @@
-//! Pending creations of a set: which machines may still be created although no machine shows it.
+//! Pending creations of a set: machines that do not exist and may still be created.
 //!
-//! A creation is recorded in the set before it is sent, with the version of the set that the plan
-//! was made from. Of two leaders that see the cluster differently, one gets a conflict before it
-//! requests a machine. A process that starts, or that becomes the leader, finds in the set what the
-//! process before it requested, and leaves room for it. No process relies on the record of another
-//! process, which may remove it; each records its own request, also for the same machine.
+//! The controller records a creation in the set before it sends the request, with the version of
+//! the set from which the plan was made. If two leaders have different snapshots of the cluster,
+//! one of them gets a conflict before it requests a machine. A process that starts or becomes the
+//! leader reads the requests of the previous process in the set, and counts them. A process does
+//! not rely on the record of another process, which that process may remove. Each process records
+//! its own requests, also for the same machine.
 //!
-//! A record stays until its creation can no longer take effect, and is then removed. A machine that
-//! was already created may be created once more, after it was deleted, by an earlier request.
+//! A record stays until its creation can no longer take effect, and is then removed. An earlier
+//! request may create a machine for a second time, after the machine was created and deleted.
 //!
-//! This module must never keep a process from requesting the same machine again: the API server
-//! creates one machine of a name.
+//! This module must never prevent a process from requesting the same machine again: the API server
+//! creates only one machine with a name.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ use crate::model::{
     NewCondition, PendingCreation, Precondition, UnreadablePendingCreations, pending_creations, pending_creations_patch,
 };
 
-/// The condition that describes the pending creations to people. No program reads its message.
+/// The condition that describes the pending creations to users. No program reads its message.
 pub const CREATING: &str = "Creating";
 /// The reason of the condition while it is true.
 pub const REASON: &str = "MachineRequested";
@@ -36,12 +37,12 @@ pub const REASON: &str = "MachineRequested";
 /// The creations that are recorded in a set.
 ///
 /// # Errors
-/// The annotation cannot be read. The set is then degraded, so that nothing is created.
+/// The annotation cannot be decoded. The set is then degraded, so that no machine is created.
 pub fn recorded(set: &ControlPlaneMachineSet) -> Result<Vec<PendingCreation>, UnreadablePendingCreations> {
     pending_creations(&set.metadata.annotations)
 }
 
-/// What is recorded before a step is taken; `None` for a step that creates no machine.
+/// The record of a step; `None` for a step that creates no machine.
 pub fn creation(step: &Step, requested_by: &str, requested_at: Timestamp) -> Option<PendingCreation> {
     match (&step.action, step.index, step.machine()) {
         (Action::Create { .. }, Some(index), Some(machine)) => Some(PendingCreation {
@@ -54,11 +55,11 @@ pub fn creation(step: &Step, requested_by: &str, requested_at: Timestamp) -> Opt
     }
 }
 
-/// The patch of the set that records one more creation, without the records that it supersedes. The
-/// API server refuses it if the set changed since it was read.
+/// The patch of the set that adds a record of one more creation, without the records that it
+/// supersedes. The API server refuses the patch if the set has changed since it was read.
 ///
 /// # Errors
-/// What is recorded cannot be read, and so must not be overwritten.
+/// The stored record cannot be decoded, and therefore must not be overwritten.
 pub fn record(
     set: &ControlPlaneMachineSet,
     new: &PendingCreation,
@@ -76,8 +77,8 @@ pub fn record(
 
 /// The step that removes the records of creations that are over; `None` if there are none.
 ///
-/// It is taken only when nothing else is to be done, so that it delays nothing. In a steady state
-/// the set has no annotation, and nothing is written.
+/// The step is taken only if there is no other step, so that it delays none. In a steady state the
+/// set has no annotation, and the controller writes nothing.
 pub(super) fn cleanup(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Option<Step> {
     let recorded = spec.pending_creations.as_ref().ok()?;
     let open: Vec<PendingCreation> = open(recorded, state, plan, now).cloned().collect();
@@ -102,7 +103,7 @@ pub(super) fn cleanup(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -
 }
 
 /// The condition; `None` for a set that never had a pending creation, and while the record cannot
-/// be read.
+/// be decoded.
 pub(super) fn condition(
     spec: &Spec,
     previous: Option<&ControlPlaneMachineSetStatus>,
@@ -139,8 +140,8 @@ fn open<'a>(
     })
 }
 
-/// Whether a machine of this name was requested for this index, and it is unknown whether it was
-/// created.
+/// Whether a machine of this name was requested for this index, and its creation is neither
+/// confirmed nor over.
 pub(super) fn is_requested(state: &State, index: u32, machine: &str) -> bool {
     let observed = &state.observed;
     let mut own = observed.unanswered.iter();
@@ -155,17 +156,17 @@ pub(super) fn is_requested(state: &State, index: u32, machine: &str) -> bool {
 pub(super) struct Late<'a> {
     index: u32,
     machine: &'a str,
-    /// The record, if another process requested the machine. This process knows of its own requests
-    /// which of them were answered, and needs no record for that.
+    /// The record, if another process requested the machine. This process knows which of its own
+    /// requests were answered, and needs no record for them.
     record: Option<&'a PendingCreate>,
     /// When it can no longer take effect.
     pub(super) until: Timestamp,
-    /// Whether the machine exists, by this request or by another.
+    /// Whether the machine exists, from this request or from another.
     exists: bool,
 }
 
 impl Late<'_> {
-    /// Whether this is what a record in the set is about.
+    /// Whether the record in the set is for this creation.
     fn is(&self, creation: &PendingCreation) -> bool {
         self.record.map_or_else(
             || creation.is_for(self.index, self.machine),

@@ -1,12 +1,12 @@
-//! In which failure domain the machine of each index belongs.
+//! The failure domain of the machine of each index.
 //!
-//! What stands, stays: an index moves only when its domain is no longer listed, when it holds more
-//! than its share of the machines, or when its machines are all going anyway. Deterministic: the
-//! order of machines in the input never matters, and a domain that is added and sorts first moves
-//! nothing without improving the spread.
+//! An index keeps its failure domain unless the set no longer lists it, it has more than its share
+//! of the machines, or all machines of the index are being deleted. The result does not depend on
+//! the order of the machines. A new failure domain moves a machine only if it improves the spread,
+//! also if it sorts first.
 //!
 //! Source: the ControlPlaneMachineSet enhancement, "Providing high availability/fault tolerance
-//! within the control plane"; the mapping of today's operator, made deterministic.
+//! within the control plane"; the mapping of the operator that OpenShift ships, made deterministic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +17,22 @@ use super::domains::FailureDomain;
 /// An index and the domain of its machine.
 pub type Placement = BTreeMap<u32, FailureDomain>;
 
-/// A machine, as far as placement looks at it.
+/// The properties of a machine that placement uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
     /// Its index.
     pub index: u32,
-    /// Where it stands; `None` if its provider spec does not say.
+    /// Its failure domain; `None` if the provider spec names none.
     pub domain: Option<&'a FailureDomain>,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Its name, to tell two of the same age apart.
+    /// Its name, which decides between machines of the same age.
     pub name: &'a str,
-    /// Whether a deletion was asked for.
+    /// Whether its deletion was requested.
     pub deleting: bool,
 }
 
-/// The indexes of a control plane: those that machines have, and the lowest free ones up to
+/// The indexes of a control plane: the indexes of its machines, and the lowest free indexes up to
 /// `replicas`.
 pub fn indexes(replicas: usize, machines: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let mut indexes: BTreeSet<u32> = machines.into_iter().collect();
@@ -43,7 +43,7 @@ pub fn indexes(replicas: usize, machines: impl IntoIterator<Item = u32>) -> BTre
     indexes
 }
 
-/// The domain of every index. Empty without failure domains.
+/// The failure domain of each index. Empty without failure domains.
 pub fn place(replicas: usize, domains: &[FailureDomain], machines: &[Standing<'_>]) -> Placement {
     let standing = standing(machines);
     let wanted = indexes(replicas, machines.iter().map(|machine| machine.index));
@@ -51,18 +51,18 @@ pub fn place(replicas: usize, domains: &[FailureDomain], machines: &[Standing<'_
     reconcile(&base, &standing, &leaving(machines), &wanted)
 }
 
-/// Where the machine of each index stands; the newest speaks for an index with more than one.
+/// The current failure domain of each index; that of the newest machine if an index has several.
 fn standing(machines: &[Standing<'_>]) -> Placement {
     let mut machines: Vec<&Standing<'_>> = machines.iter().collect();
     machines.sort_by_key(|machine| (machine.created, machine.name));
     let known = machines
         .into_iter()
         .filter_map(|machine| Some((machine.index, machine.domain?.clone())));
-    // Later entries replace earlier ones.
+    // A later entry replaces an earlier one.
     known.collect()
 }
 
-/// The indexes whose machines are all going.
+/// The indexes whose machines are all being deleted.
 fn leaving(machines: &[Standing<'_>]) -> BTreeSet<u32> {
     let staying: BTreeSet<u32> = machines
         .iter()
@@ -76,8 +76,8 @@ fn leaving(machines: &[Standing<'_>]) -> BTreeSet<u32> {
         .collect()
 }
 
-/// What an even spread over fresh indexes is: domains that are used come first, so that a spread
-/// which is as good moves nothing.
+/// An even spread over new indexes. Failure domains in use come first, so that a spread of the same
+/// quality moves no machine.
 fn base(replicas: usize, domains: &[FailureDomain], standing: &Placement) -> Placement {
     let all: BTreeSet<&FailureDomain> = domains.iter().collect();
     let used: BTreeSet<&FailureDomain> = standing.values().collect();
@@ -94,9 +94,10 @@ fn base(replicas: usize, domains: &[FailureDomain], standing: &Placement) -> Pla
 fn reconcile(base: &Placement, standing: &Placement, leaving: &BTreeSet<u32>, wanted: &BTreeSet<u32>) -> Placement {
     let mut candidates = rekey(base, wanted);
     let mut matched: BTreeSet<u32> = BTreeSet::new();
-    // Those that stay choose first; those that go keep their domain only if nobody else needs it.
-    let (staying, going): (Vec<_>, Vec<_>) = standing.iter().partition(|(index, _)| !leaving.contains(index));
-    for (index, domain) in staying.into_iter().chain(going) {
+    // The indexes that stay choose first. An index whose machines are being deleted keeps its
+    // failure domain only if no other index needs it.
+    let (staying, deleting): (Vec<_>, Vec<_>) = standing.iter().partition(|(index, _)| !leaving.contains(index));
+    for (index, domain) in staying.into_iter().chain(deleting) {
         let found = candidates
             .iter()
             .find(|(candidate, there)| *there == domain && !matched.contains(candidate))
@@ -126,12 +127,13 @@ fn reconcile(base: &Placement, standing: &Placement, leaving: &BTreeSet<u32>, wa
             result.insert(index, candidate.clone());
         }
     }
-    // Without candidates there is nothing to say about an index.
+    // An index without candidates has no failure domain.
     result.retain(|index, _| candidates.contains_key(index));
     result
 }
 
-/// Gives the candidates the indexes that are wanted; those that are not wanted serve the others.
+/// Assigns the wanted indexes to the candidates. An index that is not wanted gives its failure
+/// domain to another.
 fn rekey(base: &Placement, wanted: &BTreeSet<u32>) -> Placement {
     let mut candidates = base.clone();
     let missing = wanted.iter().filter(|index| !base.contains_key(index));

@@ -1,9 +1,9 @@
-//! What to do next: at most one disruptive step, what is waited for, and why nothing else happens.
+//! The plan: at most one disruptive step, the waits, and the reasons why no other step is taken.
 //!
-//! A pure function of one snapshot: the surge, the gates and the choice of index all come from the
-//! same state, so that no staleness of one view against another can let a second machine through.
-//! Every step carries its precondition, and every new machine a derived name: applying a step
-//! twice, or by two leaders at once, is harmless (decision 15).
+//! The plan is a pure function of one snapshot. The surge, the gates and the choice of the index
+//! use the same state, so that differences between snapshots cannot lead to a second machine. Each
+//! step has its precondition, and each new machine has a derived name. Applying a step twice, or by
+//! two leaders, is therefore harmless (decision 15).
 //!
 //! Source: the ControlPlaneMachineSet enhancement, the update strategies; decisions 6 to 8 and 17.
 
@@ -23,7 +23,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::FINALIZER;
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
 pub use machine::{made_machine, owner_reference};
 
-/// What to do next about this set.
+/// The next steps for this set.
 pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     if spec.deleting {
         return removal::plan(spec, &state.observed.machines);
@@ -63,9 +63,9 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .as_ref()
         .filter(|step: &&Step| matches!(step.action, Action::Delete { .. }))
         .and_then(|step| step.machine().map(str::to_owned));
-    // In-place repair comes first: a machine has an owner and a recorded index before anything
-    // follows from them. What is deleted next is not patched, since that would break the
-    // precondition of its deletion.
+    // In-place repair comes first, so that a machine has an owner and a recorded index before other
+    // steps depend on them. A machine that is deleted next is not patched, because the patch would
+    // invalidate the precondition of its deletion.
     let repairs = state
         .each_machine()
         .filter(|machine| Some(&machine.name) != spared.as_ref())
@@ -90,13 +90,14 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     plan
 }
 
-/// What is past its progress deadline, in words; empty without a deadline.
+/// Messages about machines past their progress deadline; empty without a deadline.
 pub fn overdue(spec: &Spec, state: &State, now: Timestamp) -> Vec<String> {
     let late = rollout::overdue(spec, state, now);
     late.into_iter().map(|late| late.message).collect()
 }
 
-/// The finalizer comes before the first owner reference, so that a deletion can always strip them.
+/// The finalizer is added before the first owner reference, so that a deletion always removes the
+/// owner references.
 fn finalizer(spec: &Spec) -> Option<Step> {
     if spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         return None;

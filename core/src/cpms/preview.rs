@@ -1,8 +1,7 @@
-//! The whole rollout, before it happens: the plan, run forward against a provider that never fails.
+//! The preview of a rollout: all of its steps, computed with a simulated provider that never fails.
 //!
-//! Not a second opinion on what a rollout does: the same `plan` is asked again and again, over a
-//! snapshot in which its steps were taken. So what it lists is what then happens, as long as
-//! nothing else does.
+//! The preview calls `plan` repeatedly, each time with a snapshot in which the previous steps were
+//! taken. The real rollout takes the same steps if nothing else changes.
 
 use std::sync::Arc;
 
@@ -20,33 +19,33 @@ use super::state::State;
 use crate::api::core_v1::node::{CONTROL_PLANE_LABEL, Node, NodeCondition};
 use crate::api::machine_openshift_io::machine::{Machine, NodeRef};
 
-/// What lies ahead.
+/// The steps of a rollout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
     /// Every step, in order.
     pub steps: Vec<Step>,
-    /// The plan at the end: what the rollout then waits for, or what stops it.
+    /// The plan at the end, with its waits and the reasons to stop.
     pub end: Plan,
 }
 
-/// Runs the plan forward to the end. Machines that are not ready now are taken to become ready, and
-/// etcd to become healthy: what blocks a rollout now is said by the plan, not here.
+/// Computes the rollout to its end. The preview assumes that unready machines become ready and that
+/// etcd becomes healthy. The plan reports what blocks a rollout now.
 pub fn preview(spec: &Spec, state: &State, now: Timestamp) -> Preview {
     let mut spec = spec.clone();
     let mut world = state.observed.clone();
     let mut now = now;
     let mut steps = Vec::new();
-    // Two steps a machine, and as many again for what an earlier rollout left behind; the bound
-    // only guards.
+    // Two steps for each machine, and as many for the machines of an earlier rollout. The bound
+    // only guards against an endless loop.
     let bound = 20 + 10 * (spec.replicas.count() + world.machines.len());
     let mut end = Plan::default();
     let mut cache = ReconcileCache::default();
     for _ in 0..bound {
         let state = State::observe_with(&spec, world.clone(), state.settings, &mut cache);
         let next = plan(&spec, &state, now);
-        now = now.checked_add(TURN).unwrap_or(now);
+        now = now.checked_add(ROUND).unwrap_or(now);
         if next.steps.is_empty() {
-            // What waits for time alone goes on by itself.
+            // A wait for time ends without a change.
             let waited = next.reconcile_at.is_some_and(|at| at <= now);
             let moved = next.degraded.is_empty() && (provide(&spec, &state, &mut world, now) || waited);
             end = next;
@@ -63,10 +62,10 @@ pub fn preview(spec: &Spec, state: &State, now: Timestamp) -> Preview {
     Preview { steps, end }
 }
 
-/// Longer than any node must be ready for.
-const TURN: SignedDuration = SignedDuration::from_hours(1);
+/// Longer than the longest minimum time of a ready node.
+const ROUND: SignedDuration = SignedDuration::from_hours(1);
 
-/// Takes a step, as the API server would.
+/// Takes a step as the API server does.
 fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
     let named = |machine: &&mut Arc<Machine>| Some(machine.metadata.name()) == step.machine();
     match &step.action {
@@ -97,16 +96,17 @@ fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
                 .unwrap_or_else(|| json!([]));
             spec.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
         }
-        // Nothing stays pending in a preview.
+        // A preview has no pending creations.
         Action::RemoveRecords(_) => spec.pending_creations = Ok(Vec::new()),
     }
 }
 
-/// What a provider that never fails does until the next plan; whether it did anything.
+/// Applies the changes of a provider that never fails until the next plan. Returns whether there
+/// was a change.
 fn provide(spec: &Spec, state: &State, world: &mut Observed, now: Timestamp) -> bool {
     let gone: Vec<&MachineState> = state
         .each_machine()
-        .filter(|machine| machine.is_deleting() && may_go(spec, state, machine))
+        .filter(|machine| machine.is_deleting() && can_be_removed(spec, state, machine))
         .collect();
     let coming: Vec<&MachineState> = state
         .each_machine()
@@ -128,13 +128,14 @@ fn provide(spec: &Spec, state: &State, world: &mut Observed, now: Timestamp) -> 
     !gone.is_empty() || !coming.is_empty() || unhealthy
 }
 
-/// The etcd operator lets a machine go once another serves its index; with Recreate a person does.
-fn may_go(spec: &Spec, state: &State, machine: &MachineState) -> bool {
+/// Whether a machine that is being deleted can be removed: the etcd operator removes its hook once
+/// another machine serves its index. With Recreate, a user does.
+fn can_be_removed(spec: &Spec, state: &State, machine: &MachineState) -> bool {
     let served = |other: &MachineState| !other.is_deleting() && other.is_ready();
     spec.strategy == Strategy::Recreate || state.of_index(machine.index).any(served) || {
-        // Two of one index that are both going: one of them serves no purpose.
-        let going: Vec<&MachineState> = state.of_index(machine.index).collect();
-        going.len() > 1 && going.first().is_some_and(|first| first.name == machine.name)
+        // If both machines of an index are being deleted, one of them is not needed.
+        let machines: Vec<&MachineState> = state.of_index(machine.index).collect();
+        machines.len() > 1 && machines.first().is_some_and(|first| first.name == machine.name)
     }
 }
 
@@ -166,7 +167,7 @@ fn bring_up(machine: &MachineState, world: &mut Observed, now: Timestamp) {
     node.status.conditions.push(NodeCondition {
         type_: "Ready".to_owned(),
         status: "True".to_owned(),
-        last_transition_time: now.checked_sub(TURN).ok(),
+        last_transition_time: now.checked_sub(ROUND).ok(),
         ..NodeCondition::default()
     });
     world.nodes.push(Arc::new(node));

@@ -1,22 +1,22 @@
-//! How far a rollout is: a count for `capstan status` and `capstan wait`. Says nothing that the
-//! state does not, and not why it is no further: that is the plan's to say.
+//! The progress of a rollout: a count for `capstan status` and `capstan wait`. It is derived from
+//! the state. The plan gives the reasons for a delay.
 
 use jiff::Timestamp;
 
 use super::spec::Spec;
 use super::state::State;
 
-/// How far a rollout is.
+/// The progress of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Indexes with a machine that is up to date, ready for as long as a rollout asks and not
-    /// going, and no other.
+    /// Indexes with exactly one machine, if that machine is up to date, has been ready for the
+    /// minimum time, and is not being deleted.
     pub done: usize,
-    /// Indexes that there should be.
+    /// The number of indexes.
     pub of: usize,
 }
 
-/// Counts.
+/// Counts the indexes.
 pub fn progress(spec: &Spec, state: &State, now: Timestamp) -> Progress {
     let done = |index: &&u32| {
         let mut machines = state.of_index(**index);

@@ -1,9 +1,8 @@
-//! The reconcile cache: what was computed for objects that did not change since the previous
-//! reconcile.
+//! The reconcile cache: results for objects that did not change since the previous reconcile.
 //!
-//! A cluster changes one object at a time, and most changes are of a status. What follows from a
-//! template, and from a machine and its template, is kept as long as both are the same. The cache
-//! holds no facts of its own: with an empty cache the results are the same.
+//! Usually one object changes at a time, and most changes are in a status. Results that depend on a
+//! template, or on a machine and its template, are kept while both are unchanged. The cache
+//! contains no information of its own: with an empty cache the results are the same.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -33,7 +32,7 @@ pub struct ReconcileCache {
     placement: Option<CachedPlacement>,
 }
 
-/// A valid set, and what it was parsed with.
+/// A valid set, and the inputs of its parse.
 #[derive(Debug)]
 struct CachedSet {
     set: Arc<ControlPlaneMachineSet>,
@@ -62,14 +61,14 @@ struct CachedMachine {
     state: Option<CachedState>,
 }
 
-/// The state of a machine, and what it was computed from beside the machine and the set.
+/// The state of a machine, and its inputs other than the machine and the set.
 #[derive(Debug)]
 struct CachedState {
     inputs: MachineInputs,
     state: Arc<MachineState>,
 }
 
-/// A placement, and what it was computed from.
+/// A placement and its inputs.
 #[derive(Debug)]
 struct CachedPlacement {
     replicas: usize,
@@ -78,7 +77,7 @@ struct CachedPlacement {
     placement: Placement,
 }
 
-/// A [`Standing`] that owns its parts.
+/// An owned [`Standing`].
 #[derive(Debug)]
 struct CachedStanding {
     index: u32,
@@ -275,7 +274,7 @@ fn are_same(left: &MachineInputs, right: &MachineInputs) -> bool {
     same(left.node.as_ref(), right.node.as_ref()) && left.index == right.index && left.belongs == right.belongs
 }
 
-/// Whether a parse of both gives the same, apart from metadata that [`Spec::set_metadata`]
+/// Whether a parse of both gives the same result, apart from metadata that [`Spec::set_metadata`]
 /// replaces.
 fn parses_alike(left: &Arc<ControlPlaneMachineSet>, right: &Arc<ControlPlaneMachineSet>) -> bool {
     Arc::ptr_eq(left, right)

@@ -1,14 +1,14 @@
-//! Removing a set without removing a machine.
+//! The removal of a set. It removes no machine.
 //!
-//! Owner references of the set are stripped, by uid, from every machine of the namespace, also from
-//! those that lost the labels which the set selects (defect B3). Only once none is seen does the
-//! finalizer go, so that the garbage collector finds nothing to collect. Works on a set that does
-//! not parse: see [`steps`].
+//! The owner references to the set, compared by UID, are removed from all machines of the
+//! namespace, also from machines that lost the labels that the set selects (defect B3). The
+//! finalizer is removed only after no machine refers to the set, so that the garbage collector
+//! deletes no machine. The removal also works for a set that does not parse: see [`steps`].
 //!
-//! A machine that the set could adopt and has not is marked as released first. An adoption that is
-//! still on its way, of a process that was killed or of a second leader, carries the version from
-//! before the mark and is refused; and nobody who sees the mark begins another. Otherwise it would
-//! land after the set is gone, and the garbage collector would delete the machine.
+//! A machine that the set could adopt and has not adopted gets a mark first. A pending adoption, by
+//! a process that was killed or by a second leader, has the version from before the mark and is
+//! refused. A process that reads the mark does not adopt the machine. Without the mark, an adoption
+//! could arrive after the set is deleted, and the garbage collector would delete the machine.
 
 use std::sync::Arc;
 
@@ -36,9 +36,8 @@ pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
     orphan(&set, machines)
 }
 
-/// The plan for a set that is being deleted, with what could not be read: while a machine cannot
-/// be, the finalizer stays. Nobody knows whether that machine names the set as its owner; the
-/// garbage collector would find out.
+/// The plan for a set that is being deleted. While a machine cannot be decoded, the finalizer
+/// stays: that machine may refer to the set, and the garbage collector would delete it.
 pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
     let mut plan = steps(set, &observed.machines);
     let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
@@ -51,8 +50,7 @@ pub fn leave(set: &ControlPlaneMachineSet, observed: &Observed) -> Plan {
     plan
 }
 
-/// Everything that is still to be done until the set can go, in order. Empty for one that is not
-/// being deleted.
+/// All steps until the set is deleted, in order. Empty for a set that is not being deleted.
 pub fn whole(set: &ControlPlaneMachineSet, observed: &Observed) -> Vec<Step> {
     let mut plan = leave(set, observed);
     if plan.degraded.is_empty() && plan.steps.iter().any(|step| step.machine().is_some()) {
@@ -61,13 +59,13 @@ pub fn whole(set: &ControlPlaneMachineSet, observed: &Observed) -> Vec<Step> {
     plan.steps
 }
 
-/// The plan for a set that is being deleted, whether it parses or not. Empty for one that is not
+/// The plan for a set that is being deleted, also if it does not parse. Empty for a set that is not
 /// being deleted.
 pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     if !set.metadata.is_deleting() {
         return Plan::default();
     }
-    // Only an Active set adopts, and it stays Active for ever.
+    // Only an Active set adopts machines, and it stays Active.
     let active = set.spec.state.as_deref() == Some("Active");
     let selector = Selector::parse(&set.spec.selector).ok().filter(|_| active);
     let set = Set {
@@ -92,7 +90,8 @@ struct Set<'a> {
     uid: &'a str,
     resource_version: &'a str,
     finalizers: &'a [String],
-    /// What the set could adopt; `None` if that is nothing, or cannot be read.
+    /// The selector of a set that can adopt machines; `None` if it cannot, or if the selector is
+    /// not valid.
     selector: Option<&'a Selector>,
 }
 
@@ -102,7 +101,7 @@ fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
         .iter()
         .filter_map(|machine| strip(set.uid, machine).or_else(|| release(set, machine).filter(|_| held)))
         .collect();
-    let mut notes = vec!["the set is being deleted; its machines stay".to_owned()];
+    let mut notes = vec!["the set is being deleted; its machines are kept".to_owned()];
     if steps.is_empty() && held {
         let rest: Vec<&String> = set
             .finalizers
@@ -117,12 +116,9 @@ fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
             "no machine names the set as its owner",
         ));
     } else if steps.is_empty() && !set.finalizers.is_empty() {
-        notes.push(format!(
-            "it waits for the finalizers of others: {}",
-            set.finalizers.join(", ")
-        ));
+        notes.push(format!("it waits for other finalizers: {}", set.finalizers.join(", ")));
     } else if !steps.is_empty() {
-        notes.push(format!("{} machine(s) are still to be let go", steps.len()));
+        notes.push(format!("{} machine(s) must still be released", steps.len()));
     }
     Plan {
         steps,
@@ -153,7 +149,7 @@ fn release(set: &Set<'_>, machine: &Machine) -> Option<Step> {
     (adoptable && !marked && !set.uid.is_empty()).then(|| patch(machine, set.uid, None, because))
 }
 
-/// Every machine that is let go is marked, so that nobody takes it back for this set.
+/// A released machine gets the mark, so that no process adopts it for this set again.
 fn patch(machine: &Machine, uid: &str, owners: Option<Value>, because: String) -> Step {
     let meta = &machine.metadata;
     let precondition = Precondition {

@@ -1,5 +1,4 @@
-//! `capstan plan -o json`: a contract, on which pipelines depend. Only its own words; nothing is
-//! decided here.
+//! The output of `capstan plan -o json`. Pipelines depend on its fields. Nothing is decided here.
 //!
 //! `{set, revision, changes, placement, degraded, next, waits, rollout}`, as described in the
 //! reference of the command; for an Inactive set also `activation`.
@@ -41,8 +40,8 @@ pub fn report(spec: &Spec, state: &State, plan: &Plan, preview: &Preview, now: T
     })
 }
 
-/// The report of a set that is Inactive: nothing is done, so `next` and `rollout` are empty, and a
-/// part of its own says what activating it would do.
+/// The report of an Inactive set: `next` and `rollout` are empty, and `activation` contains the
+/// steps after an activation.
 pub fn inactive_report(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Value {
     let active = Spec {
         state: SetState::Active,
@@ -56,8 +55,8 @@ pub fn inactive_report(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) 
     report
 }
 
-/// The report of a set that is leaving: what is done until it can go. That the set itself is
-/// patched has no index and no machine.
+/// The report of a set that is being deleted: the steps before the finalizer is removed. A step
+/// that patches the set has no index and no machine.
 pub fn leaving_report(set: &ControlPlaneMachineSet, observed: &Observed) -> Value {
     let all = |steps: &[Step]| -> Vec<Value> { steps.iter().map(|step| shown(step, &Value::Null)).collect() };
     let plan = removal::leave(set, observed);
@@ -69,12 +68,12 @@ pub fn leaving_report(set: &ControlPlaneMachineSet, observed: &Observed) -> Valu
     report
 }
 
-/// The report of a set that is not valid: nothing is done with it, and that is the plan.
+/// The report of a set that is not valid: it has no steps.
 pub fn invalid_report(set: &ControlPlaneMachineSet, violations: &[Violation]) -> Value {
     bare(set.metadata.name(), &invalid(violations))
 }
 
-/// The report of a set that cannot even be read.
+/// The report of a set that cannot be decoded.
 pub fn unreadable_report(set: &Unparsable) -> Value {
     bare(&set.name, &Vec::from_iter(unparsable(std::slice::from_ref(set))))
 }
@@ -97,8 +96,8 @@ fn reasons(degraded: &[Degradation]) -> Vec<Value> {
     degraded.iter().map(shown).collect()
 }
 
-/// Every difference that some machine has from the template, once; where machines differ in what
-/// they have, each stands there. A move is a change of `failureDomain`.
+/// Every difference of a machine from the template, once, with the values of all machines that
+/// differ. A move is a change of `failureDomain`.
 fn changes(state: &State) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     state
@@ -135,7 +134,7 @@ fn placement(spec: &Spec, state: &State, now: Timestamp) -> Vec<Value> {
         .collect()
 }
 
-/// Steps about machines; that the set gets its finalizer is no part of a rollout.
+/// The steps for machines. Adding the finalizer to the set is not part of a rollout.
 fn steps(spec: &Spec, steps: &[Step]) -> Vec<Value> {
     steps
         .iter()
@@ -154,7 +153,7 @@ fn shown(step: &Step, failure_domain: &Value) -> Value {
     })
 }
 
-/// The set's own entry, or null for a place that the set does not list.
+/// The entry of the set for a failure domain; null if the set does not list it.
 fn entry(spec: &Spec, domain: Option<&FailureDomain>) -> Value {
     let listed = domain.and_then(|domain| spec.failure_domains.iter().find(|listed| *listed == domain));
     listed.map_or(Value::Null, |domain| domain.entry().clone())

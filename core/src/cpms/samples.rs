@@ -1,5 +1,5 @@
-//! Objects that the tests of this room share: a set on AWS over three zones, as an installer writes
-//! it.
+//! Objects for the tests of this module: a set on AWS over three zones, in the form of an
+//! installer.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ pub(crate) fn aws_set() -> ControlPlaneMachineSet {
     serde_json::from_value(json_set()).unwrap()
 }
 
-/// A machine's name without what all share.
+/// The name of a machine without the common prefix.
 pub(crate) fn short(name: &str) -> String {
     name.replace("ocp-x7k2p-master-", "m-")
 }

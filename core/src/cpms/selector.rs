@@ -1,4 +1,4 @@
-//! Which machines belong to a set: a label selector that is known to be valid, and not empty.
+//! The selector of a set: a valid label selector that is not empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +20,8 @@ enum Requirement {
 }
 
 impl Selector {
-    /// Parses a selector. The error is a clause that says what is allowed, with the path below the
-    /// selector.
+    /// Parses a selector. The error is the path below the selector, and a clause that states what
+    /// must be true.
     pub fn parse(selector: &LabelSelector) -> Result<Self, (String, String)> {
         let mut all: Vec<Requirement> = Vec::new();
         for (key, value) in &selector.match_labels {
@@ -43,22 +43,25 @@ impl Selector {
                 ("Exists", true) => Requirement::Exists(key),
                 ("DoesNotExist", true) => Requirement::DoesNotExist(key),
                 ("In" | "NotIn", true) => {
-                    return Err((at("values"), "In and NotIn need at least one value".to_owned()));
+                    return Err((at("values"), "must not be empty with operator In or NotIn".to_owned()));
                 }
                 ("Exists" | "DoesNotExist", false) => {
-                    return Err((at("values"), "Exists and DoesNotExist take no values".to_owned()));
+                    return Err((
+                        at("values"),
+                        "must be empty with operator Exists or DoesNotExist".to_owned(),
+                    ));
                 }
-                _ => return Err((at("operator"), "one of In, NotIn, Exists, DoesNotExist".to_owned())),
+                _ => return Err((at("operator"), "must be In, NotIn, Exists or DoesNotExist".to_owned())),
             });
         }
         if all.is_empty() {
-            // An empty selector selects everything, workers too.
-            return Err((String::new(), "at least one label or expression".to_owned()));
+            // An empty selector matches all machines, including workers.
+            return Err((String::new(), "must have at least one label or expression".to_owned()));
         }
         Ok(Self(all))
     }
 
-    /// Whether an object with these labels is selected.
+    /// Whether the selector matches these labels.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|requirement| match requirement {
             Requirement::Equals(key, value) => labels.get(key) == Some(value),
@@ -70,7 +73,7 @@ impl Selector {
     }
 }
 
-/// As `kubectl get -l` takes it, and as the scale subresource reports it.
+/// The form of `kubectl get -l` and of the scale subresource.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, requirement) in self.0.iter().enumerate() {
@@ -94,7 +97,7 @@ fn check_key(key: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(
-            "a label key: a name of at most 63 letters, digits, '-', '_' and '.', with an optional DNS prefix"
+            "must be a label key: a name of at most 63 letters, digits, '-', '_' and '.', with an optional DNS prefix"
                 .to_owned(),
         )
     }
@@ -104,7 +107,7 @@ fn check_value(value: &str) -> Result<(), String> {
     if is_label_value(value) {
         Ok(())
     } else {
-        Err("a label value: at most 63 letters, digits, '-', '_' and '.'".to_owned())
+        Err("must be a label value: at most 63 letters, digits, '-', '_' and '.'".to_owned())
     }
 }
 
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_that_selects_everything_or_makes_no_sense_is_refused() {
+    fn an_empty_or_invalid_selector_is_refused() {
         let path = |selector| parse(selector).unwrap_err().0;
         assert_eq!(path(json!({})), "");
         assert_eq!(

@@ -1,5 +1,6 @@
-//! A control plane in memory, for tests: it stores what plans write, as an API server would, and
-//! its machines behave like machines. Deterministic; every write checks its precondition.
+//! A control plane in memory, for tests. It stores the writes of plans as an API server does, and
+//! its machines change as machines of a provider do. It is deterministic, and checks the
+//! precondition of every write.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,15 +26,15 @@ pub(crate) struct World {
     pub(crate) observed: Observed,
     pub(crate) now: Timestamp,
     pub(crate) gates: Gates,
-    /// Whether machines are made with the hook of the etcd operator, which lets a machine go once
-    /// another serves.
+    /// Whether machines are created with the hook of the etcd operator, which is removed once
+    /// another member is healthy.
     pub(crate) etcd_hook: bool,
-    /// `None` for a platform that Capstan does not know, which has no failure domains.
+    /// `None` for a platform that Capstan does not support, without failure domains.
     platform: Option<Platform>,
     version: u64,
 }
 
-/// What the provider does next to a machine.
+/// A change of a machine by its provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Provisioned(String),
@@ -49,7 +50,7 @@ impl std::fmt::Display for Event {
             Self::Provisioned(name) => (name, "is provisioned"),
             Self::Joined(name) => (name, "has a node"),
             Self::Ready(name) => (name, "is ready"),
-            Self::Unhooked(name) => (name, "is let go by etcd"),
+            Self::Unhooked(name) => (name, "loses its hook of etcd"),
             Self::Removed(name) => (name, "is gone"),
         };
         write!(f, "{} {what}", short(name))
@@ -60,8 +61,8 @@ pub(crate) const OLD: &str = "m6i.large";
 pub(crate) const NEW: &str = "m6i.xlarge";
 
 impl World {
-    /// Machines 0, 1, 2 … of the old instance type in these zones, all ready and owned; the
-    /// template asks for `wanted`.
+    /// Machines 0, 1, 2 … of the old instance type in these zones, all ready and owned. The
+    /// template has the instance type `wanted`.
     pub(crate) fn new(zones: &str, wanted: &str) -> Self {
         let zones: Vec<&str> = zones.split_whitespace().collect();
         let mut world = Self {
@@ -81,8 +82,8 @@ impl World {
         world
     }
 
-    /// The same on any platform; on one that Capstan does not know, all machines stand where the
-    /// template says.
+    /// The same on any platform. On a platform that Capstan does not support, the template sets the
+    /// location of all machines.
     pub(crate) fn on(platform: Option<Platform>, zones: &str, wanted: &str) -> Self {
         let mut world = Self::new(zones, wanted);
         if platform == Some(Platform::Aws) {
@@ -121,7 +122,7 @@ impl World {
         world
     }
 
-    /// The field of a provider spec by which machines of this platform differ here.
+    /// The field of a provider spec in which the machines of this platform differ.
     fn field(&self) -> &'static str {
         match self.platform {
             Some(Platform::Aws) => "instanceType",
@@ -134,7 +135,7 @@ impl World {
         }
     }
 
-    /// A failure domain as a set lists it.
+    /// A failure domain in the form of a set.
     fn entry(&self, letter: &str) -> Value {
         match self.platform {
             Some(Platform::Aws) => json!({"placement": {"availabilityZone": format!("us-east-1{letter}")}}),
@@ -208,7 +209,7 @@ impl World {
         self.now.checked_sub(SignedDuration::from_secs(seconds)).unwrap()
     }
 
-    /// The node of a machine says `status` about itself since `since`.
+    /// The kubelet of the machine reports `status` since `since`.
     pub(crate) fn set_node(&mut self, machine: &str, status: &str, since: Timestamp) {
         let name = node_name(machine);
         let old = self.observed.nodes.iter().find(|node| node.metadata.name() == name);
@@ -223,13 +224,13 @@ impl World {
         self.observed.nodes.push(Arc::new(node));
     }
 
-    /// The node goes away for as long as nothing brings it back.
+    /// The node is not ready until a test changes it.
     pub(crate) fn node_down(&mut self, machine: &str) {
         let since = self.ago(60);
         self.set_node(machine, "Unknown", since);
     }
 
-    /// The Node object is gone.
+    /// Deletes the Node object.
     pub(crate) fn node_gone(&mut self, machine: &str) {
         let name = node_name(machine);
         self.observed.nodes.retain(|node| node.metadata.name() != name);
@@ -249,7 +250,7 @@ impl World {
         machine
     }
 
-    /// Somebody deletes a machine.
+    /// A user deletes a machine.
     pub(crate) fn delete(&mut self, name: &str) {
         let now = self.now;
         let machine = self.machine(name);
@@ -257,7 +258,7 @@ impl World {
         machine.status.get_or_insert_default().phase = Some("Deleting".to_owned());
     }
 
-    /// The machine controller gives a machine up.
+    /// The machine controller sets the phase Failed.
     pub(crate) fn fail(&mut self, name: &str, message: &str) {
         let status = self.machine(name).status.get_or_insert_default();
         status.phase = Some("Failed".to_owned());
@@ -290,13 +291,13 @@ impl World {
         plan(&self.spec(), &self.state(), self.now)
     }
 
-    /// Takes a step, as the API server would; it must not be refused.
+    /// Takes a step as the API server does. A refusal fails the test.
     pub(crate) fn apply(&mut self, step: &Step) {
         assert!(self.try_apply(step), "refused: {step:?}");
     }
 
-    /// Takes a step, as the API server would: refused when its precondition does not hold, or the
-    /// name is taken.
+    /// Takes a step as the API server does. It refuses the step if the precondition does not hold,
+    /// or if the name exists.
     pub(crate) fn try_apply(&mut self, step: &Step) -> bool {
         if let Some(name) = step.machine() {
             let there = self
@@ -347,7 +348,7 @@ impl World {
         }
     }
 
-    /// Everything that the provider could do next, in a fixed order.
+    /// All possible changes by the provider, in a fixed order.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
         let ready = |machine: &&Arc<Machine>| !machine.metadata.is_deleting() && self.is_ready(machine);

@@ -41,7 +41,7 @@ pub struct Spec {
     pub name: String,
     /// Namespace of the set and of its machines.
     pub namespace: String,
-    /// Uid of the set; empty for a set that was never stored.
+    /// UID of the set; empty for a set that was never stored.
     pub uid: String,
     /// The version from which this was parsed; empty for a set that was never stored.
     pub resource_version: String,
@@ -55,22 +55,22 @@ pub struct Spec {
     pub state: SetState,
     /// Size of the control plane.
     pub replicas: Replicas,
-    /// How a change of the template reaches the machines.
+    /// How a change of the template is applied to the machines.
     pub strategy: Strategy,
-    /// The first part of the names of new machines; `None` for cluster and role.
+    /// The first part of the names of new machines; `None` for the default, cluster and role.
     pub name_prefix: Option<NamePrefix>,
     /// Selects the machines of the set.
     pub selector: Selector,
     /// Describes a machine.
     pub template: Arc<Template>,
-    /// The failure domains, completed from the template, in order and without duplicates. Empty for a
-    /// set without failure domains.
+    /// The failure domains, completed from the template, in order and without duplicates. Empty for
+    /// a set without failure domains.
     pub failure_domains: Vec<FailureDomain>,
     /// How the annotations of the set control the rollout.
     pub rollout: Rollout,
     /// Annotations of the set.
     pub annotations: BTreeMap<String, String>,
-    /// The creations that are recorded in the set, or why the record cannot be read.
+    /// The creations that are recorded in the set, or why the record cannot be decoded.
     pub pending_creations: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
 }
 
@@ -111,14 +111,15 @@ impl Replicas {
     }
 }
 
-/// How a change of the template reaches the machines.
+/// How a change of the template is applied to the machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// The replacement is created first, then the old machine is deleted; one index at a time.
     RollingUpdate,
     /// A machine is replaced once a user deletes it.
     OnDelete,
-    /// The old machine is deleted first. It needs a feature gate and an acknowledgement (decision 6).
+    /// The old machine is deleted first. It needs a feature gate and an acknowledgement (decision
+    /// 6).
     Recreate,
 }
 
@@ -153,7 +154,7 @@ impl NamePrefix {
 /// Describes the machines of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// Labels of a machine, among them the three of every control plane machine.
+    /// Labels of a machine, including the three labels of a control plane machine.
     pub labels: BTreeMap<String, String>,
     /// Annotations of a machine.
     pub annotations: BTreeMap<String, String>,
@@ -189,7 +190,7 @@ impl Spec {
         self.finalizers.clone_from(&meta.finalizers);
     }
 
-    /// Which fields a comparison of a machine with the template takes into account.
+    /// The fields that a comparison of a machine with the template includes.
     pub fn comparison(&self) -> Comparison {
         Comparison {
             domains: !self.failure_domains.is_empty(),

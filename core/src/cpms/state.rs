@@ -1,8 +1,8 @@
 //! The state of a control plane: its machines with index, failure domain and node, and the
 //! differences from the template.
 //!
-//! The module reads one snapshot and does not judge: `plan` says what to do, `degraded` says what
-//! is wrong.
+//! The module reads one snapshot and makes no decision. `plan` decides the next steps, and
+//! `degraded` reports problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct State {
     pub observed: Observed,
     /// Settings of the controllers.
     pub settings: Settings,
-    /// The name of the revision that the template asks for.
+    /// The name of the revision of the template.
     pub revision: String,
     /// The machines of the set, by index, then age, then name. A machine that did not change is
     /// shared with the previous state.
@@ -36,12 +36,12 @@ pub struct State {
     pub indexes: BTreeSet<u32>,
     /// The failure domain in which each index belongs; empty without failure domains.
     pub placement: Placement,
-    /// Control plane nodes that neither a machine of the set claims nor a stray machine.
+    /// Control plane nodes that belong neither to a machine of the set nor to a stray machine.
     pub unclaimed_nodes: Vec<String>,
-    /// Stray machines: they carry an owner reference of this set, are not selected any more, and
-    /// are not being deleted.
+    /// Stray machines: they have an owner reference to this set, are not selected any more, and are
+    /// not being deleted.
     pub strayed: Vec<String>,
-    /// What the etcd operator reports.
+    /// The report of the etcd operator.
     pub etcd: Etcd,
     /// Objects that cannot be decoded, and machines without a provider spec.
     pub unparsable: Vec<Unparsable>,
@@ -53,8 +53,8 @@ impl State {
         Self::observe_with(spec, observed, settings, &mut ReconcileCache::default())
     }
 
-    /// Reads a snapshot. What did not change since the previous snapshot comes from the cache; the
-    /// result is the same with any cache.
+    /// Reads a snapshot. The cache provides results for unchanged objects. The result does not
+    /// depend on the content of the cache.
     pub fn observe_with(spec: &Spec, observed: Observed, settings: Settings, cache: &mut ReconcileCache) -> Self {
         let revision = cache.set_template(spec, observed.infrastructure.as_ref());
         let (selected, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = observed
@@ -78,7 +78,7 @@ impl State {
         );
         unparsable.sort();
         let strayed = strayed(spec, others);
-        // A stray machine claims its node too: the advice is to repair the machine, not the node.
+        // A stray machine claims its node too, because the remedy is to repair the machine.
         let claiming = members.machines.iter().chain(&strayed).copied();
         let unclaimed_nodes = unclaimed(&observed.nodes, claiming);
         let strayed = strayed
@@ -126,7 +126,7 @@ impl State {
 struct Selected<'a> {
     machines: Vec<&'a Arc<Machine>>,
     compared: &'a [Arc<ComparedSpec>],
-    /// The failure domain of each, as the set lists it.
+    /// The failure domain of each machine, as in the set.
     domains: Vec<Option<&'a FailureDomain>>,
     indexes: Vec<Index>,
 }
@@ -156,7 +156,7 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// The machines as placement looks at them.
+    /// The properties of the machines that placement uses.
     fn standing(&self) -> Vec<Standing<'a>> {
         self.machines
             .iter()
@@ -212,8 +212,8 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Of the machines that are not selected, those that carry an owner reference of the set and are
-/// not being deleted.
+/// The machines that are not selected, have an owner reference to the set, and are not being
+/// deleted.
 fn strayed<'a>(spec: &Spec, others: Vec<&'a Arc<Machine>>) -> Vec<&'a Arc<Machine>> {
     let is_ours = |uid: &str| !spec.uid.is_empty() && spec.uid == uid;
     let is_stray = |machine: &&Arc<Machine>| {
@@ -230,7 +230,7 @@ fn lacks_infrastructure(spec: &Spec, observed: &Observed) -> bool {
 
 /// The entry of the set for this failure domain, if the set lists it.
 fn listed<'a>(spec: &'a Spec, found: &'a FailureDomain) -> &'a FailureDomain {
-    // A parse puts the failure domains of a set in order.
+    // A parse sorts the failure domains of a set.
     let position = spec.failure_domains.binary_search(found);
     let listed = position.ok().and_then(|position| spec.failure_domains.get(position));
     listed.unwrap_or(found)

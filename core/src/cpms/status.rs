@@ -2,8 +2,8 @@
 //!
 //! All conditions are computed and then merged with the stored conditions once, so that a
 //! transition time moves only with the status of its condition (defect B8). The reasons are those
-//! of the operator that OpenShift ships, except where that operator reports `Progressing` for ever
-//! (defect B19) or `AsExpected` for a problem (defect B7).
+//! of the operator that OpenShift ships. Two kinds of reasons differ: that operator reports
+//! `Progressing` without an end (defect B19), and `AsExpected` for a problem (defect B7).
 
 mod cluster_operator;
 mod progressing;
@@ -26,9 +26,9 @@ pub use cluster_operator::cluster_operator;
 pub mod condition {
     /// Every index has a ready machine.
     pub const AVAILABLE: &str = "Available";
-    /// The machines are being changed to what the template asks for.
+    /// The set is applying its template to the machines.
     pub const PROGRESSING: &str = "Progressing";
-    /// Nothing is created or deleted until a person acts.
+    /// No machine is created or deleted until a user acts.
     pub const DEGRADED: &str = "Degraded";
     /// Reads or writes of the controller fail.
     pub const ERROR: &str = "Error";
@@ -37,7 +37,7 @@ pub mod condition {
     pub const UPGRADEABLE: &str = "Upgradeable";
 }
 
-/// The most machines in the status. The schema must limit the list.
+/// The largest number of machines in the status. The schema must limit the list.
 const MOST_MACHINES: usize = 64;
 
 /// How many machines a set has.
@@ -80,7 +80,8 @@ fn unavailable(state: &State, now: Timestamp) -> impl Iterator<Item = u32> {
         .filter(move |index| !state.of_index(*index).any(|machine| is_available(machine, now)))
 }
 
-/// The status of a set. `error` is the failure of the controller, if one has lasted for long enough.
+/// The status of a set. `error` is the failure of the controller, if one has lasted for long
+/// enough.
 pub fn status(
     spec: &Spec,
     state: &State,

@@ -1,21 +1,20 @@
-//! Conditions: how a status that was computed anew is merged with the conditions that are stored.
+//! Conditions: the merge of computed conditions with stored conditions.
 //!
 //! A controller computes all of its conditions and merges them once. The transition time of a
-//! condition moves only when its status changes. Conditions of other controllers are kept as they
-//! are.
+//! condition moves only when its status changes. Conditions of other controllers are kept.
 
 use jiff::Timestamp;
 
-/// A condition as it was computed: its transition time is not known yet.
+/// A condition that was computed, without its transition time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCondition {
-    /// What is observed, in CamelCase.
+    /// The observation, in CamelCase.
     pub type_: &'static str,
-    /// Whether it is true. A controller that cannot tell leaves the condition out.
+    /// Whether the condition is true. A controller that does not know omits the condition.
     pub status: bool,
-    /// Why, in CamelCase. Programs match on it.
+    /// The reason, in CamelCase. Programs may compare it.
     pub reason: String,
-    /// The same for people; may be empty.
+    /// An explanation for users; may be empty.
     pub message: String,
 }
 
@@ -30,7 +29,7 @@ impl NewCondition {
         }
     }
 
-    /// `True` or `False`, as the API has it.
+    /// The status as it is stored: `True` or `False`.
     pub fn status_text(&self) -> &'static str {
         if self.status { "True" } else { "False" }
     }
@@ -38,22 +37,22 @@ impl NewCondition {
 
 /// A condition as it is stored. Each API has a type of its own.
 pub trait StoredCondition: Clone {
-    /// What is observed.
+    /// The type of the condition.
     fn type_name(&self) -> &str;
 
     /// `True`, `False` or `Unknown`.
     fn status(&self) -> &str;
 
-    /// When the status last changed; `None` if the object does not say.
+    /// When the status last changed; `None` if the object has no such time.
     fn last_transition_time(&self) -> Option<Timestamp>;
 
-    /// The condition to store. `generation` is the generation of the object that it was computed
-    /// from; an API whose conditions have no generation ignores it.
+    /// The condition to store. `generation` is the generation of the object from which the
+    /// condition was computed. An API whose conditions have no generation ignores it.
     fn stored(new: NewCondition, generation: Option<i64>, last_transition_time: Timestamp) -> Self;
 }
 
-/// The conditions to store, in the order of their types: the new conditions in the place of the
-/// stored conditions of the same types, and all other stored conditions unchanged.
+/// The conditions to store, ordered by type. A new condition replaces the stored condition of its
+/// type. Other stored conditions are kept.
 pub fn merge_conditions<C: StoredCondition>(
     stored: &[C],
     new: Vec<NewCondition>,

@@ -1,4 +1,4 @@
-//! An edit: who wants to do what to which object. What admission judges.
+//! An edit: the user, the operation and the object of an admission review.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use super::Stored;
 
-/// What is done to an object.
+/// The operation of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// The object comes into being.
+    /// The object is created.
     Create,
-    /// The object changes.
+    /// The object is changed.
     Update,
-    /// The object's deletion is asked for.
+    /// The deletion of the object is requested.
     Delete,
     /// A connection to a subresource is opened.
     Connect,
 }
 
 impl Operation {
-    /// The word for it in an AdmissionReview.
+    /// The operation as an AdmissionReview writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -30,7 +30,7 @@ impl Operation {
         }
     }
 
-    /// Reads the word of an AdmissionReview.
+    /// Reads the operation of an AdmissionReview.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Create, Self::Update, Self::Delete, Self::Connect]
             .into_iter()
@@ -38,19 +38,19 @@ impl Operation {
     }
 }
 
-/// What becomes of the dependants of an object that is deleted.
+/// What the garbage collector does with the dependants of an object that is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// The object stays until the garbage collector deleted its dependants.
+    /// The object is deleted after its dependants.
     Foreground,
-    /// The object goes, and the garbage collector deletes its dependants.
+    /// The object is deleted first, and the garbage collector deletes its dependants.
     Background,
-    /// The dependants stay.
+    /// The dependants are kept.
     Orphan,
 }
 
 impl Propagation {
-    /// Reads the word of `DeleteOptions`.
+    /// Reads the propagation policy of `DeleteOptions`.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "Foreground" => Some(Self::Foreground),
@@ -61,27 +61,26 @@ impl Propagation {
     }
 }
 
-/// Who asks.
+/// The user of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The user's name; `system:serviceaccount:NAMESPACE:NAME` for a service account.
     pub name: String,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// What the API server says of the user besides.
+    /// Other attributes of the user, from the API server.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// What the name of every service account begins with.
+    /// The prefix of the names of all service accounts.
     pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-    /// The key of `extra` under which the API server names the token that it was shown. Somebody
-    /// who acts as a service account (impersonation) has shown none; to forge the key takes a
-    /// permission of its own, `impersonate` on
-    /// `userextras/authentication.kubernetes.io/credential-id`.
+    /// The key of `extra` with the id of the token of the request. A request that impersonates a
+    /// service account has no such id. A user can set the key only with the permission
+    /// `impersonate` on `userextras/authentication.kubernetes.io/credential-id`.
     pub const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-    /// Somebody of this name who is nobody else: a service account with its token.
+    /// A user of this name that is not impersonated: a service account has a token of its own.
     pub fn named(name: &str, groups: Vec<String>) -> Self {
         let mut extra = BTreeMap::new();
         if name.starts_with(Self::SERVICE_ACCOUNT) {
@@ -94,17 +93,17 @@ impl User {
         }
     }
 
-    /// Whether the user is who the name says: a service account has shown a token of its own. Of
-    /// other users the name is all that there is.
+    /// Whether the request is not impersonated: a service account has used a token of its own. The
+    /// identity of other users cannot be verified further.
     pub fn is_itself(&self) -> bool {
         !self.name.starts_with(Self::SERVICE_ACCOUNT) || self.extra.contains_key(Self::CREDENTIAL)
     }
 }
 
-/// Who wants to do what to which object.
+/// An operation of a user on an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// `scale`, `status`, or empty for the object itself.
     pub subresource: &'a str,
@@ -112,20 +111,20 @@ pub struct Edit<'a> {
     pub namespace: &'a str,
     /// Name of the object.
     pub name: &'a str,
-    /// The object as it would be; absent on deletion.
+    /// The object after the edit; absent on deletion.
     pub object: Option<&'a Value>,
-    /// The object as it is; absent on creation.
+    /// The stored object; absent on creation.
     pub old: Option<&'a dyn Stored>,
-    /// What becomes of the dependants, where a deletion says so.
+    /// What happens to the dependants, if the deletion specifies it.
     pub propagation: Option<Propagation>,
-    /// Who asks.
+    /// The user of the request.
     pub user: &'a User,
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run, which stores nothing.
     pub dry_run: bool,
 }
 
 impl Edit<'_> {
-    /// Whether the object, as it is, was asked to be deleted already.
+    /// Whether the deletion of the stored object was requested before.
     pub fn is_deleting(&self) -> bool {
         let deletion = |object: &dyn Stored| object.at("metadata.deletionTimestamp").is_some_and(|at| !at.is_null());
         self.old.is_some_and(deletion) || self.object.is_some_and(|object| deletion(object))

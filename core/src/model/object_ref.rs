@@ -1,8 +1,7 @@
 //! The key of an object: group, kind, namespace and name.
 //!
-//! Caches, the write tracker, the cluster port and events use this one key. A name alone is no key:
-//! two namespaces may hold objects of the same name, and two groups may have a kind of the same
-//! name.
+//! Caches, the write tracker, the cluster port and events use this key. A name is not unique: two
+//! namespaces may have objects of the same name, and two groups may have kinds of the same name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -57,7 +56,7 @@ impl ObjectRef {
     }
 }
 
-/// As people write it in a message: `ControlPlaneMachineSet openshift-machine-api/cluster`.
+/// The form of messages: `ControlPlaneMachineSet openshift-machine-api/cluster`.
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.kind)?;

@@ -1,10 +1,10 @@
-//! Where in an object: field paths, written as the API server writes them.
+//! Field paths, in the notation of the API server.
 
 use std::fmt;
 
 /// A path to a field, such as `spec.template.spec.taints[0].key` or `metadata.labels[app]`.
 ///
-/// Ordered by its text, so that a list of violations has one order.
+/// Paths are ordered by their text, so that a list of violations has one order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(String);
 
@@ -14,7 +14,7 @@ impl FieldPath {
         Self::default()
     }
 
-    /// A path that is written out already, with dots and brackets.
+    /// A path in its textual form, with dots and brackets.
     pub fn new(path: impl Into<String>) -> Self {
         Self(path.into())
     }
@@ -46,7 +46,7 @@ impl FieldPath {
         &self.0
     }
 
-    /// Whether `other` is this field, or a part of it.
+    /// Whether `other` is this field or a part of it.
     pub fn contains(&self, other: &Self) -> bool {
         other
             .0

@@ -2,12 +2,12 @@
 //! create.
 //!
 //! A controller records a creation in an annotation of the object that it reconciles before it
-//! sends the request. The next process and the next leader read the record there, and leave room
-//! for a machine that may still come. The record is data with one codec, a compact JSON array; no
-//! program reads the condition that describes the same to people.
+//! sends the request. The next process and the next leader read the record there, and count a
+//! machine that may still be created. The record is data with one codec, a compact JSON array. No
+//! program reads the condition that describes the pending creations to users.
 //!
-//! An annotation that cannot be read is an error, never an empty list: an empty list would let a
-//! second machine be created. Nothing here decides when a creation is over.
+//! An annotation that cannot be decoded is an error. If it were an empty list, the controller would
+//! create a second machine. Nothing here decides when a creation is over.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::Precondition;
 
-/// The annotation that holds the pending creations of an object.
+/// The annotation with the pending creations of an object.
 pub const PENDING_CREATIONS: &str = "capstan.dev/pending-creations";
 
 /// A machine that was requested.
@@ -47,7 +47,7 @@ impl PendingCreation {
     }
 }
 
-/// As people read it in a condition.
+/// The form of conditions.
 impl fmt::Display for PendingCreation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -58,16 +58,16 @@ impl fmt::Display for PendingCreation {
     }
 }
 
-/// The annotation [`PENDING_CREATIONS`] is there and is not a list of pending creations.
+/// The annotation [`PENDING_CREATIONS`] exists and is not a list of pending creations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("annotation {PENDING_CREATIONS} cannot be read ({0})")]
 pub struct UnreadablePendingCreations(String);
 
-/// The pending creations that the annotations of an object record, in the order in which they were
-/// recorded. Fields of a newer version are ignored.
+/// The pending creations in the annotations of an object, in the order in which they were recorded.
+/// Fields of a newer version are ignored.
 ///
 /// # Errors
-/// The annotation is there and cannot be read.
+/// The annotation exists and cannot be decoded.
 pub fn pending_creations(
     annotations: &BTreeMap<String, String>,
 ) -> Result<Vec<PendingCreation>, UnreadablePendingCreations> {
@@ -77,14 +77,14 @@ pub fn pending_creations(
     serde_json::from_str(text).map_err(|error| UnreadablePendingCreations(error.to_string()))
 }
 
-/// The JSON merge patch that records these pending creations in the place of all others, or removes
-/// the annotation if there are none.
+/// The JSON merge patch that replaces the recorded pending creations with these. Without pending
+/// creations, it removes the annotation.
 pub fn pending_creations_patch(creations: &[PendingCreation], precondition: &Precondition) -> Value {
     let text = if creations.is_empty() {
         Value::Null
     } else {
-        // Numbers, strings and times always serialise. An empty text would be unreadable, which is
-        // the safe side.
+        // Numbers, strings and times always serialise. An empty text would be an error for the
+        // reader, which creates no machine then.
         Value::from(serde_json::to_string(creations).unwrap_or_default())
     };
     let mut metadata = precondition.metadata();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_is_read_again() {
+    fn a_recorded_list_is_read_again() {
         let recorded = [creation(0), creation(2)];
         let patch = pending_creations_patch(&recorded, &precondition());
         let text = patch["metadata"]["annotations"][PENDING_CREATIONS].as_str().unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_that_cannot_be_read_is_never_an_empty_list() {
+    fn an_annotation_that_cannot_be_decoded_is_an_error() {
         for text in [
             "",
             "null",

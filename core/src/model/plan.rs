@@ -1,37 +1,37 @@
-//! A plan: what a controller does next, what it waits for, and why nothing else happens.
+//! A plan: the next steps of a controller, what it waits for, and why it takes no other step.
 //!
-//! Every kind of controller plans with these types; `A` is what a step of that controller does, and
-//! `R` are the reasons for which it waits. A plan is a value. Nothing here writes to a cluster, and
-//! nothing here decides which steps a plan has.
+//! The controllers of all kinds plan with these types. `A` is the type of their actions, and `R` is
+//! the type of the reasons for which they wait. A plan is a value. Nothing here writes to a cluster
+//! or decides which steps a plan has.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::ObjectRef;
 
-/// What a step does to its object.
+/// The action of a step.
 pub trait Act {
-    /// The verb, as commands, metrics and log lines print it: `create`, `delete`, `patch`.
+    /// The verb in commands, metrics and log lines: `create`, `delete`, `patch`.
     fn verb(&self) -> &'static str;
 
     /// Whether the step creates or deletes a machine. A plan has at most one such step.
     fn is_disruptive(&self) -> bool;
 }
 
-/// What to do next.
+/// The next steps of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<A, R> {
-    /// The steps, in the order in which they are taken. The first step that fails ends the plan.
-    /// Only the last step may be disruptive.
+    /// The steps, in order. The first step that fails ends the plan. Only the last step may be
+    /// disruptive.
     pub steps: Vec<Step<A>>,
     /// What the controller waits for.
     pub waits: Vec<Wait<R>>,
-    /// What a person should know besides: why nothing happens, what is overdue.
+    /// Other information for the user: why nothing happens, or what is overdue.
     pub notes: Vec<String>,
-    /// Why the controller creates and deletes nothing until a person acts; the most important
-    /// reason first. Empty while it is not degraded.
+    /// Why the controller creates and deletes nothing until a user acts, the most important reason
+    /// first. Empty while the object is not degraded.
     pub degraded: Vec<Degradation>,
-    /// When to reconcile although no object changed, because a wait ends with time.
+    /// When to reconcile without a change of an object, because a wait ends at that time.
     pub reconcile_at: Option<Timestamp>,
 }
 
@@ -57,16 +57,17 @@ impl<A: Act, R> Plan<A, R> {
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step<A> {
-    /// What is written.
+    /// The action.
     pub action: A,
     /// The object that is written.
     pub subject: ObjectRef,
     /// The index in the control plane that the object has or is to have; `None` for an object
     /// without an index.
     pub index: Option<u32>,
-    /// Why, as a sentence without a capital and without a full stop.
+    /// The reason, as a clause without a capital and a full stop.
     pub because: String,
-    /// What must still be true of the object. `None` for a creation: its derived name guards it.
+    /// What must still be true of the object. `None` for a creation: its derived name prevents a
+    /// second machine.
     pub precondition: Option<Precondition>,
 }
 
@@ -86,15 +87,15 @@ impl<A: Act> Step<A> {
 /// changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Precondition {
-    /// The uid: an object that was deleted and created again under the same name has another.
+    /// The UID. An object that was deleted and created again with the same name has another UID.
     pub uid: String,
-    /// The version that the plan was made from.
+    /// The version from which the plan was made.
     pub resource_version: String,
 }
 
 impl Precondition {
     /// The metadata of a JSON merge patch that the API server refuses with a conflict unless the
-    /// precondition holds. The caller adds the metadata that it changes.
+    /// precondition holds. The caller adds the metadata to change.
     pub fn metadata(&self) -> Map<String, Value> {
         let fields = [("uid", &self.uid), ("resourceVersion", &self.resource_version)];
         fields
@@ -111,20 +112,20 @@ pub struct Wait<R> {
     pub index: Option<u32>,
     /// The object that waits, or for which the controller waits.
     pub subject: Option<ObjectRef>,
-    /// What for.
+    /// The reason.
     pub reason: R,
-    /// The same as a sentence, with names.
+    /// The explanation for users, with names.
     pub message: String,
-    /// When the wait ends by itself; `None` if only a change of an object ends it.
+    /// When the wait ends without a change of an object; `None` if only a change ends it.
     pub until: Option<Timestamp>,
 }
 
-/// A reason to create and delete nothing until a person acts.
+/// A reason to create and delete nothing until a user acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Degradation {
-    /// Stable and in CamelCase: the reason of the condition `Degraded`.
+    /// The reason of the condition `Degraded`: stable, in CamelCase.
     pub reason: &'static str,
-    /// What is wrong, with names, and what to do.
+    /// The problem, with names, and the remedy.
     pub message: String,
 }
 
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disruptive_step_is_found_among_the_others() {
+    fn a_plan_returns_its_disruptive_step() {
         let mut plan: Plan<Toy, ()> = Plan {
             steps: vec![step(Toy::Paint)],
             ..Plan::default()

@@ -1,19 +1,20 @@
-//! Names that are computed, not rolled: hashes of canonical JSON, and suffixes of machine names.
+//! Names that are computed from content: hashes of canonical JSON, and suffixes of machine names.
 //!
-//! A lost reply cannot make a second object when the name of the first can be computed again.
+//! After a lost reply, the controller computes the same name again, so that a repeated creation
+//! cannot create a second object.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The alphabet of Kubernetes' own random names: no vowels, so no words; nothing that is mistaken
-/// for another.
+/// The alphabet of the random names of Kubernetes: no vowels, so that no words appear, and no
+/// characters that look alike.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// JSON with the keys of every object in order and without spaces: equal values give equal text.
+/// JSON with sorted keys and without spaces: equal values have equal texts.
 pub fn canonical_json(value: &Value) -> String {
     let mut text = Vec::with_capacity(128);
     write_canonical(value, &mut text);
-    // What is written is UTF-8 throughout.
+    // The serializer writes UTF-8.
     String::from_utf8(text).unwrap_or_default()
 }
 
@@ -56,7 +57,7 @@ fn write_entries<'v>(entries: impl Iterator<Item = (&'v String, &'v Value)>, tex
 }
 
 fn write_scalar(scalar: &impl serde::Serialize, text: &mut Vec<u8>) {
-    // Texts, numbers and the like always serialise, and a vector takes all that is written.
+    // Scalars always serialise, and a write into a vector does not fail.
     let _ = serde_json::to_writer(text, scalar);
 }
 
@@ -68,9 +69,10 @@ pub fn hex_hash(value: &Value, digits: usize) -> String {
     text
 }
 
-/// Five characters computed from `parts`, for a name that must be the same whenever it is computed.
+/// Five characters that are computed from `parts`. The same parts always give the same characters.
 ///
-/// The parts are length-prefixed before they are hashed: `["ab", "c"]` and `["a", "bc"]` differ.
+/// The length of each part is hashed too: `["ab", "c"]` and `["a", "bc"]` give different
+/// characters.
 pub fn derived_suffix(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

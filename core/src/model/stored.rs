@@ -1,23 +1,23 @@
-//! An object as it is, looked at field by field.
+//! The stored object of an edit, read field by field.
 //!
-//! Whoever asks about an update knows most of the object twice, as it is and as it would be. So the
-//! rules never ask for the tree of the object as it is, but for its fields, and those that the
-//! update leaves alone may be the same in memory.
+//! A review of an update contains the object twice, before and after the edit. The rules read
+//! single fields of the stored object, so that fields that the edit does not change can share
+//! memory.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 
 use serde_json::Value;
 
-/// An object as it is.
+/// A stored object.
 pub trait Stored: Debug + Sync {
     /// A field of the object.
     fn field(&self, name: &str) -> Option<&Value>;
 
-    /// The object as one tree; made of its fields where it is none.
+    /// The object as one tree. An object that is kept as fields is assembled.
     fn whole(&self) -> Cow<'_, Value>;
 
-    /// What stands at a dotted path of fields.
+    /// The value at a dotted path of fields.
     fn at(&self, path: &str) -> Option<&Value> {
         let (field, below) = path
             .split_once('.')
@@ -37,7 +37,7 @@ impl Stored for Value {
     }
 }
 
-/// Whether two values are equal, which what is the same in memory is without a look.
+/// Whether two values are equal. Values at the same address are equal without a comparison.
 pub fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => std::ptr::eq(one, other) || one == other,
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_through_fields_only() {
+    fn a_path_contains_fields_only() {
         let object = json!({"metadata": {"labels": {"a": "b"}}, "spec": [1], "status": null});
         assert_eq!(object.at("metadata.labels.a"), Some(&json!("b")));
         assert_eq!(object.at("spec"), Some(&json!([1])));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_are_the_same_wherever_they_are() {
+    fn equal_values_at_different_addresses_are_the_same() {
         let (one, other, third) = (json!({"a": [1]}), json!({"a": [1]}), json!({"a": [2]}));
         assert!(is_same(Some(&one), Some(&one)) && is_same(Some(&one), Some(&other)) && is_same(None, None));
         assert!(!is_same(Some(&one), Some(&third)) && !is_same(Some(&one), None) && !is_same(None, Some(&json!(null))));

@@ -1,24 +1,24 @@
-//! What admission says of an edit: refusals, warnings, and the rules that they come from.
+//! The result of admission for an edit: refusals, warnings, and the rules that they come from.
 
 use super::{Operation, Violation, sort_violations};
 
-/// The API server cuts warnings when all of them together are longer, and keeps 256 bytes of each
-/// then.
+/// The length in bytes to which the API server shortens each warning if all warnings together
+/// exceed [`LONGEST_WARNINGS`].
 pub const LONGEST_WARNING: usize = 256;
-/// What the API server accepts of warnings in all.
+/// The length in bytes of all warnings that the API server returns.
 pub const LONGEST_WARNINGS: usize = 4096;
 
-/// Something to tell whoever makes a risky edit that is allowed.
+/// A warning about an edit that is allowed and has a risk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The rule that warns.
     pub rule: String,
-    /// What will happen, most important first.
+    /// The consequence of the edit, the most important part first.
     pub text: String,
 }
 
 impl Warning {
-    /// A warning of `rule`, cut to what an API server passes on.
+    /// A warning of `rule`, shortened to the length that an API server returns.
     pub fn new(rule: &str, text: impl Into<String>) -> Self {
         let mut text: String = text.into();
         if text.len() > LONGEST_WARNING {
@@ -36,12 +36,12 @@ impl Warning {
     }
 }
 
-/// What admission says of an edit.
+/// The result of admission for an edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Why the edit is refused; empty when it is allowed.
     pub violations: Vec<Violation>,
-    /// What whoever makes the edit should know.
+    /// The warnings for the user.
     pub warnings: Vec<Warning>,
 }
 
@@ -56,22 +56,21 @@ impl Verdict {
         self.violations.push(violation);
     }
 
-    /// Warns, once.
+    /// Adds a warning, unless the verdict already has it.
     pub fn warn(&mut self, warning: Warning) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
     }
 
-    /// Puts violations into their one order; warnings stay, however many: for an answer that no API
-    /// server hands on.
+    /// Sorts the violations, and keeps all warnings. For results that no API server returns.
     #[must_use]
     pub fn finish_in_full(mut self) -> Self {
         sort_violations(&mut self.violations);
         self
     }
 
-    /// Puts violations into their one order, and drops warnings that do not fit.
+    /// Sorts the violations, and drops the warnings that exceed the limit.
     #[must_use]
     pub fn finish(mut self) -> Self {
         sort_violations(&mut self.violations);
@@ -89,20 +88,20 @@ impl Verdict {
 pub struct RuleInfo {
     /// Stable id.
     pub id: String,
-    /// Kind of the objects that it judges.
+    /// Kind of the objects that it applies to.
     pub kind: String,
-    /// The field that it is about.
+    /// The field that it applies to.
     pub path: String,
-    /// What it demands.
+    /// What it requires.
     pub message: String,
-    /// The operations that it judges.
+    /// The operations that it applies to.
     pub operations: Vec<Operation>,
     /// `schema`, `policy`, `webhook`, `offline`.
     pub enforced_by: Vec<&'static str>,
 }
 
 impl RuleInfo {
-    /// A rule in Rust: enforced by the webhook, and offline by the same code.
+    /// A rule in Rust, which the webhook and the offline check enforce.
     pub fn webhook(id: &str, kind: &str, path: &str, operations: &[Operation], message: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -120,14 +119,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_never_longer_than_an_api_server_passes_on() {
+    fn a_warning_is_shortened_to_the_length_that_an_api_server_returns() {
         let warning = Warning::new("r", "ü".repeat(400));
         assert!(warning.text.len() <= LONGEST_WARNING);
         assert!(warning.text.ends_with('…'));
     }
 
     #[test]
-    fn warnings_that_do_not_fit_in_all_are_dropped_from_the_end() {
+    fn warnings_that_exceed_the_limit_together_are_dropped_from_the_end() {
         let mut verdict = Verdict::default();
         for number in 0..100 {
             verdict.warn(Warning::new("r", format!("{number:0200}")));

@@ -1,23 +1,24 @@
-//! Why an object is refused: a value, not an error. `Err` elsewhere means "could not decide".
+//! A violation: why an object is refused. It is a value and not an error; an `Err` elsewhere means
+//! that admission could not decide.
 
 use std::fmt;
 
 use super::FieldPath;
 
-/// What is wrong with a field, in the words of the API conventions.
+/// The kind of a violation, as in the API conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViolationKind {
-    /// The field must be there.
+    /// The field is required.
     Required,
     /// The value is not allowed.
     Invalid,
-    /// The value is not one of those that are listed.
+    /// The value is not one of the supported values.
     NotSupported,
-    /// The change, or the field in this place, is not allowed, whatever the value.
+    /// The change is not allowed, or the field is not allowed here, with any value.
     Forbidden,
-    /// The value stands twice in a list that is a set or a map.
+    /// The value is in a set or a map twice.
     Duplicate,
-    /// The value has another type.
+    /// The value has the wrong type.
     TypeInvalid,
     /// The string is too long.
     TooLong,
@@ -40,7 +41,7 @@ impl ViolationKind {
         }
     }
 
-    /// The words that an API server starts a field error with.
+    /// The beginning of a field error of the API server.
     pub fn text(self) -> &'static str {
         match self {
             Self::Required => "Required value",
@@ -59,25 +60,25 @@ impl ViolationKind {
     }
 }
 
-/// One reason to refuse an object: the field, what it holds, what is allowed, what to do.
+/// A reason to refuse an object: the field, its value, what is allowed, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     /// The field.
     pub path: FieldPath,
-    /// What is wrong with it.
+    /// The kind of the violation.
     pub kind: ViolationKind,
-    /// The id of the rule that says so: stable, greppable, the label of the metric.
+    /// The id of the rule: stable, unique, and the label of the metric.
     pub rule: String,
-    /// What the field holds, as JSON; `None` where there is nothing to show.
+    /// The value of the field as JSON; `None` if the message shows no value.
     pub got: Option<String>,
-    /// What is allowed, as a clause: "replicas is immutable".
+    /// What is allowed, as a clause: "must be 3 or 5".
     pub allowed: String,
-    /// What to do instead; empty where `allowed` says it all.
+    /// What to do instead; empty if `allowed` is sufficient.
     pub advice: String,
 }
 
 impl Violation {
-    /// A violation of `rule` at `path`, to be filled by the methods below.
+    /// A violation of `rule` at `path`.
     pub fn new(rule: &str, path: impl Into<FieldPath>, kind: ViolationKind, allowed: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -89,27 +90,26 @@ impl Violation {
         }
     }
 
-    /// Shows what the field holds.
+    /// Adds the value of the field.
     #[must_use]
     pub fn got(mut self, value: &serde_json::Value) -> Self {
         self.got = Some(shorten(&value.to_string()));
         self
     }
 
-    /// Says what to do instead.
+    /// Adds what to do instead.
     #[must_use]
     pub fn advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = advice.into();
         self
     }
 
-    /// The message of a cause: everything but the path.
+    /// The message of a cause, without the path.
     pub fn detail(&self) -> String {
         self.with_clause(&self.plainly())
     }
 
-    /// The message of a cause as an API server words it when its schema refuses: without advice and
-    /// rule.
+    /// The message of a cause in the words of an API server, without advice and rule id.
     pub fn server_detail(&self) -> String {
         self.with_clause(&self.allowed)
     }
@@ -124,7 +124,7 @@ impl Violation {
         text
     }
 
-    /// What is allowed, what to do, and which rule says so: for an operation that is refused as a
+    /// What is allowed, what to do instead, and the rule id: for an operation that is refused as a
     /// whole.
     pub fn plainly(&self) -> String {
         let mut text = self.allowed.clone();
@@ -132,8 +132,8 @@ impl Violation {
             text.push_str("; ");
             text.push_str(&self.advice);
         }
-        // What the schema says is said as the API server says it; a rule of ours can be looked up
-        // by its id.
+        // A violation of the schema reads as the API server writes it. Other rules can be looked up
+        // by their ids.
         if !self.rule.starts_with("schema-") {
             text.push_str(" [");
             text.push_str(&self.rule);
@@ -154,13 +154,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Puts violations into their one order, by path, and drops those that say the same twice.
+/// Sorts violations by path, and removes duplicates.
 pub fn sort_violations(violations: &mut Vec<Violation>) {
     violations.sort();
     violations.dedup();
 }
 
-/// A value that fills a screen helps nobody.
+/// Shortens a long value.
 fn shorten(text: &str) -> String {
     const LONGEST: usize = 200;
     if text.chars().count() <= LONGEST {

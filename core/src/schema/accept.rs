@@ -1,10 +1,9 @@
-//! Whether a write is surely right, asked in one walk over what it touched.
+//! A fast check that a write is valid and needs no change, in one walk over the changed fields.
 //!
-//! Most writes are: they change a status, and nothing in it is unknown, missing or wrong. For those
-//! the four walks that fill in defaults, prune, judge and look for what stands twice would all come
-//! back without a word. This walk answers for all of them, and only ever with yes: where it
-//! hesitates, the others say what there is to say. It must never say yes to what they would change
-//! or refuse.
+//! Most writes change a status and contain no unknown, missing or invalid value. For such a write,
+//! the four walks for defaults, pruning, validation and duplicates find nothing. This walk replaces
+//! them. It returns true only if none of them would change or refuse the object. If it returns
+//! false, the caller must run the four walks.
 
 use serde_json::{Number, Value};
 
@@ -14,19 +13,19 @@ use super::pruning;
 use super::trail::Trail;
 use super::{format, rules};
 
-/// A field of an object as it is to be, as it was, and its name.
+/// A field that a write changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Touched<'a> {
     /// The name of the field.
     pub name: &'a str,
-    /// What it is to be; `None`: it goes.
+    /// The value after the write; `None` if the write removes the field.
     pub new: Option<&'a Value>,
-    /// What it was; `None`: it comes.
+    /// The value before the write; `None` if the write adds the field.
     pub old: Option<&'a Value>,
 }
 
 impl Schema {
-    /// Whether an object that has these fields has all that there are defaults for.
+    /// Whether an object with these fields has every field that has a default.
     pub fn has_all_defaults(&self, has: impl Fn(&str) -> bool) -> bool {
         !self.has_defaults
             || self
@@ -35,20 +34,19 @@ impl Schema {
                 .all(|(name, schema)| schema.default.is_none() || has(name))
     }
 
-    /// Whether a field of an object stays as it is where defaults are filled in and unknown fields
-    /// are dropped, and nothing but a rule can have anything against it.
+    /// Whether a field is unchanged by defaulting and pruning, and valid except for the CEL rules.
     pub fn settles(&self, name: &str, value: &Value) -> bool {
         match name {
             "apiVersion" | "kind" => value.is_string(),
             "metadata" => pruning::knows_metadata(value) && self.properties.get(name).is_none_or(is_loose),
-            _ => self.field(name).is_some_and(|schema| schema.stands(value)),
+            _ => self.field(name).is_some_and(|schema| schema.is_settled(value)),
         }
     }
 
-    /// Whether nothing is wrong with an object of which these fields are touched, and all of them
-    /// settle: the others were judged before.
+    /// Whether an object is valid after a write to these fields, all of which settle. The other
+    /// fields were validated before.
     ///
-    /// No is no verdict: ask [`Schema::validate_over`].
+    /// False is not a result: then call [`Schema::validate_over`].
     pub fn accepts(&self, touched: &[Touched<'_>]) -> bool {
         let loose = self.all_of.is_empty()
             && self.any_of.is_empty()
@@ -83,8 +81,8 @@ impl Schema {
         !schema.has_rules || rules::judge_field(schema, new, pair, &trail).is_empty()
     }
 
-    /// See [`Schema::settles`]; of a value below the root.
-    fn stands(&self, value: &Value) -> bool {
+    /// [`Schema::settles`] for a value below the root.
+    fn is_settled(&self, value: &Value) -> bool {
         let combined =
             !(self.all_of.is_empty() && self.any_of.is_empty() && self.one_of.is_empty() && self.not.is_none());
         if combined || self.embedded || !(self.allowed.is_empty() || self.allowed.contains(value)) {
@@ -121,7 +119,7 @@ impl Schema {
     }
 
     fn takes_text(&self, text: &str) -> bool {
-        // Characters are counted only where bytes do not answer.
+        // A text has at most as many characters as bytes.
         let fits = self.max_length.is_none_or(|most| text.len() as u64 <= most)
             && self.min_length.is_none_or(|least| text.chars().count() as u64 >= least);
         self.may_be(Type::String)
@@ -134,7 +132,7 @@ impl Schema {
         let size = list.len() as u64;
         let fits = self.min_items.is_none_or(|least| size >= least) && self.max_items.is_none_or(|most| size <= most);
         let items = match &self.items {
-            Some(items) => !self.preserve && list.iter().all(|item| items.stands(item)),
+            Some(items) => !self.preserve && list.iter().all(|item| items.is_settled(item)),
             None => self.preserve || list.iter().all(is_plain),
         };
         let mut pairs = list
@@ -165,16 +163,16 @@ impl Schema {
         fits && whole && self.may_be(Type::Object) && self.format.is_none() && self.knows_and_takes(map)
     }
 
-    /// Whether every field of an object is known and stands. Names are in order here and there, and
-    /// are walked side by side.
+    /// Whether every field of an object is known and settles. Both maps are sorted by name and are
+    /// walked together.
     fn knows_and_takes(&self, map: &serde_json::Map<String, Value>) -> bool {
         let mut properties = self.properties.iter().peekable();
         map.iter().all(|(name, value)| {
             while properties.next_if(|(there, _)| *there < name).is_some() {}
             let known = properties.next_if(|(there, _)| *there == name);
             match (known, &self.additional) {
-                (Some((_, schema)), _) => schema.stands(value),
-                (None, Some(Additional::Schema(schema))) => schema.stands(value),
+                (Some((_, schema)), _) => schema.is_settled(value),
+                (None, Some(Additional::Schema(schema))) => schema.is_settled(value),
                 (None, Some(Additional::Any)) => is_plain(value),
                 (None, None) => self.preserve,
             }
@@ -182,12 +180,12 @@ impl Schema {
     }
 }
 
-/// Neither list nor object, and nothing that a default would replace.
+/// Whether the value is a scalar other than null, which a default may replace.
 fn is_plain(value: &Value) -> bool {
     value.is_string() || value.is_boolean() || value.is_number()
 }
 
-/// Whether a schema of `metadata` neither fills in nor takes away anything.
+/// Whether the schema of `metadata` neither adds nor removes a field.
 fn is_loose(schema: &Schema) -> bool {
     !schema.has_defaults && !schema.has_unique_lists
 }
@@ -199,9 +197,9 @@ mod tests {
     use super::*;
     use crate::cel::rules::RuleFile;
 
-    /// Whatever the one walk lets pass, the four others leave alone and find nothing wrong with.
+    /// If the fast check accepts an object, the four walks neither change nor refuse it.
     #[test]
-    fn what_stands_is_neither_changed_nor_refused() {
+    fn an_object_that_settles_is_neither_changed_nor_refused() {
         let schema = Schema::parse(
             &json!({"type": "object", "properties": {"status": {"type": "object", "required": ["name"], "properties": {
                 "name": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]*$"},
@@ -249,7 +247,7 @@ mod tests {
         let fields = [
             "name", "at", "count", "part", "mode", "yes", "any", "map", "list", "set", "other",
         ];
-        let (mut stood, mut all) = (0, 0);
+        let (mut settled_count, mut all) = (0, 0);
         for field in fields {
             for value in &values {
                 let mut status = json!({"name": "abc", "mode": "b"});
@@ -259,20 +257,23 @@ mod tests {
                 schema.set_defaults(&mut settled);
                 let unknown = schema.prune(&mut settled);
                 let fine = settled == object && unknown.is_empty() && schema.validate(&object, None).is_empty();
-                let stands = schema.settles("status", &object["status"]);
-                assert!(fine || !stands, "{object}");
-                stood += usize::from(stands);
+                let settles = schema.settles("status", &object["status"]);
+                assert!(fine || !settles, "{object}");
+                settled_count += usize::from(settles);
                 all += usize::from(fine);
             }
         }
-        assert!(stood > 12 && all - stood < 12, "{stood} of {all}");
+        assert!(
+            settled_count > 12 && all - settled_count < 12,
+            "{settled_count} of {all}"
+        );
         let bare = json!({"mode": "a"});
-        assert!(!schema.settles("status", &bare), "a field is missing");
+        assert!(!schema.settles("status", &bare), "a required field is missing");
         assert!(
             !schema.settles("status", &json!({"name": "abc"})),
-            "a default is to be filled in"
+            "a default is missing"
         );
-        assert!(!schema.settles("spec", &bare), "it is dropped");
+        assert!(!schema.settles("spec", &bare), "an unknown field is dropped");
         assert!(schema.settles("metadata", &json!({"name": "a"})) && !schema.settles("metadata", &json!({"nam": "a"})));
     }
 }

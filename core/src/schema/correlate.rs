@@ -1,14 +1,15 @@
-//! Which value of the old object a value of the new one was, and whether it is still the same.
+//! The value of the old object that corresponds to a value of the new object, and whether both are
+//! equal.
 //!
-//! Fields go by their names, items of a list that is a map by their keys; items of other lists were
-//! nothing before. A field that the schema does not know cannot be followed, and what holds one
-//! counts as changed, as in the API server.
+//! Fields correspond by name. Items of a list of type `map` correspond by their keys. Items of
+//! other lists have no old value. A field that the schema does not describe has no old value
+//! either, and an object that contains one counts as changed, as in the API server.
 
 use serde_json::Value;
 
 use super::node::{ListType, Schema};
 
-/// A value and what it was before.
+/// A value and its old value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
     pub(super) schema: &'a Schema,
@@ -17,33 +18,33 @@ pub(super) struct Pair<'a> {
     pub(super) stored: Stored<'a>,
 }
 
-/// What is known of an old value: one that was judged by the schema before it was stored needs no
-/// second look.
+/// What is known about an old value. A value that the schema accepted before it was stored is not
+/// validated again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stored<'a> {
-    /// Nothing.
+    /// The old value was not validated.
     Unknown,
-    /// It was judged.
+    /// The old value was validated.
     Judged,
-    /// It was judged, and the new value is the same.
+    /// The old value was validated, and the new value is equal.
     Same,
-    /// It was judged, and only these fields of the new value may differ.
-    But(&'a [String]),
+    /// The old value was validated, and the new value may differ only in these fields.
+    Except(&'a [String]),
 }
 
 impl<'a> Stored<'a> {
-    /// What is then known of a field.
+    /// What is known about the old value of a field.
     fn field(self, name: &str) -> Self {
         match self {
-            Self::But(touched) if touched.iter().any(|field| field == name) => Self::Judged,
-            Self::But(_) => Self::Same,
+            Self::Except(touched) if touched.iter().any(|field| field == name) => Self::Judged,
+            Self::Except(_) => Self::Same,
             other => other,
         }
     }
 }
 
 impl<'a> Pair<'a> {
-    /// The pair of a field, where both have it and the schema knows it.
+    /// The pair of a field that both values have and the schema describes.
     pub(super) fn field(self, name: &str) -> Option<Self> {
         Some(Self {
             new: self.new.as_object()?.get(name)?,
@@ -53,7 +54,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The pair of an item of a list that is a map.
+    /// The pair of an item of a list of type `map`.
     pub(super) fn item(self, index: usize) -> Option<Self> {
         let new = self.new.as_array()?.get(index)?;
         Some(Self {
@@ -64,17 +65,17 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Whether the value was judged before it was stored.
+    /// Whether the old value was validated and the new value is equal.
     pub(super) fn judged(self) -> bool {
         match self.stored {
             Stored::Unknown => false,
             Stored::Judged => self.new == self.old,
             Stored::Same => true,
-            Stored::But(touched) => touched.is_empty(),
+            Stored::Except(touched) => touched.is_empty(),
         }
     }
 
-    /// Whether what is wrong with the value was wrong before.
+    /// Whether an invalid value is accepted because it is unchanged.
     pub(super) fn ratchets(self) -> bool {
         match self.stored {
             Stored::Unknown => self.unchanged(),
@@ -82,7 +83,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Whether the value is what it was before.
+    /// Whether the value is unchanged.
     pub(super) fn unchanged(self) -> bool {
         match (self.new, self.old) {
             (Value::Object(new), Value::Object(old)) => {
@@ -100,7 +101,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The item of the old list with the same keys as `item`.
+/// The item of the old list that has the keys of `item`.
 pub(super) fn same_item<'a>(schema: &Schema, old: &'a Value, item: &Value) -> Option<&'a Value> {
     let ListType::Map(keys) = &schema.list else { return None };
     fn scalar<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {

@@ -1,7 +1,7 @@
-//! The CustomResourceDefinitions: schemas out of the wire types, with the CEL rules from
+//! The CustomResourceDefinitions: the schemas of the wire types, with the CEL rules from
 //! `webhooks/rules/` at their paths.
 //!
-//! Nothing here knows a rule: a rule is data, and its path says where in the schema it belongs.
+//! A rule is data: its path selects the node of the schema. Nothing here depends on a single rule.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
@@ -19,10 +19,10 @@ use crate::api::machine_openshift_io::machine_set::{self, MachineSet};
 use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 use crate::cel::rules::{Enforcer, Rule, RuleFile, Segment};
 
-/// Why CustomResourceDefinitions cannot be made.
+/// Why CustomResourceDefinitions cannot be built.
 #[derive(Debug, Error)]
 pub enum CrdError {
-    /// A rule names a place that its kind does not have.
+    /// A rule names a path that its kind does not have.
     #[error("rule {id}: the schema of {kind} has no {path:?}")]
     NoSuchPath {
         /// The rule.
@@ -32,23 +32,23 @@ pub enum CrdError {
         /// The path.
         path: String,
     },
-    /// A definition cannot be written as YAML.
+    /// A CRD cannot be written as YAML.
     #[error("{name} cannot be written as YAML: {reason}")]
     Yaml {
-        /// The definition.
+        /// The CRD.
         name: String,
-        /// What the writer says.
+        /// The message of the serializer.
         reason: String,
     },
-    /// A definition of ours cannot be used; a test keeps that from happening.
+    /// The schema of a CRD is not valid. A test prevents this.
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
 
-/// The kinds that Capstan owns, each with the rules that its schema enforces.
+/// The CRDs of the kinds that Capstan owns, with the rules that their schemas enforce.
 ///
 /// # Errors
-/// When a rule names a place that its kind does not have.
+/// A rule names a path that its kind does not have.
 pub fn crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
     let mut definitions = vec![
         control_plane_machine_set(),
@@ -85,11 +85,11 @@ pub fn crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
     Ok(definitions)
 }
 
-/// The kinds that Capstan owns, ready to be applied offline; what their rules refuse carries the
-/// ids of the rules.
+/// The kinds that Capstan owns, for the offline check. The violations of a rule have the id of the
+/// rule.
 ///
 /// # Errors
-/// As `crds`.
+/// The errors of `crds`.
 pub fn definitions(files: &[RuleFile]) -> Result<Vec<Definition>, CrdError> {
     let nothing = RuleFile::default();
     crds(files)?
@@ -105,8 +105,8 @@ pub fn definitions(files: &[RuleFile]) -> Result<Vec<Definition>, CrdError> {
         .collect()
 }
 
-/// Kinds of the cluster's configuration that Capstan reads and does not own: for a cluster that is
-/// no OpenShift, such as that of the tests. They keep whatever is written into them.
+/// Kinds of OpenShift's configuration that Capstan reads and does not own, for clusters without
+/// OpenShift, such as the clusters of the tests. The CRDs keep all fields.
 pub fn foreign_crds() -> Vec<Value> {
     let open = |description: &str| {
         let part = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -124,7 +124,7 @@ pub fn foreign_crds() -> Vec<Value> {
             &config(infrastructure::KIND, infrastructure::PLURAL, &[]),
             &Version::new(
                 "v1",
-                open("What the cluster runs on."),
+                open("The platform of the cluster."),
                 &[column("Age", "date", AGE, 0)],
             ),
         ),
@@ -132,7 +132,7 @@ pub fn foreign_crds() -> Vec<Value> {
             &config(cluster_operator::KIND, cluster_operator::PLURAL, &["co"]),
             &Version::new(
                 "v1",
-                open("How an operator of the cluster is."),
+                open("The state of an operator of the cluster."),
                 &[
                     condition("Available", "Available", 0),
                     condition("Progressing", "Progressing", 0),
@@ -146,15 +146,15 @@ pub fn foreign_crds() -> Vec<Value> {
             &config(feature_gate::KIND, feature_gate::PLURAL, &[]),
             &Version::new(
                 "v1",
-                open("Which gated features are on."),
+                open("The feature gates that are on."),
                 &[column("Age", "date", AGE, 0)],
             ),
         ),
     ]
 }
 
-/// Cluster API's kinds that are mirrored, and the infrastructure behind them, for a cluster that
-/// has no Cluster API, such as that of the tests. They keep whatever is written into them.
+/// The mirrored kinds of Cluster API and of its infrastructure, for clusters without Cluster API,
+/// such as the clusters of the tests. The CRDs keep all fields.
 pub fn cluster_api_crds() -> Vec<Value> {
     let open = || {
         let part = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -196,13 +196,13 @@ pub fn cluster_api_crds() -> Vec<Value> {
     definitions
 }
 
-/// The command that writes `manifests/crds` anew.
+/// The command that generates `manifests/crds`.
 const REGENERATE: &str = "cargo run -p capstan -- manifests crds --out manifests/crds";
 
-/// The definitions of `crds` as files for `manifests/crds`: name and text of each.
+/// The CRDs of `crds` as files for `manifests/crds`: the name and the text of each.
 ///
 /// # Errors
-/// As `crds`.
+/// The errors of `crds`.
 pub fn crd_files(files: &[RuleFile]) -> Result<Vec<(String, String)>, CrdError> {
     crds(files)?
         .iter()
@@ -223,10 +223,10 @@ pub fn crd_files(files: &[RuleFile]) -> Result<Vec<(String, String)>, CrdError> 
         .collect()
 }
 
-/// The definitions of `crds` as one text, as `kubectl apply -f -` reads it.
+/// The CRDs of `crds` as one text, for `kubectl apply -f -`.
 ///
 /// # Errors
-/// As `crds`.
+/// The errors of `crds`.
 pub fn crd_yaml(files: &[RuleFile]) -> Result<String, CrdError> {
     let texts: Vec<String> = crd_files(files)?.into_iter().map(|(_, text)| text).collect();
     Ok(texts.join("---\n"))
@@ -239,12 +239,12 @@ fn yaml(definition: &Value) -> Result<String, CrdError> {
     })
 }
 
-/// The name of a definition, such as `machines.machine.openshift.io`.
+/// The name of a CRD, such as `machines.machine.openshift.io`.
 pub fn name(definition: &Value) -> &str {
     text_at(definition, "/metadata/name")
 }
 
-/// The schema of a definition, as `Schema::parse` reads it.
+/// The schema of a CRD, for `Schema::parse`.
 pub fn schema(definition: &Value) -> Option<&Value> {
     definition.pointer("/spec/versions/0/schema/openAPIV3Schema")
 }
@@ -262,23 +262,23 @@ fn control_plane_machine_set() -> Value {
         column
     };
     let mut state = column("State", "string", ".spec.state", 0);
-    state.insert("description".into(), "Whether the set acts on the machines".into());
+    state.insert("description".into(), "Whether the set manages the machines".into());
     let mut version = Version::new(
         "v1",
         owned_schema::<ControlPlaneMachineSet>(Unknown::Prune),
         &[
-            count("Desired", ".spec.replicas", "How many machines there should be"),
-            count("Current", ".status.replicas", "How many machines there are"),
-            count("Ready", ".status.readyReplicas", "How many machines are ready"),
+            count("Desired", ".spec.replicas", "Desired number of machines"),
+            count("Current", ".status.replicas", "Number of machines"),
+            count("Ready", ".status.readyReplicas", "Number of ready machines"),
             count(
                 "Updated",
                 ".status.updatedReplicas",
-                "How many machines are ready and as the template says",
+                "Number of machines that are ready and match the template",
             ),
             count(
                 "Unavailable",
                 ".status.unavailableReplicas",
-                "How many machines are still needed",
+                "Number of indexes without a ready machine",
             ),
             state,
             column("Age", "date", AGE, 0),
@@ -387,8 +387,7 @@ struct Version {
     name: &'static str,
     schema: Value,
     columns: Vec<Value>,
-    /// Where the selector stands that the scale subresource shows; `None` for a kind that does not
-    /// scale.
+    /// The path of the selector for the scale subresource; `None` for a kind without one.
     scale: Option<&'static str>,
 }
 
@@ -414,32 +413,36 @@ fn column(name: &str, kind: &str, path: &str, priority: i32) -> Map<String, Valu
     column
 }
 
-/// A column that shows the status of a condition.
+/// A column with the status of a condition.
 fn condition(name: &str, type_: &str, priority: i32) -> Map<String, Value> {
     let path = format!(".status.conditions[?(@.type==\"{type_}\")].status");
     column(name, "string", &path, priority)
 }
 
-/// Which API leads.
+/// The column of the authoritative API.
 fn authority() -> Map<String, Value> {
     let mut column = column("Authority", "string", ".status.authoritativeAPI", 0);
-    column.insert("description".into(), "Which API leads the object".into());
+    column.insert("description".into(), "API whose object is authoritative".into());
     column
 }
 
-/// Whether the copy in the other API is as the object that leads.
+/// The column of the condition Synchronized.
 fn synchronized() -> Map<String, Value> {
     let mut column = condition("Synced", SYNCHRONIZED, 0);
-    column.insert("description".into(), "Whether both APIs say the same".into());
+    column.insert(
+        "description".into(),
+        "Whether the mirror agrees with the authoritative object".into(),
+    );
     column
 }
 
-/// Whether the controllers of the Machine API leave the object alone.
+/// The column of the condition Paused.
 fn paused() -> Map<String, Value> {
     condition("Paused", PAUSED, 1)
 }
 
-/// The schema of a kind of ours; a kind without a status of ours keeps the one that it is given.
+/// The schema of a kind that Capstan owns. A kind without a status here keeps the status that it is
+/// given.
 fn owned_schema<T: JsonSchema>(unknown: Unknown) -> Value {
     let mut schema = schema_of::<T>(unknown);
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -450,7 +453,7 @@ fn owned_schema<T: JsonSchema>(unknown: Unknown) -> Value {
     schema
 }
 
-/// Type and metadata are the API server's; their schema says no more than that they are there.
+/// The API server validates type and metadata. The schema only declares them.
 fn with_type_meta(mut schema: Value) -> Value {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         let text = |description: &str| json!({"type": "string", "description": description});
@@ -505,15 +508,15 @@ fn definition(names: &Names, version: &Version) -> Value {
     })
 }
 
-/// Puts a rule where its path leads; `None` when it leads nowhere.
+/// Adds a rule at its path; `None` if the schema has no such path.
 fn inject(schema: &mut Value, rule: &Rule) -> Option<()> {
     let mut node = schema;
     let segments = rule.segments();
     for (position, segment) in segments.iter().enumerate() {
         node = match segment {
             Segment::Field(field) => {
-                // The API server knows the schema of metadata; a rule on the name has to name the
-                // name.
+                // The API server knows the schema of metadata. A rule about the name requires that
+                // the schema declares the name.
                 if position == 1 && field == "name" && segments.first() == Some(&Segment::Field("metadata".into())) {
                     node.as_object_mut()?
                         .entry("properties")

@@ -1,13 +1,13 @@
-//! Defaults are filled in, from the outside in: a default that is an object gets the defaults of
-//! its own fields.
+//! Defaults: missing fields get the default of the schema, from the root down. If the default is an
+//! object, its fields get their own defaults.
 
 use serde_json::Value;
 
 use super::node::{Additional, Schema};
 
 impl Schema {
-    /// Fills in what the schema has defaults for. A null where none is allowed counts as absent: it
-    /// is replaced by the default, or dropped where there is none.
+    /// Adds the defaults. A null that the schema does not allow counts as absent: the default
+    /// replaces it, or it is removed if there is no default.
     pub fn set_defaults(&self, object: &mut Value) {
         self.drop_nulls(object);
         self.fill(object);

@@ -1,5 +1,5 @@
-//! A CustomResourceDefinition as the API server uses it: a schema, and what the subresources add to
-//! it.
+//! A CustomResourceDefinition as the API server applies it: a schema, and the effects of the
+//! subresources.
 
 use serde_json::Value;
 
@@ -12,16 +12,16 @@ use crate::model::{FieldPath, Violation, ViolationKind, sort_violations};
 /// One version of a CustomResourceDefinition.
 #[derive(Debug)]
 pub struct Definition {
-    /// What objects of this version look like.
+    /// The schema of the objects.
     pub schema: Schema,
     kind: String,
     api_version: String,
-    /// The status is written through its own subresource only.
+    /// Whether the status is written only through the status subresource.
     status_apart: bool,
     scale: Option<Scale>,
 }
 
-/// The paths of the scale subresource, as the definition writes them.
+/// The paths of the scale subresource, as in the CRD.
 #[derive(Debug)]
 struct Scale {
     spec_replicas: String,
@@ -30,11 +30,11 @@ struct Scale {
 }
 
 impl Definition {
-    /// Parses the version of a definition that is called `version`, or else the one that is stored.
-    /// `known` are the rules that have ids.
+    /// Parses the version of a CRD with the name `version`, or else the storage version. `known`
+    /// are the rules that have ids.
     ///
     /// # Errors
-    /// When there is no such version, or its schema cannot be used.
+    /// The version does not exist, or its schema is not valid.
     pub fn parse(definition: &Value, version: Option<&str>, known: &RuleFile) -> Result<Self, SchemaError> {
         let text = |value: &Value, pointer: &str| {
             let text = value.pointer(pointer).and_then(Value::as_str);
@@ -53,7 +53,7 @@ impl Definition {
                 Some(name) => candidate.get("name").and_then(Value::as_str) == Some(name),
                 None => candidate.get("storage") == Some(&Value::Bool(true)),
             })
-            .ok_or_else(|| missing("the definition has no such version"))?;
+            .ok_or_else(|| missing("the CRD has no such version"))?;
         let schema = chosen
             .pointer("/schema/openAPIV3Schema")
             .ok_or_else(|| missing("the version has no schema"))?;
@@ -77,19 +77,18 @@ impl Definition {
         is("kind", &self.kind) && is("apiVersion", &self.api_version)
     }
 
-    /// Whether the status is written through its own subresource only.
+    /// Whether the status is written only through the status subresource.
     pub fn status_apart(&self) -> bool {
         self.status_apart
     }
 
-    /// What an API server does with an object that is created or, where there is an `old` one,
-    /// updated: it fills in defaults, prunes, leaves the status alone where that has its own
-    /// subresource, and validates.
+    /// What an API server does with a create or, with an `old` object, an update: it adds defaults,
+    /// prunes, keeps the stored status if the status has a subresource, and validates.
     pub fn apply(&self, object: &Value, old: Option<&Value>) -> Outcome {
         let mut object = object.clone();
         self.schema.set_defaults(&mut object);
         let unknown = self.schema.prune(&mut object);
-        // What is stored is read with defaults: the old object is what a client would see of it.
+        // The API server adds defaults to a stored object when it reads it.
         let old = old.map(|old| {
             let mut old = old.clone();
             self.schema.set_defaults(&mut old);
@@ -112,19 +111,19 @@ impl Definition {
 }
 
 impl Definition {
-    /// What is wrong with an object that has its defaults and is pruned, as is the `old` one.
+    /// The violations of an object that has its defaults and is pruned. The same holds for `old`.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Violation> {
         self.with_scale(object, self.schema.validate(object, old))
     }
 
-    /// The same where the old object was judged by this definition before it was stored, and only
-    /// the fields in `touched` differ: what is as it was is not looked at.
+    /// The violations of an object whose old object was validated before it was stored, and that
+    /// differs from it only in the fields `touched`. Other fields are not validated.
     pub fn check_over(&self, object: &Value, stored: &Value, touched: &[String]) -> Vec<Violation> {
         self.with_scale(object, self.schema.validate_over(object, stored, touched))
     }
 
-    /// Whether nothing is wrong with an object of which only these fields differ from what was
-    /// judged before, each of which [settles](Schema::settles). No is no verdict: ask
+    /// Whether an object is valid that differs from a validated object only in these fields, each
+    /// of which [settles](Schema::settles). False is not a result: then call
     /// [`Definition::check_over`].
     pub fn accepts(&self, touched: &[Touched<'_>]) -> bool {
         self.schema.accepts(touched) && self.scale.as_ref().is_none_or(|scale| scale.accepts(touched))
@@ -140,7 +139,7 @@ impl Definition {
 }
 
 impl Scale {
-    /// Whether what it points to is surely right, as far as it is touched.
+    /// Whether the changed fields that the scale subresource reads are valid.
     fn accepts(&self, touched: &[Touched<'_>]) -> bool {
         let right = |path: &str, is: fn(&Value) -> bool| {
             let path = path.trim_start_matches('.');
@@ -199,7 +198,7 @@ fn deny(path: &str, count: i64, allowed: &str, found: &mut Vec<Violation>) {
     found.push(violation.got(&Value::from(count)));
 }
 
-/// The value at a path such as `.spec.replicas`, if the path leads somewhere.
+/// The value at a path such as `.spec.replicas`; `None` if the path has no value.
 fn at<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
     let mut value = object;
     let mut walked = String::new();
@@ -235,7 +234,7 @@ fn not_a(path: &str, value: &Value, wanted: &str) -> String {
     )
 }
 
-/// A value as Go's `%v` prints it.
+/// A value in the format of Go's `%v`.
 fn as_go_prints(value: &Value) -> String {
     match value {
         Value::Null => String::from("<nil>"),

@@ -1,7 +1,7 @@
-//! Formats of strings, as far as an API server checks them.
+//! Formats of strings that an API server checks.
 //!
-//! A format that is not listed in `holds` accepts any text: an offline verdict that is too mild is
-//! better than one that refuses what a cluster takes.
+//! A format that `holds` does not list accepts any text. An offline check must not refuse an object
+//! that a cluster accepts.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use regex::Regex;
 
 use super::node::Type;
 
-/// The formats that an API server knows for strings, without their dashes.
+/// The string formats of an API server, without their dashes.
 const STRING_FORMATS: [&str; 26] = [
     "bsonobjectid",
     "byte",
@@ -42,7 +42,7 @@ const STRING_FORMATS: [&str; 26] = [
     "uuid5",
 ];
 
-/// Whether an API server checks this format on a node of these types; it ignores the others.
+/// Whether an API server checks this format for these types. It ignores other formats.
 pub(super) fn is_known(name: &str, types: &[Type]) -> bool {
     match types {
         [] | [Type::String] => STRING_FORMATS.contains(&name.replace('-', "").as_str()),
@@ -90,7 +90,7 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// Whether a text is a time as Kubernetes writes it, `2026-01-01T00:00:00Z`, which most are.
+/// Whether a text is a time in the usual notation of Kubernetes, `2026-01-01T00:00:00Z`.
 fn is_usual_date_time(text: &str) -> bool {
     let shape = b"0000-00-00T00:00:00Z";
     let shaped = text.len() == shape.len()
@@ -113,8 +113,8 @@ fn is_date_time(text: &str) -> bool {
     let Some(pattern) = TIME.as_ref() else {
         return is_date(date);
     };
-    // The pattern sees what stands between the first and a second `t`, and compares the parts as
-    // text.
+    // The API server's pattern reads the text between the first and the second `t`, and compares
+    // the parts as text.
     let time = time.split('t').next().unwrap_or_default();
     is_date(date)
         && pattern.captures(time).is_some_and(|parts| {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_the_server_does_not_know_for_a_type_is_ignored() {
+    fn a_format_that_the_server_does_not_check_for_a_type_is_ignored() {
         assert!(is_known("date-time", &[Type::String]));
         assert!(!is_known("date-time", &[Type::Integer]));
         assert!(!is_known("int64", &[Type::String]));

@@ -1,4 +1,4 @@
-//! Lists that are sets or maps hold nothing twice.
+//! Lists of type `set` and `map`: their items must be unique.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::model::{Violation, ViolationKind};
 
 const RULE: &str = "schema-duplicate";
 
-/// What stands twice in the lists of an object.
+/// Adds a violation for each duplicate in the lists of an object.
 pub(super) fn duplicates(schema: &Schema, value: &Value, path: &Trail<'_>, found: &mut Vec<Violation>) {
     if !schema.has_unique_lists {
         return;
@@ -63,7 +63,7 @@ fn repeated_keys(keys: &[String], list: &[Value], path: &Trail<'_>, found: &mut 
     repeated(list, path, found, same, identity);
 }
 
-/// Names the second of those that are the same; a third is not named again.
+/// Adds a violation for the second of several equal items. Further ones give no violation.
 fn repeated(
     list: &[Value],
     path: &Trail<'_>,

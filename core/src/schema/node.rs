@@ -1,4 +1,4 @@
-//! A parsed schema: what one node of an object may hold.
+//! A parsed schema: the values that a node of an object may have.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::cel::Program;
 
-/// A structural schema, parsed once and used often.
+/// A structural schema.
 #[derive(Debug, Default)]
 pub struct Schema {
-    /// What the value may be; empty for anything.
+    /// The types that the value may have; empty for any type.
     pub(super) types: Vec<Type>,
     pub(super) nullable: bool,
-    /// A format that the API server knows for this type; others are ignored, as there.
+    /// A format that the API server checks for this type. It ignores other formats.
     pub(super) format: Option<String>,
     pub(super) default: Option<Value>,
     pub(super) allowed: Vec<Value>,
@@ -23,11 +23,11 @@ pub struct Schema {
     pub(super) required: Vec<String>,
     pub(super) min_properties: Option<u64>,
     pub(super) max_properties: Option<u64>,
-    /// Unknown fields are kept.
+    /// Whether unknown fields are kept.
     pub(super) preserve: bool,
-    /// The object has one owner, and no parts (`x-kubernetes-map-type: atomic`).
+    /// Whether the object is atomic in server-side apply (`x-kubernetes-map-type: atomic`).
     pub(super) atomic: bool,
-    /// The value is an object of its own, with type and metadata.
+    /// Whether the value is an embedded object, with type and metadata.
     pub(super) embedded: bool,
 
     pub(super) items: Option<Box<Schema>>,
@@ -49,15 +49,15 @@ pub struct Schema {
     pub(super) not: Option<Box<Schema>>,
 
     pub(super) rules: Vec<NodeRule>,
-    /// Whether this node or one below it has rules: others are not walked for them.
+    /// Whether this node or a node below it has rules.
     pub(super) has_rules: bool,
-    /// Whether here or below stands a default.
+    /// Whether this node or a node below it has a default.
     pub(super) has_defaults: bool,
-    /// Whether here or below stands a list that holds nothing twice.
+    /// Whether this node or a node below it is a list with unique items.
     pub(super) has_unique_lists: bool,
 }
 
-/// A JSON type, as schemas name them.
+/// A JSON type with its name in a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Object,
@@ -81,28 +81,28 @@ impl Type {
     }
 }
 
-/// Fields that are not named.
+/// The schema of fields that are not listed.
 #[derive(Debug)]
 pub(super) enum Additional {
     /// `additionalProperties: true`.
     Any,
-    /// Each of them is like this.
+    /// All fields have this schema.
     Schema(Box<Schema>),
 }
 
-/// How the items of a list relate to those of its older self.
+/// How items of a list correspond to items of the old list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum ListType {
-    /// Not at all.
+    /// They do not correspond.
     #[default]
     Atomic,
-    /// No item stands twice.
+    /// The items are unique.
     Set,
-    /// Items are the same when these fields are.
+    /// Items with equal values of these fields correspond.
     Map(Vec<String>),
 }
 
-/// An end of a range of numbers.
+/// A limit of a range of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bound {
     pub(super) value: f64,
@@ -110,32 +110,32 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Whether a number is less than this end of a range allows.
+    /// Whether a number is below this lower limit.
     pub(super) fn is_above(self, number: f64) -> bool {
         number < self.value || (self.exclusive && number == self.value)
     }
 
-    /// Whether a number is more than this end of a range allows.
+    /// Whether a number is above this upper limit.
     pub(super) fn is_below(self, number: f64) -> bool {
         number > self.value || (self.exclusive && number == self.value)
     }
 }
 
-/// One of `x-kubernetes-validations`.
+/// An entry of `x-kubernetes-validations`.
 #[derive(Debug)]
 pub(super) struct NodeRule {
-    /// The id that the rule has among those that we know, or `schema-cel`.
+    /// The id of the rule, or `schema-cel` for a rule without an id.
     pub(super) id: String,
     pub(super) program: Program,
     pub(super) message: String,
     pub(super) advice: String,
     pub(super) reason: String,
-    /// Where below the node the rule points; names, from the node down.
+    /// The field of the violation, relative to the node.
     pub(super) field_path: Vec<FieldStep>,
     pub(super) optional_old_self: bool,
 }
 
-/// A step of a rule's `fieldPath`.
+/// A step of the `fieldPath` of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FieldStep {
     /// A field of an object.
@@ -145,7 +145,7 @@ pub(super) enum FieldStep {
 }
 
 impl Schema {
-    /// The schema of a field, named or not.
+    /// The schema of a field, listed or not.
     pub(super) fn field(&self, name: &str) -> Option<&Schema> {
         match (self.properties.get(name), &self.additional) {
             (Some(property), _) => Some(property),
@@ -154,22 +154,22 @@ impl Schema {
         }
     }
 
-    /// What is known of a field of an object: by name, or as one of those that are not named.
+    /// The schema of a field of an object, listed or not.
     pub fn child(&self, name: &str) -> Option<&Schema> {
         self.field(name)
     }
 
-    /// Whether the field stands in the schema by its name: a struct's field, not a map's key.
+    /// Whether the schema lists the field: a field of a struct, and not a key of a map.
     pub fn names(&self, field: &str) -> bool {
         self.properties.contains_key(field)
     }
 
-    /// What is known of the items of a list.
+    /// The schema of the items of a list.
     pub fn item(&self) -> Option<&Schema> {
         self.items.as_deref()
     }
 
-    /// The fields that make two items of a list the same one (`x-kubernetes-list-type: map`).
+    /// The fields by which items of a list correspond (`x-kubernetes-list-type: map`).
     pub fn keys(&self) -> Option<&[String]> {
         match &self.list {
             ListType::Map(keys) => Some(keys),
@@ -182,13 +182,12 @@ impl Schema {
         self.list == ListType::Set
     }
 
-    /// Whether the object is replaced as a whole, and owned as a whole (`x-kubernetes-map-type:
-    /// atomic`).
+    /// Whether the object is atomic in server-side apply (`x-kubernetes-map-type: atomic`).
     pub fn is_atomic(&self) -> bool {
         self.atomic
     }
 
-    /// The types as a message lists them.
+    /// The types in the format of a message.
     pub(super) fn type_names(&self) -> String {
         let names: Vec<&str> = self.types.iter().map(|name| name.as_str()).collect();
         names.join(",")

@@ -1,6 +1,7 @@
-//! From the `openAPIV3Schema` of a CustomResourceDefinition to a [`Schema`].
+//! The parse of the `openAPIV3Schema` of a CustomResourceDefinition into a [`Schema`].
 //!
-//! Only what a structural schema may have is read; what the API server ignores is ignored here.
+//! It reads the keywords of a structural schema. It ignores the keywords that the API server
+//! ignores.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +14,45 @@ use super::node::{Additional, Bound, FieldStep, ListType, NodeRule, Schema, Type
 use crate::cel::rules::{Rule, RuleFile, Segment};
 use crate::cel::{CelError, Program};
 
-/// Why a schema cannot be used.
+/// Why a schema is not valid.
 #[derive(Debug, Error)]
 pub enum SchemaError {
-    /// A node is no object, or a keyword has a value of another type.
+    /// A node is not an object, or a keyword has a value of the wrong type.
     #[error("{path}: {reason}")]
     Malformed {
-        /// Where in the objects that the schema describes.
+        /// The path in the objects that the schema describes.
         path: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// A pattern is no regular expression.
+    /// A pattern is not a regular expression.
     #[error("{path}: {source}")]
     Pattern {
-        /// Where in the objects that the schema describes.
+        /// The path in the objects that the schema describes.
         path: String,
-        /// What is wrong.
+        /// The message of the parser.
         source: Box<regex::Error>,
     },
-    /// A rule is no CEL expression.
+    /// A rule is not a CEL expression.
     #[error("{path}: {source}")]
     Rule {
-        /// Where in the objects that the schema describes.
+        /// The path in the objects that the schema describes.
         path: String,
-        /// What is wrong.
+        /// The message of the parser.
         source: CelError,
     },
 }
 
-/// A schema in the JSON of a manifest is not deeper; what is would exhaust the stack.
+/// The greatest depth of a schema. A schema in a manifest is not deeper, and a deeper one could
+/// exhaust the stack.
 const DEEPEST: usize = 64;
 
 impl Schema {
-    /// Parses the `openAPIV3Schema` of a version. `known` are the rules that have ids: a validation
-    /// in the schema is one of them when path and message agree.
+    /// Parses the `openAPIV3Schema` of a version. `known` are the rules that have ids. A validation
+    /// of the schema has the id of the rule with the same path and message.
     ///
     /// # Errors
-    /// When the schema is malformed, or has a pattern or a rule that does not compile.
+    /// The schema is malformed, or a pattern or a rule does not compile.
     pub fn parse(schema: &Value, known: &RuleFile) -> Result<Self, SchemaError> {
         Parser { known: &known.rules }.node(schema, "", 0)
     }
@@ -60,7 +62,7 @@ struct Parser<'k> {
     known: &'k [Rule],
 }
 
-/// A node, and where it is.
+/// A node and its path.
 struct Node<'s> {
     map: &'s Map<String, Value>,
     path: &'s str,
@@ -152,7 +154,7 @@ impl Parser<'_> {
         Ok(parsed)
     }
 
-    /// The schemas within a schema.
+    /// Parses the schemas within a schema.
     fn below(&self, node: &Node<'_>, parsed: &mut Schema, depth: usize) -> Result<(), SchemaError> {
         if let Some(properties) = node.map.get("properties") {
             let properties = properties
@@ -232,7 +234,7 @@ impl Parser<'_> {
     }
 }
 
-/// The path of a rule as a schema has it: `[]` for items, whatever tells them apart.
+/// The path of a rule with `[]` for items of any list.
 fn plain_path(rule: &Rule) -> String {
     let mut path = String::new();
     for segment in rule.segments() {
@@ -249,7 +251,7 @@ fn plain_path(rule: &Rule) -> String {
     path
 }
 
-/// The schemas that a walk over an object meets next.
+/// The schemas of the direct children.
 fn below(schema: &Schema) -> impl Iterator<Item = &Schema> {
     let additional = match &schema.additional {
         Some(Additional::Schema(schema)) => Some(&**schema),
@@ -274,7 +276,7 @@ fn types(node: &Node<'_>) -> Result<Vec<Type>, SchemaError> {
         Some("integer") => vec![Type::Integer],
         Some("number") => vec![Type::Number],
         Some("boolean") => vec![Type::Boolean],
-        Some(other) => return Err(node.malformed(format!("{other:?} is no type"))),
+        Some(other) => return Err(node.malformed(format!("{other:?} is not a type"))),
     })
 }
 
@@ -288,7 +290,7 @@ fn pattern(node: &Node<'_>) -> Result<Option<Regex>, SchemaError> {
     })
 }
 
-/// Reads `.field`, `['field']` and `['key']`, from the node down.
+/// Reads `.field`, `['field']` and `['key']`, relative to the node.
 fn field_path(text: &str, schema: &Schema) -> Vec<FieldStep> {
     let mut steps = Vec::new();
     let mut schema = Some(schema);

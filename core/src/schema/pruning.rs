@@ -1,4 +1,4 @@
-//! Fields that the schema does not know are dropped, and named.
+//! Pruning: unknown fields are dropped and reported.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::model::FieldPath;
 /// Type and metadata, which every object has.
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// The fields of `metadata`, which the API server knows without a schema.
+/// The fields of `metadata`, which the API server validates without a schema.
 const OBJECT_META: [&str; 15] = [
     "annotations",
     "creationTimestamp",
@@ -29,8 +29,7 @@ const OBJECT_META: [&str; 15] = [
 ];
 
 impl Schema {
-    /// Drops the fields that the schema does not know from an object of the kind, and says which
-    /// they were, in order.
+    /// Drops the fields that the schema does not describe, and returns their paths in order.
     pub fn prune(&self, object: &mut Value) -> Vec<FieldPath> {
         let mut unknown = Vec::new();
         let path = Trail::ROOT;
@@ -93,7 +92,7 @@ impl Schema {
         }
     }
 
-    /// Where unknown fields are kept, those that are known may still hold some that are not.
+    /// Keeps unknown fields of this object, and prunes its known fields.
     fn skip(&self, value: &mut Value, resource: bool, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
         match value {
             Value::Object(map) => {
@@ -121,7 +120,7 @@ impl Schema {
     }
 }
 
-/// A value without a schema keeps no fields.
+/// Drops all fields of a value without a schema.
 fn drop_all(value: &mut Value, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
     match value {
         Value::Object(map) => {
@@ -137,7 +136,7 @@ fn drop_all(value: &mut Value, path: &Trail<'_>, unknown: &mut Vec<FieldPath>) {
     }
 }
 
-/// Whether nothing of `metadata` is dropped.
+/// Whether pruning keeps all of `metadata`.
 pub(super) fn knows_metadata(metadata: &Value) -> bool {
     let map = metadata.as_object();
     map.is_some_and(|map| map.keys().all(|name| OBJECT_META.contains(&name.as_str())))

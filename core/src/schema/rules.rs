@@ -1,4 +1,4 @@
-//! The CEL rules of a schema, judged where they stand.
+//! The evaluation of the CEL rules of a schema.
 
 use serde_json::Value;
 
@@ -7,11 +7,12 @@ use super::node::{Additional, FieldStep, NodeRule, Schema, Type};
 use super::trail::Trail;
 use crate::model::{Violation, ViolationKind};
 
-/// What of the old object a node can be compared with.
+/// The old value with which a node is compared.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ratchet<'a> {
     current: Option<Pair<'a>>,
-    /// The nearest node above whose old value is known, where that of the node itself is not.
+    /// The nearest node above with a known old value, if the old value of the node itself is
+    /// unknown.
     nearest: Option<Pair<'a>>,
 }
 
@@ -31,7 +32,7 @@ impl<'a> Ratchet<'a> {
     }
 }
 
-/// Judges the rules of a schema. `old` is the whole old object.
+/// Evaluates the rules of a schema. `old` is the whole old object.
 pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, stored: Stored<'_>) -> Vec<Violation> {
     let ratchet = Ratchet {
         current: old.map(|old| Pair {
@@ -47,7 +48,7 @@ pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, stored
     found
 }
 
-/// Judges the rules of one field of an object.
+/// Evaluates the rules of one field of an object.
 pub(super) fn judge_field<'a>(
     schema: &'a Schema,
     value: &'a Value,
@@ -122,7 +123,7 @@ fn violation(
     };
     match verdict {
         Ok(true) => None,
-        // A bad value that the update left alone is not held against it.
+        // A violation of a value that the update leaves unchanged is ignored.
         Ok(false) if !transition && ratchet.unchanged() => None,
         Ok(false) => Some(refusal(schema, rule, value, path)),
         Err(error) => {

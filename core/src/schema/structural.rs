@@ -1,20 +1,20 @@
-//! From the JSON schema of a wire type to the structural schema that a CustomResourceDefinition
-//! wants.
+//! The conversion of the JSON schema of a wire type into the structural schema of a
+//! CustomResourceDefinition.
 //!
-//! The wire types say names, types and descriptions; what they say about defaults and presence is
-//! about serde, not about the API, so it is dropped, and what the API defaults and requires is said
-//! in `schemars` attributes (`x-default`, `required`).
+//! Names, types and descriptions come from the wire type. Its defaults and required fields describe
+//! serde and not the API, so they are dropped. The `schemars` attributes `x-default` and `required`
+//! describe the API.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// Whether fields that a type does not name are kept or pruned.
+/// Whether unknown fields are kept or pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// The type is complete: a field that it does not name is a mistake.
+    /// The type is complete: unknown fields are pruned.
     Prune,
-    /// The type reads what Capstan needs of a kind that has more (decision 3).
+    /// The type is a part of a kind with more fields (decision 3): unknown fields are kept.
     Keep,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn schema_of<T: JsonSchema>(unknown: Unknown) -> Value {
 
 fn make_structural(schema: &mut Value, unknown: Unknown) {
     let Value::Object(node) = schema else {
-        // `true`: anything at all.
+        // `true` allows any value.
         *schema = json!({PRESERVE: true});
         return;
     };
@@ -59,8 +59,8 @@ fn make_structural(schema: &mut Value, unknown: Unknown) {
     close(node, unknown);
 }
 
-/// An absent field is left out, never null: `null` goes out of a type and out of a union with one
-/// other member.
+/// Removes `null` from a type, and from a union with one other member: an absent field is omitted
+/// and never null.
 fn drop_null(node: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = node.get_mut("type") {
         types.retain(|name| name != "null");
@@ -81,8 +81,8 @@ fn drop_null(node: &mut Map<String, Value>) {
     }
 }
 
-/// A flattened map of other fields makes a schema open; what is pruned and what is kept is ours to
-/// say.
+/// Removes the open schema of a flattened map of unknown fields; `unknown` decides about unknown
+/// fields.
 fn close(node: &mut Map<String, Value>, unknown: Unknown) {
     node.remove("unevaluatedProperties");
     let Some(mut additional) = node.remove("additionalProperties") else {
@@ -97,7 +97,7 @@ fn close(node: &mut Map<String, Value>, unknown: Unknown) {
     }
 }
 
-/// Lines of one paragraph become one line.
+/// Joins the lines of a paragraph.
 fn unwrap_lines(text: &str) -> String {
     text.split("\n\n")
         .map(|paragraph| paragraph.split('\n').map(str::trim).collect::<Vec<_>>().join(" "))
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_becomes_a_structural_schema_without_null_defaults_of_serde_or_open_objects() {
+    fn the_schema_of_a_type_has_no_null_no_defaults_of_serde_and_no_open_objects() {
         assert_eq!(
             schema_of::<Thing>(Unknown::Prune),
             json!({
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_is_incomplete_keeps_what_it_does_not_name() {
+    fn an_incomplete_type_keeps_unknown_fields() {
         let schema = schema_of::<Thing>(Unknown::Keep);
         assert_eq!(schema.get(PRESERVE), Some(&json!(true)));
         assert_eq!(

@@ -1,12 +1,10 @@
-//! Where in an object a walk stands: written out only when there is something to say about the
-//! place.
+//! The path of a walk through an object. It is written out only for a violation.
 
 use std::fmt;
 
 use crate::model::FieldPath;
 
-/// A place, as the steps that led there. Most values are as they should be, and their paths are
-/// never written.
+/// A path, as a list of steps. Most values are valid, so that most paths are never written out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trail<'a> {
     last: Option<(&'a Trail<'a>, Step<'a>)>,
@@ -20,24 +18,24 @@ enum Step<'a> {
 }
 
 impl<'a> Trail<'a> {
-    /// The object itself.
+    /// The root of the object.
     pub(super) const ROOT: Trail<'static> = Trail { last: None };
 
-    /// A field of the object at this place.
+    /// A field of the object at this path.
     pub(super) fn child(&'a self, name: &'a str) -> Self {
         Self {
             last: Some((self, Step::Field(name))),
         }
     }
 
-    /// An item of the list at this place.
+    /// An item of the list at this path.
     pub(super) fn index(&'a self, index: usize) -> Self {
         Self {
             last: Some((self, Step::Index(index))),
         }
     }
 
-    /// An entry of the map at this place.
+    /// An entry of the map at this path.
     pub(super) fn key(&'a self, key: &'a str) -> Self {
         Self {
             last: Some((self, Step::Key(key))),
@@ -48,7 +46,7 @@ impl<'a> Trail<'a> {
         self.last.is_none()
     }
 
-    /// The place in words.
+    /// The path as text.
     pub(super) fn path(&self) -> FieldPath {
         match self.last {
             None => FieldPath::root(),
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trail_reads_as_the_path_that_was_walked() {
+    fn a_trail_is_written_as_a_field_path() {
         assert!(Trail::ROOT.is_root() && Trail::ROOT.path().is_root());
         let spec = Trail::ROOT.child("spec");
         let taints = spec.child("taints");

@@ -1,4 +1,4 @@
-//! What is wrong with an object, in the words of the API server.
+//! Validation of an object, in the words of the API server.
 
 use serde_json::{Number, Value};
 
@@ -8,24 +8,24 @@ use super::trail::Trail;
 use super::{format, lists, rules};
 use crate::model::{Violation, ViolationKind, sort_violations};
 
-/// What the API server says at no field at all.
-const NOWHERE: &str = "<nil>";
+/// The path of violations that the API server reports without a field.
+const NO_FIELD: &str = "<nil>";
 
 impl Schema {
-    /// What is wrong with an object that is created or, where there is an `old` one, updated;
-    /// ordered by path. Both are as `set_defaults` and `prune` leave them.
+    /// The violations of a create or, with an `old` object, of an update, ordered by path. Both
+    /// objects have their defaults and are pruned.
     ///
-    /// What an update left as it was is not held against it, where the old value can be told. Rules
-    /// are not judged while the object has values of wrong types, of wrong length, missing or not
-    /// listed: then the last violation says so.
+    /// A value that an update leaves unchanged gives no violation if its old value is known. CEL
+    /// rules are not evaluated while values have wrong types or lengths, are missing, or are not
+    /// supported. In that case the last violation says this.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Violation> {
         self.judge(new, old, Stored::Unknown)
     }
 
-    /// The same where the old object was judged by this schema before it was stored, and only the
-    /// fields in `touched` differ: what is as it was is not looked at.
+    /// The violations of an object whose old object was validated before it was stored, and that
+    /// differs from it only in the fields `touched`. Other fields are not validated.
     pub fn validate_over(&self, new: &Value, stored: &Value, touched: &[String]) -> Vec<Violation> {
-        self.judge(new, Some(stored), Stored::But(touched))
+        self.judge(new, Some(stored), Stored::Except(touched))
     }
 
     fn judge(&self, new: &Value, old: Option<&Value>, stored: Stored<'_>) -> Vec<Violation> {
@@ -53,7 +53,7 @@ impl Schema {
                 found.push(
                     Violation::new(
                         "schema-incomplete",
-                        NOWHERE,
+                        NO_FIELD,
                         ViolationKind::Invalid,
                         "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
                     )
@@ -67,8 +67,7 @@ impl Schema {
         found
     }
 
-    /// What is wrong with a value and was not before: what an update left as it was is not looked
-    /// at.
+    /// The violations of a value, or none for a value that the update leaves unchanged.
     fn check_ratcheted(&self, value: &Value, pair: Option<Pair<'_>>, path: &Trail<'_>) -> Vec<Violation> {
         if pair.is_some_and(Pair::ratchets) {
             return Vec::new();
@@ -101,7 +100,7 @@ impl Schema {
     }
 }
 
-/// Errors that make the API server leave the rules alone.
+/// Whether the API server evaluates no rule after this violation.
 fn blocks_rules(violation: &Violation) -> bool {
     matches!(
         violation.kind,
@@ -120,8 +119,7 @@ struct Check<'s, 'p> {
     found: Vec<Violation>,
 }
 
-/// The JSON type and the Go format of a value; a number without fraction that is written as one is
-/// a number.
+/// The JSON type and the Go format of a value. A float without a fraction is a number.
 fn type_of(value: &Value) -> (Option<Type>, &'static str) {
     match value {
         Value::Null => (None, ""),
@@ -134,7 +132,7 @@ fn type_of(value: &Value) -> (Option<Type>, &'static str) {
     }
 }
 
-/// Whether a number is whole, and small enough to be known exactly.
+/// Whether a number is an integer, and small enough to be exact.
 fn is_whole(value: &Value) -> bool {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     value
@@ -151,9 +149,9 @@ impl Check<'_, '_> {
         self.found.push(violation);
     }
 
-    /// An error of which the API server does not say where it is.
-    fn deny_nowhere(&mut self, rule: &str, allowed: String) {
-        let violation = Violation::new(rule, NOWHERE, ViolationKind::Invalid, allowed);
+    /// Adds a violation that the API server reports without a field.
+    fn deny_without_field(&mut self, rule: &str, allowed: String) {
+        let violation = Violation::new(rule, NO_FIELD, ViolationKind::Invalid, allowed);
         self.found.push(violation.got(&Value::from("")));
     }
 
@@ -232,7 +230,7 @@ impl Check<'_, '_> {
                     Some(format) => format!("with format {format}"),
                     None => String::from("(default format)"),
                 };
-                self.deny_nowhere(
+                self.deny_without_field(
                     "schema-range",
                     format!("Checked value must be of type integer {format} in {path}"),
                 );
@@ -372,7 +370,7 @@ impl Check<'_, '_> {
         if !schema.any_of.is_empty() {
             let results = results(&schema.any_of);
             if !results.iter().any(Vec::is_empty) {
-                self.deny_nowhere(
+                self.deny_without_field(
                     "schema-any-of",
                     format!("{:?} must validate at least one schema (anyOf)", path.path().as_str()),
                 );
@@ -391,7 +389,7 @@ impl Check<'_, '_> {
                     "{:?} must validate one and only one schema (oneOf). {found}",
                     path.path().as_str()
                 );
-                self.deny_nowhere("schema-one-of", allowed);
+                self.deny_without_field("schema-one-of", allowed);
                 if valid == 0 {
                     self.found.extend(best(results));
                 }
@@ -402,7 +400,7 @@ impl Check<'_, '_> {
             let valid = results.iter().filter(|result| result.is_empty()).count();
             if valid != results.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                self.deny_nowhere(
+                self.deny_without_field(
                     "schema-all-of",
                     format!("{:?} must validate all the schemas (allOf){none}", path.path().as_str()),
                 );
@@ -414,7 +412,7 @@ impl Check<'_, '_> {
             .as_ref()
             .is_some_and(|not| not.check(value, pair, path).is_empty())
         {
-            self.deny_nowhere(
+            self.deny_without_field(
                 "schema-not",
                 format!("{:?} must not validate the schema (not)", path.path().as_str()),
             );
@@ -422,14 +420,14 @@ impl Check<'_, '_> {
     }
 }
 
-/// The integer that a number without fraction is.
+/// The integer value of a number without a fraction.
 fn whole(number: &Number) -> Option<i64> {
     let number = number.as_f64()?;
-    // Beyond this, the conversion would saturate.
+    // A greater number would saturate in the conversion.
     (number.fract() == 0.0 && number.abs() < 9.2e18).then_some(number as i64)
 }
 
-/// Equality as an enum has it: for an integer, 3.0 is 3, and so is 3.5.
+/// Equality in an enum: the API server truncates numbers, so that 3 equals 3.0 and 3.5.
 fn same(allowed: &Value, value: &Value) -> bool {
     match (allowed, value) {
         (Value::Null, Value::Null) => false,

@@ -1,10 +1,10 @@
-//! Inputs that are nearly right: valid objects with a piece exchanged, valid bytes with some of
-//! them spoilt. Pure noise hardly gets past the first character of a parser.
+//! Inputs that are almost valid: valid objects with changed parts, and valid bytes with changed
+//! bytes. A parser rejects random input at its first characters.
 
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Words that mean something somewhere in an object.
+/// Strings that have a meaning in some object.
 const WORDS: &[&str] = &[
     "",
     "a",
@@ -42,7 +42,7 @@ const WORDS: &[&str] = &[
     "Bad_",
 ];
 
-/// Names of fields that mean something somewhere in an object.
+/// Names of fields of some object.
 const FIELDS: &[&str] = &[
     "spec",
     "metadata",
@@ -102,7 +102,7 @@ const FIELDS: &[&str] = &[
     "capstan.dev/roll-on-image-change",
 ];
 
-/// Any JSON, with words that are known more often than not.
+/// Any JSON. Most strings in it are from the lists.
 pub(crate) fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         4 => prop::sample::select(WORDS).prop_map(Value::from),
@@ -125,7 +125,7 @@ pub(crate) fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is done to a tree: a place, by the turns on the way to it, and what is put there.
+/// A change of a tree: a position, as the child to take at each level, and the new value.
 #[derive(Clone, Debug)]
 pub(crate) struct Graft {
     turns: Vec<usize>,
@@ -140,7 +140,7 @@ enum Act {
 }
 
 impl Graft {
-    /// Does it.
+    /// Applies the change.
     pub(crate) fn apply(&self, value: &mut Value) {
         graft(value, &self.turns, &self.act);
     }
@@ -198,7 +198,7 @@ pub(crate) fn mutated(seeds: Vec<Value>) -> impl Strategy<Value = Value> {
     })
 }
 
-/// One of `seeds` with some bytes spoilt, or bytes that nobody meant.
+/// One of `seeds` with some changed bytes, or random bytes.
 pub(crate) fn spoilt(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let spoil = (any::<prop::sample::Index>(), 0_u8..6, any::<u8>(), 1_usize..40);
     let nearly = (prop::sample::select(seeds), prop::collection::vec(spoil, 0..6)).prop_map(|(mut bytes, spoils)| {

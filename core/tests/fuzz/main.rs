@@ -1,9 +1,9 @@
-//! Fuzzing on stable Rust, one target for each thing that reads what others wrote: reviews, sets,
-//! selectors, rule files, schemas. Each says how often it ran; `make fuzz RUNS=100000` lets all of
-//! them run longer.
+//! Fuzzing on stable Rust, with one target for each parser of input from other programs: reviews,
+//! sets, selectors, rule files, schemas. Each target prints how often it ran; `make fuzz
+//! RUNS=100000` runs all of them longer.
 //!
-//! The targets hold more than "no panic" where more is known: an answer carries the uid of its
-//! question, a patch is harmless to apply twice, and what is skipped for speed changes no verdict.
+//! The targets check more than the absence of a panic: an answer has the UID of its request, a
+//! patch changes nothing when it is applied again, and a shortcut never changes a verdict.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +11,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test that fails is what these are for, and the number of executions is for whoever asks"
+    reason = "a panic fails the test, and each target prints its number of runs"
 )]
 
 mod inputs;

@@ -1,4 +1,4 @@
-//! The parsers of core, one by one.
+//! Targets for the parsers of core.
 
 use capstan_core::api::config_openshift_io::infrastructure::Infrastructure;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
@@ -19,7 +19,7 @@ use super::runner::fuzz;
 use super::seeds::{MACHINE, sets};
 
 #[test]
-fn a_set_is_parsed_or_refused_and_comes_back_from_its_wire_type_unchanged() {
+fn a_set_is_parsed_or_refused_and_its_wire_type_loses_nothing() {
     let infrastructure = Infrastructure::default();
     fuzz(
         "set",
@@ -58,7 +58,7 @@ fn a_set_is_parsed_or_refused_and_comes_back_from_its_wire_type_unchanged() {
 }
 
 #[test]
-fn a_comparison_of_parts_finds_what_a_comparison_of_everything_finds() {
+fn a_comparison_of_parts_gives_the_result_of_a_full_comparison() {
     let specs: Vec<Value> = sets()
         .iter()
         .map(|set| set["spec"]["template"][MACHINE]["spec"]["providerSpec"]["value"].clone())
@@ -82,7 +82,7 @@ fn a_comparison_of_parts_finds_what_a_comparison_of_everything_finds() {
 }
 
 #[test]
-fn a_selector_is_refused_or_selects_what_its_labels_say() {
+fn a_selector_is_refused_or_matches_its_own_labels() {
     let seed = json!({"matchLabels": {"role": "master", "a.b/c": "d"}, "matchExpressions": [
         {"key": "type", "operator": "In", "values": ["a", "b"]}, {"key": "zone", "operator": "DoesNotExist"}]});
     fuzz("selector", 2000, &mutated(vec![seed]), |value| {
@@ -122,7 +122,7 @@ fn a_rule_file_is_read_or_refused() {
 }
 
 #[test]
-fn an_expression_compiles_or_not_and_gives_a_verdict_or_none() {
+fn an_expression_of_any_text_does_not_panic() {
     let tokens = prop::sample::select(vec![
         "self",
         "oldSelf",
@@ -179,7 +179,7 @@ fn an_expression_compiles_or_not_and_gives_a_verdict_or_none() {
 }
 
 #[test]
-fn a_schema_judges_whatever_is_given() {
+fn a_schema_validates_any_object() {
     let files = capstan_core::admission::rule_files().unwrap();
     let definition = Definition::parse(&crd::crds(&files).unwrap()[0], None, &files[0]).unwrap();
     fuzz("schema", 500, &(mutated(sets()), mutated(sets())), |(new, old)| {
@@ -197,7 +197,7 @@ fn a_schema_judges_whatever_is_given() {
 fn canonical_text_is_read_back_as_the_same_value() {
     fuzz("canonical-json", 1000, &json(), |value| {
         let text = canonical_json(&value);
-        // The last digit of a fraction may be lost in reading; no field of an object holds one.
+        // The reader may lose the last digit of a fraction. No field of an object has a fraction.
         if text.contains(['.', 'e']) && text.chars().any(|letter| letter.is_ascii_digit()) {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! The review endpoint: whatever comes in, an answer with the uid of the question goes out, or none
-//! because it was no question.
+//! Targets for the review endpoint: it answers any review with the UID of the request, and returns
+//! an error for other bytes.
 
 use std::sync::LazyLock;
 
@@ -29,8 +29,7 @@ static ADMISSION: LazyLock<Admission> = LazyLock::new(|| {
     .unwrap()
 });
 
-/// A cluster that is not known yet, one whose machines are known, and one whose nodes are known
-/// too.
+/// An unknown cluster, a cluster with known machines, and a cluster with known machines and nodes.
 static SNAPSHOTS: LazyLock<[Snapshot; 3]> = LazyLock::new(|| {
     let of = |objects: &[Value]| Snapshot {
         source: Source::Cluster,
@@ -40,13 +39,13 @@ static SNAPSHOTS: LazyLock<[Snapshot; 3]> = LazyLock::new(|| {
     [of(&[]), of(&cluster()), of(&everything)]
 });
 
-/// What holds of every answer.
+/// Checks the properties of every answer.
 fn answered(body: &[u8], snapshot: &Snapshot) -> Result<(), TestCaseError> {
     for route in routes() {
         let Ok(answer) = ADMISSION.answer(route, body, snapshot) else {
             continue;
         };
-        let text: Value = serde_json::from_slice(&answer.body).expect("an answer is JSON");
+        let text: Value = serde_json::from_slice(&answer.body).expect("an answer must be JSON");
         prop_assert_eq!(&text["apiVersion"], "admission.k8s.io/v1");
         prop_assert_eq!(&text["kind"], "AdmissionReview");
         let response = &text["response"];
@@ -67,8 +66,8 @@ fn answered(body: &[u8], snapshot: &Snapshot) -> Result<(), TestCaseError> {
             prop_assert_eq!(&response["patch"], &Value::Null);
         }
         if let Some(patch) = response["patch"].as_str() {
-            let patch = BASE64.decode(patch).expect("a patch is base64");
-            serde_json::from_slice::<json_patch::Patch>(&patch).expect("a patch is a JSON patch");
+            let patch = BASE64.decode(patch).expect("a patch must be base64");
+            serde_json::from_slice::<json_patch::Patch>(&patch).expect("a patch must be a JSON patch");
         }
         let warnings = response["warnings"].as_array().map_or(0, Vec::len);
         prop_assert!(warnings <= 64, "{warnings} warnings");
@@ -77,7 +76,7 @@ fn answered(body: &[u8], snapshot: &Snapshot) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn bytes_that_are_nearly_a_review_are_answered_or_are_no_review() {
+fn bytes_that_are_almost_a_review_give_an_answer_or_an_error() {
     let seeds = reviews()
         .iter()
         .map(|review| serde_json::to_vec(review).unwrap())
@@ -98,7 +97,7 @@ fn reviews_of_any_shape_are_answered_in_any_cluster() {
 }
 
 #[test]
-fn a_review_of_anything_at_all_is_answered_under_its_uid() {
+fn a_review_of_any_object_is_answered_with_its_uid() {
     let operation = prop::sample::select(vec!["CREATE", "UPDATE", "DELETE", "CONNECT"]);
     fuzz(
         "review-noise",
@@ -117,12 +116,12 @@ fn a_review_of_anything_at_all_is_answered_under_its_uid() {
 }
 
 #[test]
-fn whatever_an_edit_asks_for_its_rollout_is_foretold() {
+fn the_rollout_of_any_edit_is_previewed() {
     let edits = (0..sets().len(), prop::collection::vec(one_graft(), 0..3)).prop_map(|(at, grafts)| {
         let old = sets().swap_remove(at);
         let mut new = old.clone();
         for graft in &grafts {
-            // Where a rollout starts from.
+            // The change is in the provider spec, so that it starts a rollout.
             graft.apply(&mut new["spec"]["template"][MACHINE]["spec"]["providerSpec"]["value"]);
         }
         review("UPDATE", &new, &old)
@@ -147,7 +146,7 @@ fn machines_of_any_shape_are_looked_up_without_harm() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_is_denied_with_its_uid_and_the_envelope_is_read_all_the_same() {
+fn an_object_that_cannot_be_decoded_is_denied_with_its_uid() {
     let pieces = prop_oneof![
         "[\\[{]{100,300}",
         "\\{\"a\":[^,}]{0,20}\\}",
@@ -185,7 +184,7 @@ fn edit<'a>(object: &'a Value, old: Option<&'a Value>, user: &'a User) -> Edit<'
 }
 
 #[test]
-fn the_patch_of_the_mutating_webhook_makes_what_was_meant_and_nothing_the_second_time() {
+fn the_patch_of_the_mutating_webhook_adds_the_defaults_once() {
     fuzz("mutator", 1500, &mutated(sets()), |set| {
         let user = User::default();
         let mutate = |object: &Value| {
@@ -197,9 +196,9 @@ fn the_patch_of_the_mutating_webhook_makes_what_was_meant_and_nothing_the_second
         };
         let Some(patch) = mutate(&set) else { return Ok(()) };
         let mut patched = set.clone();
-        json_patch::patch(&mut patched, &patch).expect("the patch fits the object that it was made for");
+        json_patch::patch(&mut patched, &patch).expect("the patch must apply to its object");
         prop_assert_eq!(mutate(&patched), None);
-        // What was meant: the defaults of the platform, and nothing else.
+        // The expected result: the defaults of the platform, and no other change.
         let mut meant = set;
         let value = &mut meant["spec"]["template"][MACHINE]["spec"]["providerSpec"]["value"];
         provider_spec_defaults(Platform::of(value), value);
@@ -209,7 +208,7 @@ fn the_patch_of_the_mutating_webhook_makes_what_was_meant_and_nothing_the_second
 }
 
 #[test]
-fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
+fn shortcuts_for_unchanged_parts_of_a_set_change_no_verdict() {
     let edits = (
         prop::sample::select(sets()),
         prop::collection::vec(one_graft(), 0..2),
@@ -227,7 +226,8 @@ fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
         }
         let mut new = old.clone();
         value(&mut new, &after);
-        // A set that differs in an annotation too is parsed on both sides; no rule reads this one.
+        // A set that also differs in an annotation is parsed before and after the edit. No rule
+        // reads this annotation.
         let mut marked = old.clone();
         let Some(metadata) = marked.get_mut("metadata").and_then(Value::as_object_mut) else {
             return Ok(());
@@ -243,8 +243,8 @@ fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
         };
         let whole = verdict(&marked, &SNAPSHOTS[1]);
         prop_assert_eq!(&verdict(&old, &SNAPSHOTS[1]), &whole);
-        // Where the caches hold the set, it is parsed once and stands for what an edit leaves as it
-        // was.
+        // A set in the caches is parsed once, and its result is used for the unchanged parts of an
+        // edit.
         let cached: Vec<Value> = cluster().into_iter().chain([old.clone()]).collect();
         if let Ok(snapshot) = Snapshot::of_files(&cached) {
             let snapshot = Snapshot {
@@ -253,7 +253,7 @@ fn what_is_skipped_where_an_edit_left_a_set_alone_changes_no_verdict() {
             };
             prop_assert_eq!(&verdict(&old, &snapshot), &whole);
             prop_assert_eq!(&verdict(&marked, &snapshot), &whole);
-            // And an old object that is the stored one is not built again.
+            // An old object that is equal to the stored object is not decoded again.
             let body = serde_json::to_vec(&review("UPDATE", &new, &old)).unwrap();
             for route in routes() {
                 let answer = |snapshot| ADMISSION.answer(route, &body, snapshot).unwrap();

@@ -1,13 +1,12 @@
-//! Runs a target many times over, and says how many: the number that a report of a fuzz run has to
-//! state.
+//! Runs a target many times and prints the number of runs, which a report of a fuzz run must state.
 
 use std::cell::Cell;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Runs `check` on `runs` inputs, or on as many as `FUZZ_RUNS` says. A panic of what is tried is a
-/// failure, and the input that is shown is the smallest that still fails.
+/// Runs `check` on `runs` inputs, or on as many as `FUZZ_RUNS` specifies. A panic of the tested
+/// code is a failure. The printed input is the smallest input that fails.
 pub(crate) fn fuzz<S: Strategy>(
     target: &str,
     runs: u32,
@@ -18,7 +17,7 @@ pub(crate) fn fuzz<S: Strategy>(
 {
     let asked = std::env::var("FUZZ_RUNS")
         .ok()
-        .map(|runs| runs.parse().expect("a number of runs"));
+        .map(|runs| runs.parse().expect("FUZZ_RUNS must be a number"));
     let runs = asked.unwrap_or(runs);
     let config = Config {
         cases: runs,

@@ -1,4 +1,4 @@
-//! Valid objects, which the inputs are made from.
+//! Valid objects from which the inputs are derived.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn yaml(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap()
 }
 
-/// Sets of several platforms, active and not.
+/// Active and inactive sets of several platforms.
 pub(crate) fn sets() -> Vec<Value> {
     let aws = yaml(include_str!("../../../tests/fixtures/aws/set.yaml")).remove(0);
     let of = |platform: &str, member: &str, domains: Value, spec: Value| {
@@ -71,12 +71,12 @@ pub(crate) fn cluster() -> Vec<Value> {
     .collect()
 }
 
-/// The nodes of these machines: with them, a rollout is foretold.
+/// The nodes of these machines. With them, admission previews a rollout.
 pub(crate) fn nodes() -> Vec<Value> {
     yaml(include_str!("../../../tests/fixtures/aws/nodes.yaml"))
 }
 
-/// An AdmissionReview of the sets' resource.
+/// An AdmissionReview of a set.
 pub(crate) fn review(operation: &str, object: &Value, old: &Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1",

@@ -8,6 +8,7 @@
 //! from the seed.
 
 pub(crate) mod cache;
+mod cluster;
 mod disruptions;
 pub(crate) mod exhaustive;
 pub mod faults;

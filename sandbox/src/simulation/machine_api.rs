@@ -5,7 +5,6 @@
 //! namespace.
 
 pub(crate) mod act;
-mod cluster;
 pub(crate) mod controllers;
 mod environment;
 pub(crate) mod kinds;

@@ -6,6 +6,7 @@ use super::engine::exhaustive::Exhausted;
 use super::engine::options::WriteFault;
 use super::engine::run::{Finding, Summary};
 use super::mutants::Caught;
+use super::scenarios::scenarios;
 
 /// A violation, with its story.
 pub fn found(found: &Finding) -> String {
@@ -16,12 +17,13 @@ pub fn found(found: &Finding) -> String {
     for line in &found.trace {
         let _written = writeln!(text, "  | {line}");
     }
-    let _written = writeln!(
-        text,
-        "  again: capstan-sandbox simulate --from {} --seeds 1 --trace (at {})",
-        found.seed,
-        commit()
-    );
+    let (seed, commit) = (found.seed, commit());
+    let again = if scenarios().any(|name| name == found.scenario) {
+        format!("capstan-sandbox simulate --from {seed} --seeds 1 --trace")
+    } else {
+        format!("Simulation::run({seed}..{})", seed + 1)
+    };
+    let _written = writeln!(text, "  again: {again} (at {commit})");
     text
 }
 

@@ -1,10 +1,10 @@
-//! Objects as an API server decodes them, and whose status a request writes.
+//! Objects in the form in which an API server decodes them, with or without their status.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// The text at a JSON pointer; empty if there is none.
+/// The text at a JSON pointer; empty if the pointer has no value.
 pub(super) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

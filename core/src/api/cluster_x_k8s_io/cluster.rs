@@ -1,5 +1,4 @@
-//! `Cluster`, `cluster.x-k8s.io/v1beta2`: the one cluster that all machines of Cluster API belong
-//! to.
+//! `Cluster`, `cluster.x-k8s.io/v1beta2`: the cluster to which all machines of Cluster API belong.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +8,7 @@ use crate::api::meta::ObjectMeta;
 
 /// Kind.
 pub const KIND: &str = "Cluster";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "clusters";
 
 /// A Cluster.
@@ -25,22 +24,22 @@ pub struct Cluster {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: ClusterSpec,
-    /// Other fields, status among them.
+    /// Other fields, including the status.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }
 
-/// What is wanted of a Cluster.
+/// The desired state of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// While true, Cluster API's controllers leave everything of this Cluster alone.
+    /// While true, the controllers of Cluster API ignore all objects of this Cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// What holds the values of the platform that all machines share.
+    /// The object with the values of the platform that all machines share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infrastructure_ref: Option<ContractReference>,
     /// Other fields.

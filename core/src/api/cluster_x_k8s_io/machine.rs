@@ -1,5 +1,4 @@
-//! `Machine`, `cluster.x-k8s.io/v1beta2`: one machine, and the spec that templates of machines
-//! share.
+//! `Machine`, `cluster.x-k8s.io/v1beta2`: one machine, and the spec that machine templates share.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +8,10 @@ use crate::api::meta::{Condition, ObjectMeta};
 
 /// Kind.
 pub const KIND: &str = "Machine";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machines";
 
-/// A Machine of Cluster API. What its platform needs stands in an object of the platform's own
-/// kind.
+/// A Machine of Cluster API. An object of the platform's own kind has the fields of the platform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
@@ -26,10 +24,10 @@ pub struct Machine {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The machine as it should be.
+    /// The desired state.
     #[serde(default)]
     pub spec: MachineSpec,
-    /// The machine as it was last observed.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<MachineStatus>,
     /// Other fields.
@@ -37,38 +35,38 @@ pub struct Machine {
     pub unknown_fields: UnknownFields,
 }
 
-/// What a machine should be.
+/// The desired state of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSpec {
     /// The Cluster that the machine belongs to.
     #[serde(default)]
     pub cluster_name: String,
-    /// Where the data stands that the machine boots with.
+    /// The source of the data with which the machine boots.
     #[serde(default)]
     pub bootstrap: Bootstrap,
-    /// What makes the instance; in a template, the template of that.
+    /// The infrastructure object of the machine; in a template, the infrastructure template.
     #[serde(default)]
     pub infrastructure_ref: ContractReference,
-    /// The failure domain, as the infrastructure names it.
+    /// The failure domain, by its name in the infrastructure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_domain: Option<String>,
-    /// The name of the instance on its platform.
+    /// The id of the instance on its platform.
     #[serde(rename = "providerID", default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// Other fields; those that the Machine API has no word for among them.
+    /// Other fields, including fields that have no counterpart in the Machine API.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }
 
-/// Where the data stands that a machine boots with.
+/// The source of the data with which a machine boots.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
-    /// The Secret that holds it.
+    /// The Secret that contains the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_secret_name: Option<String>,
-    /// What makes that Secret. The Machine API has nothing like it.
+    /// The object that generates the Secret. The Machine API has no counterpart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_ref: Option<ContractReference>,
     /// Other fields.
@@ -76,17 +74,17 @@ pub struct Bootstrap {
     pub unknown_fields: UnknownFields,
 }
 
-/// What a machine is.
+/// The observed state of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
-    /// What happened once and for all.
+    /// Steps of the creation that are complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
     /// `Pending`, `Provisioning`, `Provisioned`, `Running`, `Deleting`, `Failed` and others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// What is observed; Paused among it.
+    /// Observations, including Paused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Other fields.
@@ -94,11 +92,11 @@ pub struct MachineStatus {
     pub unknown_fields: UnknownFields,
 }
 
-/// What happened once and for all.
+/// Steps of the creation that are complete.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Initialization {
-    /// Whether the instance was made.
+    /// Whether the instance exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infrastructure_provisioned: Option<bool>,
     /// Other fields.

@@ -1,5 +1,4 @@
-//! `MachineHealthCheck`, `cluster.x-k8s.io/v1beta2`: when a machine is unhealthy, and what to do
-//! about it.
+//! `MachineHealthCheck`, `cluster.x-k8s.io/v1beta2`: when a machine is unhealthy, and the remedy.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +8,7 @@ use crate::api::meta::{LabelSelector, ObjectMeta};
 
 /// Kind.
 pub const KIND: &str = "MachineHealthCheck";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machinehealthchecks";
 
 /// A MachineHealthCheck of Cluster API.
@@ -25,28 +24,28 @@ pub struct MachineHealthCheck {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is checked.
+    /// The desired state.
     #[serde(default)]
     pub spec: MachineHealthCheckSpec,
-    /// Other fields, status among them.
+    /// Other fields, including the status.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }
 
-/// What is checked.
+/// The desired state of a MachineHealthCheck.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
     /// The Cluster that the machines belong to.
     #[serde(default)]
     pub cluster_name: String,
-    /// Which machines are checked.
+    /// Selects the machines to check.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What makes a machine unhealthy.
+    /// The conditions that make a machine unhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Value>,
-    /// What is done about it.
+    /// The remedy for an unhealthy machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Value>,
     /// Other fields.

@@ -1,4 +1,4 @@
-//! `MachineSet`, `cluster.x-k8s.io/v1beta2`: a number of like machines.
+//! `MachineSet`, `cluster.x-k8s.io/v1beta2`: a number of identical machines.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::api::meta::{LabelSelector, ObjectMeta};
 
 /// Kind.
 pub const KIND: &str = "MachineSet";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machinesets";
 
 /// A MachineSet of Cluster API.
@@ -24,28 +24,28 @@ pub struct MachineSet {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: MachineSetSpec,
-    /// Other fields, status among them.
+    /// Other fields, including the status.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }
 
-/// What is wanted.
+/// The desired state of a MachineSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSetSpec {
     /// The Cluster that the machines belong to.
     #[serde(default)]
     pub cluster_name: String,
-    /// How many machines the set keeps.
+    /// The number of machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Which machines belong to the set.
+    /// Selects the machines of the set.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What a machine of the set looks like.
+    /// Describes a machine of the set.
     #[serde(default)]
     pub template: MachineTemplate,
     /// Other fields.
@@ -53,7 +53,7 @@ pub struct MachineSetSpec {
     pub unknown_fields: UnknownFields,
 }
 
-/// What a machine of the set looks like.
+/// Describes a machine of the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineTemplate {
     /// Labels and annotations of the machines.

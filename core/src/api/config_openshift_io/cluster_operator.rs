@@ -1,4 +1,4 @@
-//! `ClusterOperator`: how an operator tells the cluster, and its upgrades, how it is.
+//! `ClusterOperator`: the state that an operator reports to the cluster and to its upgrades.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,14 @@ use crate::model::{NewCondition, StoredCondition};
 
 /// Kind.
 pub const KIND: &str = "ClusterOperator";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "clusteroperators";
-/// The one that Capstan writes.
+/// The name of the ClusterOperator that Capstan writes.
 pub const NAME: &str = "control-plane-machine-set";
-/// The one of the etcd operator, which Capstan reads (decision 17).
+/// The name of the ClusterOperator of the etcd operator, which Capstan reads (decision 17).
 pub const ETCD: &str = "etcd";
 
-/// How an operator is.
+/// The state that an operator reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOperator {
@@ -32,7 +32,7 @@ pub struct ClusterOperator {
     /// Empty.
     #[serde(default)]
     pub spec: UnknownFields,
-    /// How the operator is.
+    /// The observed state.
     #[serde(default)]
     pub status: ClusterOperatorStatus,
     /// Other fields.
@@ -40,17 +40,17 @@ pub struct ClusterOperator {
     pub unknown_fields: UnknownFields,
 }
 
-/// How the operator is.
+/// The observed state of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOperatorStatus {
     /// Available, Progressing, Degraded, Upgradeable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ClusterOperatorCondition>,
-    /// Versions of what the operator runs.
+    /// The versions of the operands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<OperandVersion>,
-    /// What belongs to the operator, for support archives.
+    /// Objects of the operator, which support archives collect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_objects: Vec<ObjectReference>,
     /// Other fields.
@@ -62,19 +62,18 @@ pub struct ClusterOperatorStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOperatorCondition {
-    /// CamelCase name of what is observed.
+    /// The observation, in CamelCase.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// When `status` last changed. An API server demands it; what is written by hand mostly leaves
-    /// it out.
+    /// When `status` last changed. The API server requires it; manifests often omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
     /// CamelCase, stable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// For people.
+    /// The explanation for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -103,16 +102,16 @@ impl StoredCondition for ClusterOperatorCondition {
     }
 }
 
-/// The version of one part.
+/// The version of one operand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperandVersion {
-    /// The part.
+    /// The operand.
     pub name: String,
     /// Its version.
     pub version: String,
 }
 
-/// An object that belongs to the operator.
+/// A reference to an object of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectReference {
     /// API group.
@@ -122,13 +121,13 @@ pub struct ObjectReference {
     /// Namespace, if the kind has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name; empty for all of them.
+    /// Name; empty for all objects of the resource.
     #[serde(default)]
     pub name: String,
 }
 
 impl ClusterOperator {
-    /// A condition by its type.
+    /// The condition of this type.
     pub fn condition(&self, type_: &str) -> Option<&ClusterOperatorCondition> {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }

@@ -1,4 +1,4 @@
-//! `FeatureGate` `cluster`: which gated features are on.
+//! `FeatureGate` `cluster`: the feature gates that are on.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::api::meta::ObjectMeta;
 
 /// Kind.
 pub const KIND: &str = "FeatureGate";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "featuregates";
-/// The name of the only one.
+/// The name of the only FeatureGate.
 pub const NAME: &str = "cluster";
 
-/// Which gated features are on.
+/// The feature gates of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGate {
@@ -25,19 +25,19 @@ pub struct FeatureGate {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The gates as they are, for each version that runs.
+    /// The gates of each version that runs.
     #[serde(default)]
     pub status: FeatureGateStatus,
-    /// Other fields, spec among them.
+    /// Other fields, including the spec.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }
 
-/// The gates as they are.
+/// The observed gates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGateStatus {
-    /// One entry a version.
+    /// One entry for each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_gates: Vec<FeatureGateDetails>,
     /// Other fields.

@@ -1,5 +1,5 @@
-//! `Infrastructure` `cluster`: on which platform the cluster stands, and which failure domains that
-//! platform has.
+//! `Infrastructure` `cluster`: the platform of the cluster, and the failure domains of that
+//! platform.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::api::meta::ObjectMeta;
 
 /// Kind.
 pub const KIND: &str = "Infrastructure";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "infrastructures";
-/// The name of the only one.
+/// The name of the only Infrastructure.
 pub const NAME: &str = "cluster";
 
-/// On which platform the cluster stands.
+/// The platform of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Infrastructure {
@@ -27,10 +27,10 @@ pub struct Infrastructure {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What the installer or the administrator configured.
+    /// The configuration by the installer or the administrator.
     #[serde(default)]
     pub spec: InfrastructureSpec,
-    /// What the cluster found.
+    /// The observed state.
     #[serde(default)]
     pub status: InfrastructureStatus,
     /// Other fields.
@@ -38,7 +38,7 @@ pub struct Infrastructure {
     pub unknown_fields: UnknownFields,
 }
 
-/// What was configured.
+/// The configuration of the infrastructure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureSpec {
@@ -95,7 +95,7 @@ pub struct VSphereFailureDomainSpec {
     /// The vCenter.
     #[serde(default)]
     pub server: String,
-    /// Where in the vCenter.
+    /// The location in the vCenter.
     #[serde(default)]
     pub topology: VSphereTopology,
     /// Host groups for zones within a cluster.
@@ -106,7 +106,7 @@ pub struct VSphereFailureDomainSpec {
     pub unknown_fields: UnknownFields,
 }
 
-/// Where in a vCenter.
+/// A location in a vCenter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VSphereTopology {
@@ -122,10 +122,10 @@ pub struct VSphereTopology {
     /// Names of the networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<String>,
-    /// Path of the resource pool; by default that of the compute cluster.
+    /// Path of the resource pool; by default the resource pool of the compute cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_pool: Option<String>,
-    /// Path of the folder; by default one named after the cluster.
+    /// Path of the folder; by default a folder with the name of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// Path of the template to clone.
@@ -165,11 +165,11 @@ pub struct NutanixFailureDomainSpec {
     pub unknown_fields: UnknownFields,
 }
 
-/// What the cluster found.
+/// The observed state of the infrastructure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureStatus {
-    /// The name of the cluster's infrastructure: the first part of machine names.
+    /// The infrastructure name of the cluster: the first part of the names of machines.
     #[serde(default)]
     pub infrastructure_name: String,
     /// The platform.
@@ -192,7 +192,7 @@ pub struct PlatformStatus {
 }
 
 impl Infrastructure {
-    /// The type of the platform, if the cluster found one.
+    /// The type of the platform; `None` if it is unknown.
     pub fn platform(&self) -> Option<&str> {
         Some(self.status.platform_status.as_ref()?.type_.as_str()).filter(|type_| !type_.is_empty())
     }

@@ -1,4 +1,4 @@
-//! `Node`: the machine as the cluster sees it.
+//! `Node`: a machine as a member of the cluster.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,12 @@ use crate::api::meta::ObjectMeta;
 
 /// Kind.
 pub const KIND: &str = "Node";
-/// The label that marks a control plane node today.
+/// The label of a control plane node.
 pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
-/// The label that marked it before.
+/// The label of a control plane node in older releases.
 pub const MASTER_LABEL: &str = "node-role.kubernetes.io/master";
 
-/// The machine as the cluster sees it.
+/// A machine as a member of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
@@ -26,18 +26,18 @@ pub struct Node {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What the kubelet reports.
+    /// The report of the kubelet.
     #[serde(default)]
     pub status: NodeStatus,
-    /// Other fields, spec among them.
+    /// Other fields, including the spec.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
 }
 
-/// What the kubelet reports.
+/// The report of the kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Ready and the pressures.
+    /// `Ready`, and conditions such as `MemoryPressure`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<NodeCondition>,
     /// Other fields.
@@ -64,7 +64,7 @@ pub struct NodeCondition {
 }
 
 impl Node {
-    /// The condition `Ready`, if the kubelet reported one.
+    /// The condition `Ready`; `None` if the kubelet has not reported it.
     pub fn ready_condition(&self) -> Option<&NodeCondition> {
         self.status
             .conditions
@@ -72,13 +72,13 @@ impl Node {
             .find(|condition| condition.type_ == "Ready")
     }
 
-    /// Whether the kubelet says that the node is ready. A node that says nothing is not.
+    /// Whether the kubelet reports the node as ready. A node without a report is not ready.
     pub fn is_ready(&self) -> bool {
         self.ready_condition()
             .is_some_and(|condition| condition.status == "True")
     }
 
-    /// Whether the node carries one of the labels of a control plane node.
+    /// Whether the node has one of the labels of a control plane node.
     pub fn is_control_plane(&self) -> bool {
         let labels = &self.metadata.labels;
         labels.contains_key(CONTROL_PLANE_LABEL) || labels.contains_key(MASTER_LABEL)

@@ -1,12 +1,11 @@
-//! `ControlPlaneMachineSet`, `machine.openshift.io/v1`: what the machines of a control plane should
-//! be.
+//! `ControlPlaneMachineSet`, `machine.openshift.io/v1`: describes the machines of a control plane.
 //!
-//! Source: the ControlPlaneMachineSet enhancement, "API Extensions", and the fields served today
-//! beyond it (decision 4): vSphere and Nutanix failure domains, OpenStack root volumes, typed AWS
-//! subnets, the Azure subnet.
+//! Source: the ControlPlaneMachineSet enhancement, "API Extensions", and the fields that OpenShift
+//! serves beyond it (decision 4): vSphere and Nutanix failure domains, OpenStack root volumes,
+//! typed AWS subnets, the Azure subnet.
 //!
-//! The documentation of a field is what `kubectl explain` prints, and the `schemars` attributes are
-//! what the schema of the CRD says beyond the type. What CEL states stands in
+//! `kubectl explain` prints the documentation of a field. The `schemars` attributes are the parts
+//! of the CRD's schema that the type does not express. The CEL rules are in
 //! `webhooks/rules/controlplanemachineset.yaml`.
 
 use std::collections::BTreeMap;
@@ -20,25 +19,25 @@ use crate::api::UnknownFields;
 use crate::api::meta::{Condition, LabelSelector, ObjectMeta};
 use crate::api::shared::Shared;
 
-/// Kind, as it stands in a manifest.
+/// Kind, as in a manifest.
 pub const KIND: &str = "ControlPlaneMachineSet";
 /// Group and version.
 pub const API_VERSION: &str = "machine.openshift.io/v1";
-/// Kind and group, where kinds of several groups meet.
+/// Kind and group, for places with kinds of several groups.
 pub const QUALIFIED_KIND: &str = "ControlPlaneMachineSet.machine.openshift.io";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "controlplanemachinesets";
 /// The only name that a set may have.
 pub const NAME: &str = "cluster";
-/// The finalizer that keeps a set until its machines are orphaned.
+/// The finalizer that keeps a set until the owner references of its machines are removed.
 pub const FINALIZER: &str = "controlplanemachineset.machine.openshift.io";
-/// The one machine type: a Machine of the Machine API, v1beta1. It names the like-named member of
-/// the template.
+/// The only machine type: a Machine of the Machine API, v1beta1. The member of the template with
+/// this name describes it.
 pub const MACHINE_TYPE: &str = "machines_v1beta1_machine_openshift_io";
 
-/// A ControlPlaneMachineSet describes the machines of the cluster's control plane, keeps as many of
-/// them as it should have, and rolls a change of their description out to them, one after the
-/// other. There is one per cluster, and it is named "cluster".
+/// A ControlPlaneMachineSet describes the machines of the control plane. It keeps their number at
+/// spec.replicas, and applies a change of their description to one machine after the other. A
+/// cluster has one set, with the name "cluster".
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["spec"]))]
 #[serde(rename_all = "camelCase")]
@@ -52,10 +51,10 @@ pub struct ControlPlaneMachineSet {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The control plane as it should be.
+    /// The desired state of the control plane.
     #[serde(default)]
     pub spec: Shared<ControlPlaneMachineSetSpec>,
-    /// The control plane as it was last observed. Written by the controller.
+    /// The observed state of the control plane. The controller writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ControlPlaneMachineSetStatus>,
     /// Other fields.
@@ -63,40 +62,40 @@ pub struct ControlPlaneMachineSet {
     pub unknown_fields: UnknownFields,
 }
 
-/// The control plane as it should be.
+/// The desired state of the control plane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["replicas", "selector", "template"]))]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetSpec {
-    /// The first part of the name of every machine that is created; a hyphen, five characters, a
-    /// hyphen and the index of the machine follow, as in "control-plane-abcde-0". It must be a
+    /// The first part of the name of each machine that the set creates. A hyphen, five characters,
+    /// a hyphen and the index of the machine follow, as in "control-plane-abcde-0". It must be a
     /// lowercase RFC 1123 subdomain: lower case alphanumeric characters, "-" or ".", with an
     /// alphanumeric character at both ends; 1 to 245 characters. Without it, names start with the
-    /// infrastructure name of the cluster and the role of the machine. Machines that exist keep
-    /// their names.
+    /// infrastructure name of the cluster and the role of the machine. Existing machines keep their
+    /// names.
     #[schemars(extend("minLength" = 1, "maxLength" = 245))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_name_prefix: Option<String>,
-    /// Whether the set acts on the machines. "Inactive": it describes them, and reports, but does
-    /// nothing. "Active": it replaces and updates them as needed. A set that is Active stays
-    /// Active; to stop it, delete the set, and its machines stay.
+    /// Whether the set manages the machines. "Inactive": the set reports its status and writes to
+    /// no machine. "Active": the set replaces and updates machines. An Active set stays Active. To
+    /// stop it, delete the set; its machines are kept.
     #[schemars(extend("enum" = ["Active", "Inactive"], "x-default" = "Inactive"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// How many machines the control plane has: 3 or 5. Immutable: a set is created with the number
+    /// The number of machines of the control plane: 3 or 5. Immutable: create a set with the number
     /// of machines that the control plane already has.
     #[schemars(extend("enum" = [3, 5], "x-default" = 3))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How a change of the template reaches the machines.
+    /// How a change of the template is applied to the machines.
     #[schemars(extend("x-default" = {"type": "RollingUpdate"}))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// Which machines belong to the set. Immutable. The labels of the template must satisfy it.
+    /// Selects the machines of the set. Immutable. It must match the labels of the template.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What a machine of the control plane looks like. New machines are made from it, and machines
-    /// that differ from it are replaced as the strategy says.
+    /// Describes a machine of the control plane. New machines are created from it, and machines
+    /// that differ from it are replaced according to the strategy.
     #[serde(default)]
     pub template: Template,
     /// Other fields.
@@ -104,12 +103,13 @@ pub struct ControlPlaneMachineSetSpec {
     pub unknown_fields: UnknownFields,
 }
 
-/// How a change of the template reaches the machines.
+/// How a change of the template is applied to the machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Strategy {
-    /// "RollingUpdate": machines that differ from the template are replaced by themselves, one
-    /// after the other, each removed only after its replacement is ready. "OnDelete": a machine is
-    /// replaced once someone deletes it, which allows a change to be tried on one machine first.
+    /// "RollingUpdate": the set replaces machines that differ from the template, one after the
+    /// other; it deletes a machine only after its replacement is ready. "OnDelete": the set
+    /// replaces a machine after a user deletes it, so that a change can be tried on one machine
+    /// first.
     #[schemars(extend("enum" = ["RollingUpdate", "OnDelete", "Recreate"], "x-default" = "RollingUpdate"))]
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
@@ -122,12 +122,12 @@ pub struct Strategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["machineType"]))]
 pub struct Template {
-    /// The kind of machines that the set makes. It names the field beside it that describes them.
-    /// The only value is "machines_v1beta1_machine_openshift_io".
+    /// The kind of the machines. It names the field of the template that describes them. The only
+    /// value is "machines_v1beta1_machine_openshift_io".
     #[schemars(extend("enum" = ["machines_v1beta1_machine_openshift_io"]))]
     #[serde(rename = "machineType", default)]
     pub machine_type: String,
-    /// What a Machine of the Machine API, machine.openshift.io/v1beta1, looks like.
+    /// Describes a Machine of the Machine API, machine.openshift.io/v1beta1.
     #[serde(
         rename = "machines_v1beta1_machine_openshift_io",
         default,
@@ -144,18 +144,19 @@ pub struct Template {
 #[schemars(extend("required" = ["metadata", "spec"]))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplate {
-    /// Where the machines may stand. The set spreads its machines over these as evenly as it can,
-    /// and writes the failure domain of a machine into its provider spec, over what the template
-    /// says. Leave it out where the platform has no failure domains: then all machines stand where
-    /// the template says.
+    /// The failure domains of the machines. The set spreads its machines over them as evenly as
+    /// possible, and writes the failure domain of a machine into its provider spec, in place of the
+    /// values of the template. Omit this field on a platform without failure domains: then the
+    /// template decides the location of all machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_domains: Option<FailureDomains>,
-    /// Labels and annotations of the machines. A change reaches existing machines in place, without
-    /// replacing them.
+    /// Labels and annotations of the machines. A change is applied to existing machines in place
+    /// and replaces no machine.
     #[serde(default)]
     pub metadata: TemplateMeta,
-    /// The spec of the machines. The provider spec in it is complete but for what the failure
-    /// domain decides. A change of the provider spec replaces the machines, as the strategy says.
+    /// The spec of the machines. Its provider spec must be complete, except for the fields that the
+    /// failure domain sets. After a change of the provider spec, the machines are replaced
+    /// according to the strategy.
     #[serde(default)]
     pub spec: MachineSpec,
     /// Other fields.
@@ -167,7 +168,7 @@ pub struct MachineTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["labels"]))]
 pub struct TemplateMeta {
-    /// Labels of the machines. They satisfy the selector of the set, and three of them mark a
+    /// Labels of the machines. They must satisfy the selector of the set. Three labels mark a
     /// machine of the control plane: "machine.openshift.io/cluster-api-machine-role" and
     /// "machine.openshift.io/cluster-api-machine-type", both "master", and
     /// "machine.openshift.io/cluster-api-cluster", the infrastructure name of the cluster.
@@ -181,12 +182,12 @@ pub struct TemplateMeta {
     pub unknown_fields: UnknownFields,
 }
 
-/// Where the machines may stand: a union on `platform`.
+/// The failure domains of the machines: a union on `platform`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["platform"]))]
 pub struct FailureDomains {
-    /// The platform of the cluster. It says which of the fields beside it lists the failure
-    /// domains; failure domains are supported on AWS, Azure, GCP, OpenStack, VSphere and Nutanix.
+    /// The platform of the cluster. It selects the field that lists the failure domains. Failure
+    /// domains are supported on AWS, Azure, GCP, OpenStack, VSphere and Nutanix.
     #[schemars(extend("enum" = [
         "", "AWS", "Azure", "BareMetal", "GCP", "Libvirt", "OpenStack", "None", "VSphere", "oVirt", "IBMCloud",
         "KubeVirt", "EquinixMetal", "PowerVS", "AlibabaCloud", "Nutanix", "External"
@@ -209,11 +210,11 @@ pub struct FailureDomains {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openstack: Option<Vec<OpenStackFailureDomain>>,
-    /// Failure domains on vSphere, by the names that the Infrastructure "cluster" gives them.
+    /// Failure domains on vSphere, by their names in the Infrastructure "cluster".
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vsphere: Option<Vec<VSphereFailureDomain>>,
-    /// Failure domains on Nutanix, by the names that the Infrastructure "cluster" gives them.
+    /// Failure domains on Nutanix, by their names in the Infrastructure "cluster".
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 256))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nutanix: Option<Vec<NutanixFailureDomain>>,
@@ -222,15 +223,15 @@ pub struct FailureDomains {
     pub unknown_fields: UnknownFields,
 }
 
-/// A failure domain on AWS: at least one of the two.
+/// A failure domain on AWS: a subnet, a placement, or both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("minProperties" = 1))]
 pub struct AwsFailureDomain {
-    /// The subnet of the instance. Without it, the instance stands in the first subnet that AWS
-    /// lists in its availability zone.
+    /// The subnet of the instance. Without it, the instance is created in the first subnet that AWS
+    /// lists for its availability zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<AwsResourceReference>,
-    /// Where the instance stands.
+    /// The placement of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<AwsPlacement>,
     /// Other fields.
@@ -238,7 +239,7 @@ pub struct AwsFailureDomain {
     pub unknown_fields: UnknownFields,
 }
 
-/// The zone of an AWS instance.
+/// The placement of an AWS instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["availabilityZone"]))]
 #[serde(rename_all = "camelCase")]
@@ -255,11 +256,11 @@ pub struct AwsPlacement {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["type"]))]
 pub struct AwsResourceReference {
-    /// How the resource is named: by "ID", by "ARN", or by "Filters".
+    /// How the resource is identified: by "ID", by "ARN", or by "Filters".
     #[schemars(extend("enum" = ["ID", "ARN", "Filters"]))]
     #[serde(rename = "type", default)]
     pub type_: String,
-    /// The id of the resource, with type ID.
+    /// The ID of the resource, with type ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The ARN of the resource, with type ARN.
@@ -278,10 +279,10 @@ pub struct AwsResourceReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["name"]))]
 pub struct AwsResourceFilter {
-    /// What is filtered on, such as "tag:Name". Case-sensitive.
+    /// The name of the filter, such as "tag:Name". Case-sensitive.
     #[serde(default)]
     pub name: String,
-    /// Values of which one must match. Case-sensitive.
+    /// The allowed values. Case-sensitive.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
@@ -297,9 +298,9 @@ pub struct AzureFailureDomain {
     /// The availability zone of the virtual machine, such as "1"; empty to deploy it to no zone.
     #[serde(default)]
     pub zone: String,
-    /// The subnet of the virtual machine, over what the template says. 1 to 80 characters: it
-    /// starts with an alphanumeric character, goes on with these, ".", "-" and "_", and ends with
-    /// an alphanumeric character or "_".
+    /// The subnet of the virtual machine, in place of the subnet of the template. 1 to 80
+    /// characters: it starts with an alphanumeric character, contains alphanumeric characters, ".",
+    /// "-" and "_", and ends with an alphanumeric character or "_".
     #[schemars(extend("maxLength" = 80, "pattern" = "^[a-zA-Z0-9]([a-zA-Z0-9_.-]*[a-zA-Z0-9_])?$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
@@ -320,17 +321,17 @@ pub struct GcpFailureDomain {
     pub unknown_fields: UnknownFields,
 }
 
-/// A failure domain on OpenStack: at least one of the two.
+/// A failure domain on OpenStack: an availability zone, a root volume, or both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("minProperties" = 1))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenStackFailureDomain {
-    /// The Nova availability zone of the server. Without it, Nova chooses. 1 to 63 characters, no
-    /// colon and no space.
+    /// The Nova availability zone of the server. Without it, Nova chooses. 1 to 63 characters,
+    /// without colons and spaces.
     #[schemars(extend("minLength" = 1, "maxLength" = 63, "pattern" = "^[^: ]*$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
-    /// The root volume of the server. Without it, the template decides.
+    /// The root volume of the server. Without it, the server uses the root volume of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<OpenStackRootVolume>,
     /// Other fields.
@@ -343,8 +344,8 @@ pub struct OpenStackFailureDomain {
 #[schemars(extend("required" = ["volumeType"]))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenStackRootVolume {
-    /// The Cinder availability zone of the volume. Required beside an availability zone of the
-    /// server. 1 to 63 characters, no space.
+    /// The Cinder availability zone of the volume. Required if the failure domain has an
+    /// availability zone of the server. 1 to 63 characters, without spaces.
     #[schemars(extend("minLength" = 1, "maxLength" = 63, "pattern" = "^[^ ]*$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
@@ -385,39 +386,36 @@ pub struct NutanixFailureDomain {
     pub unknown_fields: UnknownFields,
 }
 
-/// The control plane as it was last observed.
+/// The observed state of the control plane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetStatus {
-    /// What was observed. "Available": the control plane has the machines that it needs.
-    /// "Progressing": a change is on its way to the machines. "Degraded": something keeps the set
-    /// from doing its work, and a person should look. "Error": the last attempt failed, and is
-    /// repeated.
+    /// Observations. "Available": each index has a ready machine. "Progressing": the set is
+    /// applying a change to the machines. "Degraded": the set creates and deletes no machine until
+    /// a user corrects a problem. "Error": reconciles of the set fail and are retried.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The generation of the set that this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many machines the set has. During a rollout this may be more than spec.replicas.
+    /// The number of machines of the set. During a rollout it can exceed spec.replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How many machines of the set are ready. During a rollout this may be more than
-    /// spec.replicas.
+    /// The number of ready machines of the set. During a rollout it can exceed spec.replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// How many machines of the set are ready, have the provider spec of the template, and are not
-    /// being deleted.
+    /// The number of machines of the set that are ready, match the template, and are not being
+    /// deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
-    /// How many indexes lack a ready machine: how many machines are still needed before the control
-    /// plane is whole.
+    /// The number of indexes without a ready machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable_replicas: Option<i32>,
-    /// The selector of the set as text, as the scale subresource wants it.
+    /// The selector of the set as text, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// How far each machine of the set is, by index, oldest first.
+    /// The progress of each machine of the set, ordered by index, oldest first.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 64))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<MachineProgress>,
@@ -426,7 +424,7 @@ pub struct ControlPlaneMachineSetStatus {
     pub unknown_fields: UnknownFields,
 }
 
-/// How far a machine of the set is.
+/// The progress of a machine of the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["name", "index"]))]
 #[serde(rename_all = "camelCase")]
@@ -434,24 +432,24 @@ pub struct MachineProgress {
     /// Name of the machine.
     #[serde(default)]
     pub name: String,
-    /// Its index in the control plane.
+    /// The index of the machine in the control plane.
     #[schemars(extend("minimum" = 0))]
     #[serde(default)]
     pub index: i32,
-    /// Whether its node is ready.
+    /// Whether the node of the machine is ready.
     #[serde(default)]
     pub ready: bool,
-    /// Whether it is what the template asks for.
+    /// Whether the machine matches the template.
     #[serde(default)]
     pub updated: bool,
-    /// Whether it is being deleted.
+    /// Whether the machine is being deleted.
     #[serde(default)]
     pub deleting: bool,
-    /// What it waits for, or what is waited for of it, such as "MachineReady" or "EtcdHealthy".
-    /// Absent: nothing.
+    /// What the machine waits for, or what the set waits for before it acts on the machine, such as
+    /// "MachineReady" or "EtcdHealthy". Absent if there is no wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// The same for people.
+    /// An explanation of the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Other fields.

@@ -1,4 +1,4 @@
-//! `Machine`, `machine.openshift.io/v1beta1`: one machine, and the spec that templates of machines
+//! `Machine`, `machine.openshift.io/v1beta1`: one machine, and the spec that machine templates
 //! share.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::api::shared::Shared;
 pub const KIND: &str = "Machine";
 /// Group and version.
 pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machines";
 
 /// A Machine is one instance on the platform of the cluster, and the node that runs on it.
@@ -33,10 +33,10 @@ pub struct Machine {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The machine as it should be.
+    /// The desired state.
     #[serde(default)]
     pub spec: Shared<MachineSpec>,
-    /// The machine as it was last observed.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<MachineStatus>,
     /// Other fields.
@@ -44,30 +44,29 @@ pub struct Machine {
     pub unknown_fields: UnknownFields,
 }
 
-/// What a machine should be.
+/// The desired state of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSpec {
-    /// Labels and annotations that the machine hands to its node.
+    /// Labels and annotations that the machine's controller copies to the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<NodeMeta>,
-    /// Hooks that hold back a step of the machine's deletion until whoever set them removes them.
+    /// Hooks that delay a step of the deletion until their owners remove them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle_hooks: Option<LifecycleHooks>,
-    /// Taints that the machine adds to its node. Taints of the node that do not stand here are left
-    /// alone.
+    /// Taints that the machine's controller adds to the node. It keeps other taints of the node.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
-    /// What the platform needs to know to make the instance.
+    /// The configuration of the instance on its platform.
     #[serde(default)]
     pub provider_spec: ProviderSpec,
-    /// The name of the instance on its platform, as the node and the cloud provider know it. The
+    /// The id of the instance on its platform, as in the Node and in the cloud provider. The
     /// machine's controller sets it.
     #[serde(rename = "providerID", default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// Which API leads the machine: "MachineAPI" or "ClusterAPI". What the other API holds is a
-    /// copy of it.
+    /// The API whose object is authoritative: "MachineAPI" or "ClusterAPI". The object in the other
+    /// API is a mirror.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,
@@ -76,17 +75,17 @@ pub struct MachineSpec {
     pub unknown_fields: UnknownFields,
 }
 
-/// Metadata that a machine hands to its node.
+/// Metadata that a machine's controller copies to the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMeta {
-    /// Unused by the Machine API; kept.
+    /// The Machine API does not use this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Unused by the Machine API; kept.
+    /// The Machine API does not use this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate_name: Option<String>,
-    /// Unused by the Machine API; kept.
+    /// The Machine API does not use this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Labels of the node.
@@ -95,7 +94,7 @@ pub struct NodeMeta {
     /// Annotations of the node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Unused by the Machine API; kept.
+    /// The Machine API does not use this field.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uid"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
@@ -104,11 +103,11 @@ pub struct NodeMeta {
     pub unknown_fields: UnknownFields,
 }
 
-/// What the platform needs to know.
+/// The configuration of an instance on its platform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderSpec {
     /// An object of the platform's own kind, such as AWSMachineProviderConfig. The schema does not
-    /// look inside: the webhook does.
+    /// check its fields; the webhook does.
     #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
@@ -117,15 +116,15 @@ pub struct ProviderSpec {
     pub unknown_fields: UnknownFields,
 }
 
-/// Hooks that hold back the steps of a deletion.
+/// Hooks that delay the steps of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleHooks {
-    /// While one of these is there, the node is not drained.
+    /// The node is drained only after all of these hooks are removed.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pre_drain: Vec<LifecycleHook>,
-    /// While one of these is there, the instance is not terminated.
+    /// The instance is terminated only after all of these hooks are removed.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pre_terminate: Vec<LifecycleHook>,
@@ -134,11 +133,11 @@ pub struct LifecycleHooks {
     pub unknown_fields: UnknownFields,
 }
 
-/// A hook: who holds a deletion back, and why.
+/// A hook: the component that delays a deletion, and its purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["name", "owner"]))]
 pub struct LifecycleHook {
-    /// What the hook is for, unique within its list: CamelCase, with an optional prefix such as
+    /// The purpose of the hook, unique within its list: CamelCase, with an optional prefix such as
     /// "example.com/". 3 to 256 characters.
     #[schemars(extend(
         "minLength" = 3,
@@ -147,8 +146,8 @@ pub struct LifecycleHook {
     ))]
     #[serde(default)]
     pub name: String,
-    /// Who set the hook, and removes it. Clear enough that a person who waits can find out whom to
-    /// ask. 3 to 512 characters.
+    /// The component that sets and removes the hook. It must be clear enough that an administrator
+    /// can find the component. 3 to 512 characters.
     #[schemars(extend("minLength" = 3, "maxLength" = 512))]
     #[serde(default)]
     pub owner: String,
@@ -173,7 +172,7 @@ pub struct Taint {
     pub time_added: Option<Timestamp>,
 }
 
-/// What a machine is.
+/// The observed state of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
@@ -183,16 +182,16 @@ pub struct MachineStatus {
     /// `Provisioning`, `Provisioned`, `Running`, `Deleting` or `Failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Why the machine cannot be reconciled, for programs.
+    /// Why the machine cannot be reconciled, in CamelCase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<String>,
-    /// Why the machine cannot be reconciled, for people.
+    /// Why the machine cannot be reconciled, as an explanation for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Which API leads the machine.
+    /// The authoritative API of the machine.
     #[serde(flatten)]
     pub authority: AuthorityStatus,
-    /// What is observed; Synchronized and Paused among it.
+    /// Observations, including Synchronized and Paused.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<MachineCondition>,
@@ -213,13 +212,13 @@ pub struct NodeRef {
 }
 
 impl Machine {
-    /// The name of the node that runs on the machine, if the machine says so.
+    /// The name of the node of the machine; `None` if the machine has no node yet.
     pub fn node_name(&self) -> Option<&str> {
         let node = self.status.as_ref()?.node_ref.as_ref()?;
         (!node.name.is_empty()).then_some(node.name.as_str())
     }
 
-    /// The phase, if the machine has one.
+    /// The phase; `None` if the machine has none yet.
     pub fn phase(&self) -> Option<&str> {
         self.status.as_ref()?.phase.as_deref()
     }

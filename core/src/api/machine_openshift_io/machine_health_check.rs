@@ -1,5 +1,5 @@
-//! `MachineHealthCheck`, `machine.openshift.io/v1beta1`: when a machine is unhealthy, and what to
-//! do about it.
+//! `MachineHealthCheck`, `machine.openshift.io/v1beta1`: when a machine is unhealthy, and the
+//! remedy.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use crate::api::meta::{LabelSelector, ObjectMeta};
 pub const KIND: &str = "MachineHealthCheck";
 /// Group and version.
 pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machinehealthchecks";
 
-/// A MachineHealthCheck says when a machine is unhealthy; unhealthy machines are deleted, so that
-/// they are replaced.
+/// A MachineHealthCheck defines when a machine is unhealthy. Unhealthy machines are deleted, so
+/// that they are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheck {
@@ -30,10 +30,10 @@ pub struct MachineHealthCheck {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is checked.
+    /// The desired state.
     #[serde(default)]
     pub spec: MachineHealthCheckSpec,
-    /// What the check found.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<MachineHealthCheckStatus>,
     /// Other fields.
@@ -41,27 +41,27 @@ pub struct MachineHealthCheck {
     pub unknown_fields: UnknownFields,
 }
 
-/// What is checked.
+/// The desired state of a MachineHealthCheck.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["selector", "unhealthyConditions"]))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
-    /// Which machines are checked.
+    /// Selects the machines to check.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// Node conditions that make a machine unhealthy, each after a time.
+    /// Node conditions that make a machine unhealthy after a time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
-    /// How many of the selected machines may be unhealthy: a number, or a percentage such as "40%".
-    /// While more are, none is deleted.
+    /// The largest number of selected machines that may be unhealthy: a number, or a percentage
+    /// such as "40%". While more machines are unhealthy, none is deleted.
     #[schemars(extend("x-kubernetes-int-or-string" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unhealthy: Option<Value>,
-    /// How long a machine may take until its node joins, such as "10m".
+    /// The longest time until the node of a machine joins the cluster, such as "10m".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_startup_timeout: Option<String>,
-    /// Which API leads the check: "MachineAPI" or "ClusterAPI". What the other API holds is a copy
-    /// of it.
+    /// The API whose object is authoritative: "MachineAPI" or "ClusterAPI". The object in the other
+    /// API is a mirror.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,
@@ -77,29 +77,29 @@ pub struct UnhealthyCondition {
     /// The type of the condition.
     #[serde(rename = "type", default)]
     pub type_: String,
-    /// The status that is unhealthy.
+    /// The unhealthy status of the condition.
     #[serde(default)]
     pub status: String,
-    /// For how long the condition must have had the status, such as "300s".
+    /// How long the condition must have the status, such as "300s".
     #[schemars(extend("type" = "string"))]
     #[serde(default)]
     pub timeout: Value,
 }
 
-/// What a check found.
+/// The observed state of a MachineHealthCheck.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckStatus {
-    /// How many machines are checked.
+    /// The number of machines that the check selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_machines: Option<i32>,
-    /// How many of them are healthy.
+    /// The number of healthy machines among them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_healthy: Option<i32>,
-    /// Which API leads the check.
+    /// The authoritative API of the check.
     #[serde(flatten)]
     pub authority: AuthorityStatus,
-    /// What is observed; Synchronized and Paused among it.
+    /// Observations, including Synchronized and Paused.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<MachineCondition>,

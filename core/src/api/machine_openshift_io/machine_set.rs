@@ -1,4 +1,4 @@
-//! `MachineSet`, `machine.openshift.io/v1beta1`: a number of like machines.
+//! `MachineSet`, `machine.openshift.io/v1beta1`: a number of identical machines.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ use crate::api::meta::{LabelSelector, ObjectMeta};
 pub const KIND: &str = "MachineSet";
 /// Group and version.
 pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
-/// Lower-case plural, as it stands in a URL.
+/// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machinesets";
 
-/// A MachineSet keeps a number of like machines.
+/// A MachineSet maintains a number of identical machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSet {
@@ -28,10 +28,10 @@ pub struct MachineSet {
     /// Standard metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: MachineSetSpec,
-    /// The set as it was last observed.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<MachineSetStatus>,
     /// Other fields.
@@ -39,22 +39,22 @@ pub struct MachineSet {
     pub unknown_fields: UnknownFields,
 }
 
-/// What is wanted.
+/// The desired state of a MachineSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSetSpec {
-    /// How many machines the set keeps; 1 if not said.
+    /// The number of machines; 1 by default.
     #[schemars(extend("x-default" = 1))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Which machines belong to the set. The labels of the template must satisfy it.
+    /// Selects the machines of the set. It must match the labels of the template.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What a machine of the set looks like.
+    /// Describes a machine of the set.
     #[serde(default)]
     pub template: MachineSetTemplate,
-    /// Which API leads the set: "MachineAPI" or "ClusterAPI". What the other API holds is a copy of
-    /// it.
+    /// The API whose object is authoritative: "MachineAPI" or "ClusterAPI". The object in the other
+    /// API is a mirror.
     #[schemars(extend("enum" = ["MachineAPI", "ClusterAPI"]))]
     #[serde(rename = "authoritativeAPI", default, skip_serializing_if = "Option::is_none")]
     pub authoritative_api: Option<String>,
@@ -63,7 +63,7 @@ pub struct MachineSetSpec {
     pub unknown_fields: UnknownFields,
 }
 
-/// What a machine of the set looks like.
+/// Describes a machine of the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineSetTemplate {
     /// Labels and annotations of the machines.
@@ -77,29 +77,29 @@ pub struct MachineSetTemplate {
     pub unknown_fields: UnknownFields,
 }
 
-/// What a set has.
+/// The observed state of a MachineSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSetStatus {
-    /// How many machines the set has.
+    /// The number of machines of the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How many of them have a ready node.
+    /// The number of machines with a ready node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// How many of them have been ready for long enough.
+    /// The number of machines that have been ready for the minimum time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
     /// The generation that this was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The selector as the scale subresource shows it.
+    /// The selector as text, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
-    /// Which API leads the set.
+    /// The authoritative API of the set.
     #[serde(flatten)]
     pub authority: AuthorityStatus,
-    /// What is observed; Synchronized and Paused among it.
+    /// Observations, including Synchronized and Paused.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<MachineCondition>,

@@ -1,4 +1,4 @@
-//! AWS: the availability zone, and the subnet, which a provider spec writes without a type.
+//! AWS: the availability zone and the subnet. A provider spec references the subnet without a type.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn normal(entry: &Value) -> Value {
     build(
         text(entry, &ZONE),
         entry.get("subnet").and_then(|subnet| {
-            // A typed reference means what its type says, whatever else it holds.
+            // The type of a typed reference decides which field is used.
             match text(subnet, &["type"]) {
                 Some("ID") => by_id(subnet),
                 Some("ARN") => by_arn(subnet),
@@ -35,8 +35,8 @@ fn build(zone: Option<&str>, subnet: Option<Value>) -> Value {
     Value::Object(full)
 }
 
-/// A reference as the provider spec has it: the id leads, then the filters, then the ARN, as the
-/// machine controller reads it.
+/// A reference in the form of a provider spec: the id, else the filters, else the ARN, in the order
+/// of the machine controller.
 fn untyped(subnet: &Value) -> Option<Value> {
     by_id(subnet).or_else(|| by_filters(subnet)).or_else(|| by_arn(subnet))
 }
@@ -49,7 +49,7 @@ fn by_arn(subnet: &Value) -> Option<Value> {
     text(subnet, &["arn"]).map(|arn| json!({"type": "ARN", "arn": arn}))
 }
 
-/// Filters are a set: neither their order nor that of their values means anything.
+/// Filters are a set: the order of filters and of their values does not matter.
 fn by_filters(subnet: &Value) -> Option<Value> {
     let filters = get(subnet, &["filters"])?.as_array().filter(|list| !list.is_empty())?;
     let mut filters: Vec<Value> = filters
@@ -67,13 +67,13 @@ fn by_filters(subnet: &Value) -> Option<Value> {
     Some(json!({"type": "Filters", "filters": filters}))
 }
 
-/// The entry that a provider spec stands for.
+/// The failure domain of a provider spec as an entry.
 pub(super) fn extract(spec: &Value) -> Option<Value> {
     let entry = build(text(spec, &ZONE), spec.get("subnet").and_then(untyped));
     entry.as_object().is_some_and(|map| !map.is_empty()).then_some(entry)
 }
 
-/// `None` when the template adds nothing.
+/// The completed entry; `None` if the template adds no field.
 pub(super) fn complete(full: &Value, template: &Value) -> Option<Value> {
     let own = extract(template)?;
     let mut added = None;
@@ -89,7 +89,7 @@ pub(super) fn inject(spec: &mut Value, full: &Value) {
     if let Some(zone) = get(full, &ZONE) {
         set(spec, &ZONE, zone.clone());
     }
-    // Replaced whole: half of one reference and half of another is none.
+    // The reference is replaced as a whole, because parts of two references are not a reference.
     if let Some(mut subnet) = full.get("subnet").cloned() {
         remove(&mut subnet, &["type"]);
         set(spec, &["subnet"], subnet);
@@ -128,14 +128,14 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
         faults.push(EntryFault::new(
             "",
             ViolationKind::Required,
-            "an availability zone, a subnet or both",
+            "must have an availability zone, a subnet or both",
         ));
     }
     if get(entry, &["placement"]).is_some() && text(entry, &ZONE).is_none() {
         faults.push(EntryFault::new(
             "placement.availabilityZone",
             ViolationKind::Required,
-            "the availability zone of the instance",
+            "must be the availability zone of the instance",
         ));
     }
     let Some(subnet) = get(entry, &["subnet"]) else {
@@ -156,14 +156,14 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
             faults.push(EntryFault::new(
                 &format!("subnet.{member}"),
                 ViolationKind::Required,
-                format!("{member} is required when type is {type_}"),
+                format!("must be set when type is {type_}"),
             ));
         }
         if member != *wanted && there {
             faults.push(EntryFault::new(
                 &format!("subnet.{member}"),
                 ViolationKind::Forbidden,
-                format!("{member} is forbidden unless type is {type_}"),
+                format!("must not be set unless type is {type_}"),
             ));
         }
     }

@@ -1,4 +1,5 @@
-//! Azure: the zone, where an empty one means "no zone", and a subnet that overrides the template's.
+//! Azure: the zone, which may be empty for no zone, and a subnet that replaces the subnet of the
+//! template.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,7 @@ pub(super) fn normal(entry: &Value) -> Value {
     Value::Object(full)
 }
 
-/// Every Azure provider spec names a domain: at least "no zone".
+/// Every Azure provider spec has a failure domain: without a zone, it is the empty zone.
 pub(super) fn extract(spec: &Value) -> Value {
     let mut entry = json!({ "zone": text(spec, &["zone"]).unwrap_or_default() });
     if let Some(subnet) = text(spec, &["subnet"]) {
@@ -62,7 +63,7 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
         faults.push(EntryFault::new(
             "zone",
             ViolationKind::Required,
-            "the availability zone; empty for none",
+            "must be the availability zone, or empty for none",
         ));
     }
     if let Some(subnet) = get(entry, &["subnet"]).and_then(Value::as_str)
@@ -71,7 +72,7 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
         faults.push(EntryFault::new(
             "subnet",
             ViolationKind::Invalid,
-            "at most 80 characters: letters, digits, '.', '_' and '-', starting with a letter or digit and ending \
+            "must have at most 80 characters: letters, digits, '.', '_' and '-', starting with a letter or digit and ending \
              with a letter, digit or '_'",
         ));
     }

@@ -34,7 +34,7 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
         None => vec![EntryFault::new(
             "zone",
             ViolationKind::Required,
-            "the zone of the instance, such as us-central1-a",
+            "must be the zone of the instance, such as us-central1-a",
         )],
     }
 }

@@ -1,4 +1,4 @@
-//! Nutanix: a name, which the Infrastructure `cluster` turns into a Prism Element cluster and
+//! Nutanix: a name that the Infrastructure `cluster` defines as a Prism Element cluster and
 //! subnets.
 
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ pub(super) fn names(infrastructure: &Infrastructure) -> Vec<String> {
     names
 }
 
-/// A machine stands in a domain that it names and that is defined; cluster and subnets alone are no
-/// name.
+/// The failure domain that the provider spec names, if it is defined. The cluster and the subnets
+/// alone do not name a failure domain.
 pub(super) fn extract(spec: &Value, infrastructure: Option<&Infrastructure>) -> Option<Value> {
     let name = text(spec, &["failureDomain", "name"])?;
     let known = defined(infrastructure?).iter().any(|domain| domain.name == name);
@@ -51,8 +51,8 @@ pub(super) fn inject(
     Ok(())
 }
 
-/// The Infrastructure writes the type of an identifier `UUID` or `Name`, a provider spec `uuid` or
-/// `name`.
+/// The Infrastructure writes the type of an identifier as `UUID` or `Name`, a provider spec as
+/// `uuid` or `name`.
 fn identifier(identifier: &Value) -> Value {
     let mut converted = identifier.clone();
     if let Some(type_) = text(identifier, &["type"]) {

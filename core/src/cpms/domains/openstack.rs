@@ -1,5 +1,5 @@
-//! OpenStack: the Nova zone, and zone and type of the root volume where the template boots from
-//! one.
+//! OpenStack: the Nova zone, and the zone and type of the root volume if the template has a root
+//! volume.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub(super) fn normal(entry: &Value) -> Value {
     full
 }
 
-/// A root volume without zone and type says nothing about the domain.
+/// A root volume without zone and type does not identify a failure domain.
 pub(super) fn extract(spec: &Value) -> Option<Value> {
     Some(normal(spec)).filter(|entry| entry.as_object().is_some_and(|map| !map.is_empty()))
 }
@@ -34,8 +34,7 @@ pub(super) fn complete(full: &Value, template: &Value) -> Value {
         }
     }
     if get(template, &["rootVolume"]).is_none() {
-        // Without a root volume its zone and type are not used, and a machine could never match
-        // them.
+        // Without a root volume, its zone and type are not used, and no machine would match them.
         remove(&mut full, &["rootVolume"]);
     }
     full
@@ -72,7 +71,7 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
         faults.push(EntryFault::new(
             "",
             ViolationKind::Required,
-            "an availability zone, a root volume or both",
+            "must have an availability zone, a root volume or both",
         ));
     }
     for (path, field, banned) in [
@@ -84,9 +83,9 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
         };
         if zone.is_empty() || zone.chars().count() > 63 || zone.contains(|c| banned.contains(c)) {
             let what = if banned.len() > 1 {
-                "1 to 63 characters without colons and spaces"
+                "must have 1 to 63 characters without colons and spaces"
             } else {
-                "1 to 63 characters without spaces"
+                "must have 1 to 63 characters without spaces"
             };
             faults.push(EntryFault::new(path, ViolationKind::Invalid, what));
         }
@@ -101,14 +100,14 @@ pub(super) fn check(entry: &Value) -> Vec<EntryFault> {
                 } else {
                     ViolationKind::TooLong
                 },
-                "a volume type of 1 to 255 characters",
+                "must be a volume type of 1 to 255 characters",
             ));
         }
         if text(entry, &["availabilityZone"]).is_some() && text(entry, &VOLUME_ZONE).is_none() {
             faults.push(EntryFault::new(
                 "rootVolume.availabilityZone",
                 ViolationKind::Required,
-                "rootVolume.availabilityZone is required when availabilityZone is set",
+                "must be set when availabilityZone is set",
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Failure domains of the six platforms, over provider specs as clusters have them.
+//! Failure domains of the six platforms, with provider specs of real clusters.
 
 use serde_json::json;
 
@@ -53,7 +53,7 @@ fn a_platform_is_found_by_its_name_and_by_the_kind_of_its_provider_spec() {
 }
 
 #[test]
-fn the_list_is_that_of_the_sets_platform() {
+fn the_list_of_a_set_is_the_list_of_its_platform() {
     let domains: FailureDomains = serde_json::from_value(json!({"platform": "Azure",
         "azure": [{"zone": "1"}, {"zone": "2", "subnet": "masters"}], "aws": [{"placement": {"availabilityZone": "a"}}]}))
     .unwrap();
@@ -63,7 +63,7 @@ fn the_list_is_that_of_the_sets_platform() {
 }
 
 #[test]
-fn what_is_injected_is_extracted_again_on_every_platform() {
+fn an_injected_domain_is_extracted_again_on_every_platform() {
     let infrastructure = infrastructure();
     let cases = [
         (
@@ -99,12 +99,16 @@ fn what_is_injected_is_extracted_again_on_every_platform() {
         let found = extract(&spec, Some(&infrastructure)).unwrap();
         assert_eq!(found, domain, "{platform}");
         assert_eq!(found.entry(), &entry, "{platform}");
-        assert_eq!(strip(&spec), strip(&template), "{platform}: the rest is the template's");
+        assert_eq!(
+            strip(&spec),
+            strip(&template),
+            "{platform}: the rest must be equal to the template"
+        );
     }
 }
 
 #[test]
-fn an_aws_subnet_is_replaced_whole() {
+fn an_aws_subnet_is_replaced_as_a_whole() {
     let domain = FailureDomain::new(
         Platform::Aws,
         json!({"placement": {"availabilityZone": "us-east-1b"}, "subnet": {"type": "ID", "id": "subnet-1"}}),
@@ -119,7 +123,7 @@ fn an_aws_subnet_is_replaced_whole() {
 }
 
 #[test]
-fn a_provider_spec_with_more_than_one_subnet_reference_is_read_id_first() {
+fn the_id_of_a_subnet_has_precedence_over_other_references() {
     let spec = json!({"kind": "AWSMachineProviderConfig", "subnet": {"arn": "arn:x", "id": "subnet-1",
         "filters": [{"name": "tag:Name", "values": ["n"]}]}});
     assert_eq!(extract(&spec, None).unwrap().label(), "subnet-1");
@@ -140,7 +144,7 @@ fn filters_in_another_order_are_the_same_subnet() {
 }
 
 #[test]
-fn a_domain_is_completed_with_the_templates_own_values() {
+fn a_domain_is_completed_with_the_values_of_the_template() {
     let only_subnet = FailureDomain::new(
         Platform::Aws,
         json!({"subnet": {"type": "Filters", "filters": [{"name": "tag:Name", "values": ["ocp-x7k2p-private-us-east-1a"]}]}}),
@@ -150,7 +154,7 @@ fn a_domain_is_completed_with_the_templates_own_values() {
     assert_eq!(
         complete.entry(),
         only_subnet.entry(),
-        "the set's own entry is what is printed"
+        "the entry of the set must be printed"
     );
     let azure = FailureDomain::new(Platform::Azure, json!({"zone": "1"}));
     let template = json!({"kind": "AzureMachineProviderSpec", "zone": "3", "subnet": "masters"});
@@ -160,7 +164,7 @@ fn a_domain_is_completed_with_the_templates_own_values() {
 }
 
 #[test]
-fn an_openstack_root_volume_is_left_out_where_the_template_has_none() {
+fn an_openstack_root_volume_is_removed_if_the_template_has_none() {
     let entry = json!({"availabilityZone": "n1", "rootVolume": {"availabilityZone": "c1", "volumeType": "fast"}});
     let domain = FailureDomain::new(Platform::OpenStack, entry);
     let template = json!({"kind": "OpenstackProviderSpec", "flavor": "m1"});
@@ -216,7 +220,7 @@ fn b12_a_name_that_the_infrastructure_does_not_define_is_an_error_and_not_a_pani
             inject(&spec, &domain, None),
             Err(DomainError::NoInfrastructure { .. })
         ));
-        // Defect B12: an Infrastructure without the platform's section.
+        // Defect B12: an Infrastructure without the section of the platform.
         let bare = Infrastructure::default();
         assert!(matches!(
             inject(&spec, &domain, Some(&bare)),
@@ -241,8 +245,9 @@ fn a_nutanix_domain_writes_types_of_identifiers_as_the_provider_reads_them() {
 }
 
 #[test]
-fn b12_a_domain_never_goes_into_another_platforms_provider_spec() {
-    // Defect B12: Azure domains over an AWS provider spec, and domains without any provider spec.
+fn b12_a_domain_is_not_written_into_a_provider_spec_of_another_platform() {
+    // Defect B12: Azure failure domains with an AWS provider spec, and failure domains without a
+    // provider spec.
     let domain = FailureDomain::new(Platform::Azure, json!({"zone": "1"}));
     assert!(matches!(
         inject(&aws(), &domain, None),
@@ -253,7 +258,7 @@ fn b12_a_domain_never_goes_into_another_platforms_provider_spec() {
 }
 
 #[test]
-fn whatever_the_json_holds_nothing_panics() {
+fn no_json_causes_a_panic() {
     let odd = [
         json!(null),
         json!(7),
@@ -332,7 +337,7 @@ fn an_entry_is_checked_field_by_field() {
 }
 
 #[test]
-fn a_place_in_a_sentence_is_more_than_a_number() {
+fn a_location_in_a_sentence_is_more_than_a_number() {
     let azure = FailureDomain::new(Platform::Azure, json!({"zone": "1", "subnet": "s"}));
     assert_eq!((azure.label().as_str(), azure.place().as_str()), ("1/s", "zone 1/s"));
     let gcp = FailureDomain::new(Platform::Gcp, json!({"zone": "us-central1-a"}));

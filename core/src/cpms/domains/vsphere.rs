@@ -1,4 +1,4 @@
-//! vSphere: a name, which the Infrastructure `cluster` turns into workspace, networks and template.
+//! vSphere: a name that the Infrastructure `cluster` defines as workspace, networks and template.
 
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,7 @@ pub(super) fn names(infrastructure: &Infrastructure) -> Vec<String> {
     names
 }
 
-/// Where the machines of a domain stand, as a provider spec says it.
+/// The workspace of the machines of a failure domain in the form of a provider spec.
 fn workspace(domain: &VSphereFailureDomainSpec, infrastructure_name: &str) -> Value {
     let topology = &domain.topology;
     let pool = given(topology.resource_pool.as_deref())
@@ -56,8 +56,8 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The domain whose place the workspace names. The folder does not count: machines of one place may
-/// be filed apart.
+/// The failure domain that the workspace describes. The folder is ignored: machines of one failure
+/// domain may be in different folders.
 pub(super) fn extract(spec: &Value, infrastructure: Option<&Infrastructure>) -> Option<Value> {
     let at = spec.get("workspace")?;
     let same = |domain: &&VSphereFailureDomainSpec| {
@@ -71,7 +71,7 @@ pub(super) fn extract(spec: &Value, infrastructure: Option<&Infrastructure>) -> 
     Some(json!({ "name": domain.name }))
 }
 
-/// `/dc//host/./cluster/` is `/dc/host/cluster`.
+/// The path without redundant parts: `/dc//host/./cluster/` is `/dc/host/cluster`.
 fn clean_path(path: &str) -> String {
     let parts: Vec<&str> = path
         .split('/')
@@ -102,8 +102,8 @@ pub(super) fn inject(
     Ok(())
 }
 
-/// One device a network of the domain. What the template says of addresses is kept only if it takes
-/// them from pools; anything else belongs to one machine.
+/// One device for each network of the failure domain. The addresses of the template are kept only
+/// if they come from pools, because other addresses belong to one machine.
 fn devices(spec: &Value, networks: &[String]) -> Value {
     let own: &[Value] = get(spec, &["network", "devices"])
         .and_then(Value::as_array)

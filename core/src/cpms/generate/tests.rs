@@ -1,5 +1,4 @@
-//! Generated sets of the six platforms, and the property that matters: activating one rolls nothing
-//! out.
+//! Generated sets of the six platforms. Activating a generated set starts no rollout.
 
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 
@@ -71,7 +70,7 @@ fn activated(set: &Value, infrastructure: &Infrastructure) -> Spec {
     parsed.unwrap_or_else(|wrong| panic!("{wrong:?}\n{set:#}"))
 }
 
-/// The disruptive step that an activation would take.
+/// The disruptive step after an activation.
 fn rollout(set: &Value, specs: &[Value], infrastructure: &Infrastructure) -> Option<String> {
     let nodes = (0..specs.len())
         .map(|index| {
@@ -96,7 +95,7 @@ fn rollout(set: &Value, specs: &[Value], infrastructure: &Infrastructure) -> Opt
         .map(|step| format!("{} {}", step.verb(), step.because))
 }
 
-/// A provider spec of each platform; the numbers choose where it stands.
+/// A provider spec of each platform; the numbers select its failure domain.
 fn spec_at(platform: Platform, zone: usize, other: usize) -> Value {
     let letter = ["a", "b", "c", "d"][zone % 4];
     match platform {
@@ -141,8 +140,8 @@ proptest! {
         let infrastructure = on(platform);
         let set = generated(&specs, &sets, &infrastructure).unwrap();
         prop_assert_eq!(&set["spec"]["replicas"], &json!(count));
-        // Only five machines can stand so that one domain holds more than its share; the set
-        // spreads them.
+        // Only with five machines can one failure domain have more than its share. The set moves
+        // these.
         let spec = activated(&set, &infrastructure);
         let share = count.div_ceil(spec.failure_domains.len().max(1));
         let crowded = specs.iter().any(|spec| {
@@ -156,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_machines_hold_nothing_panics(
+    fn machines_of_any_content_cause_no_panic(
         platform in 0..6_usize,
         field in prop::sample::select(vec!["placement", "zone", "subnet", "rootVolume", "workspace", "failureDomain", "kind"]),
         odd in prop::sample::select(vec!["null", "7", "[]", "{}", "\"\"", "[{}]", "{\"name\":3}"]),
@@ -171,7 +170,7 @@ proptest! {
 }
 
 #[test]
-fn a_set_on_aws_lists_zone_and_subnet_of_every_machine_and_keeps_neither() {
+fn a_set_on_aws_lists_zones_and_subnets_and_its_template_has_neither() {
     let specs = [
         spec_at(Platform::Aws, 1, 0),
         spec_at(Platform::Aws, 0, 0),
@@ -182,7 +181,7 @@ fn a_set_on_aws_lists_zone_and_subnet_of_every_machine_and_keeps_neither() {
 }
 
 #[test]
-fn azure_keeps_in_the_template_what_all_machines_have_in_common() {
+fn on_azure_the_template_has_the_values_that_all_machines_share() {
     let infrastructure = on(Platform::Azure);
     let at = |zone, subnet| spec_at(Platform::Azure, zone, subnet);
     let set = generated(&[at(1, 0), at(2, 0), at(3, 0)], &[], &infrastructure).unwrap();
@@ -225,7 +224,7 @@ fn openstack_without_zones_has_no_failure_domains_and_with_two_server_groups_no_
 }
 
 #[test]
-fn vsphere_and_nutanix_list_names_and_leave_the_place_to_the_infrastructure() {
+fn sets_on_vsphere_and_nutanix_list_names_of_the_infrastructure() {
     let at = |zone| spec_at(Platform::VSphere, zone, 0);
     let set = generated(&[at(0), at(1), at(0)], &[], &on(Platform::VSphere)).unwrap();
     assert_eq!(
@@ -243,7 +242,7 @@ fn vsphere_and_nutanix_list_names_and_leave_the_place_to_the_infrastructure() {
 }
 
 #[test]
-fn domains_of_machine_sets_are_added_where_no_machine_would_move() {
+fn domains_of_machine_sets_are_added_if_they_move_no_machine() {
     let at = |zone| spec_at(Platform::Gcp, zone, 0);
     let workers = [machine_set(&at(3), "worker"), machine_set(&at(0), "worker")];
     let set = generated(&[at(0), at(1), at(2)], &workers, &on(Platform::Gcp)).unwrap();
@@ -256,7 +255,7 @@ fn domains_of_machine_sets_are_added_where_no_machine_would_move() {
 }
 
 #[test]
-fn while_a_machine_is_missing_a_generated_set_stays_and_its_replicas_always_do() {
+fn a_generated_set_is_not_updated_while_a_machine_is_missing() {
     let spec = |zone| spec_at(Platform::Aws, zone, 0);
     let infrastructure = on(Platform::Aws);
     let existing = |machines: &[Arc<Machine>], before: &ControlPlaneMachineSet| {
@@ -279,14 +278,14 @@ fn while_a_machine_is_missing_a_generated_set_stays_and_its_replicas_always_do()
     let mut going = three.clone();
     Arc::make_mut(&mut going[1]).metadata.deletion_timestamp = Some("2026-02-01T00:00:00Z".parse().unwrap());
     assert_eq!(existing(&going, &set), None);
-    // A set that is made anew meanwhile lists where the machine still stands: admission would
-    // refuse it otherwise.
+    // A set that is generated meanwhile lists the failure domain of the machine that is being
+    // deleted. Admission would refuse a set without it.
     let anew = Existing {
         machines: &going,
         ..whole
     };
     assert_eq!(generate(&anew), generate(&whole));
-    // Two of one index, and none of another (seeds 9531, 14481 and eight more).
+    // Two machines of one index and none of another (seeds 9531, 14481 and eight more).
     let mut beside = three.clone();
     Arc::make_mut(&mut beside[0]).metadata.name = Some("ocp-x7k2p-master-h-1".to_owned());
     assert_eq!(existing(&beside, &set), None);
@@ -294,10 +293,10 @@ fn while_a_machine_is_missing_a_generated_set_stays_and_its_replicas_always_do()
     assert_eq!(existing(&five, &set).unwrap().spec.replicas, Some(3));
 }
 
-/// Seed 79305: three of five machines were left, in two failure domains, and a set of three listed
-/// a third one.
+/// Seed 79305: three of five machines were left, in two failure domains. A generated set of three
+/// listed a third failure domain.
 #[test]
-fn a_generated_set_keeps_the_failure_domains_without_which_its_machines_would_stand_closer() {
+fn a_generated_set_keeps_the_failure_domains_that_spread_its_machines() {
     let zones = |set: &ControlPlaneMachineSet| -> Vec<String> {
         let domains = set.spec.template.machine.as_ref().unwrap().failure_domains.as_ref();
         let list = domains::list(domains.unwrap());
@@ -326,15 +325,15 @@ fn a_generated_set_keeps_the_failure_domains_without_which_its_machines_would_st
     assert_eq!(zones(&after), ["a", "b", "c"]);
     let value = serde_json::to_value(&after).unwrap();
     assert_eq!(template(&value)["spec"]["providerSpec"]["value"]["machineType"], "n3");
-    // What was generated is what is generated again.
+    // An unchanged cluster generates the same set.
     assert_eq!(updated(&fewer, &after), after);
-    // Spread as far, somewhere else.
+    // The machines are spread as far, over other failure domains.
     let moved = updated(&at(&["a", "b", "d"]), &set);
     assert_eq!(zones(&moved), ["a", "b", "d"]);
 }
 
 #[test]
-fn the_newest_machine_is_the_template_and_its_own_affairs_are_left_out() {
+fn the_template_is_the_newest_machine_without_its_own_values() {
     let mut specs = [
         spec_at(Platform::Gcp, 0, 0),
         spec_at(Platform::Gcp, 1, 0),
@@ -349,7 +348,7 @@ fn the_newest_machine_is_the_template_and_its_own_affairs_are_left_out() {
 }
 
 #[test]
-fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
+fn an_unsupported_control_plane_is_refused_with_a_reason() {
     let aws = on(Platform::Aws);
     let spec = spec_at(Platform::Aws, 0, 0);
     assert_eq!(
@@ -373,10 +372,10 @@ fn what_is_no_control_plane_of_a_supported_platform_is_refused_with_a_reason() {
     );
 }
 
-/// Seed 78060: two of five machines had lost a label, and a set of three was made, which nobody
-/// could make one of five.
+/// Seed 78060: two of five machines had lost a label. A set of three was generated, and its
+/// replicas could not be changed to five.
 #[test]
-fn no_set_is_made_while_a_control_plane_node_belongs_to_no_machine_that_counts() {
+fn no_set_is_generated_while_a_control_plane_node_belongs_to_no_selected_machine() {
     let specs: Vec<Value> = ["a", "b", "c", "a", "b"].map(zoned).to_vec();
     let mut all = machines(&specs);
     let node = |index: usize| {
@@ -402,12 +401,12 @@ fn no_set_is_made_while_a_control_plane_node_belongs_to_no_machine_that_counts()
     }
     let unclaimed = Unsupported::UnclaimedNodes(vec!["node-0".to_owned(), "node-2".to_owned()]);
     assert_eq!(made(&all, Some(&nodes)), Err(unclaimed));
-    // Where nobody knows the nodes, nothing is asked of them.
+    // Unknown nodes are not checked.
     assert_eq!(made(&all, None), Ok(Some(3)));
 }
 
 #[test]
-fn where_a_machine_is_going_there_is_still_to_be_one_until_it_is_gone() {
+fn a_machine_that_is_being_deleted_counts_until_it_is_gone() {
     let specs: Vec<Value> = ["a", "b", "c"].map(zoned).to_vec();
     let mut all = machines(&specs);
     let go = |machine: &mut Arc<Machine>| {
@@ -430,15 +429,16 @@ fn where_a_machine_is_going_there_is_still_to_be_one_until_it_is_gone() {
             .collect();
         (set["spec"]["replicas"].as_i64().unwrap(), zones.join(" "))
     };
-    // The newest, and so the one that the template would be taken from.
+    // The newest machine, from which the template would be taken.
     go(&mut all[2]);
     assert_eq!(zones(&all), (3, "a b c".to_owned()));
     let mut successor = machines(&[zoned("d")]).remove(0);
     Arc::make_mut(&mut successor).metadata.name = Some("ocp-x7k2p-master-new-2".to_owned());
     all.push(successor);
-    // Until it is gone it may be what tells where its successor belongs (seed 210415).
+    // A machine that is being deleted may be the only one that shows the failure domain of its
+    // replacement (seed 210415).
     assert_eq!(zones(&all), (3, "a b c d".to_owned()));
-    // Another index, as who replaces a machine by hand may choose.
+    // A user who replaces a machine may choose another index.
     Arc::make_mut(&mut all[3]).metadata.name = Some("ocp-x7k2p-master-3".to_owned());
     assert_eq!(zones(&all), (3, "a b c d".to_owned()));
     all.remove(2);

@@ -39,7 +39,7 @@ fn put(world: &mut World, creations: &[PendingCreation]) {
 }
 
 #[test]
-fn a_record_is_kept_beside_the_others_and_replaces_what_it_supersedes() {
+fn a_new_record_replaces_only_the_records_that_it_supersedes() {
     let mut set = set();
     assert_eq!(recorded(&set), Ok(Vec::new()));
     let (first, second) = (pending(0, "a-0", "one", ZERO), pending(0, "a-0", "two", ZERO));
@@ -65,7 +65,7 @@ fn a_record_is_kept_beside_the_others_and_replaces_what_it_supersedes() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_not_overwritten() {
+fn a_record_that_cannot_be_decoded_is_not_overwritten() {
     let mut set = set();
     let annotations = &mut set.metadata.annotations;
     annotations.insert(PENDING_CREATIONS.to_owned(), "machine a-0 for index 0".to_owned());
@@ -73,7 +73,7 @@ fn a_record_that_cannot_be_read_is_not_overwritten() {
 }
 
 #[test]
-fn while_the_record_cannot_be_read_nothing_is_created_and_nothing_deleted() {
+fn no_machine_is_created_or_deleted_while_the_record_cannot_be_decoded() {
     for prepare in [
         (|world: &mut World| world.want(NEW)) as fn(&mut World),
         |world| world.delete("ocp-x7k2p-master-1"),
@@ -97,21 +97,25 @@ fn while_the_record_cannot_be_read_nothing_is_created_and_nothing_deleted() {
 }
 
 #[test]
-fn a_record_is_removed_once_nothing_else_is_to_be_done() {
+fn a_record_is_removed_if_there_is_no_other_step() {
     let mut world = World::new("a b c", NEW);
     let over = pending(7, "gone-7", "one", ZERO);
     put(&mut world, std::slice::from_ref(&over));
     let plan = world.plan();
     assert_eq!(plan.steps.len(), 1, "{plan:?}");
-    assert!(plan.disruptive().is_some(), "the rollout goes first");
-    // Its request is recorded beside what is over.
+    assert!(plan.disruptive().is_some(), "the rollout comes first");
+    // The new request is recorded together with the record that is over.
     let creation = creation(&plan.steps[0], "one", world.now).unwrap();
     put(&mut world, &[over, creation.clone()]);
-    let said = condition(&world.spec(), None, &world.state(), &plan, world.now).unwrap();
-    assert!(said.status);
-    assert_eq!(said.message, creation.to_string(), "what is over is not mentioned");
+    let stored = condition(&world.spec(), None, &world.state(), &plan, world.now).unwrap();
+    assert!(stored.status);
+    assert_eq!(
+        stored.message,
+        creation.to_string(),
+        "the message does not name a creation that is over"
+    );
     world.apply(&plan.steps[0]);
-    // The creation was answered, so it is over as well.
+    // The creation was answered, so that it is over as well.
     let plan = world.plan();
     let [step] = plan.steps.as_slice() else {
         panic!("{plan:?}")
@@ -143,7 +147,7 @@ fn a_creation_that_may_still_take_effect_keeps_its_record() {
     assert_eq!(world.spec().pending_creations, Ok(vec![theirs]));
     assert_eq!(world.plan().steps, []);
     world.pass(60);
-    let step = world.plan().steps.pop().expect("it is over");
+    let step = world.plan().steps.pop().expect("the creation is over");
     world.apply(&step);
     assert_eq!(world.spec().pending_creations, Ok(Vec::new()));
 }

@@ -1,7 +1,7 @@
-//! The mapping vectors of today's operator, and what must hold for every input.
+//! The mapping vectors of the operator that OpenShift ships, and properties of every result.
 //!
-//! Letters are zones, `0:a` is a machine of index 0 in zone a, `!` marks one that is being deleted,
-//! `new-` the younger machine of an index, `0a` in a result is index 0 in zone a.
+//! Letters are zones, `0:a` is a machine of index 0 in zone a, `!` marks a machine that is being
+//! deleted, `new-` the newer machine of an index, and `0a` in a result is index 0 in zone a.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -56,7 +56,7 @@ fn samples(text: &str) -> Vec<Sample> {
         .collect()
 }
 
-/// Machines as the state reads them: indexes are assigned first.
+/// Machines with their indexes, as the state computes them.
 fn with_standing<T>(text: &str, use_them: impl FnOnce(&[Standing<'_>]) -> T) -> T {
     let samples = samples(text);
     let none = BTreeMap::new();
@@ -127,7 +127,7 @@ fn the_full_mapping_completes_a_domain_before_it_maps() {
     assert_eq!(
         world.plan().steps,
         [],
-        "0a 1b 2c: every machine stands where it belongs"
+        "0a 1b 2c: every machine is in its failure domain"
     );
 }
 
@@ -154,7 +154,7 @@ fn the_base_map_follows_the_vectors() {
 fn the_machine_map_follows_the_vectors() {
     let vectors = [
         ("0:a 1:b 2:c", "0a 1b 2c", ""),
-        // Today's operator leaves machines without numbers out; here every machine has an index.
+        // OpenShift's operator omits machines without numbers. Here, every machine has an index.
         ("a:a 1:b c:c", "0a 1b 2c", ""),
         ("0:a new-0:a 2:c", "0a 2c", ""),
         ("new-0:b 0:a 2:c", "0b 2c", ""),
@@ -202,16 +202,20 @@ fn rekeying_follows_the_vectors() {
 }
 
 #[test]
-fn a_domain_that_is_added_and_sorts_first_moves_nothing_that_is_spread_already() {
+fn a_new_domain_that_sorts_first_does_not_change_an_even_spread() {
     let found = with_standing("0:b 1:c 2:d", |machines| place(3, &zones("a b c d"), machines));
     assert_eq!(show(&found), "0b 1c 2d");
     let found = with_standing("0:b 1:c 2:b", |machines| place(3, &zones("a b c"), machines));
-    assert_eq!(show(&found), "0b 1c 2a", "one too many in b: the spread improves");
+    assert_eq!(
+        show(&found),
+        "0b 1c 2a",
+        "b has one machine too many, and the spread improves"
+    );
 }
 
 #[test]
-fn a_domain_that_a_leaving_machine_keeps_is_not_given_to_another() {
-    // Today's operator answers 1a 2b 3b and leaves c empty.
+fn a_domain_of_a_machine_that_is_being_deleted_is_assigned_once() {
+    // OpenShift's operator returns 1a 2b 3b and leaves c empty.
     let found = with_standing("1:a 2!:b 3:d", |machines| place(3, &zones("a b c"), machines));
     assert_eq!(show(&found), "1a 2b 3c");
 }
@@ -222,7 +226,7 @@ fn gaps_are_filled_with_the_lowest_free_indexes() {
     assert_eq!(filled(&[0, 1, 3]), [0, 1, 3]);
     assert_eq!(filled(&[1, 1, 1]), [0, 1, 2]);
     assert_eq!(filled(&[4, 5]), [0, 4, 5]);
-    // Today's operator places index 2 here, and creates index 0 without a failure domain.
+    // OpenShift's operator places index 2 here, and creates index 0 without a failure domain.
     let found = with_standing("4:a 5:b", |machines| place(3, &zones("a b c"), machines));
     assert_eq!(show(&found), "0c 4a 5b");
 }
@@ -259,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn once_machines_stand_where_they_were_placed_nothing_moves_again(machines in any_machines()) {
+    fn a_placement_is_stable_after_its_machines_moved(machines in any_machines()) {
         let first = with_standing(&machines, |machines| place(3, &zones("a b c"), machines));
         let settled: Vec<String> = first.iter().map(|(index, domain)| format!("{index}:{domain}")).collect();
         let second = with_standing(&settled.join(" "), |machines| place(3, &zones("a b c"), machines));

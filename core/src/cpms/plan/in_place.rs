@@ -1,11 +1,11 @@
-//! What of the template reaches a machine that exists, without replacing it (decision 8, defect
-//! B16): labels, annotations, and what the machine hands to its node, which the machine's
-//! controller passes on to a running node too.
+//! Changes of the template that are applied to existing machines without a replacement (decision 8,
+//! defect B16): labels, annotations, and the labels, annotations and taints of the node, which the
+//! machine controller copies to the node.
 //!
-//! What was put on a machine is recorded on it, so that it goes again when it leaves the template.
-//! What was there before, or was put there by others, is never taken away: who puts a thing there
-//! takes it off, as with server-side apply. Lifecycle hooks are nobody's here: they belong to
-//! whoever waits for them, and a new machine alone gets the template's.
+//! The controller records on a machine which fields it copied from the template, and removes them
+//! when the template no longer has them. It keeps other fields, like server-side apply. It does not
+//! change the lifecycle hooks of existing machines, because other components own them; only a new
+//! machine gets the hooks of the template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::api::machine_openshift_io::machine::{Machine, MachineSpec, NodeMeta, 
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
 use crate::cpms::spec::Spec;
 
-/// What is to be merged into a machine, and why.
+/// The changes of a machine, and the reasons.
 #[derive(Debug, Default)]
 pub(super) struct InPlace {
     /// Labels; null removes one.
@@ -30,7 +30,7 @@ pub(super) struct InPlace {
     pub(super) because: Vec<String>,
 }
 
-/// What the template put on a machine.
+/// The fields that were copied from the template to a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Record {
@@ -42,13 +42,13 @@ struct Record {
     node_labels: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     node_annotations: BTreeSet<String>,
-    /// As `key:effect`.
+    /// Each taint as `key:effect`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     taints: BTreeSet<String>,
 }
 
 impl Record {
-    /// A record that cannot be read says nothing: then nothing is taken off.
+    /// A record that cannot be decoded counts as empty, so that no field is removed.
     fn of(machine: &Machine) -> Self {
         let text = machine.metadata.annotations.get(FROM_TEMPLATE);
         text.and_then(|text| serde_json::from_str(text).ok())
@@ -60,8 +60,8 @@ impl Record {
     }
 }
 
-/// The annotations of the template that machines get: what Capstan itself writes on machines is not
-/// the template's.
+/// The annotations of the template for machines, without the annotations that Capstan writes on
+/// machines.
 pub(super) fn annotations(spec: &Spec) -> BTreeMap<String, String> {
     let own = [INDEX, REPLACES, FROM_TEMPLATE, RELEASED];
     let all = spec.template.annotations.iter();
@@ -70,8 +70,7 @@ pub(super) fn annotations(spec: &Spec) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The record of a machine that is made from the template; `None` when there is nothing that could
-/// ever be taken off.
+/// The record of a new machine; `None` if no field could ever be removed.
 pub(super) fn record_of_new(spec: &Spec) -> Option<String> {
     let keys = |map: &BTreeMap<String, String>| map.keys().cloned().collect();
     let node = node_metadata(&spec.template.machine_spec);
@@ -85,7 +84,8 @@ pub(super) fn record_of_new(spec: &Spec) -> Option<String> {
     record.text()
 }
 
-/// What the machine lacks of the template, and what it still has of an earlier one.
+/// The fields of the template that the machine lacks, and the fields of a former template that it
+/// still has.
 pub(super) fn differences(spec: &Spec, machine: &Machine) -> InPlace {
     let mut found = InPlace::default();
     if has_all(spec, machine) {
@@ -100,7 +100,7 @@ pub(super) fn differences(spec: &Spec, machine: &Machine) -> InPlace {
         &mut record.labels,
         &mut found.because,
     );
-    // A machine never leaves the set by the hand of the set.
+    // The set never removes a label that its selector requires.
     let after = applied(&machine.metadata.labels, &found.labels);
     if !spec.selector.matches(&after) {
         found.labels.retain(|_, value| !value.is_null());
@@ -122,14 +122,14 @@ pub(super) fn differences(spec: &Spec, machine: &Machine) -> InPlace {
         if found.because.is_empty() {
             found
                 .because
-                .push("what it had of the template is gone from both".to_owned());
+                .push("the record of its template fields is out of date".to_owned());
         }
     }
     found
 }
 
-/// Whether a machine on which nothing was recorded has everything that can reach it in place: so it
-/// is with most, in every look.
+/// Whether a machine without a record already has all fields that are applied in place. This holds
+/// for most machines in most reconciles.
 fn has_all(spec: &Spec, machine: &Machine) -> bool {
     let (template, there) = (&spec.template, &machine.metadata);
     let hands_on = template
@@ -147,7 +147,8 @@ fn has_all(spec: &Spec, machine: &Machine) -> bool {
         && template.annotations.is_empty()
 }
 
-/// The spec of a machine that the other API leads is a copy, and refused from everybody else.
+/// The spec of a machine that is authoritative in Cluster API is a mirror. The webhook refuses
+/// writes to it.
 fn is_ours_to_write(machine: &Machine) -> bool {
     let status = machine.status.as_ref();
     let leads = status.and_then(|status| status.authority.authoritative_api.as_deref());
@@ -190,8 +191,8 @@ fn node_metadata(spec: &MachineSpec) -> NodeMeta {
     spec.metadata.clone().unwrap_or_default()
 }
 
-/// The list of taints that the machine should have, if it is another: the list is written as a
-/// whole, in its order.
+/// The taints that the machine should have, if they differ. The list is written as a whole, in its
+/// order.
 fn taints(spec: &Spec, machine: &Machine, record: &mut Record, because: &mut Vec<String>) -> Option<Vec<Taint>> {
     let wanted = &spec.template.machine_spec.taints;
     let mut list = machine.spec.taints.clone();
@@ -204,7 +205,7 @@ fn taints(spec: &Spec, machine: &Machine, record: &mut Record, because: &mut Vec
     for name in &gone {
         record.taints.remove(name);
         if list.iter().any(|taint| name_of(taint) == *name) {
-            because.push(format!("taint {name} left the template"));
+            because.push(format!("taint {name} was removed from the template"));
         }
     }
     list.retain(|taint| !gone.contains(&name_of(taint)));
@@ -217,7 +218,7 @@ fn taints(spec: &Spec, machine: &Machine, record: &mut Record, because: &mut Vec
             Some(there) => *there = taint.clone(),
             None => list.push(taint.clone()),
         }
-        because.push(format!("taint {name} is not the template's"));
+        because.push(format!("taint {name} differs from the template"));
         record.taints.insert(name);
     }
     (list != machine.spec.taints).then_some(list)
@@ -227,8 +228,8 @@ fn name_of(taint: &Taint) -> String {
     format!("{}:{}", taint.key, taint.effect)
 }
 
-/// What is to be merged into a map: what differs from the template, and null for what was put there
-/// and left it.
+/// The changes of a map: values that differ from the template, and null for copied values that the
+/// template no longer has.
 fn merged(
     what: &str,
     wanted: &BTreeMap<String, String>,
@@ -240,7 +241,7 @@ fn merged(
     for (key, value) in wanted.iter().filter(|(key, value)| there.get(*key) != Some(value)) {
         patch.insert(key.clone(), json!(value));
         recorded.insert(key.clone());
-        because.push(format!("{what} {key} is not the template's"));
+        because.push(format!("{what} {key} differs from the template"));
     }
     let gone: Vec<String> = recorded
         .iter()
@@ -250,7 +251,7 @@ fn merged(
     for key in gone {
         recorded.remove(&key);
         if there.contains_key(&key) {
-            because.push(format!("{what} {key} left the template"));
+            because.push(format!("{what} {key} was removed from the template"));
             patch.insert(key, Value::Null);
         }
     }
@@ -268,7 +269,7 @@ fn applied(there: &BTreeMap<String, String>, patch: &Map<String, Value>) -> BTre
     labels
 }
 
-/// Labels that every control plane machine has are not the template's to take off.
+/// Labels that every control plane machine has are never removed.
 fn removable_labels(labels: &BTreeMap<String, String>) -> BTreeSet<String> {
     removable_labels_of(labels.keys().cloned().collect())
 }

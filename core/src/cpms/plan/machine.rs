@@ -1,4 +1,4 @@
-//! The machine that a creation makes, and what is repaired on a machine in place.
+//! The machine of a creation, and the in-place repair of a machine.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::cpms::spec::Spec;
 use crate::cpms::state::State;
 use crate::model::{Precondition, derived_suffix};
 
-/// The reference by which the set owns its machines.
+/// The owner reference of the set on its machines.
 pub fn owner_reference(spec: &Spec) -> OwnerReference {
     OwnerReference {
         api_version: SET_VERSION.to_owned(),
@@ -29,9 +29,9 @@ pub fn owner_reference(spec: &Spec) -> OwnerReference {
     }
 }
 
-/// The machine that is made for an index, complete. Its name is derived: prefix, five characters
-/// computed from the set, the index, the machine that it replaces and how many such names are
-/// taken, then the index. What was asked for and never answered is asked for by the same name.
+/// The complete machine for an index. Its name is derived: the prefix, then five characters
+/// computed from the set, the index, the replaced machine and the number of names that exist, then
+/// the index. After a request without an answer, the same name is requested again.
 pub fn made_machine(
     spec: &Spec,
     state: &State,
@@ -51,7 +51,7 @@ pub fn made_machine(
         annotations.insert(FROM_TEMPLATE.to_owned(), record);
     }
     let name = match (replaces, unanswered(spec, state, index)) {
-        // Under another name it would be a second one, should the first still come.
+        // Another name would be a second machine if the first is still created.
         (None, Some(sent)) => {
             let replaced = sent.metadata.annotations.get_key_value(REPLACES);
             annotations.extend(replaced.map(|(key, uid)| (key.clone(), uid.clone())));
@@ -64,7 +64,7 @@ pub fn made_machine(
     }
     let mut machine_spec = spec.template.machine_spec.clone();
     machine_spec.provider_spec.value = Some(provider_spec);
-    // The platform's name of an instance belongs to one machine.
+    // An instance id belongs to one machine.
     machine_spec.provider_id = None;
     Ok(Machine {
         api_version: API_VERSION.to_owned(),
@@ -82,8 +82,8 @@ pub fn made_machine(
     })
 }
 
-/// The machine of an index that this set asked for, and that may still come: what it was to replace
-/// went in the meantime.
+/// The machine of an index that this set requested, and that may still be created, although the
+/// machine that it replaces was deleted meanwhile.
 fn unanswered<'a>(spec: &Spec, state: &'a State, index: u32) -> Option<&'a Machine> {
     let ours = |sent: &Machine| sent.metadata.controller().is_some_and(|owner| owner.uid == spec.uid);
     let mut sent = state.observed.unanswered.iter().rev();
@@ -105,24 +105,24 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         let suffix = derived_suffix(&[&spec.uid, &number, replaced, &attempt.to_string()]);
         format!("{prefix}-{suffix}-{index}")
     };
-    // A name is taken when an earlier attempt is still there, failed and being deleted. One more
-    // attempt than there are machines always finds a free one, unless two attempts give the same
-    // five characters.
+    // A name exists if an earlier attempt failed and is still being deleted. One more attempt than
+    // there are machines always finds a free name, unless two attempts give the same five
+    // characters.
     let mut free = (0..=taken.len())
         .map(derived)
         .filter(|name| !taken.contains(name.as_str()));
-    // An earlier attempt may be gone since another was asked for, which may still come (seed
-    // 34815).
-    let asked_for = free
+    // An earlier attempt may have been deleted after a later name was requested, which may still be
+    // created (seed 34815).
+    let requested = free
         .clone()
         .find(|name| pending_creates::is_requested(state, index, name));
-    asked_for
+    requested
         .or_else(|| free.next())
         .unwrap_or_else(|| derived(taken.len() + 1))
 }
 
-/// What is to be repaired on a machine in place: its owner, its recorded index, and what of the
-/// template needs no new machine.
+/// The in-place repair of a machine: its owner, its recorded index, and the fields of the template
+/// that need no new machine.
 pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Option<Step> {
     if machine.is_deleting() || matches!(machine.owner, Owner::Foreign { .. }) {
         return None;
@@ -137,15 +137,15 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     let mut because = Vec::new();
     let released = meta.annotations.get(RELEASED);
     if machine.owner != Owner::Ours && released.is_some_and(|uid| *uid == spec.uid) {
-        // The set is on its way out, whatever this snapshot says: an owner reference would outlive
-        // it.
+        // The set is being deleted, also if this snapshot does not show it. An owner reference
+        // would outlive it.
         return None;
     }
     if machine.owner != Owner::Ours {
         let mut owners: Vec<OwnerReference> = meta.owner_references.clone();
         if let Owner::Former { uid } = &machine.owner {
             owners.retain(|owner| owner.uid != *uid);
-            because.push(format!("it names a set of uid {uid}, which is gone"));
+            because.push(format!("its owner reference names a deleted set with UID {uid}"));
         } else {
             because.push("it has no owner".to_owned());
         }
@@ -161,7 +161,7 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
     because.extend(wanted.because);
     if !machine.index_recorded {
         annotations.insert(INDEX.to_owned(), json!(machine.index.to_string()));
-        because.push(format!("its name carries no index, and it is index {}", machine.index));
+        because.push(format!("its name has no index; the index is {}", machine.index));
     }
     for (field, pairs) in [("labels", labels), ("annotations", annotations)] {
         if !pairs.is_empty() {

@@ -1,9 +1,10 @@
-//! The one disruptive step, or why there is none.
+//! The disruptive step of a plan, or the reason for its absence.
 //!
-//! In this order: finish a replacement by deleting what it replaced; wait for one that is on its
-//! way; fill an index that has no machine or only machines that are going (repair); start the next
-//! replacement (rollout). Repair passes a pause, a limit and the etcd gate, since a control plane
-//! that lacks a machine gets better by it; a rollout never passes a machine that is not ready.
+//! The order is: finish a replacement by deleting the replaced machine; wait for a machine that is
+//! being created; fill an index without a machine, or with machines that are all being deleted
+//! (repair); start the next replacement (rollout). A pause, a limit and the etcd gate do not stop a
+//! repair, because a control plane without one of its machines only improves by it. A rollout never
+//! starts while a machine is not ready.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ use crate::model::{Degradation, Precondition};
 pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) -> Option<Step> {
     let view = View { spec, state, now };
     view.waits_for_machines(plan);
-    // Every part is asked, so that what the later ones wait for is said too; the first step wins.
+    // All parts run, so that the plan has the waits of the later parts. The first step is taken.
     let finish = view.finish(plan);
     let in_flight = view.indexes().any(|index| view.in_flight(index).is_some());
     let repair = if finish.is_none() && !in_flight {
@@ -57,7 +58,7 @@ pub(super) fn overdue(spec: &Spec, state: &State, now: Timestamp) -> Vec<Late> {
         .collect()
 }
 
-/// When the deadlines of what is running pass.
+/// When the deadlines of running steps pass.
 pub(super) fn deadlines(spec: &Spec, state: &State) -> Vec<Timestamp> {
     let Some(deadline) = spec.rollout.deadline else {
         return Vec::new();
@@ -104,15 +105,15 @@ impl<'a> View<'a> {
         self.spec.rollout.paused
     }
 
-    /// Ready machines that are not going.
+    /// The number of ready machines that are not being deleted.
     fn ready(self) -> usize {
         let ready = |machine: &&MachineState| machine.is_ready() && !machine.is_deleting();
         self.state.each_machine().filter(ready).count()
     }
 
-    /// A machine on its way: up to date, and not ready for long enough since it was made. A machine
-    /// whose node was ready once and is away, or is gone, is not on its way: nothing waits for it
-    /// but the rollout.
+    /// A machine in flight: up to date, and not yet ready for the minimum time since its creation.
+    /// A machine whose node was ready before, or was deleted, is not in flight; only a rollout
+    /// waits for it.
     fn in_flight(self, index: u32) -> Option<&'a MachineState> {
         self.state.of_index(index).find(|machine| self.is_in_flight(machine))
     }
@@ -126,7 +127,8 @@ impl<'a> View<'a> {
         fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine)
     }
 
-    /// What a rollout is busy with: machines on their way, and machines that are going.
+    /// The machines that a rollout waits for: machines in flight, and machines that are being
+    /// deleted.
     fn running(self) -> impl Iterator<Item = (&'a MachineState, Timestamp, &'static str)> {
         let coming = self
             .indexes()
@@ -140,7 +142,8 @@ impl<'a> View<'a> {
         coming.chain(going)
     }
 
-    /// What every plan says: which machines are on their way, which are going, which are away.
+    /// The waits of every plan: for machines in flight, machines that are being deleted, and
+    /// unready machines.
     fn waits_for_machines(self, plan: &mut Plan) {
         for index in self.indexes() {
             let in_flight = self.in_flight(index);
@@ -182,8 +185,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Deletes what a replacement replaced, and what is left of an interrupted one. Under OnDelete
-    /// nobody but the user deletes.
+    /// Deletes the replaced machine, and the machines that an interrupted replacement left. With
+    /// OnDelete, only users delete machines.
     fn finish(self, plan: &mut Plan) -> Option<Step> {
         if self.spec.strategy == Strategy::OnDelete {
             return None;
@@ -202,7 +205,7 @@ impl<'a> View<'a> {
         chosen
     }
 
-    /// The machine of an index that is one too many, if another can stand in for it.
+    /// A machine of an index that can be deleted because another machine serves the index.
     fn surplus(self, index: u32) -> Option<(&'a MachineState, String)> {
         let live = self.live(index);
         if live.len() < 2 {
@@ -238,8 +241,8 @@ impl<'a> View<'a> {
         if outdated.len() < 2 {
             return None;
         }
-        // The template changed again before the old machine went. Of what is outdated, one stays
-        // until its replacement is ready: a ready one, and the older of two that are equally well.
+        // The template changed again before the old machine was deleted. One outdated machine stays
+        // until its replacement is ready: a ready one, or the older of two.
         let ready = outdated.iter().any(|machine| machine.is_ready());
         let unready = outdated.iter().rev().find(|machine| !machine.is_ready());
         let target = unready.filter(|_| ready).or(outdated.last())?;
@@ -275,12 +278,12 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Fills an index that has no machine, or only machines that are going; one index at a time
-    /// (decision 7).
+    /// Fills an index without a machine, or with machines that are all being deleted; one index at
+    /// a time (decision 7).
     fn repair(self, plan: &mut Plan) -> Option<Step> {
         let empty = self.indexes().filter(|index| self.all(*index).is_empty());
         let leaving = self.indexes().filter(|index| {
-            // Recreate removes first, and then finds the index empty.
+            // Recreate deletes first, and then finds the index empty.
             !self.all(*index).is_empty() && self.live(*index).is_empty() && self.spec.strategy != Strategy::Recreate
         });
         let needed: Vec<u32> = empty.chain(leaving).collect();
@@ -290,8 +293,8 @@ impl<'a> View<'a> {
                 .push(self.wait_for_index(*index, WaitReason::OtherIndex, *first));
         }
         let replaced = self.all(*first).last().copied();
-        // A machine that is going, is not ready and is held by a hook runs nothing any more; its
-        // hook waits for the very machine that this makes. Counting it would wait for ever.
+        // A machine that is being deleted, is not ready and has a hook runs no workload. Its hook
+        // waits for the machine of this creation. If it counted, the creation would wait forever.
         let idle = |machine: &&MachineState| machine.is_deleting() && !machine.is_ready() && !machine.hooks.is_empty();
         let idle = self.state.each_machine().filter(idle).count();
         let total = self.state.machines.len().saturating_sub(idle + self.left_to_the_user());
@@ -317,9 +320,9 @@ impl<'a> View<'a> {
         self.unless_crowded(step, &coming, total + coming.len() > most, plan)
     }
 
-    /// Machines beside that of a step that were requested and may still be created: each would be
-    /// one machine more (seed 70292: a machine was created by a second request and deleted, and
-    /// then the first request arrived).
+    /// Requested machines, other than that of the step, that may still be created. Each would be
+    /// one machine more (seed 70292: a second request created a machine, which was deleted; then
+    /// the first request arrived).
     fn coming(self, step: &Step) -> Vec<((String, u32), Timestamp)> {
         let mut coming = pending_creates::coming(self.state, self.now);
         if let (Some(machine), Some(index)) = (step.machine(), step.index) {
@@ -328,7 +331,7 @@ impl<'a> View<'a> {
         coming.into_iter().collect()
     }
 
-    /// A creation, unless with what may still come there would be too many.
+    /// The creation, unless there would be too many machines with those that may still be created.
     fn unless_crowded(
         self,
         step: Step,
@@ -352,9 +355,9 @@ impl<'a> View<'a> {
         None
     }
 
-    /// Strategy OnDelete leaves every machine beside another of its index to the user: it must not
-    /// hold up the repair of another index. Up to date or not does not matter: the template may
-    /// have changed since the replacement was made (seed 34984).
+    /// With strategy OnDelete, an additional machine of an index is left to the user. It must not
+    /// delay the repair of another index, whether it is up to date or not: the template may have
+    /// changed since the replacement was created (seed 34984).
     fn left_to_the_user(self) -> usize {
         if self.spec.strategy != Strategy::OnDelete {
             return 0;
@@ -376,7 +379,7 @@ impl<'a> View<'a> {
             self.waits_for_user(plan);
             return None;
         }
-        // Machines that serve nobody go first: replacing them takes nothing away.
+        // Unready machines come first, because their replacement costs no capacity.
         outdated.sort_by_key(|machine| (machine.is_ready(), machine.index));
         let (next, others) = outdated.split_first()?;
         let blocked = self.blocks_start(next, busy);
@@ -452,7 +455,7 @@ impl<'a> View<'a> {
         self.unready_elsewhere(next, &story)
     }
 
-    /// Even a machine that is not ready is only recreated while all others are.
+    /// A machine, also an unready one, is recreated only while all others are ready.
     fn recreate_gate(self, next: &MachineState, story: &str) -> Option<(WaitReason, String)> {
         if self.spec.strategy == Strategy::Recreate {
             return self.unready_elsewhere(next, story);
@@ -471,8 +474,8 @@ impl<'a> View<'a> {
         ))
     }
 
-    /// Strategy OnDelete: every outdated machine waits for its user, also the one beside its
-    /// replacement that another strategy left behind.
+    /// With strategy OnDelete, every outdated machine waits for its user, also a machine whose
+    /// replacement another strategy created.
     fn waits_for_user(self, plan: &mut Plan) {
         for machine in self
             .state
@@ -542,7 +545,8 @@ impl<'a> View<'a> {
                     failure_domain: self.state.placement.get(&index).cloned(),
                 },
             }),
-            // `degraded` looks at every listed domain before; this is the last line.
+            // `degraded` checks all listed failure domains before, so that this error is not
+            // expected.
             Err(error) => {
                 plan.degraded.push(Degradation {
                     reason: "InvalidFailureDomain",

@@ -1,4 +1,5 @@
-//! What a plan does in one pass: the strategy vectors of today's operator, and those that it lacks.
+//! The result of one plan: the strategy vectors of the operator that OpenShift ships, and further
+//! cases.
 
 mod leaders;
 mod traces;

@@ -1,5 +1,5 @@
-//! The preview is what happens, and what happens ends well: properties over any state, any order of
-//! events.
+//! Properties of the preview, from any state and with any order of events: the rollout takes the
+//! steps of the preview, and ends in the desired state.
 
 mod everywhere;
 
@@ -11,9 +11,9 @@ use super::*;
 use crate::cpms::samples::short;
 use crate::cpms::simulation::{NEW, OLD, World};
 
-type Deed = (&'static str, u32, Option<String>);
+type TakenStep = (&'static str, u32, Option<String>);
 
-fn deed(step: &Step) -> Option<Deed> {
+fn taken_step(step: &Step) -> Option<TakenStep> {
     let domain = step.failure_domain().map(crate::cpms::domains::FailureDomain::label);
     step.is_disruptive().then(|| (step.verb(), step.index.unwrap(), domain))
 }
@@ -42,7 +42,7 @@ fn a_preview_lists_the_whole_rollout_in_order() {
 }
 
 #[test]
-fn a_preview_looks_past_what_blocks_now() {
+fn a_preview_continues_after_a_blocked_step() {
     let mut world = World::new("a b c", NEW);
     world.etcd("False", "no quorum");
     world.node_gone("ocp-x7k2p-master-2");
@@ -51,7 +51,7 @@ fn a_preview_looks_past_what_blocks_now() {
 }
 
 #[test]
-fn a_preview_goes_on_past_a_replacement_that_is_not_ready_for_long_enough() {
+fn a_preview_continues_after_a_replacement_without_the_minimum_time() {
     let mut world = World::new("a b c", NEW);
     let replacement = "ocp-x7k2p-master-abcde-0";
     world.add(replacement, "a", NEW);
@@ -61,8 +61,8 @@ fn a_preview_goes_on_past_a_replacement_that_is_not_ready_for_long_enough() {
     let disruptive: Vec<_> = ahead
         .steps
         .iter()
-        .filter_map(deed)
-        .map(|deed| (deed.0, deed.1))
+        .filter_map(taken_step)
+        .map(|taken_step| (taken_step.0, taken_step.1))
         .collect();
     assert_eq!(
         disruptive,
@@ -77,7 +77,7 @@ fn a_preview_goes_on_past_a_replacement_that_is_not_ready_for_long_enough() {
 }
 
 #[test]
-fn a_preview_of_what_is_stopped_is_empty_and_says_why() {
+fn a_preview_of_a_degraded_set_is_empty_and_has_the_reason() {
     let mut world = World::new("a b c", NEW);
     world.add("ocp-x7k2p-master-9", "a", OLD);
     let ahead = preview(&world.spec(), &world.state(), world.now);
@@ -90,7 +90,7 @@ fn a_preview_of_what_is_stopped_is_empty_and_says_why() {
     assert_eq!(ahead.end.waits.len(), 2);
 }
 
-/// What a machine of the start is like.
+/// The state of a machine at the start.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     zone: usize,
@@ -156,10 +156,10 @@ fn world(starts: &[Start], five: bool, hook: bool, on_delete: bool) -> World {
     world
 }
 
-/// Runs to the end with a fair provider that answers in the order that `choices` picks; checks
-/// every step.
-fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
-    let mut deeds = Vec::new();
+/// Runs to the end with a fair provider that answers in the order of `choices`, and checks each
+/// step.
+fn run(world: &mut World, choices: &[u8]) -> Result<Vec<TakenStep>, TestCaseError> {
+    let mut taken = Vec::new();
     let replicas = world.spec().replicas.count();
     for turn in 0..600 {
         let plan = world.plan();
@@ -198,7 +198,7 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
                 }
                 Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
             }
-            deeds.extend(deed(step));
+            taken.extend(taken_step(step));
         }
         if !plan.steps.is_empty() {
             world.pass(1);
@@ -208,7 +208,7 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<Deed>, TestCaseError> {
         if events.is_empty() {
             match plan.reconcile_at.filter(|until| *until > world.now) {
                 Some(until) => world.now = until,
-                None => return Ok(deeds),
+                None => return Ok(taken),
             }
             continue;
         }
@@ -224,7 +224,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn from_any_state_a_rollout_ends_as_the_set_asks_and_is_safe_on_the_way(
+    fn from_any_state_a_rollout_is_safe_and_ends_in_the_desired_state(
         starts in prop::collection::vec(any_start(), 5),
         five in any::<bool>(),
         hook in any::<bool>(),
@@ -245,7 +245,7 @@ proptest! {
     }
 
     #[test]
-    fn on_delete_only_replaces_what_was_deleted(
+    fn on_delete_replaces_only_deleted_machines(
         starts in prop::collection::vec(any_start(), 3),
         hook in any::<bool>(),
         choices in prop::collection::vec(any::<u8>(), 1..40),
@@ -253,15 +253,15 @@ proptest! {
         let mut world = world(&starts, false, hook, true);
         world.strategy("OnDelete");
         let deleted: Vec<u32> = (0..).zip(&starts).filter(|(_, start)| start.deleting).map(|(index, _)| index).collect();
-        let deeds = run(&mut world, &choices)?;
-        for (action, index, _) in &deeds {
+        let taken = run(&mut world, &choices)?;
+        for (action, index, _) in &taken {
             prop_assert_eq!(*action, "create");
-            prop_assert!(deleted.contains(index), "{:?}", deeds);
+            prop_assert!(deleted.contains(index), "{:?}", taken);
         }
     }
 
     #[test]
-    fn the_preview_is_what_then_happens(
+    fn the_rollout_takes_the_steps_of_the_preview(
         outdated in prop::collection::vec(any::<bool>(), 3),
         zones in prop::collection::vec(0..3_usize, 3),
         deleting in 0..6_usize,
@@ -291,16 +291,16 @@ proptest! {
             }
         }
         let ahead = preview(&world.spec(), &world.state(), world.now);
-        let foreseen: Vec<Deed> = ahead.steps.iter().filter_map(deed).collect();
+        let previewed: Vec<TakenStep> = ahead.steps.iter().filter_map(taken_step).collect();
         if strategy == 2 {
-            let mut deeds = Vec::new();
-            // Recreate empties an index for a moment, which the checks of a rolling update do not
-            // allow.
+            let mut taken = Vec::new();
+            // Recreate leaves an index empty for a moment, which the checks of a rolling update do
+            // not allow.
             for turn in 0..300_usize {
                 let plan = world.plan();
                 for step in &plan.steps {
                     world.apply(step);
-                    deeds.extend(deed(step));
+                    taken.extend(taken_step(step));
                 }
                 let events = world.events();
                 if plan.steps.is_empty() && events.is_empty() {
@@ -314,9 +314,9 @@ proptest! {
                     world.pass(30);
                 }
             }
-            prop_assert_eq!(foreseen, deeds);
+            prop_assert_eq!(previewed, taken);
         } else {
-            prop_assert_eq!(foreseen, run(&mut world, &choices)?);
+            prop_assert_eq!(previewed, run(&mut world, &choices)?);
         }
     }
 

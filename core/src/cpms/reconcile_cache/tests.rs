@@ -6,7 +6,7 @@ use crate::cpms::state::State;
 /// A whole rollout, in which each reconcile runs with the cache of the one before it and without a
 /// cache.
 #[test]
-fn a_reconcile_sees_the_same_with_and_without_the_cache() {
+fn a_reconcile_has_the_same_result_with_and_without_the_cache() {
     let mut world = World::new("a b c", OLD);
     let mut cache = ReconcileCache::default();
     let mut reconciles = 0;

@@ -15,7 +15,7 @@ fn steps_of(world: &World) -> Plan {
 }
 
 #[test]
-fn b3_the_finalizer_goes_only_once_no_machine_names_the_set() {
+fn b3_the_finalizer_is_removed_after_no_machine_refers_to_the_set() {
     let mut world = deleted();
     world.machine("ocp-x7k2p-master-1").metadata.labels.clear();
     let plan = steps_of(&world);
@@ -43,7 +43,7 @@ fn b3_the_finalizer_goes_only_once_no_machine_names_the_set() {
 }
 
 #[test]
-fn an_adoption_that_is_on_its_way_lands_nowhere_and_none_is_begun() {
+fn a_pending_adoption_is_refused_and_no_other_is_started() {
     let mut world = World::new("a b c", OLD);
     world.machine("ocp-x7k2p-master-1").metadata.owner_references.clear();
     let adoption = world.plan().steps;
@@ -55,8 +55,11 @@ fn an_adoption_that_is_on_its_way_lands_nowhere_and_none_is_begun() {
     for step in &plan.steps {
         world.apply(step);
     }
-    assert!(!world.try_apply(&adoption[0]), "it carries the version from before");
-    // Whoever still takes the set for alive sees the mark.
+    assert!(
+        !world.try_apply(&adoption[0]),
+        "it has the version from before the mark"
+    );
+    // A process with an old snapshot of the set sees the mark.
     let deleted = std::mem::replace(&mut world.set, seen_before);
     let late = world.plan();
     let adopts = |step: &&Step| step.machine() == Some("ocp-x7k2p-master-1");
@@ -73,7 +76,7 @@ fn an_adoption_that_is_on_its_way_lands_nowhere_and_none_is_begun() {
         ),
         "{last:?}"
     );
-    // Another set takes the machine over, and the mark goes.
+    // Another set adopts the machine, and the mark is removed.
     world.set["metadata"] = json!({"name": "cluster", "namespace": "openshift-machine-api", "uid": "next",
         "resourceVersion": "1", "finalizers": [FINALIZER]});
     for step in world.plan().steps {
@@ -85,7 +88,7 @@ fn an_adoption_that_is_on_its_way_lands_nowhere_and_none_is_begun() {
 }
 
 #[test]
-fn an_inactive_set_leaves_machines_alone_also_when_it_goes() {
+fn an_inactive_set_changes_no_machine_when_it_is_deleted() {
     let mut world = deleted();
     world.set["spec"]["state"] = json!("Inactive");
     for name in ["ocp-x7k2p-master-0", "ocp-x7k2p-master-1", "ocp-x7k2p-master-2"] {
@@ -120,7 +123,7 @@ fn the_whole_removal_ends_with_the_finalizer() {
 }
 
 #[test]
-fn references_to_others_and_finalizers_of_others_stay() {
+fn other_owner_references_and_finalizers_stay() {
     let mut world = deleted();
     world.set["metadata"]["finalizers"] = json!(["other/finalizer", FINALIZER]);
     let other = serde_json::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "n", "uid": "u"}));
@@ -140,7 +143,7 @@ fn references_to_others_and_finalizers_of_others_stay() {
 }
 
 #[test]
-fn a_set_that_does_not_parse_lets_its_machines_go_too() {
+fn a_set_that_does_not_parse_releases_its_machines_too() {
     let mut world = deleted();
     world.set["spec"] = json!({"replicas": 4});
     assert_eq!(steps_of(&world).steps.len(), 3);
@@ -152,7 +155,7 @@ fn a_set_that_is_not_being_deleted_keeps_its_machines() {
 }
 
 #[test]
-fn the_finalizer_stays_while_a_machine_cannot_be_read() {
+fn the_finalizer_stays_while_a_machine_cannot_be_decoded() {
     let mut world = deleted();
     let set: ControlPlaneMachineSet = serde_json::from_value(world.set.clone()).unwrap();
     world.observed.unparsable.push(crate::cpms::observed::Unparsable {

@@ -42,14 +42,14 @@ pub(super) fn rollout(annotations: &BTreeMap<String, String>, found: &mut Violat
     let limit = annotations.get(ROLLOUT_LIMIT).and_then(|text| {
         let limit = text.parse().ok();
         if limit.is_none() {
-            bad(ROLLOUT_LIMIT, text, "a number of machines, such as \"1\"");
+            bad(ROLLOUT_LIMIT, text, "must be a number of machines such as 1");
         }
         limit
     });
     let deadline = annotations.get(PROGRESS_DEADLINE).and_then(|text| {
         let deadline = duration(text);
         if deadline.is_none() {
-            bad(PROGRESS_DEADLINE, text, "a duration, such as \"45m\" or \"1h30m\"");
+            bad(PROGRESS_DEADLINE, text, "must be a duration such as 45m or 1h30m");
         }
         deadline
     });

@@ -1,18 +1,18 @@
-//! What the parse of each part of a set shares: its surroundings, and the violations found so far.
+//! The context of a parse: its inputs other than the set, and the violations that it collects.
 
 use super::gates::Gates;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::model::{Violation, sort_violations};
 
-/// What a parse depends on, beside the set.
+/// The inputs of a parse other than the set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ParseContext<'a> {
     /// The Infrastructure `cluster`. Without it, a parse does not check names of failure domains.
     pub infrastructure: Option<&'a Infrastructure>,
     /// The feature gates.
     pub gates: Gates,
-    /// Whether a field whose gate is off is ignored. The controllers ignore it; admission refuses it
-    /// (decision 5).
+    /// Whether a field whose gate is off is ignored. The controllers ignore it; admission refuses
+    /// it (decision 5).
     pub ignore_gated_fields: bool,
 }
 

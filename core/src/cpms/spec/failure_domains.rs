@@ -35,7 +35,7 @@ pub(super) fn failure_domains(
                 "cpms-failure-domains",
                 path,
                 ViolationKind::Required,
-                format!("at least one failure domain is required when platform is {platform}"),
+                format!("must have at least one failure domain when platform is {platform}"),
             )
             .advice("list the failure domains, or remove failureDomains"),
         );
@@ -56,7 +56,7 @@ pub(super) fn failure_domains(
                 "cpms-failure-domain",
                 path,
                 ViolationKind::Duplicate,
-                "names are unique",
+                "must have a unique name",
             );
             found.add(violation.got(domain.entry()));
         }
@@ -72,7 +72,7 @@ fn platform(domains: &FailureDomains, path: &FieldPath, found: &mut Violations) 
         return platform;
     }
     if domains.platform.is_empty() {
-        // An empty platform means no failure domains. A list beside it would be ignored.
+        // An empty platform means no failure domains. A list next to it would be ignored.
         for other in Platform::ALL {
             forbid_member(domains, other, path, found);
         }
@@ -107,12 +107,12 @@ fn check_platform(platform: Platform, provider_spec: Option<&Value>, path: &Fiel
             path.child("platform"),
             ViolationKind::Invalid,
             format!(
-                "failure domains of {platform} need a provider spec of kind {}",
+                "must be the platform of the provider spec: failure domains of {platform} require kind {}",
                 platform.kind()
             ),
         )
         .got(&json!(platform.name()))
-        .advice(format!("the provider spec is of kind {kind:?}")),
+        .advice(format!("the provider spec has kind {kind:?}")),
     );
 }
 
@@ -145,8 +145,7 @@ fn check_entry(
 fn forbid_member(domains: &FailureDomains, platform: Platform, path: &FieldPath, found: &mut Violations) {
     if domains::entries(domains, platform).is_some() {
         let member = platform.member();
-        let allowed =
-            format!("{member} configuration is required when platform is {platform}, and forbidden otherwise");
+        let allowed = format!("must not be set unless platform is {platform}");
         let kind = ViolationKind::Forbidden;
         found.add(Violation::new(
             "cpms-failure-domains",

@@ -1,4 +1,4 @@
-//! The feature gates of ControlPlaneMachineSets, as the cluster has them.
+//! The feature gates of ControlPlaneMachineSets.
 
 use crate::api::config_openshift_io::feature_gate::FeatureGate;
 

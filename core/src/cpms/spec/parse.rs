@@ -33,7 +33,7 @@ pub(crate) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
     let fields = Fields::parse(&set, context, &mut found);
     let path = FieldPath::from("spec.template");
     let Some(machine) = machine else {
-        let allowed = format!("{MACHINE_TYPE} is required when machineType is {MACHINE_TYPE}");
+        let allowed = format!("must be set when machineType is {MACHINE_TYPE}");
         let path = path.child(MACHINE_TYPE);
         found.add(Violation::new(
             "cpms-machine-template",
@@ -131,14 +131,9 @@ impl ValidFields {
 fn check_name(set: &ControlPlaneMachineSet, found: &mut Violations) {
     if set.metadata.name() != NAME {
         found.add(
-            Violation::new(
-                "cpms-name",
-                "metadata.name",
-                ViolationKind::Invalid,
-                "the name must be cluster",
-            )
-            .got(&json!(set.metadata.name()))
-            .advice("there is one set in a cluster; edit that one"),
+            Violation::new("cpms-name", "metadata.name", ViolationKind::Invalid, "must be cluster")
+                .got(&json!(set.metadata.name()))
+                .advice("a cluster has one set; edit the set cluster"),
         );
     }
 }
@@ -216,11 +211,11 @@ fn strategy(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mu
                 return Some(Strategy::Recreate);
             }
             let path = FieldPath::from("metadata.annotations").key(RECREATE_ACKNOWLEDGED);
-            let allowed = format!("strategy Recreate needs this annotation with the value {RECREATE_RISK:?}");
+            let allowed = format!("must be {RECREATE_RISK:?} with strategy Recreate");
             found.add(
                 Violation::new("cpms-recreate-acknowledged", path, ViolationKind::Required, allowed).advice(
-                    "while a machine is recreated etcd runs without one member; use RollingUpdate where there is room \
-                     for one machine more",
+                    "etcd runs without one member while a machine is replaced; use RollingUpdate if the platform has \
+                     capacity for one more machine",
                 ),
             );
             None
@@ -239,7 +234,7 @@ fn strategy(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mu
             )
             .got(&json!(other));
             if other == "Recreate" {
-                violation = violation.advice("Recreate is behind the feature gate CPMSRecreate, which is off");
+                violation = violation.advice("Recreate requires the feature gate CPMSRecreate, which is off");
             }
             found.add(violation);
             None
@@ -257,9 +252,9 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
                     "cpms-name-prefix-gate",
                     path,
                     ViolationKind::Forbidden,
-                    "the feature gate CPMSMachineNamePrefix is off",
+                    "must not be set: the feature gate CPMSMachineNamePrefix is off",
                 )
-                .advice("remove the field; machines are then named after cluster and role"),
+                .advice("remove the field; names of machines then start with cluster and role"),
             );
         }
         return None;
@@ -267,12 +262,12 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
     let prefix = NamePrefix::parse(text);
     if prefix.is_none() {
         let (kind, allowed) = match text.len() {
-            0 => (ViolationKind::Invalid, "a prefix has at least 1 character"),
-            246.. => (ViolationKind::TooLong, "a prefix has at most 245 characters"),
+            0 => (ViolationKind::Invalid, "must have at least 1 character"),
+            246.. => (ViolationKind::TooLong, "must have at most 245 characters"),
             _ => (
                 ViolationKind::Invalid,
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
-                 must start and end with an alphanumeric character",
+                "must be a lowercase RFC 1123 subdomain: lower case alphanumeric characters, '-' or '.', with an \
+                 alphanumeric character at both ends",
             ),
         };
         found.add(Violation::new("cpms-name-prefix", path, kind, allowed).got(&json!(text)));
@@ -313,12 +308,12 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
         match labels.get(key).map(String::as_str) {
             Some("master") => {}
             Some(other) => {
-                let allowed = format!("label {key} must have value 'master'");
+                let allowed = format!("label {key} must be 'master'");
                 let kind = ViolationKind::Invalid;
                 found.add(Violation::new(rule, path.clone(), kind, allowed).got(&json!(other)));
             }
             None => {
-                let allowed = format!("label {key} is required, with value 'master'");
+                let allowed = format!("must have label {key} with value 'master'");
                 found.add(Violation::new(rule, path.clone(), ViolationKind::Required, allowed));
             }
         }
@@ -335,15 +330,15 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
                 "cpms-selector-matches",
                 path,
                 ViolationKind::Invalid,
-                "selector does not match template labels",
+                "must match the selector of the set",
             )
             .got(&json!(labels))
-            .advice("machines made from this template would not belong to the set"),
+            .advice("the set would not select machines of this template"),
         );
     }
 }
 
-/// Takes the provider spec out of the machine.
+/// Removes the provider spec from the machine.
 fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Violations) -> Option<Value> {
     let path = path.child("spec").child("providerSpec").child("value");
     match machine.spec.provider_spec.value.take() {
@@ -353,12 +348,12 @@ fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Vi
         }
         Some(other) if !other.is_null() => {
             let kind = ViolationKind::TypeInvalid;
-            let allowed = "an object: the provider spec of the platform";
+            let allowed = "must be an object: the provider spec of the platform";
             found.add(Violation::new("cpms-provider-spec", path, kind, allowed).got(&other));
             None
         }
         _ => {
-            let allowed = "the provider spec of the platform, such as an AWSMachineProviderConfig";
+            let allowed = "must be the provider spec of the platform, such as an AWSMachineProviderConfig";
             found.add(Violation::new(
                 "cpms-provider-spec",
                 path,

@@ -1,4 +1,4 @@
-//! What a valid set parses into, and what is said about invalid ones: field, rule, kind.
+//! Tests of the parse: the model of a valid set, and field, rule and kind of each violation.
 
 use jiff::SignedDuration;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn a_valid_set_parses_into_the_model() {
 }
 
 #[test]
-fn what_the_schema_defaults_is_defaulted_here_too() {
+fn fields_with_a_default_in_the_schema_have_the_same_default() {
     let mut set = json_set();
     for field in ["state", "replicas", "strategy"] {
         set["spec"].as_object_mut().unwrap().remove(field);
@@ -94,7 +94,7 @@ fn the_name_prefix_is_a_subdomain_of_at_most_245_characters() {
 }
 
 #[test]
-fn a_prefix_whose_gate_is_off_is_refused_by_admission_and_ignored_by_the_controller() {
+fn a_prefix_without_its_gate_is_refused_by_admission_and_ignored_by_the_controller() {
     let mut context = ParseContext {
         gates: Gates {
             name_prefix: false,
@@ -115,7 +115,7 @@ fn a_prefix_whose_gate_is_off_is_refused_by_admission_and_ignored_by_the_control
 }
 
 #[test]
-fn recreate_needs_its_gate_and_an_acknowledgement_that_names_the_risk() {
+fn recreate_requires_its_gate_and_an_acknowledgement_that_names_the_risk() {
     let context = ParseContext {
         gates: Gates {
             recreate: true,
@@ -174,7 +174,7 @@ fn the_provider_spec_must_be_an_object_of_the_platforms_kind() {
 }
 
 #[test]
-fn one_platform_has_a_list_and_no_other_has() {
+fn only_the_platform_of_the_set_has_a_list() {
     let domains = format!("{T}.failureDomains");
     let with = |value: Value| violations(|set| template(set)["failureDomains"] = value);
     assert_eq!(
@@ -226,7 +226,7 @@ fn a_repeated_zone_counts_once() {
 }
 
 #[test]
-fn a_vsphere_name_must_be_defined_and_stand_once() {
+fn a_vsphere_name_must_be_defined_and_unique() {
     let change = |set: &mut Value| {
         let machine = template(set);
         machine["spec"]["providerSpec"]["value"] = json!({"kind": "VSphereMachineProviderSpec"});
@@ -249,7 +249,7 @@ fn a_vsphere_name_must_be_defined_and_stand_once() {
 }
 
 #[test]
-fn annotations_that_steer_a_rollout_are_checked() {
+fn annotations_that_control_a_rollout_are_checked() {
     let annotated = |key: &str, value: &str| {
         let mut set = json_set();
         set["metadata"]["annotations"] = json!({key: value});
@@ -268,7 +268,7 @@ fn annotations_that_steer_a_rollout_are_checked() {
 }
 
 #[test]
-fn gates_are_those_of_the_running_version() {
+fn the_gates_are_those_of_the_running_version() {
     let gate: FeatureGate = serde_json::from_value(json!({"status": {"featureGates": [
         {"version": "1", "enabled": [{"name": "CPMSRecreate"}], "disabled": []},
         {"version": "2", "enabled": [], "disabled": [{"name": "CPMSMachineNamePrefix"}]}]}}))
@@ -291,6 +291,6 @@ fn gates_are_those_of_the_running_version() {
 }
 
 #[test]
-fn an_empty_object_is_violations_and_not_a_panic() {
+fn an_empty_object_gives_violations_and_no_panic() {
     assert!(parse(&ControlPlaneMachineSet::default(), &ParseContext::default()).is_err());
 }

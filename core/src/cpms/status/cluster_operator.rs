@@ -11,8 +11,8 @@ use crate::model::{NewCondition, merge_conditions};
 /// The message of `Upgradeable` while it is true.
 const UPGRADEABLE: &str = "cluster operator is upgradable";
 
-/// The conditions to store. Without a set, and while the set is Inactive, no machine is managed and
-/// all is well.
+/// The conditions to store. Without a set, and while the set is Inactive, no machine is managed,
+/// and the conditions report no problem.
 pub fn cluster_operator(
     set: Option<&ControlPlaneMachineSetStatus>,
     active: bool,
@@ -45,8 +45,8 @@ fn of_set(status: &ControlPlaneMachineSetStatus) -> Vec<NewCondition> {
     conditions
 }
 
-/// The cluster must not be upgraded while the set is degraded, in error, past its deadline, or lacks
-/// a machine. The reason is that of the condition (defect B7).
+/// The cluster must not be upgraded while the set is degraded, in error, past its deadline, or
+/// lacks a machine. The reason is that of the condition (defect B7).
 fn upgradeable(status: &ControlPlaneMachineSetStatus) -> NewCondition {
     let find = |type_: &str, bad: &str| {
         let there = status.conditions.iter().find(|there| there.type_ == type_)?;

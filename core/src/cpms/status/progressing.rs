@@ -1,7 +1,7 @@
 //! The condition `Progressing`: whether the rollout moves, and if not, why.
 //!
-//! A rollout that waits for a user, for etcd or for another machine makes no progress, and its reason
-//! names what it waits for (defect B19).
+//! A rollout that waits for a user, for etcd or for another machine makes no progress, and its
+//! reason names what it waits for (defect B19).
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Conditions: whole, stable in time, with the true reason.
+//! Tests of conditions: their content, their transition times, and their reasons.
 
 use super::*;
 use crate::api::meta::Condition;
@@ -34,7 +34,7 @@ fn operator(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_control_plane_that_is_as_it_should_be_says_so() {
+fn a_healthy_control_plane_is_available() {
     let world = World::new("a b c", OLD);
     let status = of(&world, None);
     assert_eq!(
@@ -84,7 +84,7 @@ fn b8_the_time_of_a_transition_moves_only_with_the_status() {
 }
 
 #[test]
-fn b24_each_machine_says_how_far_it_is_and_what_it_waits_for() {
+fn b24_the_status_has_the_progress_of_each_machine() {
     let mut world = World::new("a b c", NEW);
     let step = world.plan().steps.pop().unwrap();
     world.apply(&step);
@@ -122,7 +122,7 @@ fn b24_each_machine_says_how_far_it_is_and_what_it_waits_for() {
 }
 
 #[test]
-fn a_node_that_restarts_raises_no_alarm_and_one_that_stays_away_does() {
+fn a_restarting_node_raises_no_alert_and_a_lost_node_does() {
     let mut world = World::new("a b c", OLD);
     world.node_down("ocp-x7k2p-master-1");
     assert_eq!(of(&world, None).unavailable_replicas, Some(0));
@@ -134,7 +134,7 @@ fn a_node_that_restarts_raises_no_alarm_and_one_that_stays_away_does() {
 }
 
 #[test]
-fn b19_plain_unreadiness_is_no_progress() {
+fn b19_an_unready_machine_is_not_progress() {
     let mut world = World::new("a b c", OLD);
     world.node_down("ocp-x7k2p-master-1");
     world.pass(3600);
@@ -142,7 +142,7 @@ fn b19_plain_unreadiness_is_no_progress() {
 }
 
 #[test]
-fn on_delete_waits_for_its_user_and_does_not_progress_for_ever() {
+fn on_delete_waits_for_its_user_without_progress() {
     let mut world = World::new("a b c", NEW);
     world.strategy("OnDelete");
     assert!(shown(&of(&world, None)).contains(&"Progressing=False/WaitingForDelete".to_owned()));
@@ -187,7 +187,7 @@ fn upgrades_are_blocked_past_the_deadline() {
 }
 
 #[test]
-fn nothing_that_is_managed_is_all_good() {
+fn without_managed_machines_the_cluster_operator_reports_no_problem() {
     let world = World::new("a b c", OLD);
     for (set, active) in [(None, true), (Some(of(&world, None)), false)] {
         let conditions = cluster_operator(set.as_ref(), active, &[], world.now);
@@ -208,7 +208,7 @@ fn nothing_that_is_managed_is_all_good() {
 }
 
 #[test]
-fn conditions_of_others_stay() {
+fn conditions_of_other_controllers_stay() {
     let world = World::new("a b c", OLD);
     let mut before = of(&world, None);
     before.conditions.push(Condition {

@@ -3,7 +3,7 @@
 use capstan_core::api::config_openshift_io::cluster_operator;
 use serde_json::json;
 
-use crate::api::{Part, Request, Target, Verb, WriteOptions};
+use crate::api::Part;
 use crate::infrastructure::etcd::Report;
 use crate::simulation::engine::world::{Actor, World};
 use crate::simulation::machine_api::state::ControlPlane;
@@ -15,19 +15,7 @@ const FIRST_TYPE: &str = "m6i.xlarge";
 impl World<ControlPlane> {
     /// Creates machines with ready nodes, etcd members, and the set.
     pub(crate) fn install(&mut self) {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kinds::NAMESPACE}});
-        let mut request = Request {
-            target: Target {
-                group: String::new(),
-                plural: "namespaces".to_owned(),
-                namespace: String::new(),
-                name: String::new(),
-                part: Part::Main,
-            },
-            verb: Verb::Create(namespace, WriteOptions::default()),
-            user: capstan_core::model::User::default(),
-        };
-        let _made = self.send(Actor::Installer, &mut request);
+        self.create_namespace(kinds::NAMESPACE);
         for name in [cluster_operator::ETCD, cluster_operator::NAME] {
             let _made = self.create(Actor::Installer, &kinds::operator(name), objects::operator(name));
         }

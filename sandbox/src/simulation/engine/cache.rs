@@ -4,12 +4,12 @@
 //! A cache decides only when a replica sees a change. It must not drop or merge changes on its own:
 //! a watch delivers every change in order, and only a new list skips some.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::kinds::{KindId, ObjectKey, Objects, Typed};
+use super::kinds::{KindId, ObjectKey, ObjectMap, Version};
 
 /// A change that a watch delivers at a time; without an object if the object is gone.
-type WatchEvent = (i64, ObjectKey, Option<Typed>);
+type WatchEvent = (i64, ObjectKey, Option<Version>);
 
 /// The watch of one kind.
 #[derive(Debug, Default)]
@@ -22,14 +22,14 @@ struct Stream {
 /// What a replica has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    objects: Objects,
+    objects: ObjectMap,
     streams: BTreeMap<KindId, Stream>,
     revision: u64,
 }
 
 impl Cache {
     /// The objects that the replica sees.
-    pub(crate) fn objects(&self) -> &Objects {
+    pub(crate) fn objects(&self) -> &ObjectMap {
         &self.objects
     }
 
@@ -40,11 +40,11 @@ impl Cache {
 
     /// Queues a change for delivery at `due`, or later if the watch is frozen or an earlier change
     /// is still queued. Returns the time of the delivery.
-    pub(crate) fn push(&mut self, due: i64, key: ObjectKey, typed: Option<Typed>) -> i64 {
+    pub(crate) fn push(&mut self, due: i64, key: ObjectKey, version: Option<Version>) -> i64 {
         let stream = self.streams.entry(key.kind).or_default();
         let last = stream.events.back().map_or(0, |last| last.0);
         let due = due.max(stream.frozen_until).max(last);
-        stream.events.push_back((due, key, typed));
+        stream.events.push_back((due, key, version));
         due
     }
 
@@ -57,35 +57,35 @@ impl Cache {
         }
     }
 
-    /// Delivers the changes that are due. Returns whether there were any, and when the next one is
-    /// due.
-    pub(crate) fn deliver(&mut self, kind: KindId, now: i64) -> (bool, Option<i64>) {
-        let mut any = false;
+    /// Delivers the changes that are due. Returns the objects that changed, and when the next change
+    /// is due.
+    pub(crate) fn deliver(&mut self, kind: KindId, now: i64) -> (BTreeSet<ObjectKey>, Option<i64>) {
+        let mut changed = BTreeSet::new();
         let Some(stream) = self.streams.get_mut(&kind) else {
-            return (any, None);
+            return (changed, None);
         };
         while let Some((due, ..)) = stream.events.front() {
             if *due > now {
-                return (any, Some(*due));
+                return (changed, Some(*due));
             }
-            if let Some((_, key, typed)) = stream.events.pop_front() {
-                self.objects.put(key, typed);
+            if let Some((_, key, version)) = stream.events.pop_front() {
+                self.objects.put(key.clone(), version);
                 self.revision += 1;
-                any = true;
+                changed.insert(key);
             }
         }
-        (any, None)
+        (changed, None)
     }
 
     /// Replaces all objects of a kind by a list, and forgets the changes that were queued: the list
     /// is at least as new.
-    pub(crate) fn replace(&mut self, kind: KindId, list: Vec<(ObjectKey, Typed)>) {
+    pub(crate) fn replace(&mut self, kind: KindId, list: Vec<(ObjectKey, Version)>) {
         self.objects.remove_kind(kind);
         if let Some(stream) = self.streams.get_mut(&kind) {
             stream.events.clear();
         }
-        for (key, typed) in list {
-            self.objects.put(key, Some(typed));
+        for (key, version) in list {
+            self.objects.put(key, Some(version));
         }
         self.revision += 1;
     }

@@ -2,12 +2,12 @@
 
 use crate::api::ChangeKind;
 
-use super::kinds::{CachedKind, KindId, ObjectKey, Typed};
+use super::kinds::{CachedKind, KindId, ObjectKey, Version};
 use super::schedule::{Disruption, LEASE, MINUTE, SECOND};
 use super::world::{Due, Environment, REPLICAS, World, time_at};
 
 /// The objects of a kind at a time, and the changes since; without an object if the object is gone.
-type List = (Vec<(ObjectKey, Typed)>, Vec<(ObjectKey, Option<Typed>)>);
+type List = (Vec<(ObjectKey, Version)>, Vec<(ObjectKey, Option<Version>)>);
 
 impl<E: Environment> World<E> {
     /// Executes a disruption of the schedule.
@@ -38,6 +38,10 @@ impl<E: Environment> World<E> {
             if replica.leads != leads {
                 replica.leads = leads;
                 replica.leading.send_replace(leads);
+                replica
+                    .controllers
+                    .iter()
+                    .for_each(|controller| controller.leadership(leads));
                 self.wake_all_at(at, self.now);
             }
         }
@@ -93,7 +97,7 @@ impl<E: Environment> World<E> {
         if let Some(replica) = self.replicas.get_mut(at) {
             replica.hangs_until = replica.hangs_until.max(until);
         }
-        self.wake_at(at, 0, until);
+        self.wake_controller_at(at, 0, until);
     }
 
     /// Stops a replica for a time. If its lease ends meanwhile, the other replica leads, and for up
@@ -112,7 +116,7 @@ impl<E: Environment> World<E> {
         if let Some(replica) = self.replicas.get_mut(at) {
             replica.clock += time;
         }
-        self.wake_at(at, 0, self.now);
+        self.wake_controller_at(at, 0, self.now);
     }
 
     fn freeze(&mut self, at: usize, kind: KindId, time: i64) {
@@ -147,8 +151,8 @@ impl<E: Environment> World<E> {
         };
         replica.cache.replace(kind, list);
         let mut due = now;
-        for (key, typed) in later {
-            due = replica.cache.push(now + lag, key, typed);
+        for (key, version) in later {
+            due = replica.cache.push(now + lag, key, version);
         }
         self.at(due, Due::Deliver(at, kind));
         self.reconcile_all(at);
@@ -160,11 +164,11 @@ impl<E: Environment> World<E> {
         let version = self.api.version_at(time_at(self.now - behind));
         let key = |key: &crate::api::Key| ObjectKey::new(kind.id, &key.namespace, &key.name);
         let old = self.api.objects_at(position, version).into_iter();
-        let list = old.filter_map(|(found, object)| Some((key(&found), (kind.read)(&object, None)?)));
+        let list = old.filter_map(|(found, object)| Some((key(&found), kind.version(&object, None)?)));
         let later = self.api.changes_since(position, version).map(|change| {
             let gone = change.kind == ChangeKind::Deleted;
-            let typed = if gone { None } else { (kind.read)(&change.object, None) };
-            (key(&change.key), typed)
+            let version = if gone { None } else { kind.version(&change.object, None) };
+            (key(&change.key), version)
         });
         Some((list.collect(), later.collect()))
     }

@@ -6,48 +6,78 @@
 //! module must not know any particular kind.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::api::{Object, Part, Target};
+use capstan::runtime::{View, WatchedObject};
+use capstan_core::api::kind::{KindInfo, Scope};
+use capstan_core::api::objects::CachedObject;
+use capstan_core::model::NamespacedName;
 
-/// The names of a kind.
-#[derive(Clone, Copy, Debug)]
-pub struct KindNames {
-    /// The API group; empty for the core group.
-    pub group: &'static str,
-    /// The kind, such as `Machine`.
-    pub kind: &'static str,
-    /// The plural that URLs contain, such as `machines`.
-    pub plural: &'static str,
-}
+use crate::api::{Object, Part, Target};
 
 /// A kind of objects, as the API server serves it.
 #[derive(Clone, Copy)]
 pub struct KindId {
     /// A hash of group and plural. Keys are compared all the time, and the hash decides alone.
     hash: u64,
-    names: &'static KindNames,
+    info: &'static KindInfo,
 }
 
 impl KindId {
-    /// The kind of these names.
-    pub const fn new(names: &'static KindNames) -> Self {
-        let hash = fnv(0xcbf2_9ce4_8422_2325, names.group.as_bytes());
-        let hash = fnv(hash, names.plural.as_bytes());
-        Self { hash, names }
+    /// The id of a kind.
+    pub const fn of(info: &'static KindInfo) -> Self {
+        Self { hash: hash(info), info }
+    }
+
+    /// The hash of a kind that may be known at run time only.
+    pub(crate) fn hash(info: &KindInfo) -> u64 {
+        hash(info)
+    }
+
+    /// Whether the kind has this hash.
+    pub(crate) fn has_hash(self, hash: u64) -> bool {
+        self.hash == hash
+    }
+
+    /// What clients know of the kind.
+    pub(crate) fn info(self) -> &'static KindInfo {
+        self.info
     }
 
     /// The API group; empty for the core group.
     pub(crate) fn group(self) -> &'static str {
-        self.names.group
+        &self.info.group
     }
 
     /// The plural that URLs contain.
     pub(crate) fn plural(self) -> &'static str {
-        self.names.plural
+        &self.info.plural
+    }
+
+    /// The key of an object of this kind. The namespace is ignored for a cluster-scoped kind.
+    pub(crate) fn key(self, namespace: &str, name: &str) -> ObjectKey {
+        let namespace = match self.info.scope {
+            Scope::Namespaced => namespace,
+            Scope::Cluster => "",
+        };
+        ObjectKey::new(self, namespace, name)
+    }
+}
+
+const fn hash(info: &KindInfo) -> u64 {
+    let hash = fnv(0xcbf2_9ce4_8422_2325, bytes(&info.group));
+    fnv(hash, bytes(&info.plural))
+}
+
+#[expect(clippy::ptr_arg, reason = "a constant function cannot dereference a Cow")]
+const fn bytes<'a>(text: &'a Cow<'static, str>) -> &'a [u8] {
+    match text {
+        Cow::Borrowed(text) => text.as_bytes(),
+        Cow::Owned(text) => text.as_bytes(),
     }
 }
 
@@ -86,7 +116,7 @@ impl PartialOrd for KindId {
 
 impl fmt::Debug for KindId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.names.kind)
+        f.write_str(&self.info.kind)
     }
 }
 
@@ -145,6 +175,15 @@ impl Typed {
     }
 }
 
+/// A version of an object: as it is stored, and read. Clones share both.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    /// The object in the type that the environment caches.
+    pub(crate) typed: Typed,
+    /// The object as it is stored.
+    pub(crate) stored: Arc<Object>,
+}
+
 /// Reads an object into the wire type of its kind. The second argument is the version before it,
 /// stored and read: fields that both versions share need not be read again. `None` for an object
 /// that cannot be read.
@@ -156,38 +195,92 @@ pub(crate) struct CachedKind {
     /// The kind.
     pub(crate) id: KindId,
     /// How its objects are read.
-    pub(crate) read: Read,
+    read: Read,
+    /// Adds its objects to what a controller sees.
+    show: fn(KindId, &ObjectMap, &mut View),
     /// Whether its objects own others, so that their deletion starts the garbage collector.
     pub(crate) owns: bool,
 }
 
+impl CachedKind {
+    /// A kind whose objects are cached as `T`.
+    pub(crate) const fn of<T: CachedObject>(id: KindId) -> Self {
+        Self {
+            id,
+            read: decode::<T>,
+            show: show::<T>,
+            owns: false,
+        }
+    }
+
+    /// The same with a faster way to read its objects.
+    pub(crate) const fn read_by(mut self, read: Read) -> Self {
+        self.read = read;
+        self
+    }
+
+    /// The same for a kind whose objects own others.
+    pub(crate) const fn owning(mut self) -> Self {
+        self.owns = true;
+        self
+    }
+
+    /// A version of an object; `None` if it cannot be read. What it shares with the version before is
+    /// not read again.
+    pub(crate) fn version(&self, stored: &Arc<Object>, before: Option<&Version>) -> Option<Version> {
+        let before = before.map(|before| (&*before.stored, &before.typed));
+        Some(Version {
+            typed: (self.read)(stored, before)?,
+            stored: Arc::clone(stored),
+        })
+    }
+
+    /// Adds the objects of the kind to what a controller sees.
+    pub(crate) fn show(&self, objects: &ObjectMap, view: &mut View) {
+        (self.show)(self.id, objects, view);
+    }
+}
+
+/// Decodes an object as the caches of the runtime do.
+pub(crate) fn decode<T: CachedObject>(object: &Object, _before: Option<(&Object, &Typed)>) -> Option<Typed> {
+    let watched: WatchedObject<T> = object.read().ok()?;
+    watched.content.ok().map(Typed::new)
+}
+
+fn show<T: CachedObject>(kind: KindId, objects: &ObjectMap, view: &mut View) {
+    let all = objects.of_kind(kind).filter_map(|(key, version)| {
+        let name = NamespacedName::new(key.namespace.as_str(), key.name.as_str());
+        Some((name, version.typed.shared::<T>()?))
+    });
+    view.objects.insert(kind.info(), all.collect());
+}
+
 /// Objects by key.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Objects(BTreeMap<ObjectKey, Typed>);
+pub(crate) struct ObjectMap(BTreeMap<ObjectKey, Version>);
 
-impl Objects {
+impl ObjectMap {
     /// An object.
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Typed> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Version> {
         self.0.get(key)
     }
 
+    /// All objects.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Version> {
+        self.0.values()
+    }
+
     /// All objects of a kind, by namespace and name.
-    pub(crate) fn of_kind(&self, kind: KindId) -> impl Iterator<Item = (&ObjectKey, &Typed)> {
+    pub(crate) fn of_kind(&self, kind: KindId) -> impl Iterator<Item = (&ObjectKey, &Version)> {
         self.0
             .range(ObjectKey::new(kind, "", "")..)
             .take_while(move |(key, _)| key.kind == kind)
     }
 
-    /// All objects of a kind that are of this wire type.
-    pub(crate) fn all<T: Any + Send + Sync>(&self, kind: KindId) -> impl Iterator<Item = (&str, Arc<T>)> {
-        let all = self.of_kind(kind);
-        all.filter_map(|(key, typed)| Some((key.name.as_str(), typed.shared()?)))
-    }
-
     /// Stores a version of an object; `None` if the object is gone.
-    pub(crate) fn put(&mut self, key: ObjectKey, typed: Option<Typed>) {
-        match typed {
-            Some(typed) => drop(self.0.insert(key, typed)),
+    pub(crate) fn put(&mut self, key: ObjectKey, version: Option<Version>) {
+        match version {
+            Some(version) => drop(self.0.insert(key, version)),
             None => drop(self.0.remove(&key)),
         }
     }

@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
+use capstan_core::api::kind::KindInfo;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
@@ -15,16 +16,16 @@ use tokio::time::Instant;
 
 use crate::api::Object;
 
-use super::kinds::{KindId, ObjectKey, Typed};
+use super::kinds::{KindId, ObjectKey, Version};
 
 /// A call of a controller to the API server.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     /// Reads an object.
     Get(ObjectKey),
-    /// Lists the objects of a kind that have at least one of these labels; all of them without
-    /// labels.
-    List(KindId, &'static [&'static str]),
+    /// Lists the objects of a kind and a namespace that fit at least one of these label selectors;
+    /// all of them without selectors. An empty namespace stands for all namespaces.
+    List { all: ObjectKey, selectors: Vec<String> },
     /// Creates an object.
     Create(ObjectKey, Value),
     /// Merges a patch into an object, or into its status.
@@ -47,14 +48,14 @@ pub(crate) enum Call {
 impl Call {
     /// Whether the call changes an object.
     pub(crate) fn is_write(&self) -> bool {
-        !matches!(self, Self::Get(_) | Self::List(..))
+        !matches!(self, Self::Get(_) | Self::List { .. })
     }
 
     /// The kind of the objects that are read or written.
     pub(crate) fn kind(&self) -> KindId {
         match self {
-            Self::List(kind, _) => *kind,
             Self::Get(key)
+            | Self::List { all: key, .. }
             | Self::Create(key, _)
             | Self::Patch { key, .. }
             | Self::Apply { key, .. }
@@ -67,9 +68,9 @@ impl Call {
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// The object of a `Get`, if it exists.
-    Object(Option<Typed>),
+    Object(Option<Version>),
     /// The objects of a `List`.
-    List(Vec<Typed>),
+    List(Vec<Version>),
     /// The object of a write, as it is stored.
     Written(Arc<Object>),
     /// A deletion that left nothing behind.
@@ -79,6 +80,8 @@ pub(crate) enum Answer {
 /// One end of the connection between a controller and the world. Clones are the same end.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
+    /// The kinds of the environment.
+    kinds: Arc<[KindId]>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -93,9 +96,10 @@ struct Shared {
 }
 
 impl Port {
-    /// A port without calls.
-    pub(crate) fn new(instant: Instant) -> Self {
+    /// A port without calls, for the kinds of an environment.
+    pub(crate) fn new(kinds: Arc<[KindId]>, instant: Instant) -> Self {
         Self {
+            kinds,
             shared: Arc::new(Mutex::new(Shared {
                 now: Timestamp::UNIX_EPOCH,
                 instant,
@@ -110,6 +114,16 @@ impl Port {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // One thread steps a world, so no other thread can have panicked with the lock.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kind of the environment that a controller names.
+    pub(super) fn kind(&self, kind: &KindInfo) -> kube::Result<KindId> {
+        let wanted = KindId::hash(kind);
+        let known = self.kinds.iter().find(|known| known.has_hash(wanted));
+        known.copied().ok_or_else(|| {
+            let text = format!("the simulated environment has no kind {}", kind.title());
+            kube::Error::Service(text.into())
+        })
     }
 
     /// Sets the clocks of the process.

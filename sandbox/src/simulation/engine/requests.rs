@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use capstan_core::model::Propagation;
 
-use crate::api::{DeleteOptions, Failure, Key, Object, Part, PatchKind, Reply, Verb, WriteOptions};
+use crate::api::{DeleteOptions, Failure, Key, Object, Part, PatchKind, Reply, Selector, Verb, WriteOptions};
 
 use super::faults::FaultRates;
 use super::faults::{CLIENT_TIMEOUT, Dice, RequestFault, reason};
-use super::kinds::{KindId, ObjectKey, Typed};
+use super::kinds::{ObjectKey, Version};
 use super::options::WriteFault;
 use super::port::{Answer, Call};
 use super::replica::Replica;
@@ -233,16 +233,21 @@ impl<E: Environment> World<E> {
 
     /// Executes a call. Its object or patch is taken out of it.
     fn execute(&mut self, replica: usize, task: usize, call: &mut Call) -> kube::Result<Answer> {
-        let actor = Actor::Controller { replica, task };
-        if self.environment.is_decisive(task, call) {
+        let controller = self.controller_of(replica, task);
+        if self.environment.is_decisive(controller, call) {
             let moment = E::moment(self);
             self.moments_of(replica, task)
                 .into_iter()
                 .for_each(|moments| moments.push(moment.clone()));
         }
+        let actor = Actor::Controller {
+            replica,
+            controller,
+            task,
+        };
         let (key, part, verb) = match call {
             Call::Get(key) => return Ok(Answer::Object(self.objects.get(key).cloned())),
-            Call::List(kind, labels) => return Ok(Answer::List(self.list(*kind, labels))),
+            Call::List { all, selectors } => return self.list(all, selectors).map(Answer::List),
             Call::Create(key, object) => {
                 let verb = Verb::Create(object.take(), WriteOptions::default());
                 (&*key, Part::Main, verb)
@@ -286,17 +291,18 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// The objects of a kind that have at least one of these labels; all of them without labels.
-    fn list(&self, kind: KindId, labels: &[&str]) -> Vec<Typed> {
-        let all = self.objects.of_kind(kind);
-        if labels.is_empty() {
-            return all.map(|(_, typed)| typed.clone()).collect();
-        }
-        let selected = all.filter(|(key, _)| {
-            let stored = self.stored(key).and_then(|object| object.pointer("/metadata/labels"));
-            stored.is_some_and(|there| labels.iter().any(|label| there.get(*label).is_some()))
+    /// The objects of a kind and a namespace that fit at least one of these label selectors; all of
+    /// them without selectors.
+    fn list(&self, all: &ObjectKey, selectors: &[String]) -> kube::Result<Vec<Version>> {
+        let parsed = selectors.iter().map(|selector| Selector::parse(selector, ""));
+        let parsed = parsed.collect::<Result<Vec<_>, _>>();
+        let selectors = parsed.map_err(|failure| api_error(&failure))?;
+        let listed = self.objects.of_kind(all.kind).filter(|(key, version)| {
+            let within = all.namespace.is_empty() || key.namespace == all.namespace;
+            let mut selectors = selectors.iter();
+            within && (selectors.len() == 0 || selectors.any(|selector| selector.matches(&*version.stored)))
         });
-        selected.map(|(_, typed)| typed.clone()).collect()
+        Ok(listed.map(|(_, version)| version.clone()).collect())
     }
 
     fn stored(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
@@ -323,7 +329,7 @@ impl<E: Environment> World<E> {
     /// later.
     pub(super) fn receive(&mut self, at: usize, task: usize, epoch: u64, id: u64, answer: kube::Result<Answer>) {
         let now = self.now;
-        let running = |replica: &&mut Replica<_, _>| replica.epoch == epoch && replica.up;
+        let running = |replica: &&mut Replica<_>| replica.epoch == epoch && replica.up;
         let Some(replica) = self.replicas.get_mut(at).filter(running) else {
             return;
         };
@@ -371,10 +377,7 @@ fn describe(call: &Call) -> String {
         Call::Patch { key, .. } => format!("the patch of {:?}", key.name),
         Call::Delete { key, .. } => format!("the deletion of {:?}", key.name),
         Call::Apply { .. } => "the generated set".to_owned(),
-        // TEMPORARY: the old names of reads.
-        Call::List(kind, _) => format!("{kind:?}s"),
-        Call::Get(key) if key.name == "etcd" => "Etcd".to_owned(),
-        Call::Get(key) if key.name == "cluster" => "Set".to_owned(),
-        Call::Get(key) => format!("{:?}({:?})", key.kind, key.name),
+        Call::List { all, .. } => format!("the list of {:?}", all.kind),
+        Call::Get(key) => format!("the read of {:?} {:?}", key.kind, key.name),
     }
 }

@@ -38,6 +38,8 @@ pub struct Summary {
     pub steps: u64,
     /// The number of rollouts that ended.
     pub rollouts: u64,
+    /// The number of faults that occurred.
+    pub faults: u64,
     /// The simulated time, in milliseconds.
     pub time: u64,
     /// The computing time, in seconds of one core.
@@ -70,6 +72,7 @@ impl Summary {
         self.violations.extend(other.violations);
         self.steps += other.steps;
         self.rollouts += other.rollouts;
+        self.faults += other.faults;
         self.time += other.time;
         self.seconds += other.seconds;
     }
@@ -117,6 +120,7 @@ fn run_share<E: Environment>(
         sum.schedules += 1;
         sum.steps += outcome.steps;
         sum.rollouts += outcome.rollouts;
+        sum.faults += outcome.faults;
         sum.time += outcome.time.unsigned_abs();
         if let Some(violation) = outcome.violation {
             let trace = if sum.violations.len() < MAX_SHRUNK {

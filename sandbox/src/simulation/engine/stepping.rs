@@ -3,15 +3,17 @@
 //! The simulator runs the production controllers. It polls their reconciles by hand, so that a
 //! reconcile stops at every call to the API server, and any other event may come before the answer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use capstan::runtime::ReconcileResult;
+use capstan::runtime::{ReconcileResult, View};
+use capstan_core::model::ObjectRef;
 use jiff::Timestamp;
 
 use super::kinds::KindId;
-use super::replica::{BASE, Replica, Task};
+use super::replica::{BASE, Controller, Replica, Task};
 use super::schedule::SECOND;
 use super::world::{Due, Environment, REPLICAS, World, time_at};
 
@@ -20,13 +22,14 @@ const MAX_BACK_OFF: i64 = 30 * SECOND;
 
 impl<E: Environment> World<E> {
     /// Starts all replicas with complete caches. The first one leads.
-    pub(super) fn start_replicas(&mut self, tasks: usize) {
+    pub(super) fn start_replicas(&mut self) {
+        let ids: Arc<[KindId]> = self.kinds.iter().map(|kind| kind.id).collect();
         for at in 0..REPLICAS {
-            let mut replica = Replica::new(tasks);
-            for kind in &self.kinds {
-                let all = self.objects.of_kind(kind.id);
-                let all = all.map(|(key, typed)| (key.clone(), typed.clone())).collect();
-                replica.cache.replace(kind.id, all);
+            let mut replica = Replica::new(Arc::clone(&ids));
+            for kind in ids.iter() {
+                let all = self.objects.of_kind(*kind);
+                let all = all.map(|(key, version)| (key.clone(), version.clone())).collect();
+                replica.cache.replace(*kind, all);
             }
             self.replicas.push(replica);
             self.start_process(at);
@@ -40,20 +43,21 @@ impl<E: Environment> World<E> {
         let Some(replica) = self.replicas.get_mut(at) else {
             return;
         };
-        for (task, slot) in replica.tasks.iter_mut().enumerate() {
-            let ticket = slot.ticket;
-            *slot = Task::new();
-            // A wake-up of the process before it is void, and a later one must not be.
-            slot.ticket = ticket;
-            slot.idle = Some(environment.start(task, at, slot.port.clone(), replica.leading.subscribe()));
-        }
+        let controllers = environment.start(at, &replica.leading.subscribe());
+        replica.start(controllers);
     }
 
-    fn task(&mut self, at: usize, task: usize) -> Option<&mut Task<E::View, E::Moment>> {
+    fn task(&mut self, at: usize, task: usize) -> Option<&mut Task<E::Moment>> {
         self.replicas.get_mut(at)?.tasks.get_mut(task)
     }
 
-    /// Wakes a controller at a time. Earlier wake-ups of it are void.
+    /// The position of the controller of a task.
+    pub(super) fn controller_of(&self, at: usize, task: usize) -> usize {
+        let task = self.replicas.get(at).and_then(|replica| replica.tasks.get(task));
+        task.map_or(0, |task| task.controller)
+    }
+
+    /// Wakes a task at a time. Earlier wake-ups of it are void.
     pub(super) fn wake_at(&mut self, replica: usize, task: usize, time: i64) {
         let Some(slot) = self.task(replica, task) else {
             return;
@@ -63,15 +67,40 @@ impl<E: Environment> World<E> {
         self.at(time, Due::Wake { replica, task, ticket });
     }
 
-    /// Wakes all controllers of a replica at a time.
-    pub(super) fn wake_all_at(&mut self, at: usize, time: i64) {
-        for task in self.tasks_of(at) {
+    /// Wakes the tasks of one controller at a time.
+    pub(super) fn wake_controller_at(&mut self, at: usize, controller: usize, time: i64) {
+        for task in self.tasks_of(at, controller) {
             self.wake_at(at, task, time);
         }
     }
 
-    fn tasks_of(&self, at: usize) -> std::ops::Range<usize> {
-        0..self.replicas.get(at).map_or(0, |replica| replica.tasks.len())
+    /// Wakes the tasks of all controllers of a replica at a time.
+    pub(super) fn wake_all_at(&mut self, at: usize, time: i64) {
+        for controller in 0..self.environment.controllers().len() {
+            self.wake_controller_at(at, controller, time);
+        }
+    }
+
+    /// The tasks of all objects of a controller.
+    fn tasks_of(&mut self, at: usize, controller: usize) -> Vec<usize> {
+        self.tasks_for(at, controller, |controller, view| controller.all(view))
+    }
+
+    fn tasks_for(
+        &mut self,
+        at: usize,
+        controller: usize,
+        objects: impl Fn(&dyn Controller, &View) -> Vec<ObjectRef>,
+    ) -> Vec<usize> {
+        let view = self.view_of(at);
+        let (Some(view), Some(replica)) = (view, self.replicas.get_mut(at)) else {
+            return Vec::new();
+        };
+        let Some(process) = replica.controllers.get(controller) else {
+            return Vec::new();
+        };
+        let objects: BTreeSet<ObjectRef> = objects(&**process, &view).into_iter().collect();
+        objects.iter().map(|object| replica.task(controller, object)).collect()
     }
 
     pub(super) fn wake(&mut self, replica: usize, task: usize, ticket: u64) {
@@ -86,25 +115,45 @@ impl<E: Environment> World<E> {
         let Some(replica) = self.replicas.get_mut(at) else {
             return;
         };
-        let (any, next) = replica.cache.deliver(kind, now);
+        let (changed, next) = replica.cache.deliver(kind, now);
         if let Some(next) = next {
             self.at(next, Due::Deliver(at, kind));
         }
-        if any {
-            self.reconcile_all(at);
+        if changed.is_empty() || !self.works(at) {
+            return;
+        }
+        let changed = changed.iter().map(|key| kind.info().object(&key.namespace, &key.name));
+        let changed: Vec<ObjectRef> = changed.collect();
+        for controller in 0..self.environment.controllers().len() {
+            let affected = |controller: &dyn Controller, view: &View| {
+                let objects = changed.iter();
+                objects.flat_map(|object| controller.affected(object, view)).collect()
+            };
+            for task in self.tasks_for(at, controller, affected) {
+                self.reconcile(at, task);
+            }
         }
     }
 
-    /// Lets every controller of a replica reconcile.
+    /// Whether a replica runs and believes that it leads.
+    fn works(&self, at: usize) -> bool {
+        self.replicas.get(at).is_some_and(|replica| replica.up && replica.leads)
+    }
+
+    /// Lets every controller of a replica reconcile all its objects.
     pub(super) fn reconcile_all(&mut self, at: usize) {
-        for task in self.tasks_of(at) {
-            self.reconcile(at, task);
+        if self.works(at) {
+            for controller in 0..self.environment.controllers().len() {
+                for task in self.tasks_of(at, controller) {
+                    self.reconcile(at, task);
+                }
+            }
         }
     }
 
     /// What the caches of a replica show; the same value until they change.
-    pub(crate) fn view_of(&mut self, at: usize) -> Option<Arc<E::View>> {
-        let environment = &self.environment;
+    pub(crate) fn view_of(&mut self, at: usize) -> Option<Arc<View>> {
+        let (environment, kinds) = (&self.environment, &self.kinds);
         let replica = self.replicas.get_mut(at)?;
         let revision = replica.cache.revision();
         if let Some((of, view)) = &replica.view
@@ -112,7 +161,15 @@ impl<E: Environment> World<E> {
         {
             return Some(Arc::clone(view));
         }
-        let view = Arc::new(environment.view(&replica.cache));
+        let mut view = View {
+            synced: true,
+            ..View::default()
+        };
+        kinds
+            .iter()
+            .for_each(|kind| kind.show(replica.cache.objects(), &mut view));
+        environment.complete(&mut view);
+        let view = Arc::new(view);
         replica.view = Some((revision, Arc::clone(&view)));
         Some(view)
     }
@@ -120,8 +177,10 @@ impl<E: Environment> World<E> {
     /// Begins a reconcile, if the replica runs and leads.
     fn reconcile(&mut self, at: usize, task: usize) {
         let now = self.now;
-        let leads = |replica: &&mut Replica<_, _>| replica.up && replica.leads;
-        let Some(replica) = self.replicas.get_mut(at).filter(leads) else {
+        if !self.works(at) {
+            return;
+        }
+        let Some(replica) = self.replicas.get_mut(at) else {
             return;
         };
         let hangs_until = replica.hangs_until;
@@ -136,17 +195,23 @@ impl<E: Environment> World<E> {
             self.wake_at(at, task, hangs_until);
             return;
         }
-        let Some(controller) = slot.idle.take() else {
+        let controller = slot.controller;
+        let started = || {
+            let process = replica.controllers.get(controller)?;
+            Some(process.reconciler(slot.object.clone(), slot.port.clone()))
+        };
+        let Some(reconciler) = slot.idle.take().or_else(started) else {
             return;
         };
         let stop = replica.stop.clone();
         let Some(view) = self.view_of(at) else { return };
-        let view = self.environment.altered_view(task, &view).unwrap_or(view);
+        let altered = self.environment.altered_view(controller, &view);
+        let view = altered.map_or(view, Arc::new);
         let moment = E::moment(self);
         if let Some(slot) = self.task(at, task) {
             slot.moments = vec![moment];
             slot.written.clear();
-            slot.running = Some(controller.reconcile(view, stop));
+            slot.running = Some(reconciler.reconcile(view, stop));
         }
         self.poll(at, task);
     }
@@ -175,9 +240,9 @@ impl<E: Environment> World<E> {
                     self.dispatch(at, task, id, call);
                 }
             }
-            Poll::Ready((controller, result)) => {
+            Poll::Ready((reconciler, result)) => {
                 slot.running = None;
-                slot.idle = Some(controller);
+                slot.idle = Some(reconciler);
                 self.reconciled(at, task, result, time);
             }
         }
@@ -185,36 +250,41 @@ impl<E: Environment> World<E> {
 
     /// A reconcile has ended. It is judged, and the next one is planned.
     fn reconciled(&mut self, at: usize, task: usize, mut result: ReconcileResult, time: Timestamp) {
-        if self.environment.forgets(task) {
-            self.forget(at, task);
-            result.behind = None;
-        }
+        let controller = self.controller_of(at, task);
+        let forgets = self.environment.forgets(controller);
         let Some(slot) = self.task(at, task) else {
             return;
         };
+        if forgets {
+            slot.idle = None;
+            result.behind = None;
+        }
         let (events, written) = (slot.port.take_events(), std::mem::take(&mut slot.written));
-        E::judge_reconcile(self, task, &written, &events);
+        E::judge_reconcile(self, controller, &written, &events);
         if self.is_violated() {
             return;
         }
-        let (now, restarts) = (self.now, self.environment.restarts_on_change(task));
+        let (now, restarts) = (self.now, self.environment.restarts_on_change(controller));
         let Some(slot) = self.task(at, task) else {
             return;
         };
-        if let Some(next) = next_wake(slot, restarts, &result, now, time) {
-            self.wake_at(at, task, next);
+        match next_wake(slot, restarts, &result, now, time) {
+            Some(next) => self.wake_at(at, task, next),
+            None => self.forget_if_gone(at, task),
         }
     }
 
-    /// Replaces a controller by one that remembers nothing.
-    fn forget(&mut self, at: usize, task: usize) {
-        let environment = &self.environment;
-        let Some(replica) = self.replicas.get_mut(at) else {
+    /// Forgets what is remembered of an object once nothing is left to do about it.
+    fn forget_if_gone(&mut self, at: usize, task: usize) {
+        let view = self.view_of(at);
+        let (Some(view), Some(replica)) = (view, self.replicas.get_mut(at)) else {
             return;
         };
-        let leading = replica.leading.subscribe();
-        if let Some(slot) = replica.tasks.get_mut(task) {
-            slot.idle = Some(environment.start(task, at, slot.port.clone(), leading));
+        if let Some(slot) = replica.tasks.get_mut(task)
+            && let Some(process) = replica.controllers.get(slot.controller)
+            && process.is_gone(&slot.object, &view)
+        {
+            slot.idle = None;
         }
     }
 
@@ -233,8 +303,8 @@ impl<E: Environment> World<E> {
 
 /// When a controller reconciles next, as its run loop decides it, without the random part of the
 /// pause. `restarts`: see [`Environment::restarts_on_change`].
-fn next_wake<V, M>(
-    slot: &mut Task<V, M>,
+fn next_wake<M>(
+    slot: &mut Task<M>,
     restarts: bool,
     result: &ReconcileResult,
     now: i64,

@@ -9,23 +9,24 @@ use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use capstan::runtime::View;
 use capstan_core::model::User;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::api::Admit;
 use crate::api::garbage::Graph;
 use crate::api::{
-    Api, Change, ChangeKind, DeleteOptions, Failure, Kind, Options, Part, PatchKind, Reply, Request, Verb, WriteOptions,
+    Api, Change, ChangeKind, DeleteOptions, Failure, Kind, Options, Part, PatchKind, Reply, Request, Target, Verb,
+    WriteOptions,
 };
 use crate::random::Random;
 
-use super::cache::Cache;
-use super::kinds::{CachedKind, KindId, ObjectKey, Objects, Typed};
+use super::kinds::{CachedKind, KindId, ObjectKey, ObjectMap, Typed, Version};
 use super::options::{Outcome, RunOptions, Violation};
-use super::port::{Answer, Call, Port};
+use super::port::{Answer, Call};
 use super::replica::{Controller, Replica};
 use super::schedule::{BEHIND, HOUR, Incident, Schedule};
 use super::tape::Tape;
@@ -46,8 +47,12 @@ const IDLE_WRITES: u32 = 30;
 /// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// A controller of a replica, by their positions.
-    Controller { replica: usize, task: usize },
+    /// A task of a controller of a replica, by their positions.
+    Controller {
+        replica: usize,
+        controller: usize,
+        task: usize,
+    },
     /// The garbage collector.
     GarbageCollector,
     /// The installer of the environment.
@@ -75,7 +80,7 @@ pub(super) enum Due<M, E> {
     Incident(usize),
     /// The watch of a kind delivers to a replica.
     Deliver(usize, KindId),
-    /// A controller reconciles, unless a later wake-up replaced this one.
+    /// A task reconciles, unless a later wake-up replaced this one.
     Wake { replica: usize, task: usize, ticket: u64 },
     /// A call reaches the API server. Its answer may be lost, or its process may be killed after
     /// it.
@@ -130,8 +135,6 @@ pub(crate) trait Environment: Sized + 'static {
     type Event: fmt::Debug;
     /// Everything that invariants know about one moment. Clones are cheap.
     type Moment: Clone + fmt::Debug;
-    /// What a controller sees of its caches.
-    type View;
 
     /// Texts that traces replace by shorter ones.
     const ABBREVIATIONS: &'static [(&'static str, &'static str)] = &[];
@@ -162,28 +165,22 @@ pub(crate) trait Environment: Sized + 'static {
     fn installed(_world: &mut World<Self>) {}
 
     /// The names of the controllers that each replica runs.
-    fn controllers(&self) -> &'static [&'static str];
+    fn controllers(&self) -> &[&'static str];
 
-    /// A controller, by position, of a process that has just started.
-    fn start(
-        &self,
-        task: usize,
-        replica: usize,
-        port: Port,
-        leading: watch::Receiver<bool>,
-    ) -> Box<dyn Controller<Self::View>>;
+    /// The controllers of a process that has just started, in the same order.
+    fn start(&self, replica: usize, leading: &watch::Receiver<bool>) -> Vec<Box<dyn Controller>>;
 
-    /// What a controller sees of its caches.
-    fn view(&self, cache: &Cache) -> Self::View;
+    /// Adds to what controllers see the kinds that they watch and that the environment does not have.
+    fn complete(&self, _view: &mut View) {}
 
-    /// What a controller with the seeded bug sees instead.
-    fn altered_view(&self, _task: usize, _view: &Arc<Self::View>) -> Option<Arc<Self::View>> {
+    /// What a controller with the seeded bug sees instead of its caches.
+    fn altered_view(&self, _controller: usize, _view: &View) -> Option<View> {
         None
     }
 
     /// Whether a change of the caches during a reconcile lets the controller begin again at once
     /// and forget its failures. A controller without this begins again after its pause.
-    fn restarts_on_change(&self, task: usize) -> bool;
+    fn restarts_on_change(&self, controller: usize) -> bool;
 
     /// Whether a replica leads, given what the election says.
     fn leads(&self, elected: bool) -> bool {
@@ -200,7 +197,7 @@ pub(crate) trait Environment: Sized + 'static {
     fn alter_answer(_world: &mut World<Self>, _replica: usize, _call: &Call, _answer: &mut kube::Result<Answer>) {}
 
     /// Whether the seeded bug makes a controller forget everything between two reconciles.
-    fn forgets(&self, _task: usize) -> bool {
+    fn forgets(&self, _controller: usize) -> bool {
         false
     }
 
@@ -208,7 +205,7 @@ pub(crate) trait Environment: Sized + 'static {
     fn moment(world: &World<Self>) -> Self::Moment;
 
     /// Whether a controller bases its decisions on this live read from now on.
-    fn is_decisive(&self, task: usize, call: &Call) -> bool;
+    fn is_decisive(&self, controller: usize, call: &Call) -> bool;
 
     /// Judges a call that is about to be sent.
     fn judge_call(_world: &mut World<Self>, _replica: usize, _call: &Call) {}
@@ -225,7 +222,7 @@ pub(crate) trait Environment: Sized + 'static {
 
     /// Judges a reconcile that has ended: what it created or deleted, and the Kubernetes events
     /// that it published.
-    fn judge_reconcile(_world: &mut World<Self>, _task: usize, _written: &[ObjectKey], _events: &[Event]) {}
+    fn judge_reconcile(_world: &mut World<Self>, _controller: usize, _written: &[ObjectKey], _events: &[Event]) {}
 
     /// Executes an act of the schedule.
     fn act(world: &mut World<Self>, act: &Self::Act);
@@ -268,8 +265,8 @@ pub(crate) struct World<E: Environment> {
     pub(super) api: Api,
     pub(super) kinds: Vec<CachedKind>,
     /// What is stored, read.
-    pub(super) objects: Objects,
-    pub(super) replicas: Vec<Replica<E::View, E::Moment>>,
+    pub(super) objects: Arc<ObjectMap>,
+    pub(super) replicas: Vec<Replica<E::Moment>>,
     collector: Collector,
     /// Until when the controllers may not write a kind.
     pub(super) denied: BTreeMap<KindId, i64>,
@@ -299,7 +296,6 @@ impl<E: Environment> World<E> {
         }
         let mut random = Random::new(schedule.seed);
         let faults = random.branch();
-        let tasks = environment.controllers().len();
         let tape = environment
             .installation()
             .map(|installation| Tape::begin(installation, &mut api));
@@ -309,7 +305,7 @@ impl<E: Environment> World<E> {
             sequence: 0,
             api,
             kinds: environment.kinds(),
-            objects: Objects::default(),
+            objects: Arc::default(),
             replicas: Vec::new(),
             collector: Collector::default(),
             denied: BTreeMap::new(),
@@ -328,7 +324,7 @@ impl<E: Environment> World<E> {
             tape.end(&world.api);
         }
         E::installed(&mut world);
-        world.start_replicas(tasks);
+        world.start_replicas();
         Ok(world)
     }
 
@@ -503,6 +499,28 @@ impl<E: Environment> World<E> {
         self.outcome.violation.is_some()
     }
 
+    /// The objects that are stored.
+    pub(crate) fn objects(&self) -> Arc<ObjectMap> {
+        Arc::clone(&self.objects)
+    }
+
+    /// Creates a namespace, as the installer does.
+    pub(crate) fn create_namespace(&mut self, name: &str) {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let mut request = Request {
+            target: Target {
+                group: String::new(),
+                plural: "namespaces".to_owned(),
+                namespace: String::new(),
+                name: String::new(),
+                part: Part::Main,
+            },
+            verb: Verb::Create(namespace, WriteOptions::default()),
+            user: User::default(),
+        };
+        let _made = self.send(Actor::Installer, &mut request);
+    }
+
     /// Exchanges the kinds that the API server serves, as an upgrade of CRDs does.
     pub(crate) fn serve(&mut self, kinds: Arc<Vec<Kind>>) {
         self.api.serve(kinds);
@@ -545,8 +563,15 @@ impl<E: Environment> World<E> {
 
     fn name_of(&self, actor: Actor) -> String {
         match actor {
-            Actor::Controller { replica, task } => {
-                let name = self.environment.controllers().get(task).copied().unwrap_or_default();
+            Actor::Controller {
+                replica, controller, ..
+            } => {
+                let name = self
+                    .environment
+                    .controllers()
+                    .get(controller)
+                    .copied()
+                    .unwrap_or_default();
                 format!("{name}-{replica}")
             }
             Actor::GarbageCollector => "garbage-collector".to_owned(),
@@ -605,34 +630,33 @@ impl<E: Environment> World<E> {
         let Some((kind, key)) = self.key_of(change) else {
             return;
         };
-        let before = change.old.as_deref().zip(self.objects.get(&key));
-        let Some(typed) = (kind.read)(&change.object, before) else {
+        let Some(version) = kind.version(&change.object, self.objects.get(&key)) else {
             return;
         };
         let observation = Observation {
             actor,
             key: &key,
             change,
-            typed: &typed,
+            typed: &version.typed,
         };
         if !self.is_violated() {
             let mut moments = match actor {
-                Actor::Controller { replica, task } => self.moments_of(replica, task).cloned().unwrap_or_default(),
+                Actor::Controller { replica, task, .. } => self.moments_of(replica, task).cloned().unwrap_or_default(),
                 _ => Vec::new(),
             };
             moments.push(E::moment(self));
             E::judge(self, observation, &moments);
         }
         let gone = observation.is_gone();
-        self.objects.put(key.clone(), (!gone).then(|| typed.clone()));
+        Arc::make_mut(&mut self.objects).put(key.clone(), (!gone).then(|| version.clone()));
         E::store(self, observation);
-        self.spread(&key, (!gone).then_some(&typed));
+        self.spread(&key, (!gone).then_some(&version));
         E::react(self, &key);
         self.call_collector(kind, gone, change);
     }
 
     /// Queues a change for the caches of all replicas.
-    fn spread(&mut self, key: &ObjectKey, typed: Option<&Typed>) {
+    fn spread(&mut self, key: &ObjectKey, version: Option<&Version>) {
         for at in 0..self.replicas.len() {
             let lag = i64::try_from(self.random.between(20, self.schedule.lag)).unwrap_or(20);
             let lag = if self.calm { lag.min(CALM_LAG) } else { lag };
@@ -640,7 +664,7 @@ impl<E: Environment> World<E> {
             let Some(replica) = self.replicas.get_mut(at).filter(|replica| replica.up) else {
                 continue;
             };
-            let due = replica.cache.push(due, key.clone(), typed.cloned());
+            let due = replica.cache.push(due, key.clone(), version.cloned());
             self.at(due, Due::Deliver(at, key.kind));
         }
     }

@@ -48,6 +48,14 @@ pub(crate) fn transition_time_moved(old: &Object, new: &Object) -> Option<String
     Some(format!("the time of condition {name} moves, and its status does not"))
 }
 
+/// G8, at rest: an object is still being deleted.
+pub(crate) fn stuck<'a>(mut objects: impl Iterator<Item = &'a Object>) -> Option<String> {
+    let stuck = objects.find(|object| object.pointer("/metadata/deletionTimestamp").is_some())?;
+    let text = |pointer: &str| stuck.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (kind, name) = (text("/kind"), text("/metadata/name"));
+    Some(format!("{kind} {name} is being deleted, and is never gone"))
+}
+
 fn conditions(object: &Object) -> impl Iterator<Item = &Value> {
     let list = object.pointer("/status/conditions").and_then(Value::as_array);
     list.into_iter().flatten()

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use capstan::runtime::View;
+use capstan_core::api::kinds::MACHINE_SETS;
+use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
+use capstan_core::api::objects::KindObjects;
 use k8s_openapi::api::core::v1::Event as KubernetesEvent;
 use tokio::sync::watch;
 
 use crate::api::Admit;
 use crate::api::{ChangeKind, Kind, Options};
 use crate::simulation::actors::webhook;
-use crate::simulation::engine::cache::Cache;
 use crate::simulation::engine::kinds::{CachedKind, ObjectKey, Typed};
-use crate::simulation::engine::port::{Answer, Call, Port};
+use crate::simulation::engine::port::{Answer, Call};
 use crate::simulation::engine::replica::Controller;
 use crate::simulation::engine::world::{Actor, Environment, Observation, World};
 use crate::simulation::invariants::check::first_violation;
@@ -23,7 +26,7 @@ use crate::simulation::invariants::moment::{Moment, all_current};
 use crate::simulation::mutants::catalogue::Mutant;
 
 use super::act::Act;
-use super::controllers::{self, GENERATOR, SETS, View};
+use super::controllers::{self, GENERATOR, SETS};
 use super::kinds::{KINDS, MACHINE, NODE, OPERATOR, SET};
 use super::objects;
 use super::state::{ControlPlane, Event, Setup};
@@ -33,7 +36,6 @@ impl Environment for ControlPlane {
     type Act = Act;
     type Event = Event;
     type Moment = Moment;
-    type View = View;
 
     const ABBREVIATIONS: &'static [(&'static str, &'static str)] = &[(objects::PREFIX, "master")];
 
@@ -83,7 +85,7 @@ impl Environment for ControlPlane {
         }
     }
 
-    fn controllers(&self) -> &'static [&'static str] {
+    fn controllers(&self) -> &[&'static str] {
         if self.setup.generates {
             &["capstan", "generator"]
         } else {
@@ -91,35 +93,30 @@ impl Environment for ControlPlane {
         }
     }
 
-    fn start(
-        &self,
-        task: usize,
-        replica: usize,
-        port: Port,
-        leading: watch::Receiver<bool>,
-    ) -> Box<dyn Controller<View>> {
-        controllers::start(task, replica, port, leading)
+    fn start(&self, replica: usize, leading: &watch::Receiver<bool>) -> Vec<Box<dyn Controller>> {
+        controllers::start(replica, leading, self.setup.generates)
     }
 
-    fn view(&self, cache: &Cache) -> View {
-        controllers::view(cache)
+    /// No environment has MachineSets.
+    fn complete(&self, view: &mut View) {
+        view.objects.insert(&MACHINE_SETS, KindObjects::<MachineSet>::default());
     }
 
-    fn restarts_on_change(&self, task: usize) -> bool {
-        task == SETS
+    fn restarts_on_change(&self, controller: usize) -> bool {
+        controller == SETS
     }
 
-    fn is_decisive(&self, task: usize, call: &Call) -> bool {
+    fn is_decisive(&self, controller: usize, call: &Call) -> bool {
         match call {
-            Call::List(kind, _) => task == SETS && *kind == MACHINE,
-            Call::Get(key) => task == GENERATOR && key.kind == SET,
+            Call::List { all, .. } => controller == SETS && all.kind == MACHINE,
+            Call::Get(key) => controller == GENERATOR && key.kind == SET,
             _ => false,
         }
     }
 
-    fn altered_view(&self, task: usize, view: &Arc<View>) -> Option<Arc<View>> {
+    fn altered_view(&self, controller: usize, view: &View) -> Option<View> {
         let mutant = self.setup.mutant?;
-        Some(if task == GENERATOR {
+        Some(if controller == GENERATOR {
             mutant.view_of_generator(view)
         } else {
             mutant.view(view)
@@ -148,8 +145,8 @@ impl Environment for ControlPlane {
         mutant.answer(answer, call, cached.as_deref());
     }
 
-    fn forgets(&self, task: usize) -> bool {
-        task == SETS && self.has_bug(Mutant::forgets)
+    fn forgets(&self, controller: usize) -> bool {
+        controller == SETS && self.has_bug(Mutant::forgets)
     }
 
     fn moment(world: &World<Self>) -> Moment {
@@ -200,9 +197,9 @@ impl Environment for ControlPlane {
     }
 
     /// G5: every machine that the controller created or deleted is named in an event.
-    fn judge_reconcile(world: &mut World<Self>, task: usize, written: &[ObjectKey], events: &[KubernetesEvent]) {
+    fn judge_reconcile(world: &mut World<Self>, controller: usize, written: &[ObjectKey], events: &[KubernetesEvent]) {
         let mutant = world.environment.setup.mutant;
-        if task != SETS || mutant.is_some_and(Mutant::misnames) {
+        if controller != SETS || mutant.is_some_and(Mutant::misnames) {
             return;
         }
         let silent = mutant.is_some_and(Mutant::is_silent);
@@ -305,7 +302,7 @@ fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, 
     let now = moments.last()?;
     let evidence = &mut world.environment.evidence;
     match observation.actor {
-        Actor::Controller { task: SETS, .. } => {
+        Actor::Controller { controller: SETS, .. } => {
             if change.kind == ChangeKind::Added {
                 evidence.note_birth(machine, now);
                 evidence.receive_creation(machine.metadata.name());
@@ -337,7 +334,13 @@ fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, 
 fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, moments: &[Moment]) -> Found {
     let Observation { change, typed, .. } = observation;
     let evidence = &mut world.environment.evidence;
-    if matches!(observation.actor, Actor::Controller { task: GENERATOR, .. }) {
+    if matches!(
+        observation.actor,
+        Actor::Controller {
+            controller: GENERATOR,
+            ..
+        }
+    ) {
         let write = GeneratorWrite {
             change,
             moments,
@@ -352,7 +355,7 @@ fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, mome
         evidence.note_edit(change);
     }
     let write = SetWrite {
-        by_controller: matches!(observation.actor, Actor::Controller { task: SETS, .. }),
+        by_controller: matches!(observation.actor, Actor::Controller { controller: SETS, .. }),
         change,
         set: typed.get()?,
         now: moments.last()?,

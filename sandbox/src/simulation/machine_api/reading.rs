@@ -6,32 +6,24 @@
 
 use std::sync::Arc;
 
-use capstan::runtime::WatchedObject;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::{Node, NodeStatus};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::meta::ObjectMeta;
-use capstan_core::api::objects::CachedObject;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde::de::value::MapDeserializer;
 use serde_json::Value;
 
 use crate::api::Object;
-use crate::simulation::engine::kinds::Typed;
+use crate::simulation::engine::kinds::{Typed, decode};
 
 /// The version before, stored and read.
 type Before<'a> = Option<(&'a Object, &'a Typed)>;
 
 /// The fields that the reader below knows. An object with others is read as a whole.
 const USUAL: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-
-/// Reads an object as a whole, as the caches of the shell do.
-fn whole<T: CachedObject>(object: &Object) -> Option<Typed> {
-    let watched: WatchedObject<T> = object.read().ok()?;
-    watched.content.ok().map(Typed::new)
-}
 
 fn is_usual(object: &Object) -> bool {
     object.fields().all(|(name, _)| USUAL.contains(&name))
@@ -42,7 +34,7 @@ macro_rules! reader {
         $(#[$doc])*
         pub(super) fn $name(object: &Object, before: Before<'_>) -> Option<Typed> {
             if !is_usual(object) {
-                return whole::<$type>(object);
+                return decode::<$type>(object, None);
             }
             let old = before.and_then(|(_, typed)| typed.get::<$type>());
             let new = Version { object, before: before.map(|(before, _)| before) };
@@ -77,7 +69,7 @@ reader!(
 /// Reads a node.
 pub(super) fn node(object: &Object, before: Before<'_>) -> Option<Typed> {
     if !is_usual(object) {
-        return whole::<Node>(object);
+        return decode::<Node>(object, None);
     }
     let old = before.and_then(|(_, typed)| typed.get::<Node>());
     let new = Version {

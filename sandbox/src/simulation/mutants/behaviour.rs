@@ -53,7 +53,7 @@ impl Mutant {
 
     /// Whether the caches answer a call that should read live.
     pub(super) fn trusts_caches(self, call: &Call) -> bool {
-        let lists_machines = matches!(call, Call::List(kind, _) if *kind == MACHINE);
+        let lists_machines = matches!(call, Call::List { all, .. } if all.kind == MACHINE);
         self == Self::BehindDuplicates || self == Self::SyncTimeout && lists_machines
     }
 

@@ -5,93 +5,150 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan::controllers::GENERATED;
-use capstan_core::admission::Snapshot;
-use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
+use capstan::runtime::View;
+use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::api::objects::CachedObject;
 use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::spec::PAUSED_ROLLOUT;
+use capstan_core::model::NamespacedName;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::simulation::engine::kinds::Typed;
+use crate::api::Object;
+use crate::simulation::engine::kinds::{KindId, Typed, Version};
 use crate::simulation::engine::port::{Answer, Call};
-use crate::simulation::machine_api::controllers::View;
-use crate::simulation::machine_api::kinds::{MACHINE, NAMESPACE, NODE, OPERATOR, SET};
+use crate::simulation::machine_api::kinds::{MACHINE, NAMESPACE, NODE, OPERATOR, SET, SET_NAME};
 use crate::simulation::machine_api::objects::SELECTED;
 
 use super::catalogue::Mutant;
 
 type Nodes = BTreeMap<String, Arc<Node>>;
 
+/// What the caches of a controller show, by the kinds that bugs alter.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    sets: Vec<Arc<ControlPlaneMachineSet>>,
+    machines: Vec<Arc<Machine>>,
+    nodes: Nodes,
+    operators: Vec<Arc<ClusterOperator>>,
+}
+
+impl Shown {
+    fn of(view: &View) -> Self {
+        let nodes = all::<Node>(view, NODE).into_iter();
+        Self {
+            sets: all(view, SET),
+            machines: all(view, MACHINE),
+            nodes: nodes.map(|node| (node.metadata.name().to_owned(), node)).collect(),
+            operators: all(view, OPERATOR),
+        }
+    }
+
+    /// A view that shows this.
+    fn in_view(self, view: &View) -> View {
+        let mut view = view.clone();
+        show(&mut view, SET, self.sets);
+        show(&mut view, MACHINE, self.machines);
+        show(&mut view, NODE, self.nodes.into_values());
+        show(&mut view, OPERATOR, self.operators);
+        view
+    }
+
+    fn is_set_deleting(&self) -> bool {
+        self.sets.iter().any(|set| set.metadata.is_deleting())
+    }
+
+    /// The number of machines that are being deleted.
+    fn lost(&self) -> usize {
+        let machines = self.machines.iter();
+        machines.filter(|machine| machine.metadata.is_deleting()).count()
+    }
+
+    /// The names of the nodes of machines.
+    fn claimed(&self) -> BTreeSet<String> {
+        let machines = self.machines.iter();
+        machines
+            .filter_map(|machine| machine.node_name().map(str::to_owned))
+            .collect()
+    }
+}
+
+fn all<T: CachedObject>(view: &View, kind: KindId) -> Vec<Arc<T>> {
+    view.objects
+        .all::<T>(kind.info())
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect()
+}
+
+fn show<T: CachedObject>(view: &mut View, kind: KindId, objects: impl IntoIterator<Item = Arc<T>>) {
+    let named = objects.into_iter().filter_map(|object| {
+        let meta = object.metadata()?;
+        let key = NamespacedName::new(meta.namespace.as_deref().unwrap_or_default(), meta.name());
+        Some((key, object))
+    });
+    view.objects.insert(kind.info(), named.collect());
+}
+
 impl Mutant {
     /// What the caches show to a ControlPlaneMachineSet controller with the bug.
-    pub(crate) fn view(self, view: &View) -> Arc<View> {
-        let mut snapshot: Snapshot = (*view.snapshot).clone();
-        let nodes: Nodes = snapshot.nodes.clone().unwrap_or_default();
-        let lost = lost(&snapshot);
-        if let Some(sets) = &mut snapshot.control_plane_machine_sets {
-            sets.iter_mut().for_each(|set| self.set(Arc::make_mut(set), lost));
-        }
-        let deleting = is_deleting(&snapshot);
-        if let Some(machines) = &mut snapshot.machines {
-            self.alter_machines(machines, deleting, &nodes);
-        }
-        let claimed = claimed(&snapshot);
-        if let Some(nodes) = &mut snapshot.nodes {
-            nodes.values_mut().for_each(|node| self.node(Arc::make_mut(node)));
-            nodes.retain(|name, _| !self.hides_unmanaged_nodes() || claimed.contains(name));
-        }
-        if let Some(operator) = snapshot.cluster_operators.as_mut().and_then(|all| all.get_mut("etcd")) {
-            self.operator(Arc::make_mut(operator));
-        }
-        Arc::new(View {
-            snapshot: Arc::new(snapshot),
-        })
+    pub(crate) fn view(self, view: &View) -> View {
+        let mut shown = Shown::of(view);
+        let (lost, nodes) = (shown.lost(), shown.nodes.clone());
+        shown.sets.iter_mut().for_each(|set| self.set(Arc::make_mut(set), lost));
+        let deleting = shown.is_set_deleting();
+        self.alter_machines(&mut shown.machines, deleting, &nodes);
+        let claimed = shown.claimed();
+        shown.nodes.values_mut().for_each(|node| self.node(Arc::make_mut(node)));
+        shown
+            .nodes
+            .retain(|name, _| !self.hides_unmanaged_nodes() || claimed.contains(name));
+        let etcd = shown.operators.iter_mut();
+        etcd.filter(|operator| operator.metadata.name() == ETCD)
+            .for_each(|operator| self.operator(Arc::make_mut(operator)));
+        shown.in_view(view)
     }
 
     /// What the caches show to a generator with the bug.
-    pub(crate) fn view_of_generator(self, view: &Arc<View>) -> Arc<View> {
-        let mut snapshot: Snapshot = (*view.snapshot).clone();
-        let Some(sets) = &mut snapshot.control_plane_machine_sets else {
-            return Arc::clone(view);
-        };
+    pub(crate) fn view_of_generator(self, view: &View) -> View {
+        let mut shown = Shown::of(view);
         match self {
             Self::ForeignTaken => {
-                for set in sets.iter_mut() {
+                for set in &mut shown.sets {
                     let annotations = &mut Arc::make_mut(set).metadata.annotations;
                     annotations.entry(GENERATED.to_owned()).or_default();
                 }
             }
             Self::GeneratedOnce => {
-                for set in sets.iter_mut() {
+                for set in &mut shown.sets {
                     Arc::make_mut(set).metadata.annotations.remove(GENERATED);
                 }
             }
-            Self::DeletionOfSetUnseen if sets.is_empty() => {
+            Self::DeletionOfSetUnseen if shown.sets.is_empty() => {
                 let mut set = ControlPlaneMachineSet::default();
-                set.metadata.name = Some("cluster".to_owned());
+                set.metadata.name = Some(SET_NAME.to_owned());
                 set.metadata.namespace = Some(NAMESPACE.to_owned());
-                sets.push(Arc::new(set));
+                shown.sets.push(Arc::new(set));
             }
-            _ => return Arc::clone(view),
+            _ => {}
         }
-        Arc::new(View {
-            snapshot: Arc::new(snapshot),
-        })
+        shown.in_view(view)
     }
 
     /// Alters the answer to a call; `cached` is what the caches of the controller show.
     pub(crate) fn answer(self, answer: &mut kube::Result<Answer>, call: &Call, cached: Option<&View>) {
         let Ok(answer) = answer else { return };
-        let empty = Snapshot::default();
-        let cached = cached.map_or(&empty, |view| &view.snapshot);
+        let cached = cached.map(Shown::of).unwrap_or_default();
         if self.trusts_caches(call) {
-            from_caches(answer, call, cached);
+            from_caches(answer, call, &cached);
         }
         match answer {
-            Answer::Object(Some(typed)) => self.object(typed, call, cached),
-            Answer::List(all) => self.list(all, call, cached),
+            Answer::Object(Some(version)) => self.object(version, call, &cached),
+            Answer::List(all) => self.list(all, call, &cached),
             Answer::Written(object) if self == Self::DefinitionTrusted => {
                 let status = Arc::make_mut(object).get_mut("status").and_then(Value::as_object_mut);
                 let is_status = matches!(call, Call::Patch { key, status: true, .. } if key.kind == SET);
@@ -103,30 +160,29 @@ impl Mutant {
         }
     }
 
-    fn object(self, typed: &mut Typed, call: &Call, cached: &Snapshot) {
+    fn object(self, version: &mut Version, call: &Call, cached: &Shown) {
+        let typed = &mut version.typed;
         match call.kind() {
-            kind if kind == SET => altered(typed, |set| self.set(set, lost(cached))),
+            kind if kind == SET => altered(typed, |set| self.set(set, cached.lost())),
             kind if kind == NODE => altered(typed, |node| self.node(node)),
             kind if kind == OPERATOR => altered(typed, |operator| self.operator(operator)),
             _ => {}
         }
     }
 
-    fn list(self, all: &mut Vec<Typed>, call: &Call, cached: &Snapshot) {
+    fn list(self, all: &mut Vec<Version>, call: &Call, cached: &Shown) {
         if call.kind() == MACHINE {
-            let nodes = cached.nodes.clone().unwrap_or_default();
-            let mut machines: Vec<Arc<Machine>> = all.iter().filter_map(Typed::shared).collect();
-            self.alter_machines(&mut machines, is_deleting(cached), &nodes);
-            *all = machines.into_iter().map(Typed::new).collect();
+            let mut machines: Vec<Arc<Machine>> = all.iter().filter_map(|version| version.typed.shared()).collect();
+            self.alter_machines(&mut machines, cached.is_set_deleting(), &cached.nodes);
+            *all = machines.into_iter().filter_map(version).collect();
         } else if call.kind() == NODE {
             let mut shown = cached.clone();
-            if let Some(machines) = &mut shown.machines {
-                self.alter_machines(machines, false, &Nodes::new());
-            }
-            let claimed = claimed(&shown);
-            all.iter_mut().for_each(|typed| altered(typed, |node| self.node(node)));
-            all.retain(|typed| {
-                let name = typed.get::<Node>().map_or("", |node| node.metadata.name());
+            self.alter_machines(&mut shown.machines, false, &Nodes::new());
+            let claimed = shown.claimed();
+            all.iter_mut()
+                .for_each(|version| altered(&mut version.typed, |node| self.node(node)));
+            all.retain(|version| {
+                let name = version.typed.get::<Node>().map_or("", |node| node.metadata.name());
                 !self.hides_unmanaged_nodes() || claimed.contains(name)
             });
         }
@@ -134,7 +190,10 @@ impl Mutant {
 
     /// Whether the controller sees only the nodes of the machines that it sees.
     fn hides_unmanaged_nodes(self) -> bool {
-        matches!(self, Self::StrangersIgnored | Self::ShortList | Self::GoingUncounted)
+        matches!(
+            self,
+            Self::UnmanagedNodesIgnored | Self::ShortList | Self::GoingUncounted
+        )
     }
 
     fn set(self, set: &mut ControlPlaneMachineSet, lost: usize) {
@@ -241,25 +300,6 @@ impl Mutant {
     }
 }
 
-fn is_deleting(snapshot: &Snapshot) -> bool {
-    let mut sets = snapshot.control_plane_machine_sets.iter().flatten();
-    sets.any(|set| set.metadata.is_deleting())
-}
-
-/// The number of machines that are being deleted.
-fn lost(snapshot: &Snapshot) -> usize {
-    let machines = snapshot.machines.iter().flatten();
-    machines.filter(|machine| machine.metadata.is_deleting()).count()
-}
-
-/// The names of the nodes of machines.
-fn claimed(snapshot: &Snapshot) -> BTreeSet<String> {
-    let machines = snapshot.machines.iter().flatten();
-    machines
-        .filter_map(|machine| machine.node_name().map(str::to_owned))
-        .collect()
-}
-
 fn is_ready(machine: &Machine, nodes: &Nodes) -> bool {
     let node = machine.node_name().and_then(|name| nodes.get(name));
     node.is_some_and(|node| node.is_ready())
@@ -273,25 +313,30 @@ fn altered<T: Clone + Send + Sync + 'static>(typed: &mut Typed, alter: impl FnOn
     }
 }
 
+/// A version of an object that is not stored.
+fn version<T: CachedObject + Serialize>(object: Arc<T>) -> Option<Version> {
+    let stored = Object::of(serde_json::to_value(&*object).ok()?)?;
+    Some(Version {
+        typed: Typed::new(object),
+        stored: Arc::new(stored),
+    })
+}
+
 /// Replaces an answer by what the caches show.
-fn from_caches(answer: &mut Answer, call: &Call, cached: &Snapshot) {
+fn from_caches(answer: &mut Answer, call: &Call, cached: &Shown) {
     match (answer, call) {
         (Answer::Object(set), Call::Get(key)) if key.kind == SET => {
-            let first = cached.control_plane_machine_sets.iter().flatten().next();
-            *set = first.cloned().map(Typed::new);
+            *set = cached.sets.first().cloned().and_then(version);
         }
         (Answer::Object(node), Call::Get(key)) if key.kind == NODE => {
-            let found = cached.nodes.as_ref().and_then(|nodes| nodes.get(&key.name));
-            *node = found.cloned().map(Typed::new);
+            *node = cached.nodes.get(&key.name).cloned().and_then(version);
         }
-        (Answer::List(all), Call::List(kind, _)) if *kind == MACHINE => {
-            let machines = cached.machines.iter().flatten();
-            *all = machines.cloned().map(Typed::new).collect();
+        (Answer::List(all), Call::List { .. }) if call.kind() == MACHINE => {
+            *all = cached.machines.iter().cloned().filter_map(version).collect();
         }
-        (Answer::List(all), Call::List(kind, _)) if *kind == NODE => {
-            let nodes = cached.nodes.iter().flat_map(BTreeMap::values);
-            let nodes = nodes.filter(|node| node.is_control_plane());
-            *all = nodes.cloned().map(Typed::new).collect();
+        (Answer::List(all), Call::List { .. }) if call.kind() == NODE => {
+            let nodes = cached.nodes.values().filter(|node| node.is_control_plane());
+            *all = nodes.cloned().filter_map(version).collect();
         }
         _ => {}
     }

@@ -4,7 +4,7 @@ use crate::random::Random;
 use crate::simulation::engine::faults::FaultRates;
 use crate::simulation::engine::schedule::{BEHIND, Disruption, HOUR, Incident, MINUTE, SECOND};
 use crate::simulation::machine_api::act::{Act, ClusterFault, MachineFault, UserAction};
-use crate::simulation::machine_api::kinds::{IDS, MACHINE};
+use crate::simulation::machine_api::kinds::{KINDS, MACHINE};
 use crate::simulation::machine_api::state::ClusterSchedule;
 
 use super::control_plane_machine_set::rollout;
@@ -29,7 +29,7 @@ pub(super) fn stale(random: &mut Random, schedule: &mut ClusterSchedule) {
     rollout(random, schedule);
     schedule.lag = 4000;
     for _ in 0..random.between(2, 10) {
-        let kind = random.pick(&IDS).copied().unwrap_or(MACHINE);
+        let kind = random.pick(&KINDS).map_or(MACHINE, |kind| kind.id);
         let process = position(random, 2);
         let act = if random.permille(500) {
             Disruption::Freeze(process, kind, time(random, 5 * SECOND, 20 * MINUTE))

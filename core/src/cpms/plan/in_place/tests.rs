@@ -19,7 +19,7 @@ fn spec_of(world: &mut World) -> Value {
 }
 
 #[test]
-fn b16_taints_and_metadata_of_the_node_reach_a_machine_in_place() {
+fn b16_taints_and_metadata_of_the_node_are_applied_in_place() {
     let mut world = World::new("a b c", OLD);
     world.machine(M0).spec.taints = serde_json::from_value(json!([
         {"key": "mine", "effect": "NoExecute"}, {"key": "dedicated", "value": "old", "effect": "NoSchedule"}]))
@@ -35,7 +35,7 @@ fn b16_taints_and_metadata_of_the_node_reach_a_machine_in_place() {
     assert!(
         steps[0]
             .because
-            .contains("taint dedicated:NoSchedule is not the template's"),
+            .contains("taint dedicated:NoSchedule differs from the template"),
         "{}",
         steps[0].because
     );
@@ -51,12 +51,12 @@ fn b16_taints_and_metadata_of_the_node_reach_a_machine_in_place() {
     );
     assert!(
         spec["lifecycleHooks"]["preDrain"].is_array(),
-        "the hooks of others stay"
+        "hooks of other components stay"
     );
 }
 
 #[test]
-fn what_the_template_put_on_a_machine_goes_with_it_and_nothing_else_does() {
+fn only_fields_from_the_template_are_removed_with_it() {
     let mut world = World::new("a b c", OLD);
     let mine = |world: &mut World| {
         let meta = &mut world.machine(M0).metadata;
@@ -65,7 +65,7 @@ fn what_the_template_put_on_a_machine_goes_with_it_and_nothing_else_does() {
     };
     mine(&mut world);
     let bare = world.machine(M0).spec.clone();
-    // On machine 0 the label is there already: nobody put it there for the template.
+    // Machine 0 already has the label, so that it is not copied from the template.
     world.template()["metadata"]["labels"]["team"] = json!("infra");
     world.template()["metadata"]["labels"]["tier"] = json!("control");
     world.template()["metadata"]["annotations"] = json!({"note": "rack 7"});
@@ -89,7 +89,9 @@ fn what_the_template_put_on_a_machine_goes_with_it_and_nothing_else_does() {
     }
     let steps = settle(&mut world);
     assert!(
-        steps[0].because.contains("annotation note left the template"),
+        steps[0]
+            .because
+            .contains("annotation note was removed from the template"),
         "{}",
         steps[0].because
     );
@@ -97,13 +99,13 @@ fn what_the_template_put_on_a_machine_goes_with_it_and_nothing_else_does() {
     assert_eq!(
         machine.metadata.labels.get("team").map(String::as_str),
         Some("infra"),
-        "it was there before"
+        "the machine had it before"
     );
     assert!(!machine.metadata.labels.contains_key("tier"));
     assert_eq!(
         machine.metadata.annotations.keys().collect::<Vec<_>>(),
         ["mine"],
-        "the record goes too"
+        "the record is removed too"
     );
     assert!(machine.spec.taints.is_empty());
     assert!(
@@ -116,12 +118,12 @@ fn what_the_template_put_on_a_machine_goes_with_it_and_nothing_else_does() {
     assert_eq!(machine.spec.lifecycle_hooks, bare.lifecycle_hooks);
     assert!(
         !world.machine("ocp-x7k2p-master-1").metadata.labels.contains_key("team"),
-        "put there, and taken off"
+        "added, and removed"
     );
 }
 
 #[test]
-fn a_machine_that_is_made_records_what_the_template_gave_it() {
+fn a_new_machine_records_its_template_fields() {
     let mut world = World::new("a b c", OLD);
     world.delete(M0);
     world.template()["metadata"]["labels"]["team"] = json!("infra");
@@ -136,7 +138,7 @@ fn a_machine_that_is_made_records_what_the_template_gave_it() {
 }
 
 #[test]
-fn a_machine_that_cluster_api_leads_keeps_its_spec() {
+fn the_spec_of_a_machine_that_is_authoritative_in_cluster_api_is_not_changed() {
     let mut world = World::new("a b c", OLD);
     world.machine(M0).status.as_mut().unwrap().authority.authoritative_api = Some("ClusterAPI".to_owned());
     world.template()["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
@@ -146,7 +148,7 @@ fn a_machine_that_cluster_api_leads_keeps_its_spec() {
 }
 
 #[test]
-fn what_capstan_itself_writes_on_machines_is_not_the_templates() {
+fn annotations_that_capstan_writes_are_not_copied_from_the_template() {
     let mut world = World::new("a b c", OLD);
     world.template()["metadata"]["annotations"] =
         json!({"capstan.dev/index": "7", "capstan.dev/replaces": "x", "capstan.dev/from-template": "{}"});

@@ -1,13 +1,13 @@
-//! Safety without a leader election (decision 15): planners that see the past, in any order, never
-//! make a second machine for an index and never delete one that was not replaced.
+//! Safety without leader election (decision 15): planners with old snapshots, in any order, never
+//! create a second machine for an index and never delete a machine that was not replaced.
 
 use proptest::prelude::{ProptestConfig, TestCaseError, any, prop, prop_assert, prop_assert_eq, proptest};
 
 use crate::cpms::plan::{Action, Step};
 use crate::cpms::simulation::{NEW, World};
 
-/// Whether an index that had a ready machine still has one, and whether machines stay within
-/// bounds.
+/// Checks that an index with a ready machine still has one, and that the number of machines is
+/// within its limits.
 fn check(before: &World, after: &World, step: &Step) -> Result<(), TestCaseError> {
     let replicas = before.spec().replicas.count();
     let live = |world: &World| {
@@ -45,8 +45,8 @@ fn check(before: &World, after: &World, step: &Step) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// What a controller does that reads live before a disruptive step: it takes the step only if the
-/// plan still says so.
+/// The check of a controller that reads live before a disruptive step: it takes the step only if
+/// the plan still has it.
 fn still_holds(live: &World, step: &Step) -> bool {
     let identity = |step: &Step| {
         (
@@ -62,16 +62,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 30, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn planners_that_see_the_past_never_make_a_second_machine(
+    fn planners_with_old_snapshots_never_create_a_second_machine(
         lags in prop::collection::vec(0..25_usize, 1..60),
         choices in prop::collection::vec(any::<u8>(), 1..60),
         live_reads in any::<bool>(),
         deleted in prop::collection::vec(any::<bool>(), 3),
     ) {
         let mut world = World::new("a b c", NEW);
-        // A machine that somebody deletes can be gone before it is replaced, and then nothing is
-        // left to derive the same name from: there the live read before the write is what closes
-        // the gap.
+        // A machine that a user deletes can be gone before it is replaced. Then the same name
+        // cannot be derived again. The live read before the write prevents a second machine.
         for (index, _) in deleted.iter().enumerate().filter(|(_, deleted)| **deleted && live_reads) {
             world.delete(&format!("ocp-x7k2p-master-{index}"));
         }
@@ -79,7 +78,7 @@ proptest! {
         let mut quiet = 0;
         let mut creations = 0;
         for turn in 0..400 {
-            // Late in the run every view is fresh: then it must come to an end.
+            // Late in the run every snapshot is current, so that the run ends.
             let lag = if turn < 300 { lags[turn % lags.len()] } else { 0 };
             let seen = &past[past.len().saturating_sub(1 + lag)];
             for step in &seen.plan().steps {

@@ -1,9 +1,8 @@
-//! Whole rollouts, one line a step, over machines that behave like machines. A snapshot is to be
-//! read by a person.
+//! Traces of whole rollouts, one line for each step, with simulated machines.
 //!
-//! `create`, `delete` and `patch` are what the plan does, with its reason; a dot marks what the
-//! provider does; `say` is a condition that changed; `wait` and `note` stand where nothing more
-//! happens.
+//! `create`, `delete` and `patch` are the steps of the plan, with their reasons. A dot marks a
+//! change by the provider. `say` is a condition that changed. `wait` and `note` follow when nothing
+//! more happens.
 
 use std::fmt::Write;
 
@@ -31,12 +30,12 @@ impl Trace {
         }
     }
 
-    /// Notes what a person did.
+    /// Adds the action of a user.
     fn person(&mut self, what: &str) {
         writeln!(self.text, "  * {what}").unwrap();
     }
 
-    /// Until nothing more happens.
+    /// Runs until nothing more happens.
     fn run(&mut self) {
         self.run_until(|_| false);
         self.end();
@@ -45,7 +44,7 @@ impl Trace {
     fn run_steps(&mut self, steps: usize) {
         let mut left = steps;
         self.run_until(|world| {
-            // Counted before each pass: stop as soon as that many disruptive steps were taken.
+            // Counted before each plan, so that the run stops after that many disruptive steps.
             let disruptive = world.plan().disruptive().is_some();
             if left == 0 {
                 return true;
@@ -61,7 +60,7 @@ impl Trace {
                 return;
             }
             let plan = self.world.plan();
-            self.say();
+            self.record_conditions();
             if !plan.steps.is_empty() {
                 for step in &plan.steps {
                     let domain = step.failure_domain().map_or("-".to_owned(), ToString::to_string);
@@ -89,7 +88,7 @@ impl Trace {
         panic!("no end:\n{}", self.text);
     }
 
-    fn say(&mut self) {
+    fn record_conditions(&mut self) {
         let (spec, state) = (self.world.spec(), self.world.state());
         let plan = plan::plan(&spec, &state, self.world.now);
         let new = status(&spec, &state, &plan, self.status.as_ref(), None, self.world.now);
@@ -125,7 +124,7 @@ impl Trace {
     }
 
     fn end(&mut self) {
-        self.say();
+        self.record_conditions();
         let plan = self.world.plan();
         for wait in &plan.waits {
             writeln!(self.text, "wait {}: {}", wait.reason.name(), short(&wait.message)).unwrap();
@@ -187,17 +186,17 @@ macro_rules! golden {
 }
 
 golden! {
-    a_control_plane_as_it_should_be_is_left_alone("a b c", OLD): Trace::run;
+    a_control_plane_in_its_desired_state_is_not_changed("a b c", OLD): Trace::run;
     a_changed_instance_type_replaces_three_machines_one_by_one("a b c", NEW): Trace::run;
     a_changed_instance_type_replaces_five_machines_one_by_one("a b c a b", NEW): |t| {
         t.world.zones("a b c");
         t.run();
     };
-    two_zones_carry_three_machines("a b a", NEW): |t| {
+    three_machines_are_spread_over_two_zones("a b a", NEW): |t| {
         t.world.zones("a b");
         t.run();
     };
-    without_failure_domains_machines_are_made_from_the_template_alone("a a a", NEW): |t| {
+    without_failure_domains_machines_are_created_from_the_template("a a a", NEW): |t| {
         t.world.template().as_object_mut().unwrap().remove("failureDomains");
         t.world.template()["spec"]["providerSpec"]["value"]["placement"]["availabilityZone"] = json!("us-east-1a");
         t.run();
@@ -212,14 +211,14 @@ golden! {
         t.world.delete(M1);
         t.run();
     };
-    three_machines_deleted_at_once_are_replaced_one_by_one("a b c", OLD): |t| {
+    three_machines_that_are_deleted_together_are_replaced_one_after_the_other("a b c", OLD): |t| {
         t.person("deletes all machines");
         for name in [M0, M1, M2] {
             t.world.delete(name);
         }
         t.run();
     };
-    on_delete_three_machines_deleted_at_once_are_replaced_one_by_one("a b c", NEW): |t| {
+    with_on_delete_three_deleted_machines_are_replaced_one_after_the_other("a b c", NEW): |t| {
         t.world.strategy("OnDelete");
         t.person("deletes all machines");
         for name in [M0, M1, M2] {
@@ -247,12 +246,12 @@ golden! {
         t.world.delete(M2);
         t.run();
     };
-    a_rollout_that_is_paused_half_way_keeps_both_machines("a b c", NEW): |t| {
+    a_rollout_that_is_paused_during_a_replacement_keeps_both_machines("a b c", NEW): |t| {
         t.run_steps(1);
         t.person("pauses");
         t.world.annotate(spec::PAUSED_ROLLOUT, "true");
         t.run();
-        t.person("goes on");
+        t.person("resumes");
         t.world.annotate(spec::PAUSED_ROLLOUT, "false");
         t.run();
     };
@@ -263,14 +262,14 @@ golden! {
         t.world.annotate(spec::ROLLOUT_LIMIT, "3");
         t.run();
     };
-    an_unhealthy_etcd_member_holds_a_rollout("a b c", NEW): |t| {
+    an_unhealthy_etcd_member_delays_a_rollout("a b c", NEW): |t| {
         t.world.etcd("True", "EtcdMembersAvailable: 2 of 3 members are available, node-2 is unhealthy");
         t.run();
         t.person("brings the member back");
         t.world.etcd("True", "EtcdMembersAvailable: 3 members are available");
         t.run();
     };
-    an_etcd_member_that_fails_half_way_keeps_the_old_machine("a b c", NEW): |t| {
+    an_etcd_member_that_fails_during_a_replacement_keeps_the_old_machine("a b c", NEW): |t| {
         t.run_steps(1);
         t.world.etcd("False", "EtcdMembersAvailable: 1 of 4 members are available");
         t.run();
@@ -278,28 +277,28 @@ golden! {
         t.person("brings the members back");
         t.run();
     };
-    an_unhealthy_etcd_member_does_not_hold_the_repair_of_its_own_machine("a b c", OLD): |t| {
+    an_unhealthy_etcd_member_does_not_delay_the_repair_of_its_machine("a b c", OLD): |t| {
         t.world.etcd("True", "EtcdMembersAvailable: 2 of 3 members are available, node-1 is unhealthy");
         t.world.node_down(M1);
         t.person("deletes machine 1, whose node is down");
         t.world.delete(M1);
         t.run();
     };
-    b1_a_machine_whose_node_object_is_gone_is_replaced_once_deleted("a b c", OLD): |t| {
+    b1_a_machine_without_its_node_object_is_replaced_after_its_deletion("a b c", OLD): |t| {
         t.world.node_gone(M1);
         t.world.fail(M1, "instance i-1 does not exist");
-        t.say();
+        t.record_conditions();
         t.person("a health check deletes machine 1");
         t.world.delete(M1);
         t.run();
     };
-    b5_a_replacement_whose_node_is_never_ready_never_costs_the_old_machine("a b c", NEW): |t| {
+    b5_the_old_machine_stays_while_its_replacement_is_not_ready("a b c", NEW): |t| {
         t.run_until(|world| world.observed.machines.len() == 4 && world.observed.nodes.len() == 4);
         t.world.pass(3600);
-        // Nothing brings the node up.
+        // The node never becomes ready.
         t.end();
     };
-    b4_machines_of_a_former_set_are_taken_over("a b c", OLD): |t| {
+    b4_machines_of_a_former_set_are_adopted("a b c", OLD): |t| {
         for name in [M0, M1, M2] {
             t.world.machine(name).metadata.owner_references[0].uid = "former-uid".to_owned();
         }
@@ -317,7 +316,7 @@ golden! {
         t.world.observed.nodes.pop();
         t.run();
     };
-    machines_without_owner_are_adopted_before_anything_else("a b c", NEW): |t| {
+    machines_without_an_owner_are_adopted_first("a b c", NEW): |t| {
         t.world.set["metadata"].as_object_mut().unwrap().remove("finalizers");
         for name in [M0, M1, M2] {
             t.world.machine(name).metadata.owner_references.clear();
@@ -340,7 +339,7 @@ golden! {
         }
         t.run();
     };
-    a_replacement_that_fails_stops_everything_until_it_is_deleted("a b c", NEW): |t| {
+    a_failed_replacement_degrades_the_set_until_it_is_deleted("a b c", NEW): |t| {
         t.run_steps(1);
         let name = newest(t);
         t.person("the cloud has no capacity");
@@ -359,7 +358,7 @@ golden! {
         t.world.fail(&name, "quota exceeded");
         t.run();
     };
-    a_bad_template_that_is_corrected_clears_the_failed_machine("a b c", "m6i.typo"): |t| {
+    a_corrected_template_deletes_the_failed_machine("a b c", "m6i.typo"): |t| {
         t.run_steps(1);
         let name = newest(t);
         t.world.fail(&name, "no such instance type");
@@ -368,25 +367,25 @@ golden! {
         t.world.want(NEW);
         t.run();
     };
-    a_template_that_changes_while_a_replacement_starts_clears_it("a b c", NEW): |t| {
+    a_template_change_while_a_replacement_starts_deletes_the_replacement("a b c", NEW): |t| {
         t.run_steps(1);
         t.person("changes the template again");
         t.world.want("m6i.2xlarge");
         t.run();
     };
-    a_template_that_changes_once_a_replacement_is_ready_clears_it("a b c", NEW): |t| {
+    a_template_change_after_a_replacement_is_ready_deletes_the_replacement("a b c", NEW): |t| {
         t.run_until(|world| world.plan().disruptive().is_some_and(|step| matches!(step.action, Action::Delete { .. })));
         t.person("changes the template again");
         t.world.want("m6i.2xlarge");
         t.run();
     };
-    a_template_that_is_reverted_half_way_goes_back("a b c", NEW): |t| {
+    a_reverted_template_stops_the_rollout("a b c", NEW): |t| {
         t.run_until(|world| world.observed.machines.len() == 3 && newest_is_new(world));
         t.person("reverts the template");
         t.world.want(OLD);
         t.run();
     };
-    a_switch_to_on_delete_half_way_leaves_both_machines_to_the_user("a b c", NEW): |t| {
+    a_change_to_on_delete_during_a_replacement_leaves_both_machines("a b c", NEW): |t| {
         t.run_until(|world| world.plan().disruptive().is_some_and(|step| matches!(step.action, Action::Delete { .. })));
         t.person("switches to OnDelete");
         t.world.strategy("OnDelete");
@@ -395,7 +394,7 @@ golden! {
         t.world.delete(M0);
         t.run();
     };
-    a_switch_to_rolling_update_starts_the_rollout("a b c", NEW): |t| {
+    a_change_to_rolling_update_starts_the_rollout("a b c", NEW): |t| {
         t.world.strategy("OnDelete");
         t.run();
         t.person("switches to RollingUpdate");
@@ -406,56 +405,56 @@ golden! {
         t.world.zones("a b");
         t.run();
     };
-    a_zone_that_is_added_and_sorts_first_moves_nothing("b c d", OLD): |t| {
+    a_new_zone_that_sorts_first_moves_no_machine("b c d", OLD): |t| {
         t.world.zones("a b c d");
         t.run();
     };
-    a_zone_that_is_added_and_improves_the_spread_moves_one_machine("a b a", OLD): |t| {
+    a_new_zone_that_improves_the_spread_moves_one_machine("a b a", OLD): |t| {
         t.world.zones("a b c");
         t.run();
     };
-    zones_that_change_half_way_are_followed("a b c", NEW): |t| {
+    zones_that_change_during_a_rollout_are_used("a b c", NEW): |t| {
         t.run_steps(1);
         t.person("replaces zone a by d");
         t.world.zones("b c d");
         t.run();
     };
-    b20_an_unmanaged_node_stops_everything("a b c", NEW): |t| {
+    b20_an_unmanaged_node_degrades_the_set("a b c", NEW): |t| {
         let since = t.world.now;
         t.world.set_node("stranger", "True", since);
         t.run();
     };
-    an_index_too_many_stops_everything("a b c", NEW): |t| {
+    an_additional_index_degrades_the_set("a b c", NEW): |t| {
         t.world.add("ocp-x7k2p-master-3", "a", OLD);
         t.run();
     };
-    no_ready_machine_stops_everything("a b c", NEW): |t| {
+    a_set_without_a_ready_machine_is_degraded("a b c", NEW): |t| {
         for name in [M0, M1, M2] {
             t.world.node_gone(name);
         }
         t.end();
     };
-    no_machine_at_all_stops_everything("a b c", NEW): |t| {
+    a_set_without_a_machine_is_degraded("a b c", NEW): |t| {
         t.world.observed.machines.clear();
         t.world.observed.nodes.clear();
         t.run();
     };
-    recreate_removes_first("a b c", NEW): |t| {
+    recreate_deletes_the_old_machine_first("a b c", NEW): |t| {
         recreate(t);
         t.run();
     };
-    recreate_waits_while_another_machine_is_away("a b c", NEW): |t| {
+    recreate_waits_while_another_machine_is_not_ready("a b c", NEW): |t| {
         recreate(t);
         t.world.machine(M1).spec.provider_spec.value.as_mut().unwrap()["instanceType"] = json!(NEW);
         t.world.node_down(M1);
         t.end();
     };
-    recreate_makes_a_machine_only_once_the_deleted_one_is_gone("a b c", OLD): |t| {
+    recreate_creates_a_machine_after_the_deleted_one_is_gone("a b c", OLD): |t| {
         recreate(t);
         t.world.delete(M1);
         t.run();
     };
-    b16_labels_and_annotations_of_the_template_propagate_in_place("a b c", OLD): |t| {
+    b16_labels_and_annotations_of_the_template_are_applied_in_place("a b c", OLD): |t| {
         t.world.template()["metadata"]["labels"]["team"] = json!("infra");
         t.world.template()["metadata"]["annotations"] = json!({"note": "rack 7"});
         t.run();
@@ -464,29 +463,29 @@ golden! {
         t.world.template()["spec"]["providerSpec"]["value"]["ami"]["id"] = json!("ami-9");
         t.run();
     };
-    b16_an_image_change_rolls_when_it_is_asked_for("a b c", OLD): |t| {
+    b16_an_image_change_rolls_with_the_annotation("a b c", OLD): |t| {
         t.world.template()["spec"]["providerSpec"]["value"]["ami"]["id"] = json!("ami-9");
         t.world.annotate("capstan.dev/roll-on-image-change", "true");
         t.run();
     };
-    an_inactive_set_acts_on_nothing("a b c", NEW): |t| {
+    an_inactive_set_takes_no_step("a b c", NEW): |t| {
         t.world.set["spec"]["state"] = json!("Inactive");
         t.world.set["metadata"].as_object_mut().unwrap().remove("finalizers");
         t.world.machine(M1).metadata.owner_references.clear();
         t.run();
     };
-    b3_a_set_that_is_deleted_lets_every_machine_go_first("a b c", NEW): |t| {
+    b3_a_set_that_is_deleted_releases_all_machines_first("a b c", NEW): |t| {
         t.world.machine(M1).metadata.labels.clear();
         t.world.machine(M2).metadata.owner_references.clear();
         t.person("deletes the set; machine 1 lost its labels");
         t.world.set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
         t.run();
     };
-    b14_a_machine_that_loses_its_labels_is_missed("a b c", OLD): |t| {
+    b14_a_machine_that_loses_its_labels_is_reported("a b c", OLD): |t| {
         t.world.machine(M1).metadata.labels.clear();
         t.run();
     };
-    a_machine_on_its_way_that_loses_its_labels_is_not_made_twice("a b c", NEW): |t| {
+    a_new_machine_that_loses_its_labels_is_not_created_twice("a b c", NEW): |t| {
         t.run_steps(1);
         let name = t.world.observed.machines.last().unwrap().metadata.name().to_owned();
         t.person("takes the labels off the new machine");
@@ -496,11 +495,11 @@ golden! {
         t.world.machine(&name).metadata.labels = labels;
         t.run();
     };
-    an_outdated_machine_that_is_not_ready_goes_first("a b c", NEW): |t| {
+    an_outdated_machine_that_is_not_ready_is_replaced_first("a b c", NEW): |t| {
         t.world.node_gone(M1);
         t.run();
     };
-    a_rollout_does_not_go_past_a_machine_that_is_not_ready("a b c", NEW): |t| {
+    a_rollout_waits_for_a_machine_that_is_not_ready("a b c", NEW): |t| {
         t.world.want(OLD);
         t.world.node_gone(M2);
         t.world.machine(M1).spec.provider_spec.value.as_mut().unwrap()["instanceType"] = json!("m5.large");
@@ -510,20 +509,20 @@ golden! {
         t.world.add("ocp-x7k2p-master-extra-1", "b", OLD);
         t.run();
     };
-    b24_a_deadline_that_passes_is_said("a b c", NEW): |t| {
+    b24_a_passed_deadline_is_reported("a b c", NEW): |t| {
         t.world.annotate(spec::PROGRESS_DEADLINE, "30m");
         t.run_steps(1);
-        t.say();
+        t.record_conditions();
         t.world.pass(3600);
         t.end();
     };
-    the_user_deletes_the_old_machine_before_its_replacement_is_ready("a b c", NEW): |t| {
+    a_user_deletes_the_old_machine_before_its_replacement_is_ready("a b c", NEW): |t| {
         t.run_steps(1);
         t.person("deletes machine 0");
         t.world.delete(M0);
         t.run();
     };
-    the_user_deletes_a_replacement_on_its_way("a b c", NEW): |t| {
+    a_user_deletes_a_replacement_before_it_is_ready("a b c", NEW): |t| {
         t.run_steps(1);
         let name = newest(t);
         t.person("deletes the replacement");
@@ -531,7 +530,7 @@ golden! {
         t.world.machine(&name).spec.lifecycle_hooks = None;
         t.run();
     };
-    two_machines_lost_at_once_are_made_one_by_one("a b c", OLD): |t| {
+    two_machines_that_are_lost_together_are_created_one_after_the_other("a b c", OLD): |t| {
         for _ in 0..2 {
             t.world.observed.machines.pop();
             t.world.observed.nodes.pop();

@@ -1,6 +1,6 @@
-//! One pass over one state, in the notation of the vectors: `0[Ro,R]` is index 0 with two machines;
-//! R ready and up to date, S the same but for five seconds only, P up to date and not ready yet, X
-//! not ready and outdated, `o` outdated, `d` being deleted.
+//! One plan for one state, in the notation of the vectors: `0[Ro,R]` is index 0 with two machines;
+//! R is ready and up to date, S is the same for only five seconds, P is up to date and not ready
+//! yet, X is not ready and outdated, `o` is outdated, `d` is being deleted.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn world(text: &str) -> World {
     world
 }
 
-/// What another process recorded, for a minute more.
+/// A record of another process that is valid for one more minute.
 fn pending(world: &World, index: u32, machine: &str) -> PendingCreate {
     PendingCreate {
         creation: PendingCreation {
@@ -95,9 +95,9 @@ fn rolling_update_follows_the_vectors() {
             ("0[Ro] 1[Ro] 2[R]", "create new 0"),
             ("0[Ro,R] 1[Ro] 2[R]", "delete old 0"),
             ("0[R] 1[R] 2[]", "create new 2"),
-            // Today's operator creates 1 as well: two at once.
+            // OpenShift's operator creates 1 as well: two at once.
             ("0[R] 1[Ro] 2[]", "create new 2"),
-            // Today's operator deletes both at once.
+            // OpenShift's operator deletes both at once.
             ("0[Ro,R] 1[Ro,R] 2[]", "delete old 0"),
             ("0[Ro] 1[Ro] 2[Ro] 3[Ro]", " (ExcessIndexes)"),
             ("1[R] 2[R] 3[R]", ""),
@@ -108,15 +108,16 @@ fn rolling_update_follows_the_vectors() {
 }
 
 #[test]
-fn rolling_update_covers_what_no_vector_of_todays_operator_does() {
+fn rolling_update_handles_further_states() {
     check(
         "RollingUpdate",
         &[
-            // Both machines of an index are going: there is one too many until the first is gone.
+            // Both machines of an index are being deleted. There is one machine too many until the
+            // first is gone.
             ("0[R] 1[Rd,Rd] 2[R]", ""),
             ("0[R] 1[Xd,Rd] 2[R]", "create new 1"),
-            // A replacement that the template overtook is cleared away, and the old machine stays
-            // until the next is ready.
+            // A replacement that is outdated by a template change is deleted, and the old machine
+            // stays until the next replacement is ready.
             ("0[Ro,X] 1[Ro] 2[Ro]", "delete young 0"),
             ("0[Ro,Ro] 1[Ro] 2[Ro]", "delete young 0"),
             ("0[X,Ro] 1[Ro] 2[Ro]", "delete old 0"),
@@ -124,22 +125,23 @@ fn rolling_update_covers_what_no_vector_of_todays_operator_does() {
             ("0[Ro,X,P] 1[R] 2[R]", "delete young 0"),
             ("0[X,P] 1[R] 2[R]", ""),
             ("0[X,R] 1[R] 2[R]", "delete old 0"),
-            // Two machines that are up to date: the older goes.
+            // Of two machines that are up to date, the older is deleted.
             ("0[R,R] 1[R] 2[R]", "delete old 0"),
-            // A machine that is not ready goes first, and nothing goes past one that is ready.
+            // A machine that is not ready is replaced first, and no ready machine is replaced while
+            // another is not ready.
             ("0[Ro] 1[X] 2[Ro]", "create new 1"),
             ("0[Ro] 1[X] 2[X]", "create new 1"),
             ("0[Ro] 1[P] 2[Ro]", ""),
             ("0[Ro] 1[S] 2[Ro]", ""),
             ("0[Ro,S] 1[Ro] 2[Ro]", ""),
             ("0[S] 1[] 2[R]", ""),
-            // One at a time, also when several are deleted at once.
+            // One at a time, also if several are deleted at once.
             ("0[Rod] 1[Rod] 2[Rod]", "create new 0"),
             ("0[Rod,P] 1[Rod] 2[Rod]", ""),
             ("0[Rod,R] 1[Rod] 2[Rod]", ""),
             ("0[R] 1[Rod] 2[Rod]", "create new 1"),
-            // Machines that are going, held and dead do not hold up the machine that they are held
-            // for.
+            // An unready machine that is being deleted and has a hook does not delay the machine
+            // that its hook waits for.
             ("0[Xd,R] 1[Xd] 2[R]", "create new 1"),
             ("0[] 1[] 2[R]", "create new 0"),
             ("0[P] 1[] 2[R]", ""),
@@ -157,15 +159,15 @@ fn on_delete_follows_the_vectors_one_by_one() {
             ("0[R] 1[Ro] 2[R]", ""),
             ("3[R] 4[Rod] 5[R]", "create new 4"),
             ("0[R] 1[Rod,R] 2[R]", ""),
-            // Decision 7: today's operator creates 1 as well.
+            // Decision 7: OpenShift's operator creates 1 as well.
             ("0[Rod] 1[Rod] 2[R]", "create new 0"),
             ("0[Rod,P] 1[Rod,R] 2[R]", ""),
             ("0[R] 1[Ro] 2[]", "create new 2"),
             ("0[R] 1[R] 2[Rd]", "create new 2"),
-            // Left behind by another strategy: for the user, and no obstacle for the others.
+            // Left by another strategy: the user decides, and the other indexes do not wait.
             ("0[Ro,R] 1[R] 2[R]", ""),
             ("0[Ro,R] 1[Rd] 2[R]", "create new 1"),
-            // The template changed again since: now all of them are outdated.
+            // The template changed again, so that all machines are outdated.
             ("0[Ro,Ro,Ro] 1[Rod] 2[Ro]", "create new 1"),
             ("0[Ro,Ro,Ro] 1[] 2[Ro]", "create new 1"),
             ("0[R,R] 1[R] 2[R]", " (ExcessUpdatedReplicas)"),
@@ -204,7 +206,7 @@ fn b23_a_deletion_carries_uid_and_version() {
 }
 
 #[test]
-fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next() {
+fn the_name_of_a_machine_is_stable_and_an_existing_name_leads_to_the_next() {
     let mut world = world("0[Ro] 1[R] 2[R]");
     let name = |world: &World| world.plan().steps.pop().unwrap().machine().unwrap().to_owned();
     let first = name(&world);
@@ -213,17 +215,17 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
     assert_eq!(
         name(&world),
         first,
-        "a lost reply, or a second leader, meets AlreadyExists"
+        "after a lost reply, the API server answers AlreadyExists"
     );
     world.add(&first, "a", NEW);
-    // Somebody else's machine, under the very name.
+    // A machine of another owner with the same name.
     world.machine(&first).metadata.labels.clear();
     world.machine(&first).metadata.owner_references.clear();
     world.observed.nodes.pop();
     let second = name(&world);
     assert_ne!(second, first);
     assert!(second.starts_with("ocp-x7k2p-master-") && second.ends_with("-0"));
-    // Seed 34815: the first name is free again, and the second was asked for and never answered
+    // Seed 34815: the first name is free again, and the second was requested without an answer
     // (G2).
     world
         .observed
@@ -234,10 +236,10 @@ fn the_same_intent_always_has_the_same_name_and_a_taken_name_leads_to_the_next()
     assert_eq!(name(&world), second);
 }
 
-/// Seed 70292: it had come by a second request, was deleted, and the next index got its machine
-/// before the first request arrived.
+/// Seed 70292: a second request created the machine, which was deleted. The next index got its
+/// machine before the first request arrived.
 #[test]
-fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_control_plane() {
+fn no_other_machine_is_created_while_a_requested_machine_may_exceed_the_limit() {
     let sent = |world: &World| {
         let plan = world.plan();
         let crate::cpms::plan::Action::Create { machine, .. } = &plan.disruptive().unwrap().action else {
@@ -253,9 +255,9 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
     for (text, expected) in [
         // The same machine again.
         ("0[R] 1[Ro] 2[R]", "create new 1"),
-        // Another would be the second that is too many.
+        // Another machine would be the second that is too many.
         ("0[Ro] 1[Ro] 2[R]", ""),
-        // Instead of one that is missing there is room for one, and for no more.
+        // In place of a missing machine, one more can be created, and no more.
         ("0[] 1[R] 2[R]", "create new 0"),
         ("0[Rod] 1[R] 2[R]", ""),
     ] {
@@ -269,7 +271,8 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
             assert_eq!(shown(&world.plan()), "create new 0");
         }
     }
-    // What somebody else wrote down counts as much, unless it is the same machine or it shows.
+    // A record of another process counts too, unless it is for the same machine or the machine
+    // exists.
     for (text, there, expected) in [
         ("0[R] 1[Ro] 2[R]", "", "create new 1"),
         ("0[Ro] 1[Ro] 2[R]", "", ""),
@@ -286,7 +289,7 @@ fn while_what_was_asked_for_may_still_come_nothing_else_is_made_beside_a_whole_c
         world.pass(60);
         assert!(shown(&world.plan()).starts_with("create new"));
     }
-    // What came, and what cannot come any more, stands in nobody's way.
+    // A creation that is over delays nothing.
     let mut world = world("0[Ro] 1[Ro] 2[R]");
     world.observed.unanswered = vec![UnansweredCreate { until: None, ..asked }];
     assert_eq!(shown(&world.plan()), "create new 0");
@@ -306,7 +309,7 @@ fn a_made_machine_is_complete() {
 }
 
 #[test]
-fn without_the_infrastructure_nobody_says_that_machines_stand_in_other_domains() {
+fn without_the_infrastructure_no_machine_differs_in_its_failure_domain() {
     let mut world = World::on(Some(crate::cpms::domains::Platform::VSphere), "a b c", OLD);
     assert!(world.plan().degraded.is_empty());
     world.observed.infrastructure = None;
@@ -320,7 +323,7 @@ fn without_the_infrastructure_nobody_says_that_machines_stand_in_other_domains()
 }
 
 #[test]
-fn of_two_outdated_machines_of_an_index_the_plan_says_which_one_goes_and_why() {
+fn the_plan_gives_the_reason_for_which_one_of_two_outdated_machines_is_deleted() {
     for (machines, why) in [
         (
             "0[Ro,Ro] 1[R] 2[R]",

@@ -1,14 +1,14 @@
-//! The same properties on every platform, with every strategy, for three and five machines, adopted
-//! or not, with machines that fail on the way: whoever follows the plan, with a provider that is
-//! fair and a person who does what the conditions say, ends where the set asks; and on no step is
-//! the control plane put at risk.
+//! The same properties on every platform, with every strategy, for three and five machines, with
+//! and without owners, and with machines that fail. A run that follows the plan, with a fair
+//! provider and a user who follows the conditions, ends in the desired state. No step puts the
+//! control plane at risk.
 
 use proptest::prelude::{
     ProptestConfig, Strategy as _, TestCaseError, any, prop, prop_assert, prop_assert_eq, proptest,
 };
 use serde_json::json;
 
-use super::{Deed, deed};
+use super::{TakenStep, taken_step};
 use crate::cpms::domains::Platform;
 use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::plan::Action;
@@ -16,17 +16,17 @@ use crate::cpms::preview::preview;
 use crate::cpms::simulation::{Event, NEW, OLD, World};
 use crate::cpms::spec::{RECREATE_ACKNOWLEDGED, RECREATE_RISK, Strategy};
 
-/// How a machine of the start is known.
+/// The relation of a machine to the set at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kinship {
+enum Ownership {
     Owned,
-    Nobodys,
+    Unowned,
     OfAFormerSet,
-    /// Nobody's, and its name ends in no number.
+    /// Without an owner, and with a name without a number.
     Nameless,
 }
 
-/// How a machine of the start is.
+/// The health of a machine at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Ready,
@@ -41,7 +41,7 @@ struct Start {
     zone: usize,
     outdated: bool,
     deleting: bool,
-    kinship: Kinship,
+    ownership: Ownership,
     health: Health,
 }
 
@@ -56,12 +56,12 @@ struct Shape {
 }
 
 fn any_start() -> impl proptest::strategy::Strategy<Value = Start> {
-    let kinship = prop::sample::select(vec![
-        Kinship::Owned,
-        Kinship::Owned,
-        Kinship::Nobodys,
-        Kinship::OfAFormerSet,
-        Kinship::Nameless,
+    let ownership = prop::sample::select(vec![
+        Ownership::Owned,
+        Ownership::Owned,
+        Ownership::Unowned,
+        Ownership::OfAFormerSet,
+        Ownership::Nameless,
     ]);
     let health = prop::sample::select(vec![
         Health::Ready,
@@ -72,12 +72,12 @@ fn any_start() -> impl proptest::strategy::Strategy<Value = Start> {
         Health::Starting,
         Health::Failed,
     ]);
-    (0..3_usize, any::<bool>(), prop::bool::weighted(0.2), kinship, health).prop_map(
-        |(zone, outdated, deleting, kinship, health)| Start {
+    (0..3_usize, any::<bool>(), prop::bool::weighted(0.2), ownership, health).prop_map(
+        |(zone, outdated, deleting, ownership, health)| Start {
             zone,
             outdated,
             deleting,
-            kinship,
+            ownership,
             health,
         },
     )
@@ -120,16 +120,16 @@ fn world(shape: &Shape) -> World {
         }
     }
     for (index, start) in shape.starts.iter().enumerate() {
-        let name = match start.kinship {
-            Kinship::Nameless => format!("ocp-x7k2p-master-{}", ["blue", "red", "dun", "bay", "roan"][index]),
+        let name = match start.ownership {
+            Ownership::Nameless => format!("ocp-x7k2p-master-{}", ["blue", "red", "dun", "bay", "roan"][index]),
             _ => format!("ocp-x7k2p-master-{index}"),
         };
         let zone = ["a", "b", "c"][start.zone];
         world.add(&name, zone, if start.outdated { OLD } else { NEW });
-        match start.kinship {
-            Kinship::Owned => {}
-            Kinship::Nobodys | Kinship::Nameless => world.machine(&name).metadata.owner_references.clear(),
-            Kinship::OfAFormerSet => "former".clone_into(&mut world.machine(&name).metadata.owner_references[0].uid),
+        match start.ownership {
+            Ownership::Owned => {}
+            Ownership::Unowned | Ownership::Nameless => world.machine(&name).metadata.owner_references.clear(),
+            Ownership::OfAFormerSet => "former".clone_into(&mut world.machine(&name).metadata.owner_references[0].uid),
         }
         match start.health {
             Health::Ready => {}
@@ -160,8 +160,8 @@ fn ready(world: &World) -> usize {
         .count()
 }
 
-/// Takes what the plan says, and checks every step against what was there before it.
-fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<bool, TestCaseError> {
+/// Takes the steps of the plan, and checks each step against the state before it.
+fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Result<bool, TestCaseError> {
     let replicas = shape.starts.len();
     let plan = world.plan();
     let disruptive = plan.steps.iter().filter(|step| step.is_disruptive()).count();
@@ -192,12 +192,13 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
                 );
             }
             Action::Delete { .. } => {
-                prop_assert!(shape.strategy != Strategy::OnDelete, "the user deletes: {step:?}");
+                prop_assert!(shape.strategy != Strategy::OnDelete, "only the user deletes: {step:?}");
                 let after = ready(world);
                 prop_assert!(after == before || after + 1 >= replicas, "{after} ready after {step:?}");
                 let index = step.index.unwrap();
                 if shape.strategy == Strategy::Recreate {
-                    // Alone in its index: only while every other index is served.
+                    // The only machine of its index may be deleted only while every other index has
+                    // a ready machine.
                     let alone = of_index(index).all(|machine| machine.is_deleting());
                     let mut others = state.indexes.iter().filter(|other| **other != index);
                     let served = others.all(|other| state.of_index(*other).any(serves));
@@ -211,17 +212,16 @@ fn follow(world: &mut World, shape: &Shape, deeds: &mut Vec<Deed>) -> Result<boo
             }
             Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
         }
-        deeds.extend(deed(step));
+        taken.extend(taken_step(step));
     }
     Ok(!plan.steps.is_empty())
 }
 
-/// What a person does, or a health check, once nothing moves any more: makes a machine where none
-/// is left, as the condition says (all were being deleted, and served nobody); brings one machine
-/// back where none is ready, deletes a machine that is dead, and removes the hook of a dead one
-/// that etcd's operator does not let go while another is dead too. Whether there was something to
-/// do.
-fn attend(world: &mut World) -> bool {
+/// The action of a user or a health check when nothing changes any more. It creates a machine if
+/// none is left, as the condition describes. It repairs one machine if none is ready. It deletes a
+/// dead machine. It removes the hook of a dead machine that the etcd operator keeps while another
+/// machine is dead too. Returns whether there was an action.
+fn act_as_user(world: &mut World) -> bool {
     if world.observed.machines.is_empty() {
         world.add("ocp-x7k2p-master-0", "a", NEW);
         return true;
@@ -251,12 +251,11 @@ fn attend(world: &mut World) -> bool {
     held.is_some()
 }
 
-/// Runs to the end. The provider answers in the order that `choices` picks, and lets a few machines
-/// fail.
-fn run(world: &mut World, shape: &Shape, choices: &[u8], mut failures: u8) -> Result<Vec<Deed>, TestCaseError> {
-    let mut deeds = Vec::new();
+/// Runs to the end. The provider answers in the order of `choices`, and lets some machines fail.
+fn run(world: &mut World, shape: &Shape, choices: &[u8], mut failures: u8) -> Result<Vec<TakenStep>, TestCaseError> {
+    let mut taken = Vec::new();
     for turn in 0..900 {
-        if follow(world, shape, &mut deeds)? {
+        if follow(world, shape, &mut taken)? {
             world.pass(1);
             continue;
         }
@@ -275,18 +274,18 @@ fn run(world: &mut World, shape: &Shape, choices: &[u8], mut failures: u8) -> Re
             world.pass(30);
         } else if let Some(until) = world.plan().reconcile_at.filter(|until| *until > world.now) {
             world.now = until;
-        } else if !attend(world) {
-            return Ok(deeds);
+        } else if !act_as_user(world) {
+            return Ok(taken);
         }
     }
     Err(TestCaseError::fail(format!("no end: {:?}", world.plan())))
 }
 
-/// Everything is as the set asks, and nothing is left to do.
+/// Checks that the state is the desired state, and that there is no further step.
 fn ended(world: &World, shape: &Shape) -> Result<(), TestCaseError> {
     let (plan, state) = (world.plan(), world.state());
-    prop_assert_eq!(&plan.degraded, &[], "somebody who follows the conditions is done");
-    let told = |machine: &MachineState| {
+    prop_assert_eq!(&plan.degraded, &[], "a user who follows the conditions must be done");
+    let has_wait = |machine: &MachineState| {
         plan.waits
             .iter()
             .any(|wait| wait.machine() == Some(machine.name.as_str()))
@@ -299,10 +298,10 @@ fn ended(world: &World, shape: &Shape) -> Result<(), TestCaseError> {
         );
     }
     if shape.strategy == Strategy::OnDelete {
-        // What the user has not deleted is as it was, and says so.
+        // A machine that the user has not deleted must be unchanged, and its wait must be reported.
         let kept = state
             .each_machine()
-            .all(|machine| machine.is_current() || told(machine));
+            .all(|machine| machine.is_current() || has_wait(machine));
         prop_assert!(kept, "{:?}", plan);
     } else {
         prop_assert_eq!(state.machines.len(), shape.starts.len(), "{:?}", plan);
@@ -318,7 +317,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn from_any_state_on_any_platform_with_any_strategy_it_ends_as_the_set_asks(
+    fn any_state_platform_and_strategy_ends_in_the_desired_state(
         shape in any_shape(),
         choices in prop::collection::vec(any::<u8>(), 1..60),
         failures in 0..4_u8,
@@ -329,14 +328,13 @@ proptest! {
     }
 
     #[test]
-    fn on_any_platform_with_any_strategy_the_preview_is_what_then_happens(
+    fn any_platform_and_strategy_takes_the_steps_of_the_preview(
         shape in any_shape(),
         choices in prop::collection::vec(any::<u8>(), 1..60),
         going in 0..8_usize,
     ) {
         let mut shape = shape;
-        // As long as nothing fails, and one machine is being deleted at most: what a preview
-        // promises.
+        // A preview assumes that no machine fails, and that at most one machine is being deleted.
         for (index, start) in shape.starts.iter_mut().enumerate() {
             start.health = Health::Ready;
             start.deleting = index == going;
@@ -344,15 +342,14 @@ proptest! {
         shape.hook = true;
         let mut world = world(&shape);
         let ahead = preview(&world.spec(), &world.state(), world.now);
-        let foreseen: Vec<Deed> = ahead.steps.iter().filter_map(deed).collect();
-        prop_assert_eq!(foreseen, run(&mut world, &shape, &choices, 0)?);
+        let previewed: Vec<TakenStep> = ahead.steps.iter().filter_map(taken_step).collect();
+        prop_assert_eq!(previewed, run(&mut world, &shape, &choices, 0)?);
     }
 }
 
-/// Rarer than a property finds it in every run: nothing that serves is left, and then nothing at
-/// all.
+/// Too rare for a property test: no ready machine is left, and then no machine at all.
 #[test]
-fn a_control_plane_that_goes_as_a_whole_comes_back_from_the_machine_that_a_person_makes() {
+fn a_deleted_control_plane_is_restored_from_one_machine_of_a_user() {
     let healths = [
         Health::Ready,
         Health::NodeDown,
@@ -366,7 +363,7 @@ fn a_control_plane_that_goes_as_a_whole_comes_back_from_the_machine_that_a_perso
                 zone: 0,
                 outdated: true,
                 deleting: true,
-                kinship: Kinship::Owned,
+                ownership: Ownership::Owned,
                 health,
             };
             let shape = Shape {
