@@ -10,7 +10,7 @@ FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/m
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
 # The laws of the conversion, optimised; CONVERSION_RUNS machines for each platform and direction.
-LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --lib conversion::tests::laws
+LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --test conversion laws::
 
 .PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz
 

@@ -172,8 +172,8 @@ pub fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted {
     }
 }
 
-/// Converts a Machine, MachineSet or MachineHealthCheck of Cluster API. `context.infrastructure_machine`
-/// is its infrastructure object.
+/// Converts a Machine, MachineSet or MachineHealthCheck of Cluster API.
+/// `context.infrastructure_machine` is its infrastructure object.
 pub fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted {
     if let Some(converted) = refuse(object, Api::ClusterApi) {
         return converted;

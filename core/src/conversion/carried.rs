@@ -1,8 +1,8 @@
 //! Carries along what the other API cannot hold, in one annotation on the converted object.
 //!
-//! Each section of the annotation has the original value and a hash of the converted value that it
-//! describes. The original value counts on the way back only while the hash fits, so a change of
-//! the converted object always wins (decision 25).
+//! Each section of the annotation has a source value, and a hash of the converted value that it
+//! describes. The source value counts on the way back only while the hash fits, so a change of the
+//! converted object always wins (decision 25).
 //!
 //! Must never: restore a value for an object that has changed since.
 
@@ -33,14 +33,14 @@ impl Carried {
         Self { sections }
     }
 
-    /// The original of a section, if the hash fits the converted value.
+    /// The source value of a section, if the hash fits the converted value.
     pub(super) fn original(&self, section: &str, converted: &Value) -> Option<&Value> {
         let section = self.sections.get(section)?;
         let fits = section.get("hash").and_then(Value::as_str) == Some(hex_hash(converted, DIGITS).as_str());
         section.get("value").filter(|_| fits)
     }
 
-    /// Adds the original of a section, with the hash of the converted value.
+    /// Adds the source value of a section, with the hash of the converted value.
     pub(super) fn add(&mut self, section: &str, original: Value, converted: &Value) {
         let mut entry = Map::new();
         entry.insert(String::from("hash"), hex_hash(converted, DIGITS).into());

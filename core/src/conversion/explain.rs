@@ -127,7 +127,7 @@ const COMMON_FIELDS: &[(&str, &str, &str)] = &[
     (
         "spec.selector",
         "spec.selector",
-        "of a MachineSet or MachineHealthCheck; labels as above; the original is carried",
+        "of a MachineSet or MachineHealthCheck; labels as above; the source selector is carried",
     ),
     (
         "",
@@ -302,7 +302,7 @@ pub fn page(id: &str) -> Option<String> {
          - Machine API: `{}` (`{}`)\n\
          - Cluster API: `{}` (`infrastructure.cluster.x-k8s.io/{}`) and `Machine`\n\
          - Infrastructure cluster: `{}`\n\
-         - CRD that the results are checked against: {}\n\n\
+         - CRD that the results are checked against:\n  {}\n\n\
          A field without a line is an issue, and blocks the conversion. [All platforms](all-platforms.md)\n\
          has the fields of Machines, MachineSets and MachineHealthChecks.\n\n",
         platform.title,

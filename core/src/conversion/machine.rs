@@ -14,8 +14,8 @@ use crate::api::cluster_x_k8s_io::label::CLUSTER as CLUSTER_NAME;
 use crate::api::machine_openshift_io::machine as machine_api;
 use crate::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 
-/// The finalizers that the controllers of Machines add. A converted Machine has them from the start,
-/// so that its deletion cannot be missed.
+/// The finalizers that the controllers of Machines add. A converted Machine has them from the
+/// start, so that its deletion cannot be missed.
 const CLUSTER_API_FINALIZER: &str = "machine.cluster.x-k8s.io";
 const MACHINE_API_FINALIZER: &str = "machine.machine.openshift.io";
 

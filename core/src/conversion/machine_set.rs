@@ -105,8 +105,8 @@ fn template_metadata(mut metadata: Tree, to: Api, work: &mut Work) {
     machine::rest_of_metadata(metadata, to, work);
 }
 
-/// Reports that the converted selector does not select the converted machines although the original
-/// does.
+/// Reports that the converted selector does not select the converted machines, although the source
+/// selector selects the source machines.
 fn check_selection(path: &str, before: (&Value, &Entries), after: (&Value, &Entries), work: &mut Work) {
     if metadata::selects(before.0, before.1) && !metadata::selects(after.0, after.1) {
         work.issues.push(Issue::blocks(

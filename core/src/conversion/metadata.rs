@@ -316,7 +316,7 @@ pub(super) fn check_hooks(annotations: &Pair, path: &str, issues: &mut Vec<Issue
         if HOOKS.iter().any(|(_, prefix)| key.starts_with(prefix)) {
             issues.push(Issue::blocks(
                 FieldPath::new(path).key(key).as_str(),
-                "the annotation would be a lifecycle hook in Cluster API, and it is none in the Machine API",
+                "the annotation would be a lifecycle hook in Cluster API, and the Machine API does not treat it as a hook",
                 "remove it, or set spec.lifecycleHooks",
             ));
         }

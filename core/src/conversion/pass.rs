@@ -217,10 +217,18 @@ impl<'a> Pass<'a> {
         let Some(here) = here.filter(|_| *api == to) else {
             return;
         };
-        let (tree, path) = self.tree(here);
-        if tree.get(path).is_none_or(is_empty) {
-            self.block(here, *reason, *way_out);
+        self.require(here, reason, way_out);
+    }
+
+    /// Reports a missing field, once. Returns whether it is missing.
+    fn require(&mut self, at: &str, reason: &'static str, way_out: &'static str) -> bool {
+        let (tree, path) = self.tree(at);
+        let (is_missing, path) = (tree.get(path).is_none_or(is_empty), tree.path(path));
+        let is_reported = self.issues.iter().any(|issue| issue.path.as_str() == path);
+        if is_missing && !is_reported {
+            self.report(Severity::Blocks, path, reason, way_out);
         }
+        is_missing
     }
 
     fn rule(&mut self, rule: &'static Rule) {
@@ -340,10 +348,9 @@ impl<'a> Pass<'a> {
                 reason,
                 way_out,
             } if *api == from => {
-                let (tree, path) = self.tree(at);
-                if tree.get(path).is_none_or(is_empty) {
+                let is_missing = self.require(at, reason, way_out);
+                if is_missing {
                     hit(rule, from);
-                    self.block(at, *reason, *way_out);
                 }
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Converts the status, for a controller that keeps both objects in step.
+//! Converts the status, for a controller that synchronizes both objects.
 //!
 //! Controllers write the status, and no user does. So nothing in it is an issue, and a value that
 //! the other API does not have is left out.

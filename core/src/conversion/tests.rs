@@ -12,10 +12,8 @@
 )]
 
 mod admission;
-mod generated;
 pub(super) mod hits;
-mod laws;
-mod losses;
 mod menus;
 mod random;
+mod rules;
 mod samples;

@@ -1,7 +1,7 @@
 //! Takes fields out of a JSON tree and puts fields into one.
 //!
-//! A conversion takes every field that it understands out of a copy of the source. What is left
-//! was not understood, and is reported. A container that becomes empty is removed with its last
+//! A conversion takes every field that it understands out of the source tree. What is left was
+//! not understood, and is reported. A container that becomes empty is removed with its last
 //! field, so that only fields without a rule are left.
 //!
 //! Must never: panic on any JSON value.

@@ -16,6 +16,9 @@
 use capstan_core::conversion;
 
 mod documentation;
+mod generated;
+mod laws;
+mod losses;
 #[path = "../../src/conversion/tests/menus.rs"]
 mod menus;
 #[path = "../../src/conversion/tests/random.rs"]

@@ -97,7 +97,7 @@ pub(in crate::conversion) enum Rule {
         at: &'static str,
         /// The paths in the spec of the infrastructure cluster; the first that is set applies.
         cluster: &'static [&'static str],
-        /// The path below `status.platformStatus` of the Infrastructure; empty if there is none.
+        /// The path below `status.platformStatus` of the Infrastructure, or empty.
         infrastructure: &'static str,
         /// Whether upper and lower case are the same.
         ignores_case: bool,

@@ -180,6 +180,7 @@ const RULES: &[Rule] = &[
             ("CapacityBlock", "CapacityBlock"),
         ]),
     ),
+    Rule::Hand(&RESERVATION),
     constant(
         ClusterApi,
         "ignition.storageType",
@@ -309,6 +310,27 @@ fn spot(pass: &mut Pass<'_>) {
     if !options.value.is_null() {
         let converted = pass.item(RULES, options);
         pass.put("spotMarketOptions", converted.into());
+    }
+}
+
+/// The schema of Cluster API has this rule.
+const RESERVATION: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "a spot instance has no capacity reservation",
+    to: reservation,
+    back: reservation,
+};
+
+fn reservation(pass: &mut Pass<'_>) {
+    let is_spot = pass.target.contains_key("spotMarketOptions")
+        || pass.target.get("marketType").and_then(Value::as_str) == Some("Spot");
+    if is_spot && pass.target.contains_key("capacityReservationId") {
+        pass.block(
+            "capacityReservationId",
+            "Cluster API does not accept a capacity reservation for a spot instance",
+            "remove capacityReservationId, or the spot request",
+        );
     }
 }
 

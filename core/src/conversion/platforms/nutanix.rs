@@ -216,12 +216,22 @@ fn subnets(pass: &mut Pass<'_>, from: &str, to: &str) {
     if items.len() > 32 {
         pass.block(from, "Cluster API allows at most 32 subnets", "use fewer subnets");
     }
-    let items: Vec<Value> = items
-        .into_iter()
-        .map(|item| pass.item(IDENTIFIER, item).into())
-        .collect();
-    if !items.is_empty() {
-        pass.put(to, items.into());
+    let mut converted: Vec<Value> = Vec::new();
+    for item in items {
+        let path = item.root.clone();
+        let item = Value::Object(pass.item(IDENTIFIER, item));
+        if converted.contains(&item) {
+            pass.report(
+                Severity::Blocks,
+                path,
+                "Cluster API accepts each subnet once",
+                "remove the duplicate",
+            );
+        }
+        converted.push(item);
+    }
+    if !converted.is_empty() {
+        pass.put(to, converted.into());
     }
 }
 

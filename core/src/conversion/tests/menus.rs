@@ -1,8 +1,8 @@
 //! What generated machines are made of: for each platform the fields of the provider spec and of
 //! the infrastructure machine, with values to choose from.
 //!
-//! `{"$or": […]}` is one of the values, `{"$list": x}` up to three items, and `{"$bad": [good, bad]}`
-//! nearly always the first. A field whose name ends with `!` is always present.
+//! `{"$or": […]}` is one of the values, `{"$list": x}` up to three items, and
+//! `{"$bad": [good, bad]}` nearly always the first. A field whose name ends with `!` is always present.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use super::samples::{Sample, samples};
 use crate::conversion::{Context, Converted, Lookup, convert, normalise};
 
 /// Converts there and back, and compares normal forms. Without issues they must be equal.
-pub(super) fn round_trip(object: &Value, context: &Context<'_>) -> (Converted, Option<Converted>) {
+pub(crate) fn round_trip(object: &Value, context: &Context<'_>) -> (Converted, Option<Converted>) {
     let there = convert(object, context);
     if !there.issues.is_empty() {
         return (there, None);
