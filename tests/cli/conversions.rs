@@ -153,3 +153,74 @@ fn a_field_is_explained() {
     let unknown = capstan(&["convert", "--explain", "noSuchField"], "");
     assert_eq!(unknown.status.code(), Some(1));
 }
+
+/// A machine of another platform than AWS.
+fn machine_of(name: &str, provider_spec: &Value) -> Value {
+    let mut machine = machine(name, &json!({}));
+    machine["spec"]["providerSpec"]["value"] = provider_spec.clone();
+    machine
+}
+
+/// Fifty machines of four platforms. Three of them have a mistake.
+fn fifty_machines() -> Vec<Value> {
+    const UUID: &str = "0005b0f1-8f43-a0f2-02b7-3cecef193712";
+    let power_vs = json!({"apiVersion": "machine.openshift.io/v1", "kind": "PowerVSMachineProviderConfig",
+        "serviceInstance": {"type": "ID", "id": "s"}, "image": {"type": "Name", "name": "rhcos"},
+        "network": {"type": "RegEx", "regex": "^DHCP"}, "keyPairName": "k", "systemType": "s1022",
+        "processorType": "Shared", "processors": "0.5", "memoryGiB": 32,
+        "userDataSecret": {"name": "worker-user-data"}, "credentialsSecret": {"name": "powervs-credentials"}});
+    let openstack = json!({"apiVersion": "machine.openshift.io/v1alpha1", "kind": "OpenstackProviderSpec",
+        "flavor": "m1.xlarge", "image": "rhcos", "cloudName": "openstack", "cloudsSecret":
+            {"name": "openstack-cloud-credentials", "namespace": "openshift-machine-api"},
+        "networks": [{"subnets": [{"filter": {"name": "nodes"}}]}], "userDataSecret": {"name": "worker-user-data"}});
+    let nutanix = json!({"apiVersion": "machine.openshift.io/v1", "kind": "NutanixMachineProviderConfig",
+        "cluster": {"type": "uuid", "uuid": UUID}, "image": {"type": "name", "name": "rhcos"},
+        "subnets": [{"type": "uuid", "uuid": UUID}], "vcpusPerSocket": 1, "vcpuSockets": 4, "memorySize": "16Gi",
+        "systemDiskSize": "120Gi", "credentialsSecret": {"name": "nutanix-credentials"},
+        "userDataSecret": {"name": "worker-user-data"}});
+    let mut machines: Vec<Value> = (0..50)
+        .map(|index| {
+            let name = format!("worker-{index}");
+            match index % 4 {
+                0 => machine(&name, &json!({})),
+                1 => machine_of(&name, &power_vs),
+                2 => machine_of(&name, &openstack),
+                _ => machine_of(&name, &nutanix),
+            }
+        })
+        .collect();
+    for (index, field, value) in [
+        (8, "keyNam", json!("admin")),
+        (17, "loadBalancers", json!([{"name": "x", "type": "Application"}])),
+        (30, "floatingIP", json!("203.0.113.5")),
+    ] {
+        machines[index]["spec"]["providerSpec"]["value"][field] = value;
+    }
+    machines
+}
+
+#[test]
+fn a_folder_of_fifty_machines_converts_except_those_with_mistakes() {
+    let (folder, inputs) = (Folder::new(), Folder::new());
+    let with = folder.objects("cluster.yaml", &cluster());
+    for (index, machine) in fifty_machines().iter().enumerate() {
+        inputs.objects(&format!("{index:02}.yaml"), std::slice::from_ref(machine));
+    }
+    let output = capstan(&["convert", "--with", path(&with), path(inputs.0.path())], "");
+    assert_eq!(output.status.code(), Some(1));
+    let report = stderr(&output);
+    for part in [
+        "error: Machine openshift-machine-api/worker-8: spec.providerSpec.value.keyNam\n",
+        "error: Machine openshift-machine-api/worker-17: spec.providerSpec.value.loadBalancers\n",
+        "error: Machine openshift-machine-api/worker-30: spec.providerSpec.value.floatingIP\n",
+        "help: correct the spelling, or remove the field",
+        "note: 47 of 50 objects converted without loss, 0 lose values, 3 cannot be converted",
+    ] {
+        assert!(report.contains(part), "{part} is missing in\n{report}");
+    }
+    let text = stdout(&output);
+    assert_eq!(text.matches("\nkind: Machine\n").count(), 47);
+    for kind in ["AWSMachine", "IBMPowerVSMachine", "OpenStackMachine", "NutanixMachine"] {
+        assert!(text.contains(&format!("\nkind: {kind}\n")), "{kind}");
+    }
+}

@@ -230,6 +230,23 @@ fn lines(rules: &'static [Rule], machine_api: &str, cluster_api: &str, found: &m
                 lines(rules, &of_machine, &of_cluster, found);
                 continue;
             }
+            Rule::Inner {
+                machine_api: of_machine,
+                cluster_api: of_cluster,
+                rules,
+            } => {
+                let prefix = |outer: &str, path: &str| match path {
+                    "" => outer.to_owned(),
+                    path => format!("{outer}{path}."),
+                };
+                lines(
+                    rules,
+                    &prefix(machine_api, of_machine),
+                    &prefix(cluster_api, of_cluster),
+                    found,
+                );
+                continue;
+            }
             Rule::Only {
                 neutral,
                 severity,

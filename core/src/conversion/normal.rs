@@ -303,7 +303,7 @@ fn normal_value(rule: &'static Rule, value: Value, side: Api) -> Option<Value> {
             value: wanted, written, ..
         } => (*written || !wanted.is(&value)).then_some(value),
         Rule::Local { .. } => None,
-        Rule::Required { .. } | Rule::Shared { .. } | Rule::Hand(_) => Some(value),
+        Rule::Required { .. } | Rule::Shared { .. } | Rule::Hand(_) | Rule::Inner { .. } => Some(value),
     }
 }
 

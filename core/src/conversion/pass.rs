@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
 
     /// Requires the counterpart of a field that the API to convert to requires, so that the way
     /// back finds no issue.
-    fn counterpart(&mut self, rule: &Rule, rules: &'static [Rule]) {
+    fn counterpart(&mut self, rule: &'static Rule, rules: &'static [Rule]) {
         let (from, to) = (self.env.from(), self.env.to);
         let Rule::Required {
             api,
@@ -280,6 +280,7 @@ impl<'a> Pass<'a> {
                 self.put(to, items);
             }
             Rule::Only { .. } | Rule::Fixed { .. } | Rule::Required { .. } => self.limit(rule),
+            Rule::Inner { .. } => {}
             Rule::Shared { .. } => self.shared(rule),
             Rule::Local { api, at, .. } => {
                 if *api == from && self.take(at).is_some() {

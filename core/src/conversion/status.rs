@@ -90,8 +90,12 @@ impl<'a> Conditions<'a> {
         let time = self.time(kind, status).to_owned();
         let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": time});
         if let Some(fields) = condition.as_object_mut().filter(|_| !truth) {
-            fields.insert(String::from("reason"), reason.into());
-            fields.insert(String::from("severity"), severity.into());
+            if !reason.is_empty() {
+                fields.insert(String::from("reason"), reason.into());
+            }
+            if !severity.is_empty() {
+                fields.insert(String::from("severity"), severity.into());
+            }
         }
         self.list.push(condition);
     }
@@ -148,8 +152,8 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Map<Strin
     conditions.add("Deleting", deleting, ("Deleting", "NotDeleting"));
     converted.insert(String::from("conditions"), conditions.list.into());
     let mut old = Conditions::new(object, "status.deprecated.v1beta1.conditions", context);
-    old.add_deprecated("Ready", running, "WaitingForInfrastructure", "Error");
-    old.add_deprecated("BootstrapReady", bootstrapped, "WaitingForInfrastructure", "Info");
+    old.add_deprecated("Ready", running, "", "Error");
+    old.add_deprecated("BootstrapReady", bootstrapped, "", "Info");
     old.add_deprecated("InfrastructureReady", provisioned, "WaitingForInfrastructure", "Info");
     tree::put(&mut converted, "deprecated.v1beta1.conditions", old.list.into());
     converted
@@ -196,6 +200,12 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Map<Strin
         if let Some(id) = tree::text(infrastructure, "spec.instanceID") {
             tree::put(&mut converted, "providerStatus.instanceId", id.into());
         }
+        if tree::text(infrastructure, "kind") == Some("AWSMachine") {
+            let status = aws_to_machine_api(infrastructure, state, context);
+            for (field, value) in status {
+                tree::put(&mut converted, &format!("providerStatus.{field}"), value);
+            }
+        }
     }
     // These fields belong to the controllers of the migration, which keep them on the mirror.
     for field in [
@@ -210,6 +220,40 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Map<Strin
         }
     }
     converted
+}
+
+/// The provider status that only AWS has: the dedicated host, and whether the instance was created.
+fn aws_to_machine_api(infrastructure: &Value, state: &str, context: &Context<'_>) -> Map<String, Value> {
+    let mut converted = Map::new();
+    copy(
+        infrastructure,
+        "status.dedicatedHost.id",
+        &mut converted,
+        "dedicatedHost.id",
+    );
+    let created = state == "running";
+    let mut conditions = Conditions::new(infrastructure, "status.providerStatus.conditions", context);
+    let reasons = ("MachineCreationSucceeded", "MachineCreationFailed");
+    conditions.add("MachineCreation", created, reasons);
+    let message = if created {
+        "Machine successfully created"
+    } else {
+        "See AWSMachine conditions."
+    };
+    if let Some(Value::Object(condition)) = conditions.list.first_mut() {
+        condition.insert(String::from("message"), message.into());
+    }
+    converted.insert(String::from("conditions"), conditions.list.into());
+    converted
+}
+
+/// The status that only an AWSMachine has: whether it is a spot instance, and its dedicated host.
+fn aws_to_cluster_api(status: &Value, machine: &Value, converted: &mut Map<String, Value>) {
+    let is_spot = tree::get(machine, "spec.spotMarketOptions").is_some();
+    if is_spot {
+        converted.insert(String::from("interruptible"), true.into());
+    }
+    copy(status, "providerStatus.dedicatedHost.id", converted, "dedicatedHost.id");
 }
 
 /// Adds the status of an infrastructure machine.
@@ -230,6 +274,9 @@ pub(super) fn infrastructure_to_cluster_api(platform: &Platform, object: &Value,
     converted.insert(String::from("ready"), ready.into());
     if let Some(addresses) = addresses(status) {
         converted.insert(String::from("addresses"), addresses);
+    }
+    if platform.id == "aws" {
+        aws_to_cluster_api(status, machine, &mut converted);
     }
     put(machine, converted);
 }
@@ -263,9 +310,16 @@ pub(super) fn set_to_cluster_api(object: &Value, converted: &Value, context: &Co
     conditions.add("Deleting", deleting, ("Deleting", "NotDeleting"));
     conditions.add("ScalingUp", replicas < wanted, ("ScalingUp", "NotScalingUp"));
     conditions.add("ScalingDown", replicas > wanted, ("ScalingDown", "NotScalingDown"));
-    conditions.add("MachinesReady", ready >= replicas, ("Ready", "NotReady"));
-    conditions.add("MachinesUpToDate", true, ("UpToDate", "NotUpToDate"));
+    conditions.add("MachinesReady", ready == wanted, ("Ready", "NotReady"));
+    conditions.add("MachinesUpToDate", labeled == wanted, ("UpToDate", "NotUpToDate"));
     set.insert(String::from("conditions"), conditions.list.into());
+    let (complete, all_ready) = (replicas == wanted, ready == wanted);
+    let mut old = Conditions::new(object, "status.deprecated.v1beta1.conditions", context);
+    old.add_deprecated("MachinesCreated", complete, "", "");
+    old.add_deprecated("MachinesReady", all_ready, "", "");
+    old.add_deprecated("Ready", complete && all_ready, "", "");
+    old.add_deprecated("Resized", complete, "", "");
+    tree::put(&mut set, "deprecated.v1beta1.conditions", old.list.into());
     set
 }
 

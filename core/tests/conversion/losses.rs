@@ -313,3 +313,52 @@ fn a_health_check_converts_and_fractions_and_namespaces_are_not_lost() {
         );
     }
 }
+
+/// The paths of the issues of the AWSMachine of a sample with changed fields.
+fn issues_back(change: &Value) -> Vec<String> {
+    let sample = aws();
+    let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+    let mut machine = there.objects[1].clone();
+    for (field, value) in change.as_object().unwrap() {
+        machine["spec"][field] = value.clone();
+    }
+    let context = Context {
+        infrastructure_machine: crate::conversion::Lookup::Found(&machine),
+        ..sample.context()
+    };
+    let back = convert(&there.objects[0], &context);
+    let paths = back.issues.iter().map(|issue| issue.path.as_str().to_owned());
+    paths.collect()
+}
+
+#[test]
+fn names_and_addresses_of_a_host_ignition_and_affinity_are_not_lost() {
+    assert_eq!(issues_back(&json!({})), [""; 0]);
+    for (field, value) in [
+        ("privateDnsName", json!({"hostnameType": "ip-name"})),
+        ("assignPrimaryIPv6", json!("enabled")),
+        ("ignition", json!({"storageType": "ClusterObjectStore"})),
+        ("hostAffinity", json!("host")),
+        ("hostAffinity", json!("other")),
+        ("elasticIpPool", json!({"publicIpv4Pool": "p"})),
+        ("capacityReservationPreference", json!("Open")),
+    ] {
+        let found = issues_back(&json!({ field: value }));
+        let path = format!("AWSMachine spec.{field}");
+        assert!(found.iter().any(|found| found.starts_with(&path)), "{field}: {found:?}");
+    }
+}
+
+#[test]
+fn a_dual_stack_cluster_sets_names_and_addresses_of_its_hosts() {
+    let mut sample = aws();
+    sample.infrastructure["status"]["platformStatus"]["aws"]["ipFamily"] = json!("DualStackIPv6Primary");
+    let machine = sample.machine(&sample.provider_spec);
+    let (there, back) = super::generated::round_trip(&machine, &sample.context());
+    assert_eq!(there.objects[1]["spec"]["assignPrimaryIPv6"], "enabled");
+    assert_eq!(
+        there.objects[1]["spec"]["privateDnsName"]["hostnameType"],
+        "resource-name"
+    );
+    assert!(back.is_some());
+}

@@ -113,6 +113,16 @@ pub(in crate::conversion) enum Rule {
     },
     /// A codec written by hand.
     Hand(&'static Hand),
+    /// Rules that a codec written by hand applies to a part of its fields. The interpreter skips
+    /// them; the documentation and the test that counts the rules read them.
+    Inner {
+        /// The path of the part in the Machine API; `[]` is an item of a list.
+        machine_api: &'static str,
+        /// The path of the part in Cluster API.
+        cluster_api: &'static str,
+        /// The rules.
+        rules: &'static [Rule],
+    },
 }
 
 /// A codec written by hand for fields that belong together.
@@ -164,6 +174,19 @@ pub(in crate::conversion) const fn object(
     rules: &'static [Rule],
 ) -> Rule {
     Rule::Object {
+        machine_api,
+        cluster_api,
+        rules,
+    }
+}
+
+/// Rules that a codec written by hand applies.
+pub(in crate::conversion) const fn inner(
+    machine_api: &'static str,
+    cluster_api: &'static str,
+    rules: &'static [Rule],
+) -> Rule {
+    Rule::Inner {
         machine_api,
         cluster_api,
         rules,
@@ -288,7 +311,7 @@ impl Rule {
                     Vec::new()
                 }
             }
-            Self::Required { .. } => Vec::new(),
+            Self::Required { .. } | Self::Inner { .. } => Vec::new(),
             Self::Shared { at, .. } => match side {
                 Api::MachineApi => vec![at],
                 Api::ClusterApi => Vec::new(),

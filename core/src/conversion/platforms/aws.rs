@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::Platform;
-use super::aws_devices::BLOCK_DEVICES;
+use super::aws_devices::{BLOCK_DEVICES, OTHER_VOLUME, ROOT_VOLUME, VOLUME};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::load_balancers::LOAD_BALANCERS;
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
+    Hand, Literal, Rule, cluster_api_only, constant, inner, list, machine_api_only, moved, only, required, same, shared,
 };
 use crate::conversion::pass::{Pass, Shared};
 use crate::conversion::shape::Shape;
@@ -137,9 +137,18 @@ const RULES: &[Rule] = &[
         Shape::Words(&[("default", "default"), ("dedicated", "dedicated"), ("host", "host")]),
     ),
     Rule::Hand(&HOST),
+    inner(
+        "placement.host.dedicatedHost.dynamicHostAllocation",
+        "dynamicHostAllocation",
+        ALLOCATION,
+    ),
     Rule::Hand(&LOAD_BALANCERS),
     Rule::Hand(&BLOCK_DEVICES),
+    inner("blockDevices[]", "nonRootVolumes[]", VOLUME),
+    inner("blockDevices[]", "rootVolume", ROOT_VOLUME),
+    inner("blockDevices[]", "nonRootVolumes[]", OTHER_VOLUME),
     Rule::Hand(&SPOT),
+    inner("spotMarketOptions", "spotMarketOptions", SPOT_OPTIONS),
     Rule::Hand(&TOKENS),
     constant(
         ClusterApi,
@@ -304,11 +313,12 @@ const SPOT: Hand = Hand {
     back: spot,
 };
 
+const SPOT_OPTIONS: &[Rule] = &[same("maxPrice", Shape::Text)];
+
 fn spot(pass: &mut Pass<'_>) {
-    const RULES: &[Rule] = &[same("maxPrice", Shape::Text)];
     let options = pass.source.branch("spotMarketOptions");
     if !options.value.is_null() {
-        let converted = pass.item(RULES, options);
+        let converted = pass.item(SPOT_OPTIONS, options);
         pass.put("spotMarketOptions", converted.into());
     }
 }
@@ -373,6 +383,8 @@ const HOST: Hand = Hand {
     back: host_to_machine_api,
 };
 
+const ALLOCATION: &[Rule] = &[same("tags", Shape::Tags)];
+
 const HOST_ID: &str = "placement.host.dedicatedHost.id";
 
 fn is_host_id(text: &str) -> bool {
@@ -430,7 +442,6 @@ fn host_to_cluster_api(pass: &mut Pass<'_>) {
 }
 
 fn dynamic_to_cluster_api(pass: &mut Pass<'_>, dynamic: tree::Tree, is_dynamic: bool, affinity: &str) {
-    const RULES: &[Rule] = &[same("tags", Shape::Tags)];
     if !is_dynamic && !dynamic.value.is_null() {
         pass.report(
             Severity::Blocks,
@@ -447,14 +458,13 @@ fn dynamic_to_cluster_api(pass: &mut Pass<'_>, dynamic: tree::Tree, is_dynamic: 
     } else if is_dynamic {
         let converted = match dynamic.value {
             Value::Null => Map::new(),
-            _ => pass.item(RULES, dynamic),
+            _ => pass.item(ALLOCATION, dynamic),
         };
         pass.put("dynamicHostAllocation", converted.into());
     }
 }
 
 fn host_to_machine_api(pass: &mut Pass<'_>) {
-    const RULES: &[Rule] = &[same("tags", Shape::Tags)];
     let affinity = pass.take_text("hostAffinity");
     let id = pass.take_text("hostID");
     let dynamic = pass.source.branch("dynamicHostAllocation");
@@ -496,7 +506,7 @@ fn host_to_machine_api(pass: &mut Pass<'_>) {
     }
     if has_dynamic {
         pass.put("placement.host.dedicatedHost.allocationStrategy", "Dynamic".into());
-        let converted = pass.item(RULES, dynamic);
+        let converted = pass.item(ALLOCATION, dynamic);
         if !converted.is_empty() {
             pass.put("placement.host.dedicatedHost.dynamicHostAllocation", converted.into());
         }
@@ -598,8 +608,8 @@ fn identity(pass: &mut Pass<'_>) {
     let Some(reference) = tree::get(cluster, "identityRef") else {
         return;
     };
-    let field = |name| tree::text(reference, name).unwrap_or_default();
-    if (field("kind"), field("name")) != ("AWSClusterControllerIdentity", "default") {
+    let is_default = |field: &str, default: &str| tree::text(reference, field).is_none_or(|value| value == default);
+    if !is_default("kind", "AWSClusterControllerIdentity") || !is_default("name", "default") {
         pass.report(
             Severity::Blocks,
             String::from("AWSCluster spec.identityRef"),

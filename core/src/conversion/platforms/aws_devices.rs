@@ -26,7 +26,8 @@ const SMALLEST: i64 = 8;
 const MANY: i64 = i64::MAX;
 const THROUGHPUT: i64 = i32::MAX as i64;
 
-const VOLUME: &[Rule] = &[
+/// The rules of every volume.
+pub(super) const VOLUME: &[Rule] = &[
     required(
         MachineApi,
         "ebs.volumeSize",
@@ -66,7 +67,7 @@ const KEPT: &str = "Cluster API deletes volumes with the instance";
 const STORE: &str = "set it to true, and store the data elsewhere";
 
 /// The Machine API ignores the field on the root volume, and respects it on the others.
-const ROOT_VOLUME: &[Rule] = &[only(
+pub(super) const ROOT_VOLUME: &[Rule] = &[only(
     MachineApi,
     "ebs.deleteOnTermination",
     &[Literal::Bool(true)],
@@ -75,7 +76,8 @@ const ROOT_VOLUME: &[Rule] = &[only(
     STORE,
 )];
 
-const OTHER_VOLUME: &[Rule] = &[only(
+/// The rules of a volume other than the root volume.
+pub(super) const OTHER_VOLUME: &[Rule] = &[only(
     MachineApi,
     "ebs.deleteOnTermination",
     &[Literal::Bool(true)],

@@ -7,7 +7,7 @@ use super::aws::{SHORT, short};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
+    Hand, Literal, Rule, cluster_api_only, constant, inner, list, machine_api_only, moved, only, required, same, shared,
 };
 use crate::conversion::pass::{Pass, Shared};
 use crate::conversion::shape::{Converted, Shape, fault};
@@ -106,6 +106,7 @@ const RULES: &[Rule] = &[
     moved("tags", "additionalTags", Shape::TextMap),
     same("sshPublicKey", Shape::Text),
     Rule::Hand(&SPOT),
+    inner("spotVMOptions", "spotVMOptions", SPOT_OPTIONS),
     same("securityProfile.encryptionAtHost", Shape::Bool),
     Rule::Hand(&SECURITY),
     moved(
@@ -286,21 +287,22 @@ const SPOT: Hand = Hand {
     back: spot,
 };
 
+const SPOT_OPTIONS: &[Rule] = &[
+    same("maxPrice", Shape::Quantity),
+    only(
+        ClusterApi,
+        "evictionPolicy",
+        &[Literal::Text("Deallocate")],
+        Severity::Blocks,
+        "the Machine API has no eviction policy",
+        "remove it",
+    ),
+];
+
 fn spot(pass: &mut Pass<'_>) {
-    const RULES: &[Rule] = &[
-        same("maxPrice", Shape::Quantity),
-        only(
-            ClusterApi,
-            "evictionPolicy",
-            &[Literal::Text("Deallocate")],
-            Severity::Blocks,
-            "the Machine API has no eviction policy",
-            "remove it",
-        ),
-    ];
     let options = pass.source.branch("spotVMOptions");
     if !options.value.is_null() {
-        let converted = pass.item(RULES, options);
+        let converted = pass.item(SPOT_OPTIONS, options);
         pass.put("spotVMOptions", converted.into());
     }
 }

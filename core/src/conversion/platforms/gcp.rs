@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::Platform;
 use super::aws::{SHORT, short};
-use super::gcp_disks::DISKS;
+use super::gcp_disks::{ADDITIONAL, BOOT, DISK, DISKS};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
 use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
+    Hand, Literal, Rule, cluster_api_only, constant, inner, list, machine_api_only, moved, only, required, same, shared,
 };
 use crate::conversion::shape::{Converted, Fault, Shape, fault, is_label_name, pairs};
 use crate::conversion::{Lookup, Severity, tree};
@@ -45,7 +45,11 @@ const RULES: &[Rule] = &[
     moved("machineType", "instanceType", Shape::Text),
     moved("zone", "Machine.failureDomain", Shape::TextThat(short, SHORT)),
     Rule::Hand(&DISKS),
+    inner("disks[]", "", DISK),
+    inner("disks[]", "", BOOT),
+    inner("disks[]", "additionalDisks[]", ADDITIONAL),
     Rule::Hand(&NETWORK),
+    inner("networkInterfaces[]", "", INTERFACE),
     shared("region", &["region"], "gcp.region"),
     shared("projectID", &["project"], "gcp.projectID"),
     moved("labels", "additionalLabels", Shape::TextMap),
@@ -60,6 +64,7 @@ const RULES: &[Rule] = &[
         },
     ),
     Rule::Hand(&SERVICE_ACCOUNT),
+    inner("serviceAccounts[]", "serviceAccounts", ACCOUNT),
     Rule::Hand(&FORWARDING),
     list("gpus", "guestAccelerators", GPU),
     same("preemptible", Shape::Flag),
@@ -227,11 +232,13 @@ fn network_of(cluster: &Value) -> (&str, Option<&str>) {
     )
 }
 
+/// The fields of a network interface that are fields of the machine in Cluster API.
+const INTERFACE: &[Rule] = &[
+    moved("subnetwork", "subnet", Shape::Text),
+    same("publicIP", Shape::Flag),
+];
+
 fn network_to_cluster_api(pass: &mut Pass<'_>) {
-    const INTERFACE: &[Rule] = &[
-        moved("subnetwork", "subnet", Shape::Text),
-        same("publicIP", Shape::Flag),
-    ];
     let project = tree::text(&pass.source.value, "projectID").map(str::to_owned);
     let mut interfaces = pass.take_list("networkInterfaces");
     if interfaces.len() != 1 {

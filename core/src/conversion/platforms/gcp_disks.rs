@@ -33,7 +33,7 @@ pub(super) const DISKS: Hand = Hand {
 const MANY: i64 = i64::MAX;
 
 /// What every disk of the Machine API has.
-const DISK: &[Rule] = &[
+pub(super) const DISK: &[Rule] = &[
     required(
         MachineApi,
         "autoDelete",
@@ -50,14 +50,16 @@ const DISK: &[Rule] = &[
     machine_api_only("labels", "Cluster API does not label disks", "remove them"),
 ];
 
-const BOOT: &[Rule] = &[
+/// The rules of the boot disk.
+pub(super) const BOOT: &[Rule] = &[
     moved("image", "image", Shape::Text),
     moved("sizeGb", "rootDeviceSize", Shape::Count(0, MANY)),
     moved("type", "rootDeviceType", Shape::Text),
     Rule::Hand(&BOOT_KEY),
 ];
 
-const ADDITIONAL: &[Rule] = &[
+/// The rules of an additional disk.
+pub(super) const ADDITIONAL: &[Rule] = &[
     moved("sizeGb", "size", Shape::Count(0, MANY)),
     moved("type", "deviceType", Shape::Text),
     machine_api_only(

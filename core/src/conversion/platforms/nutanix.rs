@@ -7,7 +7,7 @@ use super::aws::{SHORT, short};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, constant, list, local, moved, object, only, required, same,
+    Hand, Literal, Rule, cluster_api_only, constant, inner, list, local, moved, object, only, required, same,
 };
 use crate::conversion::shape::{Shape, is_uuid};
 use crate::conversion::{Severity, tree};
@@ -55,6 +55,7 @@ const RULES: &[Rule] = &[
     required(MachineApi, "subnets", "a machine has a subnet", "set subnets"),
     required(ClusterApi, "subnet", "the Machine API requires a subnet", "set subnet"),
     Rule::Hand(&SUBNETS),
+    inner("subnets[]", "subnet[]", IDENTIFIER),
     required(MachineApi, "vcpusPerSocket", "Cluster API requires it", "set it"),
     same("vcpusPerSocket", POSITIVE),
     required(MachineApi, "vcpuSockets", "Cluster API requires it", "set it"),

@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 use super::Platform;
 use super::aws::{SHORT, short};
 use super::openstack_filters::{ONE_SELECTION, PROJECT, TAGS, UUID, normal_project, unique};
-use super::openstack_ports::PORTS;
+use super::openstack_ports::{COMMON, NETWORK, PORT, PORTS, SUBNET};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::Severity;
 use crate::conversion::metadata::{self, ZONE};
 use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, machine_api_only, moved, object, only, required, same,
+    Hand, Literal, Rule, cluster_api_only, inner, machine_api_only, moved, object, only, required, same,
 };
 use crate::conversion::shape::{Converted, Shape, fault, is_uuid};
 
@@ -97,9 +97,15 @@ const RULES: &[Rule] = &[
         Shape::TextThat(short, SHORT),
     ),
     Rule::Hand(&SECURITY_GROUPS),
+    inner("securityGroups[]", "securityGroups[]", GROUP_TO),
     object("rootVolume", "rootVolume", ROOT_VOLUME),
     Rule::Hand(&BLOCK_DEVICES),
+    inner("additionalBlockDevices[]", "additionalBlockDevices[]", BLOCK_DEVICE),
     Rule::Hand(&PORTS),
+    inner("ports[]", "ports[]", PORT),
+    inner("ports[]", "ports[]", COMMON),
+    inner("networks[]", "ports[]", NETWORK),
+    inner("networks[].subnets[]", "ports[].fixedIPs[].subnet", SUBNET),
     machine_api_only(
         "primarySubnet",
         "Cluster API has no primary subnet",

@@ -44,13 +44,14 @@ const SECURITY: Shape = Shape::Codec {
 };
 
 /// What ports and networks of the Machine API have in common.
-const COMMON: &[Rule] = &[
+pub(super) const COMMON: &[Rule] = &[
     same("vnicType", Shape::Text),
     moved("portSecurity", "disablePortSecurity", SECURITY),
     Rule::Hand(&PROFILE),
 ];
 
-const PORT: &[Rule] = &[
+/// The rules of a port that names its network by its ID.
+pub(super) const PORT: &[Rule] = &[
     required(MachineApi, "networkID", "a port belongs to a network", "set it"),
     moved("networkID", "network.id", ID),
     same("nameSuffix", Shape::Text),
@@ -115,7 +116,7 @@ const FIXED_IP: &[Rule] = &[
 ];
 
 /// A network of the Machine API, without its subnets, as a port.
-const NETWORK: &[Rule] = &[
+pub(super) const NETWORK: &[Rule] = &[
     moved("uuid", "network.id", ID),
     Rule::Hand(&NETWORK_ID),
     moved("filter.name", "network.filter.name", Shape::Text),
@@ -187,7 +188,7 @@ const NETWORK_ID: Hand = Hand {
 };
 
 /// A subnet of a network of the Machine API, as the subnet of a fixed IP.
-const SUBNET: &[Rule] = &[
+pub(super) const SUBNET: &[Rule] = &[
     moved("uuid", "id", ID),
     Rule::Hand(&SUBNET_ID),
     moved("filter.name", "filter.name", Shape::Text),

@@ -22,6 +22,7 @@ pub(crate) fn name(rule: &Rule, from: Api) -> String {
         Rule::Shared { .. } => "shared",
         Rule::Local { .. } => "local",
         Rule::Hand(_) => "hand",
+        Rule::Inner { .. } => "inner",
     };
     let [machine_api, cluster_api] = [Api::MachineApi, Api::ClusterApi].map(|side| rule.paths(side).join("+"));
     format!("{kind} {machine_api}|{cluster_api} {from:?}")

@@ -114,8 +114,36 @@ fn plant(value: &mut Value, rules: &[Rule], side: Api) {
                     plant(item, rules, side);
                 }
             }
+            Rule::Inner {
+                machine_api,
+                cluster_api,
+                rules,
+            } => {
+                let path = if side == Api::MachineApi {
+                    machine_api
+                } else {
+                    cluster_api
+                };
+                plant_inner(value, path, rules, side);
+            }
             _ => {}
         }
+    }
+}
+
+/// Plants fields in the parts of a value that a path names; `[]` is every item of a list.
+fn plant_inner(value: &mut Value, path: &str, rules: &[Rule], side: Api) {
+    let Some((list, rest)) = path.split_once("[]") else {
+        let pointer = path.split('.').filter(|field| !field.is_empty());
+        let pointer: String = pointer.map(|field| format!("/{field}")).collect();
+        if let Some(part) = value.pointer_mut(&pointer) {
+            plant(part, rules, side);
+        }
+        return;
+    };
+    let items = value.get_mut(list).and_then(Value::as_array_mut);
+    for item in items.into_iter().flatten() {
+        plant_inner(item, rest.trim_start_matches('.'), rules, side);
     }
 }
 
@@ -155,12 +183,13 @@ fn collect(rules: &[Rule], wanted: &mut BTreeSet<String>) {
                     }
                 }
             }
+            Rule::Inner { .. } => {}
             _ => {
                 wanted.insert(hits::name(rule, Api::MachineApi));
                 wanted.insert(hits::name(rule, Api::ClusterApi));
             }
         }
-        if let Rule::List { rules, .. } | Rule::Object { rules, .. } = rule {
+        if let Rule::List { rules, .. } | Rule::Object { rules, .. } | Rule::Inner { rules, .. } = rule {
             collect(rules, wanted);
         }
     }
