@@ -8,9 +8,11 @@ mod assess;
 mod caches;
 mod control_plane_machine_set;
 mod generator;
+mod live;
 mod metrics;
 mod observed;
 mod pending_creates;
+mod recent_creations;
 
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, snapshot, watches};
 pub use control_plane_machine_set::{Configuration, ControlPlaneMachineSets};
 pub use generator::{FIELD_MANAGER as GENERATOR, GENERATED, Generator, REFUSED};
+pub use live::LiveReader;
 pub use metrics::Metrics;
 pub use observed::{control_plane_machine_set, control_plane_machine_sets, observed};
 

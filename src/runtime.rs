@@ -29,6 +29,7 @@ mod write_tracker;
 pub use backoff::Backoff;
 pub use caches::{Caches, Changes, Publisher, Subscription, View};
 pub use client::Client;
+pub(crate) use client::api;
 pub use cluster::{Cluster, FIELD_MANAGER, Written};
 pub use events::{EventSpec, Events};
 pub use leader::{Election, stand};

@@ -151,9 +151,32 @@ fn a_creation_is_judged_by_the_given_objects_and_names_what_is_missing() {
     assert!(code == 0 && output.contains("not checked"), "{output}");
     let (code, output) = check(&[], MACHINE_API);
     assert!(
-        code == 1 && output.contains("[authority-status-at-creation]"),
+        code == 0 && output.contains("warning: status.authoritativeAPI: dropped"),
         "{output}"
     );
+}
+
+#[test]
+fn f9_an_object_of_another_namespace_in_the_given_files_does_not_replace_the_mirror() {
+    let new = MACHINE_API.replacen("authoritativeAPI: ClusterAPI", "authoritativeAPI: MachineAPI", 1);
+    let new = &new[..new.find("status:").unwrap()];
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("elsewhere.yaml");
+    let cluster_api = std::fs::read_to_string(fixture("cluster-api.yaml")).unwrap();
+    std::fs::write(&elsewhere, cluster_api.replace("openshift-cluster-api", "elsewhere")).unwrap();
+    let elsewhere = elsewhere.to_str().unwrap();
+    for arguments in [
+        ["--with", "CLUSTER_API", "--with", elsewhere],
+        ["--with", elsewhere, "--with", "CLUSTER_API"],
+    ] {
+        let (code, output) = check(&arguments, new);
+        assert!(
+            code == 1 && output.contains("[authority-create-beside-cluster-api]"),
+            "{output}"
+        );
+    }
+    let (code, output) = check(&["--with", elsewhere], new);
+    assert_eq!(code, 0, "{output}");
 }
 
 #[test]

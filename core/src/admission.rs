@@ -16,6 +16,7 @@ mod request;
 mod response;
 mod snapshot;
 
+pub use crate::authority::live::{LiveObject, LiveRead};
 pub use answer::{Answer, Record};
 pub use gate::{Outcome, Phase, Route};
 pub use gates::{routes, rule_files};

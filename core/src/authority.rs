@@ -10,6 +10,7 @@
 //! Source: the Converting Machine API to Cluster API enhancement; decisions 9 to 13.
 
 pub mod config;
+pub mod live;
 pub mod plan;
 pub mod rules;
 pub mod spec;
@@ -21,5 +22,9 @@ pub const FINALIZER: &str = "sync.machine.openshift.io/finalizer";
 /// mirror. A policy recognises a mirror by this value without reading the authoritative object.
 /// Any other value belongs to the user who set it.
 pub const PAUSED_BY_SYNC: &str = "sync.machine.openshift.io";
+/// The annotation with which a user confirms that the authoritative object of a mirror in Cluster
+/// API does not exist any more. Its value is the name of the object. It lets users remove the pause
+/// and the finalizer of the sync controller.
+pub const UNMIRRORED: &str = "capstan.dev/unmirrored";
 /// The label on an infrastructure template that names the MachineSet it was created for.
 pub const TEMPLATE_SET: &str = "machine.openshift.io/cluster-api-machineset";

@@ -21,5 +21,7 @@ mod deletion;
 mod guards;
 #[path = "authority/holes.rs"]
 mod holes;
+#[path = "authority/live.rs"]
+mod live;
 #[path = "authority/migration.rs"]
 mod migration;

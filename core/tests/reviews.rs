@@ -564,3 +564,59 @@ fn every_rule_of_an_answer_is_in_the_table_and_every_id_is_unique() {
         }
     }
 }
+
+/// Three machines named after their addresses.
+fn machines_of_one_index() -> Snapshot {
+    running(3, |index, machine, _| {
+        machine["metadata"]["name"] = json!(format!("prod-x7k2p-10-0-{}-10", 16 * index));
+    })
+}
+
+#[test]
+fn s4_activation_warns_of_machines_that_have_the_same_index() {
+    let activate = Review::update_of(
+        |set| set["spec"]["state"] = json!("Inactive"),
+        |set| set["spec"]["state"] = json!("Active"),
+    );
+    let text = readable(&activate, &machines_of_one_index());
+    assert!(text.starts_with("allowed"), "{text}");
+    for expected in [
+        "index 10 is the number at the end of the names of several machines: prod-x7k2p-10-0-0-10, \
+         prod-x7k2p-10-0-16-10, prod-x7k2p-10-0-32-10",
+        "machines are created for the indexes that have none (0, 1); when they are ready, all but one of the machines \
+         that share an index are deleted",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let edit = Review::update(|set| set["metadata"]["annotations"] = json!({"capstan.dev/rollout-limit": "1"}));
+    assert!(!readable(&edit, &machines_of_one_index()).contains("several machines"));
+    assert!(!readable(&activate, &machines(3)).contains("several machines"));
+}
+
+#[test]
+fn s3_activation_warns_of_a_selector_that_matches_other_machines() {
+    let widen = |set: &mut Value| {
+        set["spec"]["selector"] = json!({"matchLabels": {"machine.openshift.io/cluster-api-cluster": "prod-x7k2p"}});
+    };
+    let activate = Review::update_of(
+        |set| {
+            widen(set);
+            set["spec"]["state"] = json!("Inactive");
+        },
+        |set| set["spec"]["state"] = json!("Active"),
+    );
+    let worker = running(4, |index, machine, _| {
+        if index == 3 {
+            machine["metadata"]["name"] = json!("prod-worker-a-1");
+            for key in ["role", "type"] {
+                machine["metadata"]["labels"][format!("machine.openshift.io/cluster-api-machine-{key}")] =
+                    json!("worker");
+            }
+        }
+    });
+    let text = readable(&activate, &worker);
+    assert!(text.starts_with("allowed"), "{text}");
+    let expected = "spec.selector also matches 1 other machine(s), such as prod-worker-a-1; only machines with the role \
+                    label and the type label \"master\" belong to the set";
+    assert!(text.contains(expected), "{text}");
+}

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use capstan_core::admission::{Admission, Snapshot, Source};
+use capstan_core::admission::{Admission, LiveObject, LiveRead, Snapshot, Source};
 use capstan_core::cpms::observed::Settings as PlanSettings;
+use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
 use super::cluster::{Cluster, Scope};
-use crate::controllers::{Caches, Configuration, Controllers, Metrics};
+use crate::controllers::{Caches, Configuration, Controllers, LiveReader, Metrics};
 use crate::runtime::Election;
 use crate::server::{
     Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, SnapshotSource, descriptors, logs,
@@ -269,7 +270,11 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kub
     } else {
         Caches::start_mirrored(&client, &args.scope.namespace, cluster_api)
     };
-    let judge = Judge::new(admission, Arc::new(CachedSnapshot(Arc::clone(&caches))));
+    let source = CachedSnapshot {
+        caches: Arc::clone(&caches),
+        live: LiveReader::new(&client),
+    };
+    let judge = Judge::new(admission, Arc::new(source));
     Ok((Arc::new(judge), Some((client, caches))))
 }
 
@@ -301,15 +306,22 @@ fn start_controllers(
 }
 
 /// The caches as the reviewer's source of snapshots.
-struct CachedSnapshot(Arc<Caches>);
+struct CachedSnapshot {
+    caches: Arc<Caches>,
+    live: LiveReader,
+}
 
 impl SnapshotSource for CachedSnapshot {
     fn snapshot(&self) -> Arc<Snapshot> {
-        self.0.snapshot()
+        self.caches.snapshot()
+    }
+
+    fn read(&self, reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+        Some(Box::pin(self.live.clone().read(reads)))
     }
 
     fn ready(&self) -> Result<(), String> {
-        self.0.synced()
+        self.caches.synced()
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn resource(kind: &KindInfo) -> ApiResource {
 }
 
 /// The objects of a kind in a namespace, or in all namespaces.
-pub(super) fn api<K>(client: &kube::Client, kind: &KindInfo, namespace: Option<&str>) -> Api<K>
+pub(crate) fn api<K>(client: &kube::Client, kind: &KindInfo, namespace: Option<&str>) -> Api<K>
 where
     K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>,
 {

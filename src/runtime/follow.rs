@@ -1,8 +1,9 @@
 //! Follows one kind for ever: discovery, list and watch, and what to do when the cluster does not
-//! serve the kind.
+//! serve the kind, or serves it in another version only.
 //!
 //! A kind that is not served holds up no other kind: its store records it, and its
-//! CustomResourceDefinition is watched until the kind is served.
+//! CustomResourceDefinition is watched until the kind is served. The objects of a kind that is
+//! served in another version only are unknown. They must never count as absent.
 
 use std::time::Duration;
 
@@ -27,17 +28,26 @@ pub(super) async fn follow<T: CachedObject>(client: Client, selection: &Selectio
     let mut backoff = Backoff::default();
     loop {
         match served(&client, selection).await {
-            Ok(true) => {
+            Ok(Served::Yes) => {
                 watch(&client, selection, stream, store, &mut backoff).await;
             }
-            Ok(false) => {
+            Ok(Served::OtherVersion(version)) => {
+                tracing::warn!(
+                    kind = title,
+                    served = version,
+                    needed = %selection.kind.version,
+                    "the cluster serves this kind in another version only; its objects are unknown"
+                );
+                store.other_version(stream);
+                until_changed(&client, selection, &Served::OtherVersion(version)).await;
+            }
+            Ok(Served::No) => {
                 tracing::info!(
                     kind = title,
                     "the cluster does not serve this kind; waiting for its CustomResourceDefinition"
                 );
                 store.absent(stream);
-                until_served(&client, selection).await;
-                tracing::info!(kind = title, "the cluster serves this kind now");
+                until_changed(&client, selection, &Served::No).await;
             }
             Err(error) => {
                 tracing::warn!(kind = title, %error, "discovery of this kind failed");
@@ -99,21 +109,74 @@ fn is_not_found(error: &watcher::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// Whether the cluster serves the kind now.
-async fn served(client: &Client, selection: &Selection) -> kube::Result<bool> {
+/// Whether the cluster serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Served {
+    /// In the version that Capstan reads.
+    Yes,
+    /// In other versions only. This is one of them.
+    OtherVersion(String),
+    /// In no version.
+    No,
+}
+
+impl Served {
+    /// From the plurals that each version of the group serves.
+    fn of(versions: &[(String, Vec<String>)], api_version: &str, plural: &str) -> Self {
+        let serving = versions
+            .iter()
+            .filter(|(_, plurals)| plurals.iter().any(|name| name == plural));
+        let mut other = None;
+        for (version, _) in serving {
+            if version == api_version {
+                return Self::Yes;
+            }
+            other.get_or_insert(version);
+        }
+        other.map_or(Self::No, |version| Self::OtherVersion(version.clone()))
+    }
+}
+
+/// Whether the cluster serves the kind now, and in which version.
+async fn served(client: &Client, selection: &Selection) -> kube::Result<Served> {
     let kind = &selection.kind;
     if kind.definition().is_none() {
-        return Ok(true);
+        return Ok(Served::Yes);
     }
-    match client.list_api_group_resources(&kind.api_version()).await {
-        Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == kind.plural)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+    let wanted = kind.api_version();
+    let mut versions = vec![(wanted.clone(), plurals(client, &wanted).await?)];
+    if Served::of(&versions, &wanted, &kind.plural) == Served::Yes {
+        return Ok(Served::Yes);
+    }
+    let groups = client.list_api_groups().await?.groups;
+    let group = groups.into_iter().find(|group| group.name == kind.group);
+    for version in group.into_iter().flat_map(|group| group.versions) {
+        let plurals = plurals(client, &version.group_version).await?;
+        versions.push((version.group_version, plurals));
+    }
+    Ok(Served::of(&versions, &wanted, &kind.plural))
+}
+
+/// The plurals of the kinds that a version of a group serves.
+async fn plurals(client: &Client, api_version: &str) -> kube::Result<Vec<String>> {
+    match client.list_api_group_resources(api_version).await {
+        Ok(list) => Ok(list.resources.into_iter().map(|resource| resource.name).collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
-/// Returns when the kind is served.
-async fn until_served(client: &Client, selection: &Selection) {
+/// Whether the cluster no longer serves the kind as `before`.
+async fn has_changed(client: &Client, selection: &Selection, before: &Served) -> bool {
+    let changed = served(client, selection).await.is_ok_and(|now| now != *before);
+    if changed {
+        tracing::info!(kind = %selection.kind.plural, "the versions that the cluster serves have changed");
+    }
+    changed
+}
+
+/// Returns when the cluster no longer serves the kind as `before`.
+async fn until_changed(client: &Client, selection: &Selection, before: &Served) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name = selection.kind.definition().unwrap_or_default();
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -125,7 +188,7 @@ async fn until_served(client: &Client, selection: &Selection) {
                 backoff.reset();
                 // The kind is served a moment after its definition is established.
                 while is_established(&definition) {
-                    if served(client, selection).await.unwrap_or(false) {
+                    if has_changed(client, selection, before).await {
                         return;
                     }
                     if !backoff.wait().await {
@@ -137,7 +200,7 @@ async fn until_served(client: &Client, selection: &Selection) {
             // Watching definitions is forbidden, or the API server is unreachable.
             Some(Err(_)) | None => {
                 tokio::time::sleep(CHECK).await;
-                if served(client, selection).await.unwrap_or(false) {
+                if has_changed(client, selection, before).await {
                     return;
                 }
             }
@@ -149,4 +212,33 @@ fn is_established(definition: &CustomResourceDefinition) -> bool {
     let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|condition| condition.type_ == "Established" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f11_a_kind_that_is_served_in_another_version_only_is_not_absent() {
+        let wanted = "cluster.x-k8s.io/v1beta2";
+        let versions = |list: &[(&str, &[&str])]| -> Vec<(String, Vec<String>)> {
+            let plurals = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            list.iter()
+                .map(|(version, names)| ((*version).to_owned(), plurals(names)))
+                .collect()
+        };
+        let older = ("cluster.x-k8s.io/v1beta1", &["machines"][..]);
+        for (list, expected) in [
+            (&[(wanted, &["machines"][..])][..], Served::Yes),
+            (&[older, (wanted, &["machines"][..])][..], Served::Yes),
+            (
+                &[(wanted, &[][..]), older][..],
+                Served::OtherVersion(older.0.to_owned()),
+            ),
+            (&[(wanted, &["machinesets"][..])][..], Served::No),
+            (&[][..], Served::No),
+        ] {
+            assert_eq!(Served::of(&versions(list), wanted, "machines"), expected);
+        }
+    }
 }

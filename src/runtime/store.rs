@@ -59,6 +59,8 @@ enum Known {
     Unknown(Option<String>),
     /// The cluster does not serve the kind.
     Absent,
+    /// The cluster serves the kind in other versions only, so its objects are unknown.
+    OtherVersion,
     /// All objects were read once, and changes are followed since.
     Synced,
 }
@@ -92,7 +94,8 @@ impl<T: CachedObject> Store<T> {
     /// What is known; `None` before every stream was read once.
     pub(super) fn known(&self) -> Option<KindObjects<T>> {
         let inner = self.lock();
-        let unknown = inner.streams.iter().any(|known| matches!(known, Known::Unknown(_)));
+        let is_unknown = |known: &Known| matches!(known, Known::Unknown(_) | Known::OtherVersion);
+        let unknown = inner.streams.iter().any(is_unknown);
         (!unknown).then(|| KindObjects {
             objects: Arc::clone(&inner.objects),
             undecodable: Arc::clone(&inner.undecodable),
@@ -105,19 +108,29 @@ impl<T: CachedObject> Store<T> {
         let inner = self.lock();
         let states = inner.streams.iter().map(|known| match known {
             Known::Unknown(reason) => Err(reason.clone()),
-            Known::Absent | Known::Synced => Ok(()),
+            // A longer wait does not make a kind in another version known.
+            Known::Absent | Known::OtherVersion | Known::Synced => Ok(()),
         });
         states.collect()
     }
 
     /// The kind is not served.
     pub(super) fn absent(&self, stream: usize) {
+        self.not_served(stream, Known::Absent);
+    }
+
+    /// The kind is served in other versions only.
+    pub(super) fn other_version(&self, stream: usize) {
+        self.not_served(stream, Known::OtherVersion);
+    }
+
+    fn not_served(&self, stream: usize, reason: Known) {
         let mut inner = self.lock();
         let Some(known) = inner.streams.get_mut(stream) else {
             return;
         };
-        if *known != Known::Absent {
-            *known = Known::Absent;
+        if *known != reason {
+            *known = reason;
             let gone: Vec<_> = inner.keys();
             inner.objects = Arc::default();
             inner.undecodable = Arc::default();
@@ -257,6 +270,16 @@ mod tests {
 
     fn changes(notify: &Notify) -> Vec<String> {
         notify.take().into_iter().map(|object| object.name).collect()
+    }
+
+    #[test]
+    fn f11_the_objects_of_a_kind_in_another_version_are_unknown() {
+        let (store, _) = store();
+        store.other_version(0);
+        assert!(store.known().is_none(), "its objects must not count as absent");
+        assert_eq!(store.synced(), [Ok(())], "the server does not wait for them");
+        store.absent(0);
+        assert!(store.known().is_some());
     }
 
     #[test]

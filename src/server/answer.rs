@@ -1,7 +1,8 @@
 //! The interface between the server and the code that gives verdicts. The server itself never reads
 //! a review.
 
-use capstan_core::admission::{Answer, NoReview};
+use capstan_core::admission::{Answer, LiveObject, LiveRead, NoReview};
+use futures::future::BoxFuture;
 
 /// Gives the verdict on reviews. The server calls it in threads of their own, a limited number at
 /// the same time. It computes and never waits.
@@ -16,6 +17,21 @@ pub trait Reviewer: Send + Sync + 'static {
     /// The body is not an `AdmissionReview`, so there is no uid to respond to. For all other input,
     /// also for an object that cannot be read, the result is an [`Answer`].
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview>;
+
+    /// Gives the verdict on the same body again, with the objects that its first answer asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reviewer::review`].
+    fn review_with(&self, route: &str, body: &[u8], _live: Vec<LiveObject>) -> Result<Answer, NoReview> {
+        self.review(route, body)
+    }
+
+    /// Reads objects from the API server. Unlike a review, it may wait. `None` if the reviewer has
+    /// no API server, so that its first answer counts.
+    fn read(&self, _reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+        None
+    }
 
     /// Whether the caches hold everything that the rules look up.
     ///

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use capstan_core::admission::{Admission, Answer, NoReview, Snapshot, routes};
+use capstan_core::admission::{Admission, Answer, LiveObject, LiveRead, NoReview, Snapshot, routes};
+use futures::future::BoxFuture;
 
 use super::answer::Reviewer;
 
-/// Where [`Judge`] looks objects up. It reads memory and never calls the API server.
+/// Where [`Judge`] looks objects up.
 pub trait SnapshotSource: Send + Sync + 'static {
-    /// The objects of the cluster as last observed.
+    /// The objects of the cluster as last observed. It reads memory and never calls the API server.
     fn snapshot(&self) -> Arc<Snapshot>;
+
+    /// Reads objects from the API server; `None` if there is no API server.
+    fn read(&self, _reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+        None
+    }
 
     /// Whether each cache has been filled once.
     ///
@@ -30,6 +36,12 @@ impl Judge {
     pub fn new(admission: Admission, source: Arc<dyn SnapshotSource>) -> Self {
         Self { admission, source }
     }
+
+    fn answer(&self, route: &str, body: &[u8], snapshot: &Snapshot) -> Result<Answer, NoReview> {
+        let known = routes().iter().find(|known| known.path == route);
+        let route = known.ok_or_else(|| NoReview(format!("no webhook is served at {route}")))?;
+        self.admission.answer(route, body, snapshot)
+    }
 }
 
 impl Reviewer for Judge {
@@ -38,9 +50,17 @@ impl Reviewer for Judge {
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
-        let known = routes().iter().find(|known| known.path == route);
-        let route = known.ok_or_else(|| NoReview(format!("no webhook is served at {route}")))?;
-        self.admission.answer(route, body, &self.source.snapshot())
+        self.answer(route, body, &self.source.snapshot())
+    }
+
+    fn review_with(&self, route: &str, body: &[u8], live: Vec<LiveObject>) -> Result<Answer, NoReview> {
+        let mut snapshot = Snapshot::clone(&self.source.snapshot());
+        snapshot.mirrors.live = live;
+        self.answer(route, body, &snapshot)
+    }
+
+    fn read(&self, reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+        self.source.read(reads)
     }
 
     fn ready(&self) -> Result<(), String> {

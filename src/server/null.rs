@@ -54,7 +54,11 @@ impl Reviewer for NullReviewer {
             code: 200,
             ..Record::default()
         };
-        Ok(Answer { body: answer, record })
+        Ok(Answer {
+            body: answer,
+            record,
+            live_reads: Vec::new(),
+        })
     }
 
     fn ready(&self) -> Result<(), String> {

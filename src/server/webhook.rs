@@ -12,11 +12,12 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use axum::routing::any;
 use tokio::time::{Instant, timeout_at};
 
-use capstan_core::admission::{Answer, Record};
+use bytes::Bytes;
+use capstan_core::admission::{Answer, LiveObject, Record};
 
 use super::answer::Reviewer;
 use super::body::{self, Charged};
-use super::limits::{BODY_LIMIT, Budget, Gate, Judges, Limits};
+use super::limits::{BODY_LIMIT, Budget, Gate, Judges, Limits, Share};
 use super::metrics::{Metrics, RouteMetrics};
 use super::refusal::Refusal;
 
@@ -102,7 +103,30 @@ async fn judge(route: &Arc<Route>, request: Request<Body>, start: Instant) -> Re
     let deadline = start + route.deadline;
     let mut share = route.budget.share();
     let body = body::read(request.into_body(), BODY_LIMIT, &mut share, deadline).await?;
-    let Some(judging) = route.judges.acquire(body.len(), deadline).await else {
+    // The share is held until the last thread that uses the body ends.
+    let body = Arc::new((body, share));
+    let mut answer = verdict(route, &body, None, deadline).await?;
+    let reads = std::mem::take(&mut answer.live_reads);
+    if !reads.is_empty()
+        && let Some(reading) = route.reviewer.read(reads)
+    {
+        let Ok(live) = timeout_at(deadline, reading).await else {
+            return Err(Refusal::TooLate);
+        };
+        answer = verdict(route, &body, Some(live), deadline).await?;
+    }
+    let body = Charged::new(answer.body, route.budget.share()).ok_or(Refusal::Busy)?;
+    Ok((answer.record, body))
+}
+
+/// The verdict on a body, with the objects that were read for it.
+async fn verdict(
+    route: &Arc<Route>,
+    body: &Arc<(Bytes, Share)>,
+    live: Option<Vec<LiveObject>>,
+    deadline: Instant,
+) -> Result<Answer, Refusal> {
+    let Some(judging) = route.judges.acquire(body.0.len(), deadline).await else {
         return Err(Refusal::TooLate);
     };
     // A verdict mostly takes microseconds, but a large object may take longer. It is computed in
@@ -110,30 +134,32 @@ async fn judge(route: &Arc<Route>, request: Request<Body>, start: Instant) -> Re
     // thread keeps the permit and the share until it ends, because it uses a processor and memory
     // until then.
     let verdict = tokio::task::spawn_blocking({
-        let route = Arc::clone(route);
+        let (route, body) = (Arc::clone(route), Arc::clone(body));
         move || {
-            let verdict = review_body(&route, &body);
+            let verdict = review_body(&route, &body.0, live);
             if Instant::now() > deadline {
                 tracing::warn!(target: "capstan::review", route = route.path, "a verdict took longer than the deadline");
             }
-            drop((judging, share));
+            drop((judging, body));
             verdict
         }
     });
-    let answer = match timeout_at(deadline, verdict).await {
-        Ok(Ok(verdict)) => verdict?,
+    match timeout_at(deadline, verdict).await {
+        Ok(Ok(verdict)) => verdict,
         // The runtime shuts down.
-        Ok(Err(_cancelled)) => return Err(Refusal::TooLate),
-        Err(_elapsed) => return Err(Refusal::TooLate),
-    };
-    let body = Charged::new(answer.body, route.budget.share()).ok_or(Refusal::Busy)?;
-    Ok((answer.record, body))
+        Ok(Err(_cancelled)) => Err(Refusal::TooLate),
+        Err(_elapsed) => Err(Refusal::TooLate),
+    }
 }
 
 /// Asks the reviewer. A panic is a defect of one rule and must not affect other reviews. Nothing
 /// that reviews share can be left half-changed, since a reviewer changes nothing.
-fn review_body(route: &Route, body: &[u8]) -> Result<Answer, Refusal> {
-    match catch_unwind(AssertUnwindSafe(|| route.reviewer.review(&route.path, body))) {
+fn review_body(route: &Route, body: &[u8], live: Option<Vec<LiveObject>>) -> Result<Answer, Refusal> {
+    let review = || match live {
+        None => route.reviewer.review(&route.path, body),
+        Some(live) => route.reviewer.review_with(&route.path, body, live),
+    };
+    match catch_unwind(AssertUnwindSafe(review)) {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(no_review)) => Err(Refusal::NoReview(no_review.to_string())),
         Err(_payload) => {

@@ -2,11 +2,13 @@
 //! plain user, as an administrator and as the sync controller, in both directions. Each test has
 //! its own objects in a shared cluster.
 
+mod confirmed;
 mod creation;
 mod deletion;
 mod guards;
 mod hostile;
 mod impersonation;
+mod lag;
 mod migration;
 mod objects;
 mod policies;

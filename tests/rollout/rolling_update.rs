@@ -109,7 +109,7 @@ async fn five_machines_are_replaced_and_an_unhealthy_etcd_member_blocks_the_roll
     world.wait_for_condition("Degraded=False/AsExpected").await.unwrap();
     world.set_instance_type("m6i.2xlarge").await.unwrap();
     world
-        .wait_for_condition("Progressing=False/WaitingForEtcd")
+        .wait_for_condition("Progressing=True/WaitingForEtcd")
         .await
         .unwrap();
     assert_eq!(world.machines().await.unwrap().len(), 5);

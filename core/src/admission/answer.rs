@@ -5,7 +5,8 @@ use super::gates;
 use super::judge::Admission;
 use super::request::{NoReview, Request};
 use super::response::{Status, deny_status, encode};
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, Source};
+use crate::authority::live::LiveRead;
 
 /// An answer.
 #[derive(Clone, Debug)]
@@ -14,6 +15,9 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// The data for the log and the metrics.
     pub record: Record,
+    /// The objects to read from the API server before this answer may be sent. The review is then
+    /// answered again with the results in the snapshot.
+    pub live_reads: Vec<LiveRead>,
 }
 
 /// The data of a review for the log and the metrics. It contains no part of an object except its
@@ -58,6 +62,12 @@ impl Admission {
             .any(|gated| gated.gate.reads_status());
         let request = Request::read(body, reads_status)?;
         let (outcome, status) = self.decide(route, &request, snapshot);
+        let reads_live = status.is_none() && snapshot.source == Source::Cluster && snapshot.mirrors.live.is_empty();
+        let live_reads = if reads_live {
+            self.live_reads(&request)
+        } else {
+            Vec::new()
+        };
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
         let ids = |rules: Vec<&String>| {
             let mut ids: Vec<String> = rules.into_iter().cloned().collect();
@@ -78,7 +88,20 @@ impl Admission {
             denied_by: ids(violations.iter().map(|violation| &violation.rule).collect()),
             warned_by: ids(warnings.iter().map(|warning| &warning.rule).collect()),
         };
-        Ok(Answer { body, record })
+        Ok(Answer {
+            body,
+            record,
+            live_reads,
+        })
+    }
+
+    fn live_reads(&self, request: &Request) -> Vec<LiveRead> {
+        let gated = gates::by_resource(&request.group, &request.resource);
+        let (Some(gated), Ok(objects)) = (gated, request.objects()) else {
+            return Vec::new();
+        };
+        let edit = request.edit(objects);
+        gated.gate.live_reads(&gated.kind, &edit, self.options())
     }
 
     fn decide(&self, route: &Route, request: &Request, snapshot: &Snapshot) -> (Outcome, Option<Status>) {

@@ -8,6 +8,7 @@ use json_patch::Patch;
 use super::options::Options;
 use super::snapshot::Snapshot;
 use crate::api::kind::KindInfo;
+use crate::authority::live::LiveRead;
 use crate::cel::rules::{RuleFile, RuleSet};
 use crate::model::{Edit, RuleInfo, Verdict};
 
@@ -92,6 +93,11 @@ pub(super) trait Gate: Sync {
     /// does not care.
     fn default_namespace<'o>(&self, _kind: &KindInfo, _options: &'o Options) -> &'o str {
         ""
+    }
+
+    /// The objects to read from the API server before an edit may be allowed.
+    fn live_reads(&self, _kind: &KindInfo, _edit: &Edit<'_>, _options: &Options) -> Vec<LiveRead> {
+        Vec::new()
     }
 
     /// Judges an edit of one of the kinds.

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, PLATFORMS};
+use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, CLUSTERS, OTHER_CLUSTERS, PLATFORMS};
 use crate::api::kind::KindInfo;
 use crate::api::kinds;
 use crate::authority::rules::Subject;
@@ -67,6 +67,19 @@ pub(super) fn subject(group: &str, kind: &str) -> Option<Subject> {
         kind: found.role,
         qualified: &found.qualified,
     })
+}
+
+static CLUSTER_KINDS: LazyLock<Vec<KindInfo>> = LazyLock::new(|| {
+    let infrastructure = CLUSTERS.iter().chain(OTHER_CLUSTERS);
+    let entries = infrastructure.filter_map(|cluster| kinds::find(infrastructure::GROUP, cluster.kind));
+    std::iter::once(kinds::CLUSTER_API_CLUSTERS.clone())
+        .chain(entries.map(|entry| entry.kind.into_owned()))
+        .collect()
+});
+
+/// Cluster and the infrastructure clusters. They are not mirrored; their deletion is judged.
+pub(super) fn clusters() -> impl Iterator<Item = &'static KindInfo> {
+    CLUSTER_KINDS.iter()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::api::kinds::{self, KindEntry};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::authority::spec::{Kind, PairMember};
-use crate::authority::state::Mirrors;
+use crate::authority::state::{Mirrors, index_key};
 use crate::cpms::rules::ParsedOnce;
 
 /// The origin of a snapshot. It decides how rules treat an unknown object.
@@ -134,8 +134,8 @@ impl Snapshot {
             None if is_cluster => self.mirrors.infrastructure.entry(kind.kind.to_string()).or_default(),
             None => return,
         };
-        let name = text(object, "/metadata/name").to_owned();
-        Arc::make_mut(index).insert(name, Arc::new(PairMember::keep(object)));
+        let key = index_key(text(object, "/metadata/namespace"), text(object, "/metadata/name"));
+        Arc::make_mut(index).insert(key, Arc::new(PairMember::keep(object)));
     }
 }
 

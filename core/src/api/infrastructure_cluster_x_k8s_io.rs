@@ -136,6 +136,15 @@ pub const CLUSTERS: &[Cluster] = &[
     cluster("VSphereCluster", "vsphereclusters", "v1beta1"),
 ];
 
+/// The other infrastructure clusters. No machine is compared with them, so they are not read; the
+/// guards judge their deletion.
+pub const OTHER_CLUSTERS: &[Cluster] = &[
+    cluster("IBMPowerVSCluster", "ibmpowervsclusters", "v1beta2"),
+    cluster("Metal3Cluster", "metal3clusters", "v1beta1"),
+    cluster("NutanixCluster", "nutanixclusters", "v1beta1"),
+    cluster("OpenStackCluster", "openstackclusters", "v1beta1"),
+];
+
 /// A machine of a platform, or a machine template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::config_openshift_io::{cluster_operator, feature_gate, infrastructure};
 use super::core_v1::node;
-use super::infrastructure_cluster_x_k8s_io::{self as platforms, CLUSTERS, PLATFORMS};
+use super::infrastructure_cluster_x_k8s_io::{self as platforms, CLUSTERS, OTHER_CLUSTERS, PLATFORMS};
 use super::kind::{KindInfo, Scope};
 use super::machine_openshift_io::{control_plane_machine_set, machine, machine_health_check, machine_set};
 use super::{cluster_x_k8s_io, config_openshift_io, machine_openshift_io};
@@ -43,6 +43,9 @@ pub static CLUSTER_API_MACHINE_HEALTH_CHECKS: KindInfo = cluster_api(
     cluster_x_k8s_io::machine_health_check::KIND,
     cluster_x_k8s_io::machine_health_check::PLURAL,
 );
+/// Clusters of Cluster API.
+pub static CLUSTER_API_CLUSTERS: KindInfo =
+    cluster_api(cluster_x_k8s_io::cluster::KIND, cluster_x_k8s_io::cluster::PLURAL);
 
 const fn machine_api(version: &'static str, kind: &'static str, plural: &'static str) -> KindInfo {
     KindInfo::namespaced(machine_openshift_io::GROUP, version, kind, plural)
@@ -143,23 +146,32 @@ pub static KINDS: &[KindEntry] = &[
     read(&CLUSTER_API_MACHINES, Home::ClusterApi, GUARDS),
     read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, GUARDS),
     read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
+    // The guards judge its deletion, and look up the objects that belong to it.
+    read(&CLUSTER_API_CLUSTERS, Home::ClusterApi, &[]),
 ];
 
 /// The whole table: [`KINDS`], and the machines, machine templates and clusters of every platform.
 pub fn all() -> impl Iterator<Item = KindEntry> {
     let machines = PLATFORMS.iter().flat_map(|platform| {
         [
-            infrastructure_kind(platform.version, platform.machine, platform.machines),
-            infrastructure_kind(platform.version, platform.template, platform.templates),
+            infrastructure_kind(platform.version, platform.machine, platform.machines, GUARDS),
+            infrastructure_kind(platform.version, platform.template, platform.templates, GUARDS),
         ]
     });
-    let clusters = CLUSTERS
-        .iter()
-        .map(|cluster| infrastructure_kind(cluster.version, cluster.kind, cluster.plural));
+    let read = CLUSTERS.iter().map(|cluster| (cluster, GUARDS));
+    let others = OTHER_CLUSTERS.iter().map(|cluster| (cluster, &[][..]));
+    let clusters = read
+        .chain(others)
+        .map(|(cluster, readers)| infrastructure_kind(cluster.version, cluster.kind, cluster.plural, readers));
     KINDS.iter().cloned().chain(machines).chain(clusters)
 }
 
-fn infrastructure_kind(version: &'static str, kind: &'static str, plural: &'static str) -> KindEntry {
+fn infrastructure_kind(
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    readers: &'static [Reader],
+) -> KindEntry {
     let kind = KindInfo {
         group: Cow::Borrowed(platforms::GROUP),
         version: Cow::Borrowed(version),
@@ -171,7 +183,7 @@ fn infrastructure_kind(version: &'static str, kind: &'static str, plural: &'stat
         kind: Cow::Owned(kind),
         home: Home::ClusterApi,
         names: &[],
-        readers: GUARDS,
+        readers,
         writes: &[],
         writes_status: false,
     }

@@ -11,9 +11,11 @@
 //! ships.
 
 mod changes;
+mod clusters;
 mod creation;
 mod deletion;
 mod guards;
+mod live;
 mod migration;
 
 use std::cell::OnceCell;
@@ -21,9 +23,11 @@ use std::cell::OnceCell;
 use json_patch::Patch;
 use serde_json::json;
 
+pub use live::reads_of_creation;
+
 use super::config::Config;
 use super::spec::{Api, Authority, Kind, PairMember, spec_authority};
-use super::state::{Counterpart, Mirrors, PairAuthority, pair_name};
+use super::state::{Counterpart, Mirrors, PairAuthority, pair_names};
 use crate::cel::rules::RuleSet;
 use crate::model::{Edit, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
@@ -59,6 +63,7 @@ struct Context<'a> {
     // Read on demand: most rules need only a few fields.
     old: OnceCell<PairMember>,
     new: OnceCell<PairMember>,
+    pair_name: OnceCell<String>,
 }
 
 impl<'a> Context<'a> {
@@ -69,6 +74,7 @@ impl<'a> Context<'a> {
             lookup,
             old: OnceCell::new(),
             new: OnceCell::new(),
+            pair_name: OnceCell::new(),
         }
     }
 
@@ -89,20 +95,30 @@ impl<'a> Context<'a> {
         self.before().or_else(|| self.after())
     }
 
-    /// The name of the mirrored pair.
+    /// The name of the mirrored pair. If several pairs are possible, one that locks this object
+    /// counts before one that exists.
     fn pair_name(&self) -> &str {
         let (name, kind) = (self.edit.name, self.subject.kind);
         if !name.is_empty() && kind.mirrored_kind() == kind {
             return name;
         }
-        self.member().map_or(self.edit.name, |member| {
-            // A name that the API server generated is in the object only.
-            let name = if self.edit.name.is_empty() {
-                member.name.as_str()
-            } else {
-                self.edit.name
+        self.pair_name.get_or_init(|| {
+            let Some(member) = self.member() else {
+                return name.to_owned();
             };
-            pair_name(self.subject.kind, member, name)
+            // A name that the API server generated is in the object only.
+            let name = if name.is_empty() { member.name.as_str() } else { name };
+            let names = pair_names(kind, member, name);
+            let (mirrors, config) = (self.lookup.mirrors, self.lookup.config);
+            let find = |name: &str| mirrors.find(Api::MachineApi, kind, name, config);
+            let locking = || {
+                names
+                    .iter()
+                    .find(|name| PairAuthority::of(find(name)).locks(self.subject.api))
+            };
+            let existing = || names.iter().find(|name| find(name).found().is_some());
+            let name = locking().or_else(existing).or(names.first());
+            name.map_or_else(|| member.name.clone(), |name| (*name).to_owned())
         })
     }
 
@@ -167,8 +183,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The mutating pass: sets a missing `spec.authoritativeAPI`, and refuses a forged status at
-/// creation.
+/// The mutating pass: sets a missing `spec.authoritativeAPI`, and pauses a MachineHealthCheck that
+/// is created as a mirror.
 pub fn mutate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> (Verdict, Option<Patch>) {
     let mut verdict = Verdict::default();
     let guarded = edit.namespace == lookup.config.namespace(subject.api) && edit.subresource.is_empty();
@@ -179,7 +195,7 @@ pub fn mutate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> (Verdic
     creation::refuse_unknown_api(&context, &mut verdict);
     let api = match edit.operation {
         Operation::Create => {
-            creation::refuse_forged_status(&context, &mut verdict);
+            creation::warn_of_a_dropped_status(&context, &mut verdict);
             creation::default_authority(&context, &mut verdict)
         }
         // An update without the field keeps the stored value: a manifest without the field does not
@@ -191,11 +207,15 @@ pub fn mutate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> (Verdic
         Operation::Delete | Operation::Connect => None,
     };
     let default = api.filter(|_| verdict.allowed() && edit.object.is_some_and(|object| object.get("spec").is_some()));
-    let patch = default.and_then(|api| {
-        let operations = json!([{"op": "add", "path": "/spec/authoritativeAPI", "value": api.as_str()}]);
-        serde_json::from_value(operations).ok()
-    });
-    (verdict.finish(), patch)
+    let mut operations = Vec::new();
+    if let Some(api) = default {
+        operations.push(json!({"op": "add", "path": "/spec/authoritativeAPI", "value": api.as_str()}));
+    }
+    if verdict.allowed() && edit.operation == Operation::Create {
+        operations.extend(creation::pause_health_check(&context, default));
+    }
+    let patch = (!operations.is_empty()).then(|| serde_json::from_value(operations.into()).ok());
+    (verdict.finish(), patch.flatten())
 }
 
 /// The validating pass: judges the object that would be stored.
@@ -228,12 +248,21 @@ pub fn validate(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &
     }
 }
 
+/// Judges an edit of a Cluster or of an infrastructure cluster: one with mirrored objects must not
+/// be deleted.
+pub fn validate_cluster(edit: &Edit<'_>, lookup: &Lookup<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    clusters::validate(edit, lookup, &mut verdict);
+    verdict.finish()
+}
+
 /// The rules of this module that are not in a rule file, as `capstan rules` lists them.
 pub fn table() -> Vec<RuleInfo> {
     let mut table = creation::table();
     table.extend(guards::table());
     table.extend(migration::table());
     table.extend(deletion::table());
+    table.extend(clusters::table());
     table
 }
 

@@ -264,6 +264,13 @@ impl PairMember {
         self.annotations.contains_key(annotation::PAUSED)
     }
 
+    /// Whether the sync controller paused this object of Cluster API, which marks it as a mirror.
+    pub fn is_paused_by_sync(&self) -> bool {
+        self.annotations
+            .get(annotation::PAUSED)
+            .is_some_and(|value| value == super::PAUSED_BY_SYNC)
+    }
+
     /// The owner other than the Cluster. The Cluster owns objects that have no other owner, and
     /// does not count as an owner in the rules of deletion.
     pub fn owner(&self) -> Option<&Owner> {

@@ -7,12 +7,34 @@ use std::sync::Arc;
 
 use super::TEMPLATE_SET;
 use super::config::Config;
+use super::live::{LiveObject, LiveResult};
 use super::spec::{Api, Authority, Kind, Owner, PairMember};
 use crate::api::cluster_x_k8s_io;
 
-/// The objects of one kind in one API, by name. A new snapshot shares the objects that did not
-/// change.
+/// The objects of one kind in one API, by [`index_key`] or, if all are in the namespace of that
+/// API, by name. A new snapshot shares the objects that did not change.
 pub type Index = Arc<BTreeMap<String, Arc<PairMember>>>;
+
+/// The key of an object in an [`Index`] that has objects of several namespaces.
+pub fn index_key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{namespace}/{name}")
+    }
+}
+
+/// Finds an object by name. An object without a namespace is in the namespace of its API.
+fn find_in<'a>(index: &'a Index, namespace: &str, name: &str) -> Counterpart<'a> {
+    let by_name = index.get(name).filter(|member| is_in(member, namespace));
+    by_name
+        .or_else(|| index.get(&index_key(namespace, name)))
+        .map_or(Counterpart::Absent, |member| Counterpart::Found(member))
+}
+
+fn is_in(member: &PairMember, namespace: &str) -> bool {
+    member.namespace.is_empty() || member.namespace == namespace
+}
 
 /// The mirrored objects of one API, by kind. `None` means that the kind was not read.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +75,8 @@ pub struct Mirrors {
     pub cluster_api: PairMembers,
     /// The infrastructure objects in Cluster API, by kind. A missing kind was not read.
     pub infrastructure: BTreeMap<String, Index>,
+    /// Objects that were read for the edit that is judged. They replace the objects above.
+    pub live: Vec<LiveObject>,
 }
 
 /// The result of looking up an object, usually the one of the same name in the other API.
@@ -87,64 +111,102 @@ impl Mirrors {
 
     /// Looks up an object by API, kind and name, in the namespace of that API.
     pub fn find(&self, api: Api, kind: Kind, name: &str, config: &Config) -> Counterpart<'_> {
+        let is_wanted = |live: &&LiveObject| {
+            let read = &live.read;
+            read.api == api && read.kind.mirrored_kind() == kind.mirrored_kind() && read.name == name
+        };
+        if let Some(live) = self.live.iter().find(is_wanted) {
+            return match &live.result {
+                LiveResult::Unknown => Counterpart::Unknown,
+                LiveResult::Absent => Counterpart::Absent,
+                LiveResult::Found(member) => Counterpart::Found(member),
+            };
+        }
         let members = match api {
             Api::MachineApi => &self.machine_api,
             Api::ClusterApi => &self.cluster_api,
         };
-        let Some(index) = members.index(kind) else {
-            return Counterpart::Unknown;
-        };
-        let in_namespace =
-            |member: &&Arc<PairMember>| member.namespace.is_empty() || member.namespace == config.namespace(api);
-        match index.get(name).filter(in_namespace) {
-            Some(member) => Counterpart::Found(member),
-            None => Counterpart::Absent,
+        match members.index(kind) {
+            Some(index) => find_in(index, config.namespace(api), name),
+            None => Counterpart::Unknown,
         }
+    }
+
+    /// The mirrored objects that belong to one of these Clusters: how many, and one of them. `None`
+    /// if a kind was not read.
+    pub fn mirrored_in_clusters(&self, clusters: &[&str], config: &Config) -> Option<(usize, Option<String>)> {
+        let (mut count, mut example) = (0, None);
+        for kind in [Kind::Machine, Kind::MachineSet, Kind::MachineHealthCheck] {
+            let index = self.cluster_api.index(kind)?;
+            self.machine_api.index(kind)?;
+            for member in index.values() {
+                let belongs = member.cluster.as_deref().is_some_and(|name| clusters.contains(&name));
+                let counterpart = || self.find(Api::MachineApi, kind, &member.name, config);
+                if belongs && is_in(member, &config.cluster_api_namespace) && counterpart().found().is_some() {
+                    count += 1;
+                    example.get_or_insert_with(|| format!("{} {}", kind.title(), member.name));
+                }
+            }
+        }
+        Some((count, example))
     }
 
     /// Looks up the infrastructure cluster of a kind: the one with this name, or the only one that
     /// exists.
-    pub fn infrastructure_cluster(&self, kind: &str, name: Option<&str>) -> Counterpart<'_> {
+    pub fn infrastructure_cluster(&self, kind: &str, name: Option<&str>, config: &Config) -> Counterpart<'_> {
         let Some(index) = self.infrastructure.get(kind) else {
             return Counterpart::Unknown;
         };
-        let mut all = index.values();
+        let namespace = &config.cluster_api_namespace;
+        let mut all = index.values().filter(|member| is_in(member, namespace));
         let only = all.next().filter(|_| all.next().is_none());
-        let named = name.and_then(|name| index.get(name));
+        let named = name.and_then(|name| find_in(index, namespace, name).found());
         named
-            .or(only)
-            .map_or(Counterpart::Absent, |member| Counterpart::Found(member))
+            .or(only.map(Arc::as_ref))
+            .map_or(Counterpart::Absent, Counterpart::Found)
     }
 
     /// Looks up the infrastructure that an object of Cluster API refers to.
-    pub fn infrastructure_of(&self, member: &PairMember) -> Counterpart<'_> {
+    pub fn infrastructure_of(&self, member: &PairMember, config: &Config) -> Counterpart<'_> {
         let Some((kind, name)) = &member.infrastructure else {
             return Counterpart::Absent;
         };
         match self.infrastructure.get(kind) {
             None => Counterpart::Unknown,
-            Some(index) => index
-                .get(name)
-                .map_or(Counterpart::Absent, |member| Counterpart::Found(member)),
+            Some(index) => find_in(index, &config.cluster_api_namespace, name),
         }
     }
 }
 
-/// The name of the mirrored object whose authority applies. For infrastructure this is the Machine
-/// that owns it, or the MachineSet that its label names. Otherwise it is the object's own name.
-pub fn pair_name<'a>(kind: Kind, member: &'a PairMember, name: &'a str) -> &'a str {
-    match kind {
+/// The names of the mirrored objects that an object may belong to, the most specific first.
+///
+/// An infrastructure machine belongs to the Machine that owns it and to the Machine of its name. An
+/// infrastructure template belongs to the MachineSet that its label names and to the MachineSet
+/// that its name is derived from. A user can write an owner or a label that names another object,
+/// so one of these names alone does not decide. Any other object has its own name only.
+pub fn pair_names<'a>(kind: Kind, member: &'a PairMember, name: &'a str) -> Vec<&'a str> {
+    let mut names: Vec<&str> = match kind {
         Kind::InfrastructureMachine => {
-            let machine = |owner: &&Owner| owner.group == cluster_x_k8s_io::GROUP && owner.kind == "Machine";
-            member
-                .owners
-                .iter()
-                .find(machine)
-                .map_or(name, |owner| owner.name.as_str())
+            let is_machine = |owner: &&Owner| owner.group == cluster_x_k8s_io::GROUP && owner.kind == "Machine";
+            let owners = member.owners.iter().filter(is_machine);
+            owners.map(|owner| owner.name.as_str()).chain([name]).collect()
         }
-        Kind::InfrastructureTemplate => member.labels.get(TEMPLATE_SET).map_or(name, String::as_str),
-        _ => name,
-    }
+        Kind::InfrastructureTemplate => {
+            let label = member.labels.get(TEMPLATE_SET).map(String::as_str);
+            label.into_iter().chain(template_set(name)).collect()
+        }
+        _ => vec![name],
+    };
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// The MachineSet from which the name of a template is derived: `<machineset>-<8 hexadecimal
+/// digits>`.
+pub fn template_set(name: &str) -> Option<&str> {
+    let (set, hash) = name.rsplit_once('-')?;
+    let is_hash = hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_hash && !set.is_empty()).then_some(set)
 }
 
 /// The authority of a mirrored pair, as far as it is known.
@@ -203,13 +265,18 @@ mod tests {
     }
 
     #[test]
-    fn infrastructure_belongs_to_the_machine_that_owns_it_or_the_set_in_its_label() {
+    fn infrastructure_belongs_to_the_objects_that_its_owner_its_label_and_its_name_tell() {
         let machine = PairMember::read(&json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m", "uid": "u"}]}}));
-        assert_eq!(pair_name(Kind::InfrastructureMachine, &machine, "x"), "m");
+        assert_eq!(pair_names(Kind::InfrastructureMachine, &machine, "x"), ["m", "x"]);
+        assert_eq!(pair_names(Kind::InfrastructureMachine, &machine, ""), ["m"]);
         let template = PairMember::read(&json!({"metadata": {"labels": {TEMPLATE_SET: "s"}}}));
-        assert_eq!(pair_name(Kind::InfrastructureTemplate, &template, "s-1a2b"), "s");
-        assert_eq!(pair_name(Kind::Machine, &machine, "x"), "x");
+        assert_eq!(pair_names(Kind::InfrastructureTemplate, &template, "t-1a2b"), ["s"]);
+        assert_eq!(
+            pair_names(Kind::InfrastructureTemplate, &template, "t-1a2b3c4d"),
+            ["s", "t"]
+        );
+        assert_eq!(pair_names(Kind::Machine, &machine, "x"), ["x"]);
     }
 
     #[test]

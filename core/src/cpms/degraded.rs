@@ -1,9 +1,12 @@
 //! The reasons for which a control plane is degraded: its rollout stops until a user acts.
 //!
 //! Each reason names the machines and nodes, and the remedy. While there is a reason, no machine is
-//! created or deleted; status and in-place repair continue. Source: the ControlPlaneMachineSet
-//! enhancement, "Selecting Machines" and "Failure Modes". The reasons are those of the operator
-//! that OpenShift ships, and those that it does not report (defects B1, B6).
+//! created, changed or deleted. A failed machine stops less: only the start of replacements.
+//! Source: the ControlPlaneMachineSet enhancement, "Selecting Machines" and "Failure Modes". The
+//! reasons are those of the operator that OpenShift ships, and those that it does not report
+//! (defects B1, B6).
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::domains;
 use super::machine_state::{MachineState, NodeState, Owner};
@@ -12,14 +15,28 @@ use super::spec::{Spec, Strategy};
 use super::state::State;
 use crate::model::{Degradation, Violation};
 
+/// The reason of a machine that is up to date and has failed.
+const FAILED_REPLACEMENT: &str = "FailedReplacement";
+
+/// Whether indexes without a machine are still repaired, and replacements that are ready finished,
+/// while there is this reason to stop.
+pub fn allows_repair(reason: &Degradation) -> bool {
+    reason.reason == FAILED_REPLACEMENT
+}
+
+/// Whether a machine is up to date, is not being deleted, and has failed without a ready node.
+pub(super) fn is_failed_replacement(machine: &MachineState) -> bool {
+    machine.is_current() && !machine.is_deleting() && !machine.is_ready() && machine.failed.is_some()
+}
+
 /// All reasons, the most important first. The first is the reason of the condition.
-pub fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
+pub fn degraded(spec: &Spec, state: &State, now: Timestamp) -> Vec<Degradation> {
     [
         unparsable(&state.unparsable),
         unreadable_pending_creations(spec),
         infrastructure(spec, state),
         no_ready_machine(state),
-        unmanaged_nodes(state),
+        unmanaged_nodes(state, now),
         strayed_machines(state),
         excess_indexes(spec, state),
         foreign_owners(state),
@@ -132,18 +149,51 @@ fn no_ready_machine(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Whether the unclaimed nodes may belong to machines that are joining: a machine controller sets
-/// the node of a machine a moment after the node registers. Until then, the controller waits and
-/// the set is not degraded.
-pub(super) fn nodes_are_joining(state: &State) -> bool {
-    let joining =
-        |machine: &&MachineState| machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting();
-    state.unclaimed_nodes.len() <= state.each_machine().filter(joining).count()
+/// How long a node may exist before its machine claims it.
+const CLAIM: SignedDuration = SignedDuration::from_mins(20);
+
+/// The control plane nodes that no machine claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnclaimedNodes {
+    /// There are none.
+    None,
+    /// They may be the nodes of machines that are starting: the machine controller reports the node
+    /// of a machine some time after the node registered.
+    Joining {
+        /// When the first of them is unmanaged; `None` if no node reports when it was created.
+        until: Option<Timestamp>,
+    },
+    /// At least one is not the node of a machine that is starting.
+    Unmanaged,
 }
 
-fn unmanaged_nodes(state: &State) -> Option<Degradation> {
+impl UnclaimedNodes {
+    /// The nodes of a state.
+    pub(super) fn of(state: &State, now: Timestamp) -> Self {
+        let nodes = &state.unclaimed_nodes;
+        if nodes.is_empty() {
+            return Self::None;
+        }
+        let joining = |machine: &&MachineState| {
+            machine.node == NodeState::None && machine.failed.is_none() && !machine.is_deleting()
+        };
+        let known = state.observed.nodes.iter();
+        let until = known
+            .filter(|node| nodes.iter().any(|name| name == node.metadata.name()))
+            .filter_map(|node| node.metadata.creation_timestamp?.checked_add(CLAIM).ok())
+            .min();
+        let late = until.is_some_and(|until| until <= now);
+        if late || nodes.len() > state.each_machine().filter(joining).count() {
+            Self::Unmanaged
+        } else {
+            Self::Joining { until }
+        }
+    }
+}
+
+fn unmanaged_nodes(state: &State, now: Timestamp) -> Option<Degradation> {
     let nodes = &state.unclaimed_nodes;
-    (!nodes.is_empty() && !nodes_are_joining(state)).then(|| Degradation {
+    (UnclaimedNodes::of(state, now) == UnclaimedNodes::Unmanaged).then(|| Degradation {
         reason: "UnmanagedNodes",
         message: format!(
             "Found {} unmanaged node(s): {}; no machine of the set claims them. Remove the node from the cluster, create \
@@ -213,7 +263,7 @@ fn foreign_owners(state: &State) -> Option<Degradation> {
 fn failed_replacement(state: &State) -> Option<Degradation> {
     let texts: Vec<String> = state
         .each_machine()
-        .filter(|machine| machine.is_current() && !machine.is_deleting() && !machine.is_ready())
+        .filter(|machine| is_failed_replacement(machine))
         .filter_map(|machine| {
             Some(format!(
                 "{} (index {}): {}",
@@ -224,7 +274,7 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
         })
         .collect();
     (!texts.is_empty()).then(|| Degradation {
-        reason: "FailedReplacement",
+        reason: FAILED_REPLACEMENT,
         message: format!(
             "Observed {} failed machine(s): {}; correct the cause, then delete the machine to have it made again",
             texts.len(),

@@ -1,12 +1,29 @@
 //! The health of etcd, as its operator reports it (decision 17).
 //!
-//! The etcd operator protects the quorum with a deletion hook, which Capstan never changes. The
-//! health is an additional gate. An unknown health is not healthy. Without an etcd operator there
-//! is no gate.
+//! The etcd operator protects the quorum with a deletion hook, which Capstan never touches. This
+//! module reads an additional gate from the ClusterOperator `etcd`. A report is healthy only if
+//! this module can parse it and it says that all members are available. A report that does not
+//! parse is not healthy, because a rollout that waits too long does no harm. A cluster without the
+//! ClusterOperator has no gate.
+//!
+//! Source: cluster-etcd-operator, `pkg/etcdcli/health.go` and
+//! `pkg/operator/etcdmemberscontroller`; library-go, `pkg/operator/status/condition.go`. The
+//! conditions `Available` and `Degraded` of the ClusterOperator join conditions of the operator:
+//! one line `<condition>: <message>` for each line of a message that is not empty.
 
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 
-/// The report of the etcd operator.
+/// The operator's condition that counts the members.
+const MEMBERS_AVAILABLE: &str = "EtcdMembersAvailable";
+/// The operator's condition that lists unhealthy members.
+const MEMBERS_DEGRADED: &str = "EtcdMembersDegraded";
+/// The message of [`MEMBERS_DEGRADED`] while no member is unhealthy.
+const NO_MEMBER_DEGRADED: &str = "No unhealthy members found";
+/// The operator's condition that has a message only while the members cannot be queried. The
+/// message of [`MEMBERS_AVAILABLE`] is then out of date.
+const MEMBERS_UNKNOWN: &str = "EtcdMembersControllerDegraded";
+
+/// What the etcd operator reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Etcd {
     /// The cluster has no etcd operator, and nothing waits for it.
@@ -26,29 +43,170 @@ impl Etcd {
         let Some(operator) = operator else {
             return Self::NotReported;
         };
-        let unhealthy = |message: Option<&String>, otherwise: &str| Self::Unhealthy {
-            message: message
-                .filter(|text| !text.is_empty())
-                .map_or_else(|| otherwise.to_owned(), Clone::clone),
-        };
-        let available = operator.condition("Available");
-        let degraded = operator.condition("Degraded");
-        match (available, degraded) {
-            (_, Some(degraded)) if degraded.status == "True" => unhealthy(degraded.message.as_ref(), "it is degraded"),
-            (Some(available), _) if available.status != "True" => {
-                unhealthy(available.message.as_ref(), "it is not available")
-            }
-            // The operator is available while one of three members is unhealthy; only its message
-            // names that member.
-            (Some(available), _) if available.message.as_deref().is_some_and(names_unhealthy_member) => {
-                unhealthy(available.message.as_ref(), "")
-            }
-            (None, _) => unhealthy(None, "it does not report whether etcd is available"),
-            _ => Self::Healthy,
+        match complaint(operator) {
+            Some(message) => Self::Unhealthy { message },
+            None => Self::Healthy,
         }
     }
 }
 
-fn names_unhealthy_member(message: &str) -> bool {
-    message.contains("is unhealthy") || message.contains("are unhealthy")
+/// What the operator reports, if it is anything but that all members are available.
+fn complaint(operator: &ClusterOperator) -> Option<String> {
+    let message = |message: Option<&String>, otherwise: &str| {
+        let text = message.filter(|text| !text.is_empty());
+        Some(text.map_or_else(|| otherwise.to_owned(), Clone::clone))
+    };
+    if let Some(degraded) = operator.condition("Degraded") {
+        match degraded.status.as_str() {
+            "False" => {}
+            "True" => return message(degraded.message.as_ref(), "it is degraded"),
+            _ => return message(degraded.message.as_ref(), "it does not know whether it is degraded"),
+        }
+        // A condition of the operator is bad for two minutes before `Degraded` becomes True. Its
+        // message is shown from the beginning.
+        let reported = lines(degraded.message.as_deref()).find(|(type_, text)| match *type_ {
+            MEMBERS_DEGRADED => *text != NO_MEMBER_DEGRADED,
+            type_ => type_ == MEMBERS_UNKNOWN,
+        });
+        if let Some((type_, text)) = reported {
+            return Some(format!("{type_}: {text}"));
+        }
+    }
+    let Some(available) = operator.condition("Available") else {
+        return message(None, "it does not report whether etcd is available");
+    };
+    if available.status != "True" {
+        return message(available.message.as_ref(), "it is not available");
+    }
+    let mut reports = lines(available.message.as_deref()).filter(|(type_, _)| *type_ == MEMBERS_AVAILABLE);
+    match (reports.next(), reports.next()) {
+        (Some((_, text)), None) if all_members_available(text) => None,
+        (Some((type_, text)), _) => Some(format!("{type_}: {text}")),
+        (None, _) => message(available.message.as_ref(), "it does not report its members"),
+    }
+}
+
+/// The lines of a joined message, as the type of the operator's condition and its text.
+fn lines(message: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    let lines = message.unwrap_or_default().lines();
+    lines.filter_map(|line| line.split_once(": "))
+}
+
+/// Whether the message of the condition [`MEMBERS_AVAILABLE`] says that all members are available.
+///
+/// The operator writes `3 members are available` if all members are healthy. Otherwise it writes
+/// `2 of 4 members are available, a has not started, b is unhealthy`. It counts learners as
+/// members. A list of no members is not healthy.
+fn all_members_available(text: &str) -> bool {
+    let count = text.strip_suffix(" members are available");
+    let number = |count: &str| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    count.is_some_and(|count| number(count) && count.parse().is_ok_and(|count: u32| count > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(available: &Value, degraded: &Value) -> Etcd {
+        let condition = |type_: &str, fields: &Value| {
+            let mut condition = json!({"type": type_, "lastTransitionTime": "2026-01-01T12:00:00Z"});
+            json_patch::merge(&mut condition, fields);
+            condition
+        };
+        let conditions = [condition("Available", available), condition("Degraded", degraded)];
+        let operator = json!({"metadata": {"name": "etcd"}, "status": {"conditions": conditions}});
+        Etcd::of(Some(&serde_json::from_value(operator).unwrap()))
+    }
+
+    /// The state while `Available` is True with this message, and `Degraded` is False.
+    fn available(message: &str) -> Etcd {
+        let members =
+            "NodeControllerDegraded: All master nodes are ready\nEtcdMembersDegraded: No unhealthy members found";
+        read(
+            &json!({"status": "True", "reason": "AsExpected", "message": message}),
+            &json!({"status": "False", "reason": "AsExpected", "message": members}),
+        )
+    }
+
+    #[test]
+    fn s8_only_a_report_that_all_members_are_available_is_healthy() {
+        for healthy in [
+            "EtcdMembersAvailable: 3 members are available",
+            "EtcdMembersAvailable: 4 members are available",
+            "StaticPodsAvailable: 3 nodes are active; 3 nodes are at revision 7\nEtcdMembersAvailable: 3 members are \
+             available",
+            "EtcdMembersAvailable: 5 members are available\nStaticPodsAvailable: 5 nodes are active; 3 nodes are at \
+             revision 6; 2 nodes are at revision 7",
+        ] {
+            assert_eq!(available(healthy), Etcd::Healthy, "{healthy}");
+        }
+        for unhealthy in [
+            "EtcdMembersAvailable: 3 of 4 members are available, ip-10-0-3-7 has not started",
+            "EtcdMembersAvailable: 2 of 3 members are available, master-2 is unhealthy",
+            "EtcdMembersAvailable: 2 of 4 members are available, master-2 is unhealthy, NAME-PENDING-10.0.0.9 has not \
+             started",
+            "EtcdMembersAvailable: 2 of 3 members are available",
+            "EtcdMembersAvailable: 0 members are available",
+            "EtcdMembersAvailable: master-0 is unhealthy, master-1 is unhealthy",
+            "EtcdMembersAvailable: 3 members are available, master-2 has not started",
+            "EtcdMembersAvailable: all members are available",
+            "EtcdMembersAvailable: +3 members are available",
+            "EtcdMembersAvailable: 3 members are available\nEtcdMembersAvailable: 2 of 3 members are available",
+            "EtcdMembersAvailable: ",
+        ] {
+            let Etcd::Unhealthy { message } = available(unhealthy) else {
+                panic!("{unhealthy}");
+            };
+            assert!(unhealthy.starts_with(&message), "{unhealthy}: {message}");
+        }
+    }
+
+    #[test]
+    fn s8_a_report_without_a_count_of_members_is_not_healthy() {
+        for message in [
+            "",
+            "All is well",
+            "3 members are available",
+            "StaticPodsAvailable: 3 nodes are active; 3 nodes are at revision 7",
+        ] {
+            assert!(matches!(available(message), Etcd::Unhealthy { .. }), "{message}");
+        }
+        let nothing = read(&json!({"status": "True"}), &json!({"status": "False"}));
+        let expected = "it does not report its members".to_owned();
+        assert_eq!(nothing, Etcd::Unhealthy { message: expected });
+    }
+
+    /// The operator changes the status of its condition `Degraded` only after two minutes.
+    #[test]
+    fn s8_a_member_is_unhealthy_before_the_operator_is_degraded() {
+        let healthy = json!({"status": "True", "message": "EtcdMembersAvailable: 3 members are available"});
+        for (status, message) in [
+            (
+                "False",
+                "EtcdMembersDegraded: 2 of 3 members are available, master-2 is unhealthy",
+            ),
+            (
+                "False",
+                "EtcdMembersControllerDegraded: getting cache client: context deadline exceeded",
+            ),
+            ("True", "EtcdMembersDegraded: No unhealthy members found"),
+            ("Unknown", ""),
+        ] {
+            let degraded = json!({"status": status, "message": message});
+            assert!(
+                matches!(read(&healthy, &degraded), Etcd::Unhealthy { .. }),
+                "{degraded}"
+            );
+        }
+        let other = json!({"status": "False", "message": "NodeControllerDegraded: All master nodes are ready"});
+        assert_eq!(read(&healthy, &other), Etcd::Healthy);
+        assert_eq!(read(&healthy, &json!({"status": "False"})), Etcd::Healthy);
+    }
+
+    #[test]
+    fn a_cluster_without_the_operator_has_no_gate() {
+        assert_eq!(Etcd::of(None), Etcd::NotReported);
+    }
 }

@@ -95,6 +95,19 @@ pub fn assign(members: &[Member<'_>]) -> Vec<Index> {
     indexes.into_iter().map(|index| index.unwrap_or(none)).collect()
 }
 
+/// The indexes that more than one machine has, with the names of these machines.
+///
+/// While no rollout runs, each index has one machine. Machines share an index if their names end in
+/// the same number, for example in the last byte of an address.
+pub fn shared<'a>(machines: impl IntoIterator<Item = (u32, &'a str)>) -> BTreeMap<u32, Vec<&'a str>> {
+    let mut names: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for (index, name) in machines {
+        names.entry(index).or_default().push(name);
+    }
+    names.retain(|_, names| names.len() > 1);
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -198,6 +211,13 @@ mod tests {
                 all
             );
         }
+    }
+
+    #[test]
+    fn s4_machines_whose_names_end_in_the_same_number_share_an_index() {
+        let machines = [(10, "a-10"), (0, "b-0"), (10, "c-10"), (1, "d-1")];
+        assert_eq!(shared(machines), [(10, vec!["a-10", "c-10"])].into());
+        assert!(shared([(0, "a-0"), (1, "b-1")]).is_empty());
     }
 
     #[test]

@@ -10,15 +10,20 @@
 //! A record stays until its creation can no longer take effect, and is then removed. An earlier
 //! request may create a machine for a second time, after the machine was created and deleted.
 //!
+//! The removal of a record also stores the name of a machine that was created for an empty index.
+//! The name of the next machine for that index is derived from it, so that it is another name
+//! (decision 68).
+//!
 //! This module must never prevent a process from requesting the same machine again: the API server
 //! creates only one machine with a name.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step, set_ref};
+use super::indexes::REPLACES;
 use super::observed::PendingCreate;
 use super::spec::Spec;
 use super::state::State;
@@ -33,6 +38,20 @@ use crate::model::{
 pub const CREATING: &str = "Creating";
 /// The reason of the condition while it is true.
 pub const REASON: &str = "MachineRequested";
+
+/// The annotation of a set with the name of the machine that was created last for each index that
+/// had no machine: a JSON object of index and name.
+pub const LAST_REPAIRS: &str = "capstan.dev/last-repairs";
+
+/// The name of the machine that was created last for this index while the index had no machine. An
+/// annotation that cannot be read is returned as it is: any text leads to another name.
+pub(super) fn last_repair(spec: &Spec, index: u32) -> Option<String> {
+    let text = spec.annotations.get(LAST_REPAIRS)?;
+    match serde_json::from_str::<BTreeMap<u32, String>>(text) {
+        Ok(mut names) => names.remove(&index),
+        Err(_) => Some(text.clone()),
+    }
+}
 
 /// The creations that are recorded in a set.
 ///
@@ -82,24 +101,51 @@ pub fn record(
 pub(super) fn cleanup(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> Option<Step> {
     let recorded = spec.pending_creations.as_ref().ok()?;
     let open: Vec<PendingCreation> = open(recorded, state, plan, now).cloned().collect();
-    if open.len() == recorded.len() {
+    let over = recorded.iter().filter(|creation| !open.contains(creation));
+    let over: Vec<&PendingCreation> = over.collect();
+    if over.is_empty() {
         return None;
     }
     let precondition = Precondition {
         uid: spec.uid.clone(),
         resource_version: spec.resource_version.clone(),
     };
-    let over: Vec<&str> = recorded
-        .iter()
-        .filter(|creation| !open.contains(creation))
-        .map(|creation| creation.machine.as_str())
-        .collect();
+    let mut patch = pending_creations_patch(&open, &precondition);
+    if let Some(names) = last_repairs(spec, state, &over, &open) {
+        json_patch::merge(&mut patch, &json!({"metadata": {"annotations": {LAST_REPAIRS: names}}}));
+    }
+    let names: Vec<&str> = over.iter().map(|creation| creation.machine.as_str()).collect();
     Some(Step::of_set(
         set_ref(&spec.namespace, &spec.name),
-        Action::RemoveRecords(pending_creations_patch(&open, &precondition)),
-        format!("the creation of {} is over", over.join(", ")),
+        Action::RemoveRecords(patch),
+        format!("the creation of {} is over", names.join(", ")),
         precondition,
     ))
+}
+
+/// The annotation [`LAST_REPAIRS`] after these creations; `None` if it does not change. A machine
+/// that replaces another is not listed: its name contains the uid of the other machine. An index
+/// with an open creation keeps its entry, because the name of that creation follows from it.
+fn last_repairs(spec: &Spec, state: &State, over: &[&PendingCreation], open: &[PendingCreation]) -> Option<String> {
+    let text = spec.annotations.get(LAST_REPAIRS);
+    let stored: BTreeMap<u32, String> = text
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let mut names = stored.clone();
+    let replaces = |name: &str| {
+        let mut machines = state.observed.machines.iter();
+        let machine = machines.find(|machine| machine.metadata.name() == name);
+        machine.is_some_and(|machine| machine.metadata.annotations.contains_key(REPLACES))
+    };
+    let repairs = over.iter().filter(|creation| {
+        let is_open = open.iter().any(|open| open.index == creation.index);
+        state.indexes.contains(&creation.index) && !is_open && !replaces(&creation.machine)
+    });
+    for creation in repairs {
+        names.insert(creation.index, creation.machine.clone());
+    }
+    names.retain(|index, _| state.indexes.contains(index));
+    (names != stored).then(|| serde_json::to_string(&names).unwrap_or_default())
 }
 
 /// The condition; `None` for a set that never had a pending creation, and while the record cannot

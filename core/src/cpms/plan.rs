@@ -13,7 +13,7 @@ mod rollout;
 
 use jiff::Timestamp;
 
-use super::degraded::{degraded, nodes_are_joining};
+use super::degraded::{UnclaimedNodes, allows_repair, degraded};
 use super::pending_creates;
 use super::removal;
 use super::spec::{SetState, Spec};
@@ -29,7 +29,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         return removal::plan(spec, &state.observed.machines);
     }
     let mut plan = Plan {
-        degraded: degraded(spec, state),
+        degraded: degraded(spec, state, now),
         ..Plan::default()
     };
     if spec.state == SetState::Inactive {
@@ -40,12 +40,13 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         plan.steps.push(step);
     }
     let mut disruptive = None;
-    if let Some(reason) = plan.degraded.first() {
+    if let Some(reason) = plan.degraded.iter().find(|reason| !allows_repair(reason)) {
         plan.notes.push(format!(
             "nothing is created or deleted while the control plane is degraded ({})",
             reason.reason
         ));
-    } else if !state.unclaimed_nodes.is_empty() && nodes_are_joining(state) {
+    } else if let UnclaimedNodes::Joining { until } = UnclaimedNodes::of(state, now) {
+        rollout::waits(spec, state, now, &mut plan);
         plan.waits.push(Wait {
             index: None,
             subject: None,
@@ -54,9 +55,15 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
                 "node {} is not yet claimed by its machine",
                 state.unclaimed_nodes.join(", ")
             ),
-            until: None,
+            until,
         });
     } else {
+        if let Some(reason) = plan.degraded.first() {
+            plan.notes.push(format!(
+                "no replacement is started while the control plane is degraded ({})",
+                reason.reason
+            ));
+        }
         disruptive = rollout::decide(spec, state, now, &mut plan);
     }
     let spared = disruptive
@@ -66,10 +73,11 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     // In-place repair comes first, so that a machine has an owner and a recorded index before other
     // steps depend on them. A machine that is deleted next is not patched, because the patch would
     // invalidate the precondition of its deletion.
+    let is_degraded = !plan.degraded.is_empty();
     let repairs = state
         .each_machine()
         .filter(|machine| Some(&machine.name) != spared.as_ref())
-        .filter_map(|machine| machine::repair(spec, state, machine));
+        .filter_map(|machine| machine::repair(spec, state, machine, is_degraded));
     plan.steps.extend(repairs);
     plan.steps.extend(disruptive);
     if plan.steps.is_empty() {

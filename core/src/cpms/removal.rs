@@ -141,7 +141,9 @@ fn strip(uid: &str, machine: &Machine) -> Option<Step> {
 /// Marks a machine that the set could still adopt.
 fn release(set: &Set<'_>, machine: &Machine) -> Option<Step> {
     let meta = &machine.metadata;
-    let adoptable = set.selector.is_some_and(|selector| selector.matches(&meta.labels))
+    let adoptable = set
+        .selector
+        .is_some_and(|selector| selector.selects_member(&meta.labels))
         && meta.controller().is_none()
         && !meta.is_deleting();
     let marked = meta.annotations.get(RELEASED).is_some_and(|uid| uid == set.uid);

@@ -16,12 +16,15 @@ mod lookup;
 mod parsed;
 mod provider_spec;
 mod rollout;
+mod selector_scope;
+mod shared_indexes;
 mod stored;
 
 use json_patch::Patch;
 use serde_json::Value;
 
 use super::domains::Platform;
+use super::pending_creates::LAST_REPAIRS;
 use crate::api::machine_openshift_io::control_plane_machine_set::{KIND, QUALIFIED_KIND};
 use crate::cel::rules::{Enforcer, Finding, RuleSet};
 use crate::model::{Edit, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, is_same};
@@ -81,13 +84,13 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     verdict.finish()
 }
 
-/// The annotations by which a user controls a rollout and acknowledges a risk. The record of
-/// pending creations is not one.
+/// The annotations by which a user controls a rollout and acknowledges a risk. The records of
+/// creations are not among them.
 fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
     let all = object.at("metadata.annotations").and_then(Value::as_object);
-    all.into_iter()
-        .flatten()
-        .filter(|(key, _)| key.starts_with("capstan.dev/") && *key != PENDING_CREATIONS)
+    all.into_iter().flatten().filter(|(key, _)| {
+        key.starts_with("capstan.dev/") && ![PENDING_CREATIONS, LAST_REPAIRS].contains(&key.as_str())
+    })
 }
 
 /// The rules in CEL that do not hold, as violations.
@@ -167,6 +170,10 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         if new.is_active() && verdict.allowed() {
             let before = old.as_ref().and_then(Judged::provider_spec);
             rollout::warn(before, known, &new, spec, activated, lookup, verdict);
+            if activated {
+                selector_scope::warn(spec, lookup, verdict);
+                shared_indexes::warn(spec, lookup, verdict);
+            }
         }
     }
 }
@@ -333,6 +340,8 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(provider_spec::table());
     table.extend(authority::table());
     table.extend(rollout::table());
+    table.extend(selector_scope::table());
+    table.extend(shared_indexes::table());
     table.extend(deletion::table());
     table
 }

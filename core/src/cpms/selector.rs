@@ -1,10 +1,25 @@
-//! The selector of a set: a valid label selector that is not empty.
+//! Which machines belong to a set: a label selector that is valid and not empty, and the labels of
+//! a control plane machine (decision 24).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::names::{is_label_key, is_label_value};
+use crate::api::machine_openshift_io::label;
 use crate::api::meta::LabelSelector;
+
+/// The value of the role label and of the type label of a control plane machine.
+pub const MASTER: &str = "master";
+
+/// The labels of which each control plane machine has both, with the value [`MASTER`].
+pub const MEMBER_LABELS: [&str; 2] = [label::ROLE, label::TYPE];
+
+/// Whether a machine with these labels is a control plane machine.
+pub fn is_control_plane(labels: &BTreeMap<String, String>) -> bool {
+    MEMBER_LABELS
+        .iter()
+        .all(|key| labels.get(*key).is_some_and(|value| value == MASTER))
+}
 
 /// A label selector, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +74,21 @@ impl Selector {
             return Err((String::new(), "must have at least one label or expression".to_owned()));
         }
         Ok(Self(all))
+    }
+
+    /// Whether a machine with these labels belongs to the set: it is a control plane machine, and
+    /// the selector matches it.
+    pub fn selects_member(&self, labels: &BTreeMap<String, String>) -> bool {
+        is_control_plane(labels) && self.matches(labels)
+    }
+
+    /// Whether the selector matches only objects whose label `key` has this value.
+    pub fn requires(&self, key: &str, value: &str) -> bool {
+        self.0.iter().any(|requirement| match requirement {
+            Requirement::Equals(there, only) => there == key && only == value,
+            Requirement::In(there, values) => there == key && values.iter().all(|only| only == value),
+            _ => false,
+        })
     }
 
     /// Whether the selector matches these labels.
@@ -147,6 +177,34 @@ mod tests {
             selector.to_string(),
             "role=master,type in (master,control-plane),zone notin (z),cluster,!old"
         );
+    }
+
+    #[test]
+    fn s3_only_machines_with_the_role_and_type_labels_are_members() {
+        let wide = parse(json!({"matchLabels": {"cluster": "c"}})).unwrap();
+        let labels = |role: &str, type_: &str| -> BTreeMap<String, String> {
+            [(label::ROLE, role), (label::TYPE, type_), ("cluster", "c")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into()
+        };
+        assert!(wide.selects_member(&labels("master", "master")));
+        for (role, type_) in [
+            ("worker", "worker"),
+            ("master", "worker"),
+            ("infra", "master"),
+            ("", ""),
+        ] {
+            assert!(wide.matches(&labels(role, type_)) && !wide.selects_member(&labels(role, type_)));
+        }
+        let narrow = parse(json!({"matchLabels": {label::ROLE: "master"},
+            "matchExpressions": [{"key": label::TYPE, "operator": "In", "values": ["master"]}]}))
+        .unwrap();
+        assert!(MEMBER_LABELS.iter().all(|key| narrow.requires(key, MASTER)));
+        let open = parse(json!({"matchExpressions": [
+            {"key": label::TYPE, "operator": "In", "values": ["master", "worker"]},
+            {"key": label::ROLE, "operator": "Exists"}]}))
+        .unwrap();
+        assert!(!MEMBER_LABELS.iter().any(|key| open.requires(key, MASTER)));
     }
 
     #[test]

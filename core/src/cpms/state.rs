@@ -38,8 +38,8 @@ pub struct State {
     pub placement: Placement,
     /// Control plane nodes that belong neither to a machine of the set nor to a stray machine.
     pub unclaimed_nodes: Vec<String>,
-    /// Stray machines: they have an owner reference to this set, are not selected any more, and are
-    /// not being deleted.
+    /// Stray machines: they carry an owner reference of this set, are not members of it any more,
+    /// and are not being deleted.
     pub strayed: Vec<String>,
     /// The report of the etcd operator.
     pub etcd: Etcd,
@@ -60,7 +60,7 @@ impl State {
         let (selected, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = observed
             .machines
             .iter()
-            .partition(|machine| spec.selector.matches(&machine.metadata.labels));
+            .partition(|machine| spec.selector.selects_member(&machine.metadata.labels));
         let compared = cache.compare(&selected);
         let members = Selected::of(spec, selected, &compared);
         let standing = members.standing();
@@ -122,7 +122,7 @@ impl State {
     }
 }
 
-/// The machines that a set selects. The lists have the same order and length.
+/// The members of a set. The lists have the same order and length.
 struct Selected<'a> {
     machines: Vec<&'a Arc<Machine>>,
     compared: &'a [Arc<ComparedSpec>],
@@ -212,8 +212,8 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// The machines that are not selected, have an owner reference to the set, and are not being
-/// deleted.
+/// Of the machines that are not members, those that carry an owner reference of the set and are not
+/// being deleted.
 fn strayed<'a>(spec: &Spec, others: Vec<&'a Arc<Machine>>) -> Vec<&'a Arc<Machine>> {
     let is_ours = |uid: &str| !spec.uid.is_empty() && spec.uid == uid;
     let is_stray = |machine: &&Arc<Machine>| {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::world::*;
-use capstan_core::admission::Snapshot;
+use capstan_core::admission::{Snapshot, Source};
 
 const CORE: &str = "system:serviceaccount:openshift-cluster-api:capi-manager";
 const AWS: &str = "system:serviceaccount:openshift-cluster-api:capa-controller-manager";
@@ -45,6 +45,108 @@ fn annotated(object: &Value, key: &str, value: Value) -> Value {
     object
 }
 
+/// The collector deletes an object whose owner does not exist.
+#[test]
+fn h1_a_user_cannot_create_a_mirror_with_an_owner_or_the_sync_finalizer() {
+    let owner = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": "gone", "uid": "x"}]);
+    let cluster_api_mirrors = [capi_machine(true), capi_set(true), capi_check(true), aws_machine()];
+    let machine_api_mirrors = [machine("ClusterAPI", ""), machine_set("ClusterAPI", "")];
+    for (objects, api) in [
+        (&cluster_api_mirrors[..], "MachineAPI"),
+        (&machine_api_mirrors[..], "ClusterAPI"),
+    ] {
+        for object in objects.iter().cloned().map(new) {
+            let snapshot = authoritative(api);
+            assert!(Edit::create(object.clone()).allowed(&snapshot), "{object}");
+            let owned = Edit::create(with(object.clone(), "/metadata/ownerReferences", owner.clone()));
+            assert_eq!(owned.refused_by(&snapshot), ["authority-create-owner-references"]);
+            let held = Edit::create(with(object.clone(), "/metadata/finalizers", json!([FINALIZER])));
+            assert_eq!(held.refused_by(&snapshot), ["authority-create-sync-finalizer"]);
+            for edit in [owned, held] {
+                assert!(edit.clone().by(SYNC).allowed(&snapshot), "{object}");
+                assert!(edit.allowed(&cluster(&[])), "an object that is not mirrored: {object}");
+            }
+        }
+    }
+}
+
+#[test]
+fn h1_the_authoritative_object_decides_whether_a_machine_has_an_owner() {
+    let owned = owned_by(capi_machine(true), "MachineSet", "gone");
+    let response = Edit::delete(&owned).response_text(&authoritative("MachineAPI"));
+    assert!(response.contains("only this mirror is deleted"), "{response}");
+    let owned = owned_by(machine("ClusterAPI", "ClusterAPI"), "MachineSet", "gone");
+    let response = Edit::delete(&owned).response_text(&authoritative("ClusterAPI"));
+    assert!(response.contains("only this mirror is deleted"), "{response}");
+    // The owner of the authoritative object counts, whichever object is deleted.
+    let owned = owned_by(machine("MachineAPI", "MachineAPI"), "MachineSet", "workers");
+    let response = Edit::delete(&capi_machine(true)).response_text(&cluster(&[owned, capi_machine(true)]));
+    assert!(response.contains("its instance is deleted"), "{response}");
+}
+
+#[test]
+fn h1_the_collector_does_not_delete_a_mirror_while_the_authoritative_object_exists() {
+    let owned = owned_by(capi_machine(true), "MachineSet", "gone");
+    for snapshot in [
+        cluster(&[machine("MachineAPI", "MachineAPI")]),
+        cluster(&[machine("ClusterAPI", "Migrating")]),
+    ] {
+        let edit = Edit::delete(&owned).by(COLLECTOR);
+        assert_eq!(edit.refused_by(&snapshot), ["authority-garbage-collector"]);
+    }
+    for snapshot in [cluster(&[]), cluster(&[deleting(machine("MachineAPI", "MachineAPI"))])] {
+        assert!(Edit::delete(&owned).by(COLLECTOR).allowed(&snapshot));
+    }
+}
+
+fn capi_cluster(name: &str) -> Value {
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": name, "namespace": "openshift-cluster-api"},
+        "spec": {"infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "AWSCluster", "name": name}}})
+}
+
+fn aws_cluster(name: &str) -> Value {
+    json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
+        "metadata": {"name": name, "namespace": "openshift-cluster-api"}, "spec": {"region": "us-east-1"}})
+}
+
+#[test]
+fn h3_a_cluster_with_mirrored_objects_cannot_be_deleted() {
+    for object in [capi_cluster("prod"), aws_cluster("prod")] {
+        let edit = Edit::delete(&object);
+        for api in ["MachineAPI", "ClusterAPI"] {
+            for user in ["alice", "kube:admin", COLLECTOR] {
+                let refused = edit.clone().by(user).refused_by(&authoritative(api));
+                assert_eq!(refused, ["authority-cluster-in-use"], "{user}");
+            }
+            assert!(edit.clone().by(SYNC).allowed(&authoritative(api)));
+        }
+        // A cluster whose Machines exist in Cluster API only.
+        assert!(edit.allowed(&cluster(&[capi_machine(false), capi_set(false)])));
+        let unknown = Snapshot {
+            source: Source::Cluster,
+            ..Snapshot::default()
+        };
+        assert_eq!(edit.refused_by(&unknown), ["authority-cluster-in-use"]);
+    }
+    for object in [capi_cluster("another"), aws_cluster("another")] {
+        assert!(Edit::delete(&object).allowed(&authoritative("MachineAPI")));
+    }
+}
+
+#[test]
+fn h3_the_collector_does_not_delete_mirrors_of_a_deleted_cluster() {
+    for mirror in [capi_machine(true), capi_set(true), capi_check(true)] {
+        let owned = owned_by(mirror, "Cluster", "prod");
+        let edit = Edit::delete(&owned).by(COLLECTOR);
+        assert_eq!(
+            edit.refused_by(&authoritative("MachineAPI")),
+            ["authority-garbage-collector"],
+            "{owned}"
+        );
+    }
+}
+
 #[test]
 fn h4_a_group_does_not_make_a_user_a_controller() {
     let group = "system:serviceaccounts:openshift-cluster-api";
@@ -75,6 +177,39 @@ fn h4_an_impersonated_controller_manager_has_no_rights_of_the_collector() {
         assert!(!orphaned.allowed(&authoritative(api)), "{api}");
         assert!(orphaned.with_credential().allowed(&authoritative(api)), "{api}");
     }
+}
+
+#[test]
+fn h5_a_health_check_of_the_machine_api_is_created_paused_beside_cluster_api() {
+    let beside = authoritative("ClusterAPI");
+    let object = new(check("ClusterAPI", ""));
+    assert_eq!(
+        Edit::create(object.clone()).refused_by(&beside),
+        ["authority-create-unpaused"]
+    );
+    assert!(Edit::create(annotated(&object, PAUSED, json!(""))).allowed(&beside));
+    for object in [object, new(check("", ""))] {
+        let response = Edit::create(object).mutating().response_text(&beside);
+        assert!(
+            response.starts_with("allowed\npatch:") && response.contains("cluster.x-k8s.io~1paused")
+                || response.contains(r#"{"cluster.x-k8s.io/paused":""}"#),
+            "{response}"
+        );
+    }
+    // A Machine has the condition Paused instead.
+    let response = Edit::create(new(machine("ClusterAPI", "")))
+        .mutating()
+        .response_text(&beside);
+    assert_eq!(response, "allowed\n");
+}
+
+#[test]
+fn h5_a_health_check_of_cluster_api_is_created_unpaused_only_beside_a_paused_one() {
+    let active = check("ClusterAPI", "ClusterAPI");
+    let paused = annotated(&active, PAUSED, json!(""));
+    let edit = Edit::create(new(capi_check(false)));
+    assert_eq!(edit.refused_by(&cluster(&[active])), ["authority-capi-create-unpaused"]);
+    assert!(edit.allowed(&cluster(&[paused])));
 }
 
 #[test]
@@ -111,6 +246,51 @@ fn h6_users_cannot_change_the_finalizers_of_a_mirror() {
             machine("MachineAPI", "MachineAPI")
         };
         assert!(Edit::set(&authoritative_object, "/metadata/finalizers", foreign.clone()).allowed(&snapshot));
+    }
+}
+
+#[test]
+fn h7_an_infrastructure_machine_is_guarded_by_its_name_whatever_its_owner() {
+    let snapshot = authoritative("MachineAPI");
+    let invented = owned_by(
+        with(aws_machine(), "/metadata/annotations", Value::Null),
+        "Machine",
+        "invented",
+    );
+    let mut unowned = invented.clone();
+    unowned["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+    for object in [&invented, &unowned] {
+        let refused = Edit::create(object.clone()).refused_by(&snapshot);
+        assert!(
+            refused.contains(&String::from("authority-capi-create-unpaused")),
+            "{refused:?}"
+        );
+        let edit = Edit::set(object, "/spec/instanceType", json!("x"));
+        assert_eq!(edit.refused_by(&snapshot), ["authority-capi-spec-locked"]);
+    }
+    // The owner counts too: the Machine may have an infrastructure machine of another name.
+    let renamed = with(aws_machine(), "/metadata/name", json!("another"));
+    let edit = Edit::set(&renamed, "/spec/instanceType", json!("x"));
+    assert_eq!(edit.refused_by(&snapshot), ["authority-capi-spec-locked"]);
+}
+
+#[test]
+fn h7_a_template_is_guarded_by_its_derived_name_without_a_label() {
+    let snapshot = authoritative("MachineAPI");
+    let labelled = with(aws_template(), "/metadata/annotations", Value::Null);
+    let unlabelled = with(labelled.clone(), "/metadata/labels", Value::Null);
+    let mislabelled = with(
+        labelled.clone(),
+        "/metadata/labels",
+        json!({"machine.openshift.io/cluster-api-machineset": "another"}),
+    );
+    for template in [labelled, unlabelled, mislabelled] {
+        let create = Edit::create(template.clone());
+        assert_eq!(create.refused_by(&snapshot), ["authority-capi-create-template"]);
+        assert!(create.clone().by(SYNC).allowed(&snapshot));
+        assert!(create.allowed(&authoritative("ClusterAPI")));
+        let edit = Edit::set(&template, "/spec/template/spec/instanceType", json!("x"));
+        assert_eq!(edit.refused_by(&snapshot), ["authority-capi-spec-locked"]);
     }
 }
 
@@ -259,4 +439,160 @@ fn f4_the_machine_set_controller_sets_in_place_fields_of_its_machines() {
             "{pointer}"
         );
     }
+}
+
+#[test]
+fn f5_the_collector_works_after_the_deletion_of_an_authoritative_set() {
+    // The MachineSet of the Machine API was authoritative, and was deleted at once, because it had
+    // no finalizer. Its mirror shows by its pause that it is a mirror.
+    let own = owned_by(machine("MachineAPI", "MachineAPI"), "MachineSet", "workers");
+    for mirror in [capi_set(true), signed(capi_set(true))] {
+        let snapshot = cluster(&[own.clone(), capi_machine(true), mirror]);
+        assert!(Edit::delete(&own).by(COLLECTOR).allowed(&snapshot));
+    }
+    // The opposite direction: the status of the mirror names the authoritative API.
+    let own = owned_by(capi_machine(false), "MachineSet", "workers");
+    let snapshot = cluster(&[
+        machine("ClusterAPI", "ClusterAPI"),
+        machine_set("ClusterAPI", "ClusterAPI"),
+        own.clone(),
+    ]);
+    assert!(Edit::delete(&own).by(COLLECTOR).allowed(&snapshot));
+}
+
+#[test]
+fn f6_a_pause_of_the_sync_controller_can_be_removed_after_its_original_is_deleted() {
+    let mirror = signed(capi_machine(true));
+    let released = |name: &str| {
+        with(
+            mirror.clone(),
+            "/metadata/annotations",
+            json!({"capstan.dev/unmirrored": name}),
+        )
+    };
+    let edit = Edit::update(&mirror, released("worker-a"));
+    assert!(edit.allowed(&cluster(&[])));
+    // The refusal of a plain removal names the annotation.
+    let unpaused = Edit::set(&mirror, "/metadata/annotations", Value::Null);
+    let response = unpaused.response_text(&cluster(&[]));
+    assert!(
+        response.starts_with("refused") && response.contains("capstan.dev/unmirrored"),
+        "{response}"
+    );
+    // The annotation must name the object, and the authoritative object must not exist.
+    assert!(!Edit::update(&mirror, released("worker-b")).allowed(&cluster(&[])));
+    for api in ["MachineAPI", "ClusterAPI"] {
+        assert!(!edit.allowed(&authoritative(api)), "{api}");
+    }
+    let unknown = Snapshot {
+        source: Source::Cluster,
+        ..Snapshot::default()
+    };
+    assert!(!edit.allowed(&unknown));
+    // The same annotation lets a user remove the sync finalizer: no sync controller removes it.
+    let object = released("worker-a");
+    let finalizers = Edit::set(&object, "/metadata/finalizers", Value::Null);
+    assert!(finalizers.allowed(&cluster(&[])));
+    for api in ["MachineAPI", "ClusterAPI"] {
+        assert!(!finalizers.allowed(&authoritative(api)), "{api}");
+    }
+}
+
+#[test]
+fn f7_an_object_can_be_restored_with_its_status() {
+    for object in [
+        machine("MachineAPI", "MachineAPI"),
+        machine_set("ClusterAPI", "ClusterAPI"),
+        check("MachineAPI", "MachineAPI"),
+    ] {
+        let response = Edit::create(object).mutating().response_text(&cluster(&[]));
+        assert!(
+            response.starts_with("allowed") && response.contains("warning: status.authoritativeAPI: "),
+            "{response}"
+        );
+    }
+}
+
+#[test]
+fn f7_an_authoritative_object_can_be_restored_beside_its_mirror() {
+    let beside = |object: Value| cluster(&[object]);
+    let object = new(machine("MachineAPI", ""));
+    assert!(Edit::create(object.clone()).allowed(&beside(signed(capi_machine(true)))));
+    assert!(!Edit::create(object).allowed(&beside(capi_machine(true))));
+    let response = Edit::create(new(machine("", "")))
+        .mutating()
+        .response_text(&beside(signed(capi_machine(true))));
+    assert!(response.contains("MachineAPI"), "{response}");
+}
+
+#[test]
+fn f8_a_migration_can_be_cancelled_at_any_time() {
+    let to_machine_api = |object: &Value| Edit::set(object, "/spec/authoritativeAPI", json!("MachineAPI"));
+    // A request that has not begun, and a migration in progress.
+    let requested = machine("ClusterAPI", "MachineAPI");
+    let migrating = with(
+        machine("ClusterAPI", "Migrating"),
+        "/status/synchronizedAPI",
+        json!("MachineAPI"),
+    );
+    for object in [requested, migrating] {
+        let provisioning = with(object.clone(), "/status/phase", json!("Provisioning"));
+        assert!(to_machine_api(&provisioning).allowed(&authoritative("MachineAPI")));
+        assert!(to_machine_api(&deleting(object.clone())).allowed(&authoritative("MachineAPI")));
+        let snapshot = cluster(&[object.clone(), deleting(capi_machine(true))]);
+        assert!(to_machine_api(&object).allowed(&snapshot));
+    }
+    // The opposite direction, while Cluster API provisions.
+    let object = machine("MachineAPI", "ClusterAPI");
+    let edit = Edit::set(&object, "/spec/authoritativeAPI", json!("ClusterAPI"));
+    let provisioning = with(capi_machine(false), "/status", json!({}));
+    assert!(edit.allowed(&cluster(&[object, provisioning])));
+    // A request is still refused.
+    let object = with(
+        machine("MachineAPI", "MachineAPI"),
+        "/status/phase",
+        json!("Provisioning"),
+    );
+    assert!(!Edit::set(&object, "/spec/authoritativeAPI", json!("ClusterAPI")).allowed(&authoritative("MachineAPI")));
+}
+
+#[test]
+fn f9_an_object_in_another_namespace_does_not_replace_a_mirror() {
+    let elsewhere = |object: Value| with(object, "/metadata/namespace", json!("elsewhere"));
+    let edit = Edit::create(new(machine("MachineAPI", "")));
+    let mirror = capi_machine(false);
+    for objects in [
+        [mirror.clone(), elsewhere(mirror.clone())],
+        [elsewhere(mirror.clone()), mirror.clone()],
+    ] {
+        assert_eq!(
+            edit.refused_by(&cluster(&objects)),
+            ["authority-create-beside-cluster-api"]
+        );
+    }
+    // The infrastructure and its cluster, too.
+    let object = machine("ClusterAPI", "ClusterAPI");
+    let back = Edit::set(&object, "/spec/authoritativeAPI", json!("MachineAPI"));
+    let blocking = with(aws_machine(), "/spec/cloudInit", json!({"secretCount": 1}));
+    let response = back.response_text(&cluster(&[mirror, blocking, elsewhere(aws_machine())]));
+    assert!(
+        response.contains("cannot migrate: AWSMachine spec.cloudInit"),
+        "{response}"
+    );
+    let placed = with(
+        machine("MachineAPI", "MachineAPI"),
+        "/spec/providerSpec/value/placement",
+        json!({"region": "eu-west-1"}),
+    );
+    let forth = Edit::set(&placed, "/spec/authoritativeAPI", json!("ClusterAPI"));
+    let response = forth.response_text(&cluster(&[aws_cluster("prod"), elsewhere(aws_cluster("prod"))]));
+    assert!(response.contains("spec.region of the AWSCluster"), "{response}");
+}
+
+/// No controller acts on an infrastructure template, so a pause has no meaning for it.
+#[test]
+fn f10_a_template_needs_no_pause() {
+    let template = with(aws_template(), "/metadata/annotations", Value::Null);
+    let own_name = with(template, "/metadata/name", json!("workers-large"));
+    assert!(Edit::create(own_name).allowed(&authoritative("MachineAPI")));
 }

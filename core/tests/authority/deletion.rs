@@ -97,7 +97,8 @@ fn the_garbage_collector_works_after_the_deletion_of_an_authoritative_set_or_of_
         );
     }
     // A MachineSet of Cluster API that is not mirrored.
-    let alone = owned_by(capi_machine(false), "MachineSet", "others");
+    let other = with(capi_machine(false), "/metadata/name", json!("other-a"));
+    let alone = owned_by(other, "MachineSet", "others");
     assert!(Edit::delete(&alone).by(COLLECTOR).allowed(&authoritative("MachineAPI")));
     // An owner that is not a MachineSet.
     let cpms = owned_by(machine("MachineAPI", "MachineAPI"), "ControlPlaneMachineSet", "cluster");

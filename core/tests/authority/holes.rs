@@ -240,7 +240,7 @@ fn hole_6_a_user_who_impersonates_a_service_account_has_no_special_rights() {
     status.impersonates = true;
     assert_eq!(status.refused_by(&snapshot), ["authority-status-locked"]);
     let snapshot = cluster(&[machine("MachineAPI", "MachineAPI")]);
-    let unpaused = Edit::create(with(capi_machine(false), "/status", Value::Null));
+    let unpaused = Edit::create(new(capi_machine(false)));
     assert!(unpaused.clone().by(SYNC).allowed(&snapshot));
     assert!(!unpaused.impersonating(SYNC).allowed(&snapshot));
     // A user who impersonates the garbage collector is held back as the collector is.
@@ -255,7 +255,7 @@ fn hole_6_a_user_who_impersonates_a_service_account_has_no_special_rights() {
 #[test]
 fn hole_7_creation_is_guarded_during_a_migration_and_before_the_status_is_set() {
     for (authority, status) in [("ClusterAPI", "Migrating"), ("MachineAPI", ""), ("", "")] {
-        let edit = Edit::create(with(capi_machine(false), "/status", Value::Null));
+        let edit = Edit::create(new(capi_machine(false)));
         let snapshot = cluster(&[machine(authority, status)]);
         assert_eq!(
             edit.refused_by(&snapshot),

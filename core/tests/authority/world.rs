@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use capstan_core::admission::{Admission, Options, Phase, Snapshot, Source, routes};
+use capstan_core::authority::live::LiveRead;
 use serde_json::{Value, json};
 
 pub(crate) const MACHINE_API: &str = "machine.openshift.io";
@@ -141,6 +142,15 @@ pub(crate) fn aws_template() -> Value {
     })
 }
 
+/// Returns the object as a user writes it: without what the API server and the controllers add.
+pub(crate) fn new(mut object: Value) -> Value {
+    object.as_object_mut().unwrap().remove("status");
+    for field in ["ownerReferences", "finalizers", "generation"] {
+        object["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    object
+}
+
 /// Returns the object with this owner.
 pub(crate) fn owned_by(mut object: Value, kind: &str, name: &str) -> Value {
     let version = if object["apiVersion"].as_str().unwrap().starts_with(MACHINE_API) {
@@ -277,6 +287,15 @@ impl Edit {
 
     /// The response of the webhook.
     pub(crate) fn answer(&self, snapshot: &Snapshot) -> Value {
+        self.whole_answer(snapshot).1
+    }
+
+    /// The objects that the webhook reads from the API server before it allows the edit.
+    pub(crate) fn live_reads(&self, snapshot: &Snapshot) -> Vec<LiveRead> {
+        self.whole_answer(snapshot).0
+    }
+
+    fn whole_answer(&self, snapshot: &Snapshot) -> (Vec<LiveRead>, Value) {
         let some = [&self.object, &self.old]
             .into_iter()
             .find(|object| !object.is_null())
@@ -339,6 +358,7 @@ impl Edit {
         let answer = ADMISSION
             .answer(route, &serde_json::to_vec(&body).unwrap(), snapshot)
             .unwrap();
+        let reads = answer.live_reads.clone();
         let answer: Value = serde_json::from_slice(&answer.body).unwrap();
         let warnings: Vec<&str> = answer["response"]["warnings"]
             .as_array()
@@ -348,7 +368,7 @@ impl Edit {
             .collect();
         assert!(warnings.iter().all(|warning| warning.len() <= 256), "{warnings:?}");
         assert!(warnings.iter().map(|warning| warning.len()).sum::<usize>() <= 4096);
-        answer["response"].clone()
+        (reads, answer["response"].clone())
     }
 
     pub(crate) fn allowed(&self, snapshot: &Snapshot) -> bool {

@@ -24,10 +24,15 @@ async fn infrastructure_of_a_mirror_must_be_created_paused() {
             .await;
         world.allows(user, &CREATE, &template.to_string()).await;
     }
+    // A template needs no pause, but the name that the sync controller would derive is reserved.
     template["metadata"]["annotations"] = serde_json::json!({});
     for user in USERS {
+        world.allows(user, &CREATE, &template.to_string()).await;
+    }
+    template["metadata"]["name"] = serde_json::json!("create-infrastructure-1a2b3c4d");
+    for user in USERS {
         world
-            .refuses(user, &CREATE, &template.to_string(), "authority-capi-create-unpaused")
+            .refuses(user, &CREATE, &template.to_string(), "authority-capi-create-template")
             .await;
     }
     world.allows(SYNC, &CREATE, &template.to_string()).await;

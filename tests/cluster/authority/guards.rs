@@ -7,7 +7,7 @@ use super::objects::{
     CLUSTER_API, FINALIZER, KINDS, MACHINE_API, PAUSED, aws_machine, aws_template, cluster_api, cluster_api_resource,
     machine_api, machine_api_resource,
 };
-use super::world::{SYNC, USERS, World};
+use super::world::{AWS_CONTROLLERS, CLUSTER_API_CONTROLLERS, MACHINE_API_CONTROLLERS, SYNC, USERS, World};
 
 /// Expects that a merge patch is refused for users and allowed for the sync controller (dry run).
 async fn guarded(world: &World, target: &[&str], patch: &Value, rule: &str) {
@@ -208,8 +208,12 @@ async fn edits_are_refused_before_the_authority_was_read() {
         let delete = [&["delete", "--dry-run=server"], &target[..]].concat();
         world.warns("alice", &delete, "", "it is not known whether").await;
         // A finalizer may protect the instance of the authoritative object.
-        let finalizers = json!({"metadata": {"finalizers": null}});
-        guarded(world, &target, &finalizers, "authority-lead-known").await;
+        let removed = json!({"metadata": {"finalizers": null}});
+        guarded(world, &target, &removed, "authority-lead-known").await;
+        // The finalizers of an object that is being deleted can be removed.
+        let delete = [&["delete", "--wait=false"], &target[..]].concat();
+        world.allows("alice", &delete, "").await;
+        allowed(world, &target, &json!({"metadata": {"finalizers": null}})).await;
     }
 }
 
@@ -332,5 +336,38 @@ async fn the_schema_enforces_the_order_of_the_states() {
             "{columns}"
         );
         assert!(lines.next().unwrap().contains("ClusterAPI"), "{columns}");
+    }
+}
+
+/// The webhook does not review other requests of these controllers.
+#[tokio::test]
+async fn h10_controllers_cannot_scale_a_mirror() {
+    let world = World::whole().await;
+    for (name, authority, namespace, resource, rule) in [
+        (
+            "guard-scale-machine-api",
+            "ClusterAPI",
+            MACHINE_API,
+            machine_api_resource("MachineSet"),
+            "authority-spec-locked",
+        ),
+        (
+            "guard-scale-cluster-api",
+            "MachineAPI",
+            CLUSTER_API,
+            cluster_api_resource("MachineSet"),
+            "authority-capi-spec-locked",
+        ),
+    ] {
+        world.pair("MachineSet", name, authority).await;
+        let scale = ["scale", "-n", namespace, &resource, name, "--replicas=7"];
+        let controllers = if namespace == MACHINE_API {
+            &[MACHINE_API_CONTROLLERS][..]
+        } else {
+            &[CLUSTER_API_CONTROLLERS, AWS_CONTROLLERS]
+        };
+        for user in controllers {
+            world.refuses(user, &scale, "", rule).await;
+        }
     }
 }

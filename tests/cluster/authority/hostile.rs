@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::objects::{
-    CLUSTER_API, KINDS, MACHINE_API, PAUSED, aws_machine, aws_template, cluster_api, cluster_api_resource, machine_api,
+    CLUSTER_API, KINDS, MACHINE_API, PAUSED, aws_machine, cluster_api, cluster_api_resource, machine_api,
     machine_api_resource, status,
 };
 use super::world::{COLLECTOR, SYNC, USERS, World};
@@ -163,8 +163,6 @@ async fn a_deleted_mirror_can_be_recreated_only_paused() {
     let mut generated = owned.clone();
     generated["metadata"]["name"] = Value::Null;
     generated["metadata"]["generateName"] = json!("hostile-");
-    let mut template = aws_template("hostile-again-1", "hostile-again");
-    template["metadata"]["annotations"] = Value::Null;
     world
         .allows(
             "alice",
@@ -183,7 +181,6 @@ async fn a_deleted_mirror_can_be_recreated_only_paused() {
         aws_machine("hostile-again", false),
         owned,
         generated,
-        template,
     ] {
         for user in USERS {
             let create = ["create", "--dry-run=server", "-f", "-"];
@@ -274,4 +271,78 @@ async fn a_foreground_deletion_of_a_mirror_deletes_no_machine() {
     let get = [&["get", "-o", "jsonpath={.metadata}"], &machine[..]].concat();
     let left = world.run("admin", &get, "").await.checked().unwrap().stdout;
     assert!(!left.contains("deletionTimestamp"), "{left}");
+}
+
+/// The controllers of Cluster API delete the Machines of a deleted Cluster, and the garbage
+/// collector deletes what it owns.
+#[tokio::test]
+async fn h3_a_cluster_with_mirrored_objects_cannot_be_deleted() {
+    let world = World::whole().await;
+    let cluster = |name: &str| {
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": name, "namespace": CLUSTER_API}, "spec": {}})
+    };
+    world.store(&cluster("hostile-cluster")).await;
+    world.store(&cluster("hostile-free-cluster")).await;
+    let mut mirror = cluster_api("Machine", "hostile-of-cluster", true);
+    mirror["spec"]["clusterName"] = json!("hostile-cluster");
+    world.store(&mirror).await;
+    let mut alone = cluster_api("Machine", "hostile-of-free-cluster", false);
+    alone["spec"]["clusterName"] = json!("hostile-free-cluster");
+    world.store(&alone).await;
+    let authoritative = machine_api("Machine", "hostile-of-cluster", "ClusterAPI");
+    world.store(&authoritative).await;
+    world.set_status(&authoritative, &status("MachineAPI")).await;
+    let delete = |name| {
+        [
+            "delete",
+            "-n",
+            CLUSTER_API,
+            "clusters.cluster.x-k8s.io",
+            name,
+            "--dry-run=server",
+        ]
+    };
+    for user in [USERS[0], USERS[1], COLLECTOR] {
+        world
+            .refuses(user, &delete("hostile-cluster"), "", "authority-cluster-in-use")
+            .await;
+    }
+    world.allows("alice", &delete("hostile-free-cluster"), "").await;
+    world.allows(SYNC, &delete("hostile-cluster"), "").await;
+}
+
+/// A policy cannot look up the authoritative object, so a user confirms that it does not exist.
+#[tokio::test]
+async fn f6_a_mirror_is_released_after_its_original_is_deleted() {
+    let world = World::whole().await;
+    for kind in KINDS {
+        for name in ["hostile-orphan", "hostile-mirrored"] {
+            let mut mirror = cluster_api(kind, name, true);
+            mirror["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
+            world.store(&mirror).await;
+        }
+        let original = machine_api(kind, "hostile-mirrored", "MachineAPI");
+        world.store(&original).await;
+        world.set_status(&original, &status("MachineAPI")).await;
+        let resource = cluster_api_resource(kind);
+        let patch = |name: &str| {
+            let annotations = json!({PAUSED: null, "capstan.dev/unmirrored": name});
+            json!({"metadata": {"annotations": annotations}}).to_string()
+        };
+        let (orphan, mirrored) = (patch("hostile-orphan"), patch("hostile-mirrored"));
+        let unpause = json!({"metadata": {"annotations": {PAUSED: null}}}).to_string();
+        let arguments = |name, patch| ["patch", "-n", CLUSTER_API, &resource, name, "--type=merge", "-p", patch];
+        for user in USERS {
+            let refused = arguments("hostile-orphan", &unpause);
+            world
+                .refuses(user, &refused, "", "authority-capi-reserved-annotations")
+                .await;
+            let refused = arguments("hostile-mirrored", &mirrored);
+            world.refuses(user, &refused, "", "authority-capi-unmirrored").await;
+        }
+        world.allows("alice", &arguments("hostile-orphan", &orphan), "").await;
+        let spec = json!({"spec": {"fieldOfTomorrow": 1}}).to_string();
+        world.allows("alice", &arguments("hostile-orphan", &spec), "").await;
+    }
 }

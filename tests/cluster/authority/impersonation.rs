@@ -138,3 +138,51 @@ async fn hole_6_impersonation_gives_no_special_rights_at_creation_or_as_the_garb
         )
         .await;
 }
+
+/// A user who may impersonate groups, or a user of any name, has none of their rights.
+#[tokio::test]
+async fn h4_an_impersonated_group_or_controller_manager_has_no_special_rights() {
+    let world = World::whole().await;
+    world.pair("Machine", "acted-group", "MachineAPI").await;
+    let machine = ["-n", CLUSTER_API, "machines.cluster.x-k8s.io", "acted-group"];
+    let owner = world
+        .owner(CLUSTER_API, "machines.cluster.x-k8s.io", "acted-group")
+        .await;
+    let own = json!({"metadata": {"ownerReferences": [owner]}}).to_string();
+    let own = [&["patch", "--type=merge", "-p", &own], &machine[..]].concat();
+    world.allows(SYNC, &own, "").await;
+    let phase = json!({"status": {"phase": "Failed"}}).to_string();
+    let status = [
+        &[
+            "patch",
+            "--type=merge",
+            "--dry-run=server",
+            "--subresource=status",
+            "-p",
+            &phase,
+        ],
+        &machine[..],
+    ]
+    .concat();
+    let orphan = r#"{"metadata": {"ownerReferences": []}}"#;
+    let orphan = [
+        &["patch", "--type=merge", "--dry-run=server", "-p", orphan],
+        &machine[..],
+    ]
+    .concat();
+    let masters = "--as-group=system:masters";
+    let group = "--as-group=system:serviceaccounts:openshift-cluster-api";
+    for (arguments, identity, rule) in [
+        (&status, ["--as=mallory", group], "authority-capi-status-locked"),
+        (
+            &orphan,
+            ["--as=system:kube-controller-manager", group],
+            "authority-capi-owner-references",
+        ),
+    ] {
+        let arguments = [&arguments[..], &identity[..], &[masters]].concat();
+        world.refuses("admin", &arguments, "", rule).await;
+    }
+    world.allows(AWS_CONTROLLERS, &status, "").await;
+    world.allows(COLLECTOR, &orphan, "").await;
+}

@@ -6,7 +6,7 @@ use super::objects::{
     CLUSTER_API, FINALIZER, KINDS, MACHINE_API, PAUSED, cluster_api, cluster_api_resource, machine_api,
     machine_api_resource, status,
 };
-use super::world::{SYNC, USERS, World};
+use super::world::{CLUSTER_API_CONTROLLERS, ETCD_OPERATOR, SYNC, USERS, World};
 
 #[tokio::test]
 async fn a_mirror_is_guarded_while_the_webhook_is_unavailable() {
@@ -83,5 +83,55 @@ async fn a_mirror_is_guarded_while_the_webhook_is_unavailable() {
             ];
             world.allows("alice", &label, "").await;
         }
+    }
+}
+
+/// What the etcd operator and the MachineSet controller of Cluster API write to mirrors.
+#[tokio::test]
+async fn f3_f4_the_policies_allow_what_the_platforms_controllers_write() {
+    let world = World::policies_only().await;
+    let machines = machine_api_resource("Machine");
+    let original = machine_api("Machine", "policy-hook", "ClusterAPI");
+    world.store(&original).await;
+    world.set_status(&original, &status("ClusterAPI")).await;
+    let mut child = cluster_api("Machine", "policy-child", true);
+    child["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
+    child["metadata"]["ownerReferences"] = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+        "name": "policy-parent", "uid": "00000000-0000-0000-0000-000000000001"}]);
+    world.store(&child).await;
+    let hook = json!({"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"});
+    let hook = json!({"spec": {"lifecycleHooks": {"preDrain": [hook]}}});
+    let in_place = json!({"spec": {"minReadySeconds": 10, "taints": [], "deletion": {"nodeDrainTimeoutSeconds": 60}}});
+    let resource = cluster_api_resource("Machine");
+    for (user, target, patch, rule) in [
+        (
+            ETCD_OPERATOR,
+            ["-n", MACHINE_API, &machines, "policy-hook"],
+            &hook,
+            "authority-spec-locked",
+        ),
+        (
+            CLUSTER_API_CONTROLLERS,
+            ["-n", CLUSTER_API, &resource, "policy-child"],
+            &in_place,
+            "authority-capi-spec-locked",
+        ),
+    ] {
+        let arguments = |patch: &serde_json::Value| {
+            let mut arguments = vec![String::from("patch"), String::from("--type=merge"), String::from("-p")];
+            arguments.push(patch.to_string());
+            arguments.push(String::from("--dry-run=server"));
+            arguments.extend(target.map(str::to_owned));
+            arguments
+        };
+        let allowed = arguments(patch);
+        let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
+        world.allows(user, &allowed, "").await;
+        for other in USERS {
+            world.refuses(other, &allowed, "", rule).await;
+        }
+        let refused = arguments(&json!({"spec": {"providerID": "x"}}));
+        let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
+        world.refuses(user, &refused, "", rule).await;
     }
 }

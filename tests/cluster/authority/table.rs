@@ -202,7 +202,7 @@ const TABLE: &[Row] = &[
     row("A8",  MachineApi, ALL, Both("Migrating"),  TO_MACHINE_API, all_users(Warned("cancelled"))),
     row("A9",  ClusterApi, ALL, Both("MachineAPI"), UNPAUSE, except_sync(Refused("authority-capi-reserved-annotations"), Silent)),
     row("A9",  ClusterApi, ALL, Both("Migrating"),  UNPAUSE, except_sync(Refused("authority-capi-reserved-annotations"), Silent)),
-    row("A10", MachineApi, ALL, Nothing,            CreateForged, except_sync(Refused("authority-status-at-creation"), Silent)),
+    row("A10", MachineApi, ALL, Nothing,            CreateForged, except_sync(Warned("status.authoritativeAPI: dropped"), Silent)),
     row("A10", MachineApi, ALL, Both("MachineAPI"), FORGE, except_sync(Refused("authority-status-forged"), Silent)),
     row("A10", MachineApi, ALL, Both("ClusterAPI"), FORGE, except_sync(Refused("authority-status-forged"), Silent)),
     row("A11", MachineApi, PARENTS, Both("ClusterAPI"), Delete, except_sync(Warned(STAYS), Silent)),

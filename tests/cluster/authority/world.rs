@@ -22,6 +22,8 @@ pub(super) const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-ga
 pub(super) const MACHINE_API_CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:machine-api-controllers";
 pub(super) const CLUSTER_API_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capi-manager";
 pub(super) const AWS_CONTROLLERS: &str = "system:serviceaccount:openshift-cluster-api:capa-controller-manager";
+/// The etcd operator.
+pub(super) const ETCD_OPERATOR: &str = "system:serviceaccount:openshift-etcd-operator:etcd-operator";
 /// A user who may impersonate any service account.
 pub(super) const IMPERSONATOR: &str = "mallory";
 /// Users without special rights: a plain user and the administrator.
@@ -35,6 +37,14 @@ fn with_an_older_version(mut crd: Value) -> Value {
     older["storage"] = json!(false);
     if crd["spec"]["group"] == "cluster.x-k8s.io" {
         crd["spec"]["versions"].as_array_mut().unwrap().push(older);
+    }
+    crd
+}
+
+/// Serves the CRDs of Cluster API in the older version only.
+fn with_only_an_older_version(mut crd: Value) -> Value {
+    if crd["spec"]["group"] == "cluster.x-k8s.io" {
+        crd["spec"]["versions"][0]["name"] = json!("v1beta1");
     }
     crd
 }
@@ -69,22 +79,32 @@ impl World {
     /// The webhook of a server that has not read any object yet.
     pub(super) async fn with_empty_caches() -> &'static Self {
         static WORLD: OnceCell<World> = OnceCell::const_new();
-        WORLD.get_or_init(|| Self::start_with(false, true, false)).await
+        WORLD
+            .get_or_init(|| Self::start_with(false, true, false, with_an_older_version))
+            .await
+    }
+
+    /// The webhook in a cluster that serves Cluster API in an older version only.
+    pub(super) async fn with_an_older_version_only() -> &'static Self {
+        static WORLD: OnceCell<World> = OnceCell::const_new();
+        WORLD
+            .get_or_init(|| Self::start_with(false, true, true, with_only_an_older_version))
+            .await
     }
 
     async fn start(policies: bool, webhooks: bool) -> Self {
-        Self::start_with(policies, webhooks, true).await
+        Self::start_with(policies, webhooks, true, with_an_older_version).await
     }
 
-    async fn start_with(policies: bool, webhooks: bool, reads: bool) -> Self {
+    async fn start_with(policies: bool, webhooks: bool, reads: bool, versions: fn(Value) -> Value) -> Self {
         let plane = ControlPlane::start(Options::default()).await.unwrap();
         let cluster = Cluster::of(&plane).unwrap();
         let mut crds: Vec<Value> = crd::crds(&rule_files().unwrap()).unwrap();
         crds.extend(crd::foreign_crds());
-        crds.extend(crd::cluster_api_crds().into_iter().map(with_an_older_version));
+        crds.extend(crd::cluster_api_crds().into_iter().map(versions));
         let crds: Vec<String> = crds.iter().map(Value::to_string).collect();
         cluster.apply(&crds.join("\n---\n")).await.unwrap();
-        for namespace in [MACHINE_API, CLUSTER_API] {
+        for namespace in [MACHINE_API, CLUSTER_API, "openshift-etcd-operator"] {
             cluster
                 .run(&["create", "namespace", namespace], "")
                 .await
@@ -103,6 +123,7 @@ impl World {
             MACHINE_API_CONTROLLERS,
             CLUSTER_API_CONTROLLERS,
             AWS_CONTROLLERS,
+            ETCD_OPERATOR,
         ] {
             let (namespace, name) = user
                 .trim_start_matches("system:serviceaccount:")
@@ -165,6 +186,12 @@ impl World {
             (user, None) => kubectl.as_user(user, &[]),
         };
         kubectl.run().await.unwrap()
+    }
+
+    /// A client of a user without special rights, for requests that follow each other at once.
+    pub(super) async fn client(&self, user: &str) -> kube::Client {
+        let kubeconfig = self.plane.kubeconfig_for(user, &[]).unwrap();
+        self.plane.client_of_kubeconfig(&kubeconfig).await.unwrap()
     }
 
     /// kubectl as a user, until its output is as expected.

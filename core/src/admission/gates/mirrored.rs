@@ -1,15 +1,18 @@
 //! The gate of the kinds that exist in the Machine API and in Cluster API, and of the
-//! infrastructure of Cluster API. The rules are in `authority`.
+//! infrastructure of Cluster API. It also judges the deletion of Clusters and infrastructure
+//! clusters. The rules are in `authority`.
 
 use crate::admission::gate::{Context, Gate, Outcome, Phase, Route, RuleSource};
 use crate::admission::mirrored_kinds;
 use crate::admission::options::Options;
 use crate::admission::snapshot::Source;
-use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, PLATFORMS};
+use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, CLUSTERS, OTHER_CLUSTERS, PLATFORMS};
 use crate::api::kind::KindInfo;
 use crate::api::machine_openshift_io::{machine, machine_health_check, machine_set};
 use crate::api::{cluster_x_k8s_io, machine_openshift_io};
+use crate::authority::live::LiveRead;
 use crate::authority::rules::{self, Lookup};
+use crate::authority::spec::Api;
 use crate::cel::rules::RuleFile;
 use crate::model::{Edit, RuleInfo};
 
@@ -34,7 +37,8 @@ const BOTH: [&str; 3] = [machine::PLURAL, machine_set::PLURAL, machine_health_ch
 
 impl Gate for Mirrored {
     fn kinds(&self) -> Vec<KindInfo> {
-        mirrored_kinds::all().map(|mirrored| mirrored.kind.clone()).collect()
+        let mirrored = mirrored_kinds::all().map(|mirrored| &mirrored.kind);
+        mirrored.chain(mirrored_kinds::clusters()).cloned().collect()
     }
 
     fn routes(&self) -> Vec<Route> {
@@ -48,6 +52,7 @@ impl Gate for Mirrored {
         let infrastructure = PLATFORMS
             .iter()
             .flat_map(|platform| [platform.machines, platform.templates])
+            .chain(CLUSTERS.iter().chain(OTHER_CLUSTERS).map(|cluster| cluster.plural))
             .collect();
         vec![
             machine_api("/mutate-machine-openshift-io-v1beta1", Phase::Mutate, &[]),
@@ -60,7 +65,7 @@ impl Gate for Mirrored {
                 path: "/validate-cluster-x-k8s-io-v1beta2",
                 phase: Phase::Validate,
                 group: cluster_x_k8s_io::GROUP,
-                resources: BOTH.to_vec(),
+                resources: [&BOTH[..], &[cluster_x_k8s_io::cluster::PLURAL]].concat(),
                 subresources: &["scale", "status"],
             },
             Route {
@@ -93,17 +98,26 @@ impl Gate for Mirrored {
     /// taken to be in the namespace of its API. Otherwise it would not be judged at all.
     fn default_namespace<'o>(&self, kind: &KindInfo, options: &'o Options) -> &'o str {
         let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
-        subject.map_or("", |subject| options.authority.namespace(subject.api))
+        options
+            .authority
+            .namespace(subject.map_or(Api::ClusterApi, |subject| subject.api))
+    }
+
+    fn live_reads(&self, kind: &KindInfo, edit: &Edit<'_>, options: &Options) -> Vec<LiveRead> {
+        let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
+        subject
+            .map(|subject| rules::reads_of_creation(subject, edit, &options.authority))
+            .unwrap_or_default()
     }
 
     fn judge(&self, phase: Phase, kind: &KindInfo, edit: &Edit<'_>, context: &Context<'_>) -> Outcome {
-        let Some(subject) = mirrored_kinds::subject(&kind.group, &kind.kind) else {
-            return Outcome::default();
-        };
         let lookup = Lookup {
             mirrors: &context.snapshot.mirrors,
             config: &context.options.authority,
             wait_for_unknown: context.snapshot.source == Source::Cluster,
+        };
+        let Some(subject) = mirrored_kinds::subject(&kind.group, &kind.kind) else {
+            return judge_cluster(phase, edit, &lookup);
         };
         match phase {
             Phase::Mutate => {
@@ -115,6 +129,16 @@ impl Gate for Mirrored {
                 patch: None,
             },
         }
+    }
+}
+
+fn judge_cluster(phase: Phase, edit: &Edit<'_>, lookup: &Lookup<'_>) -> Outcome {
+    match phase {
+        Phase::Mutate => Outcome::default(),
+        Phase::Validate => Outcome {
+            verdict: rules::validate_cluster(edit, lookup),
+            patch: None,
+        },
     }
 }
 

@@ -1,11 +1,12 @@
 //! Judges the creation of an object whose counterpart may exist in the other API.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Context, cluster_api, machine_api};
-use crate::api::cluster_x_k8s_io::annotation;
+use crate::api::cluster_x_k8s_io::{self, annotation};
+use crate::authority;
 use crate::authority::spec::{Api, Authority, Kind, ObservedCondition, PairMember};
-use crate::authority::state::{Counterpart, PairAuthority};
+use crate::authority::state::{Counterpart, PairAuthority, template_set};
 use crate::conversion;
 use crate::model::{FieldPath, Operation, RuleInfo, Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
 
@@ -13,6 +14,10 @@ const BESIDE_CLUSTER_API: &str = "authority-create-beside-cluster-api";
 const UNPAUSED: &str = "authority-capi-create-unpaused";
 const API: &str = "authority-api-known";
 const STATUS: &str = "authority-status-at-creation";
+const OWNERS: &str = "authority-create-owner-references";
+const FINALIZER: &str = "authority-create-sync-finalizer";
+const UNPAUSED_CHECK: &str = "authority-create-unpaused";
+const TEMPLATE: &str = "authority-capi-create-template";
 const INEXPRESSIBLE: &str = "authority-capi-inexpressible";
 
 /// The rules of this file.
@@ -35,7 +40,31 @@ pub(super) fn table() -> Vec<RuleInfo> {
             STATUS,
             "status",
             &[Create],
-            "must not contain authoritativeAPI, synchronizedAPI or synchronizedGeneration",
+            "warns that the status of a new object is dropped",
+        ),
+        machine_api(
+            OWNERS,
+            "metadata.ownerReferences",
+            &[Create],
+            "must be empty on a mirror",
+        ),
+        machine_api(
+            FINALIZER,
+            "metadata.finalizers",
+            &[Create],
+            "must not contain sync.machine.openshift.io/finalizer on a mirror",
+        ),
+        machine_api(
+            UNPAUSED_CHECK,
+            "metadata.annotations",
+            &[Create],
+            "must contain cluster.x-k8s.io/paused on a MachineHealthCheck while Cluster API is authoritative",
+        ),
+        cluster_api(
+            TEMPLATE,
+            "metadata.name",
+            &[Create],
+            "must not be a name that the sync controller derives for the template of a mirror",
         ),
         cluster_api(
             UNPAUSED,
@@ -52,16 +81,16 @@ pub(super) fn table() -> Vec<RuleInfo> {
     ]
 }
 
-/// The value of a missing `spec.authoritativeAPI`: `ClusterAPI` if the object exists in Cluster
-/// API.
+/// The value of a missing `spec.authoritativeAPI`: `ClusterAPI` if the object exists in Cluster API
+/// and the sync controller has not marked it as a mirror.
 pub(super) fn default_authority(context: &Context<'_>, verdict: &mut Verdict) -> Option<Api> {
     let new = context.after()?;
     if new.spec_authority.is_some() {
         return None;
     }
     match context.counterpart() {
-        Counterpart::Found(_) => Some(Api::ClusterApi),
-        Counterpart::Absent => Some(Api::MachineApi),
+        Counterpart::Found(member) if !member.is_paused_by_sync() => Some(Api::ClusterApi),
+        Counterpart::Found(_) | Counterpart::Absent => Some(Api::MachineApi),
         Counterpart::Unknown => {
             context.report_unknown(verdict, BESIDE_CLUSTER_API, "spec.authoritativeAPI", Api::ClusterApi);
             None
@@ -92,24 +121,19 @@ pub(super) fn refuse_unknown_api(context: &Context<'_>, verdict: &mut Verdict) {
     );
 }
 
-/// Refuses a status in the manifest. The API server drops it, so the user's intent would be lost.
-pub(super) fn refuse_forged_status(context: &Context<'_>, verdict: &mut Verdict) {
+/// Warns of a status in the manifest, which the API server drops. Backups contain a status, so it
+/// is not refused.
+pub(super) fn warn_of_a_dropped_status(context: &Context<'_>, verdict: &mut Verdict) {
     let status = context.edit.object.and_then(|object| object.get("status"));
     let Some(status) = status.filter(|_| !context.by_sync_controller()) else {
         return;
     };
     for field in ["authoritativeAPI", "synchronizedAPI", "synchronizedGeneration"] {
-        if let Some(value) = status.get(field).filter(|value| !value.is_null() && **value != "") {
-            verdict.deny(
-                Violation::new(
-                    STATUS,
-                    format!("status.{field}").as_str(),
-                    ViolationKind::Invalid,
-                    "must not be set when an object is created: the sync controller derives it from spec.authoritativeAPI",
-                )
-                .got(value)
-                .advice("remove the status from the manifest"),
-            );
+        if status.get(field).is_some_and(|value| !value.is_null() && *value != "") {
+            verdict.warn(Warning::new(
+                STATUS,
+                format!("status.{field}: dropped, because the object is new; the sync controller derives it from spec.authoritativeAPI"),
+            ));
         }
     }
 }
@@ -117,8 +141,118 @@ pub(super) fn refuse_forged_status(context: &Context<'_>, verdict: &mut Verdict)
 pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
     let Some(new) = context.after() else { return };
     match context.subject.api {
-        Api::MachineApi => beside_cluster_api(context, new, verdict),
+        Api::MachineApi => {
+            beside_cluster_api(context, new, verdict);
+            refuse_unpaused_health_check(context, new, verdict);
+        }
+        Api::ClusterApi if context.subject.kind == Kind::InfrastructureTemplate => refuse_template(context, verdict),
         Api::ClusterApi => beside_machine_api(context, new, verdict),
+    }
+    refuse_owners_and_finalizer(context, new, verdict);
+}
+
+/// Pauses a MachineHealthCheck of the Machine API that is created with the authority ClusterAPI.
+/// Its controller reads the same annotation as Cluster API and no status. Returns the patch
+/// operation.
+pub(super) fn pause_health_check(context: &Context<'_>, default: Option<Api>) -> Option<Value> {
+    let new = context.after()?;
+    let authority = new.spec_authority.or(default);
+    if context.subject.kind != Kind::MachineHealthCheck || authority != Some(Api::ClusterApi) || new.is_paused() {
+        return None;
+    }
+    let annotations = context.edit.object?.at("metadata.annotations");
+    Some(if annotations.is_some_and(Value::is_object) {
+        let key = annotation::PAUSED.replace('/', "~1");
+        json!({"op": "add", "path": format!("/metadata/annotations/{key}"), "value": ""})
+    } else {
+        json!({"op": "add", "path": "/metadata/annotations", "value": {annotation::PAUSED: ""}})
+    })
+}
+
+/// Refuses a second active MachineHealthCheck beside the one of Cluster API.
+fn refuse_unpaused_health_check(context: &Context<'_>, new: &PairMember, verdict: &mut Verdict) {
+    let is_mirror = context.subject.kind == Kind::MachineHealthCheck && new.spec_authority == Some(Api::ClusterApi);
+    if !is_mirror || new.is_paused() || context.by_sync_controller() {
+        return;
+    }
+    let path = FieldPath::new("metadata.annotations").key(annotation::PAUSED);
+    match context.counterpart() {
+        Counterpart::Absent => {}
+        Counterpart::Unknown => context.report_unknown(verdict, UNPAUSED_CHECK, path.as_str(), Api::ClusterApi),
+        Counterpart::Found(_) => {
+            let title = context.title(Api::ClusterApi);
+            let message = format!("must be set while {title} is authoritative: both would remediate the same machines");
+            let advice = format!("set the annotation {}: \"\"", annotation::PAUSED);
+            verdict.deny(Violation::new(UNPAUSED_CHECK, path, ViolationKind::Required, message).advice(advice));
+        }
+    }
+}
+
+/// Refuses a template under a name that the sync controller derives for a mirrored MachineSet. The
+/// sync controller would use it instead of its own. A template needs no pause: no controller acts
+/// on it.
+fn refuse_template(context: &Context<'_>, verdict: &mut Verdict) {
+    const PATH: &str = "metadata.name";
+    let Some(set) = template_set(context.edit.name) else {
+        return;
+    };
+    if context.by_sync_controller() || context.by_api_controller() {
+        return;
+    }
+    let (mirrors, config) = (context.lookup.mirrors, context.lookup.config);
+    let found = mirrors.find(Api::MachineApi, Kind::MachineSet, set, config);
+    if found == Counterpart::Unknown {
+        return context.report_unknown(verdict, TEMPLATE, PATH, Api::MachineApi);
+    }
+    if PairAuthority::of(found).locks(Api::ClusterApi) {
+        let message = format!(
+            "must not be a name that the sync controller derives from MachineSet {set}, for which the Machine API is authoritative"
+        );
+        verdict.deny(
+            Violation::new(TEMPLATE, PATH, ViolationKind::Invalid, message)
+                .got(&Value::from(context.edit.name))
+                .advice("use a name that does not end with a hyphen and 8 hexadecimal digits"),
+        );
+    }
+}
+
+/// Refuses owner references and the sync finalizer on a mirror that a user creates. The garbage
+/// collector would delete a mirror with an invented owner, and the finalizer would hold it forever.
+fn refuse_owners_and_finalizer(context: &Context<'_>, new: &PairMember, verdict: &mut Verdict) {
+    if context.by_sync_controller() || context.by_api_controller() {
+        return;
+    }
+    let finalizers = context.edit.object.and_then(|object| object.at("metadata.finalizers"));
+    let is_sync_finalizer = |name: &Value| *name == authority::FINALIZER;
+    let has_finalizer = finalizers
+        .and_then(Value::as_array)
+        .is_some_and(|names| names.iter().any(is_sync_finalizer));
+    let (owners, finalizer) = ("metadata.ownerReferences", "metadata.finalizers");
+    let violations = [
+        (!new.owners.is_empty()).then_some((
+            OWNERS,
+            owners,
+            "must be empty on a mirror: only the sync controller sets its owner references",
+            "remove the owner references from the manifest",
+        )),
+        has_finalizer.then_some((
+            FINALIZER,
+            finalizer,
+            "must not contain sync.machine.openshift.io/finalizer on a mirror: only the sync controller adds it",
+            "remove the finalizer from the manifest",
+        )),
+    ];
+    let counterpart = context.counterpart();
+    let is_mirror = match context.subject.api {
+        Api::MachineApi => new.spec_authority == Some(Api::ClusterApi) && counterpart.found().is_some(),
+        Api::ClusterApi => PairAuthority::of(counterpart).locks(Api::ClusterApi),
+    };
+    for (rule, path, message, advice) in violations.into_iter().flatten() {
+        if is_mirror {
+            verdict.deny(Violation::new(rule, path, ViolationKind::Forbidden, message).advice(advice));
+        } else if counterpart == Counterpart::Unknown && verdict.allowed() {
+            context.report_unknown(verdict, rule, path, context.subject.api.other());
+        }
     }
 }
 
@@ -132,6 +266,9 @@ fn beside_cluster_api(context: &Context<'_>, new: &PairMember, verdict: &mut Ver
         Counterpart::Unknown => {
             context.report_unknown(verdict, BESIDE_CLUSTER_API, PATH, Api::ClusterApi);
         }
+        // The sync controller has marked the object in Cluster API as a mirror: this creation
+        // restores the authoritative object.
+        Counterpart::Found(member) if member.is_paused_by_sync() => {}
         Counterpart::Found(_) => verdict.deny(
             Violation::new(
                 BESIDE_CLUSTER_API,
@@ -168,8 +305,17 @@ fn beside_machine_api(context: &Context<'_>, new: &PairMember, verdict: &mut Ver
         Counterpart::Found(_) if PairAuthority::of(counterpart).locks(Api::ClusterApi) => {
             format!("must be set while {title} is authoritative: both APIs would act on one instance")
         }
-        // The controllers of the Machine API report that they have stopped. A MachineHealthCheck
-        // has no such condition.
+        // The controller of MachineHealthChecks reads the pause annotation and reports no
+        // condition.
+        Counterpart::Found(machine_api)
+            if context.subject.kind == Kind::MachineHealthCheck && !machine_api.is_paused() =>
+        {
+            format!(
+                "must be set until {title} has the annotation {}: both would remediate the same machines",
+                annotation::PAUSED
+            )
+        }
+        // The other controllers of the Machine API report that they have stopped.
         Counterpart::Found(machine_api)
             if context.subject.kind != Kind::MachineHealthCheck
                 && !machine_api.paused.as_ref().is_some_and(ObservedCondition::is_true) =>
@@ -199,6 +345,12 @@ pub(super) fn warn_of_the_inexpressible(context: &Context<'_>, verdict: &mut Ver
     let (Some(object), old) = (context.edit.object, context.edit.old) else {
         return;
     };
+    // The conversion reads v1beta2. Other versions name the same fields differently.
+    if object.get("apiVersion").and_then(Value::as_str) != Some(cluster_x_k8s_io::API_VERSION)
+        && context.subject.kind.mirrored_kind() == context.subject.kind
+    {
+        return;
+    }
     if old.is_some_and(|old| is_same(old.field("spec"), object.get("spec"))) {
         return;
     }

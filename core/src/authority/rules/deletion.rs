@@ -1,10 +1,11 @@
 //! Judges a deletion. A deletion by a user is allowed, and the response says what else is deleted.
-//! A deletion by the garbage collector is refused if it would delete the Machines of a MachineSet
-//! of which only the mirror was deleted.
+//! A deletion by the garbage collector is refused if it would delete a mirror, or the Machines of a
+//! MachineSet of which only the mirror was deleted.
 //!
 //! Source: the table of the Converting Machine API to Cluster API enhancement; decision 9.
 
 use super::{Context, machine_api};
+use crate::api::cluster_x_k8s_io::annotation;
 use crate::authority::config::COLLECTORS;
 use crate::authority::spec::{Api, Authority, Kind, PairMember};
 use crate::authority::state::{Counterpart, PairAuthority};
@@ -26,7 +27,7 @@ pub(super) fn table() -> Vec<RuleInfo> {
             COLLECTOR,
             "",
             &[Operation::Delete],
-            "the garbage collector must not delete the Machines of a mirrored MachineSet",
+            "the garbage collector must not delete mirrors, or the Machines of a mirrored MachineSet",
         ),
     ]
 }
@@ -103,7 +104,13 @@ fn machine_outlook(context: &Context<'_>, old: &PairMember, counterpart: &PairMe
     } else {
         format!("{name}: ")
     };
-    let outcome = match (here, old.owner(), authoritative) {
+    // A user can write an owner reference to a mirror at its creation, so only the owner of the
+    // authoritative object counts.
+    let decisive = match context.authority() {
+        PairAuthority::Known(Authority::Stable(api)) if api != here => counterpart,
+        _ => old,
+    };
+    let outcome = match (here, decisive.owner(), authoritative) {
         (_, Some(_), _) => format!("its instance is deleted, and so is {other}"),
         (Api::MachineApi, None, true) => format!("its instance is deleted; {other} stays without an instance"),
         (Api::MachineApi, None, false) => {
@@ -119,12 +126,36 @@ fn machine_outlook(context: &Context<'_>, old: &PairMember, counterpart: &PairMe
     format!("{prefix}{outcome}")
 }
 
-/// Refuses the collection of Machines after the deletion of a mirrored MachineSet. This protects
-/// mirrors, whose deletion would propagate, and Machines that their own API is authoritative for.
+/// Refuses the collection of a mirror while the authoritative object exists: its owner may not
+/// exist, or may be a mirror that was deleted. The sync controller deletes mirrors.
 fn hold_back_the_collector(context: &Context<'_>, old: &PairMember, verdict: &mut Verdict) {
-    if context.subject.kind != Kind::Machine {
-        return;
+    let here = context.subject.api;
+    let other = context.title(here.other());
+    let refusal = match (context.authority(), context.counterpart()) {
+        (PairAuthority::Unknown, _) => Some(format!(
+            "must not be deleted by the garbage collector before Capstan has read whether {other} exists"
+        )),
+        (authority, Counterpart::Unknown) if authority.locks(here) => Some(format!(
+            "must not be deleted by the garbage collector before Capstan has read whether {other} exists"
+        )),
+        (authority, Counterpart::Found(counterpart)) if authority.locks(here) && !counterpart.deleting => Some(
+            format!("must not be deleted by the garbage collector while {other} exists: this object is its mirror"),
+        ),
+        _ => None,
+    };
+    match refusal {
+        Some(message) => verdict.deny(
+            Violation::new(COLLECTOR, FieldPath::root(), ViolationKind::Forbidden, message)
+                .advice("no action is needed: the sync controller deletes mirrors"),
+        ),
+        None if context.subject.kind == Kind::Machine => keep_machines_of_a_mirrored_set(context, old, verdict),
+        None => {}
     }
+}
+
+/// Refuses the collection of Machines after the deletion of a mirrored MachineSet. This protects
+/// Machines that their own API is authoritative for.
+fn keep_machines_of_a_mirrored_set(context: &Context<'_>, old: &PairMember, verdict: &mut Verdict) {
     let Some(owner) = old.owner().filter(|owner| owner.kind == "MachineSet") else {
         return;
     };
@@ -138,7 +169,9 @@ fn hold_back_the_collector(context: &Context<'_>, old: &PairMember, verdict: &mu
     };
     let authoritative_here = match PairAuthority::of(machine_api) {
         PairAuthority::Known(authority) => authority == Authority::Stable(here),
-        PairAuthority::Unmirrored => here == Api::ClusterApi,
+        PairAuthority::Unmirrored => {
+            here == Api::ClusterApi || other.found().is_some_and(|set| is_mirror(context, set))
+        }
         PairAuthority::Unknown => false,
     };
     let set = format!("MachineSet {} in {}", owner.name, here.other().title());
@@ -149,7 +182,7 @@ fn hold_back_the_collector(context: &Context<'_>, old: &PairMember, verdict: &mu
             format!("must not be deleted by the garbage collector before Capstan has read whether {set} exists")
         }
         Counterpart::Found(member) if member.deleting => return,
-        Counterpart::Found(_) if authoritative_here && own.found().is_some() => return,
+        Counterpart::Found(_) if authoritative_here => return,
         Counterpart::Found(_) => {
             format!("must not be deleted by the garbage collector: {set} still exists, and only its mirror was deleted")
         }
@@ -158,4 +191,14 @@ fn hold_back_the_collector(context: &Context<'_>, old: &PairMember, verdict: &mu
         Violation::new(COLLECTOR, FieldPath::root(), ViolationKind::Forbidden, message)
             .advice("no action is needed: the sync controller removes the mirrors of its Machines"),
     );
+}
+
+/// Whether a MachineSet of Cluster API is a mirror although the MachineSet of the Machine API is
+/// deleted already. Its pause tells: a value of Capstan's sync controller always, the empty value
+/// of OpenShift's only for a Machine that the Machine API is authoritative for, because a user may
+/// have set it.
+fn is_mirror(context: &Context<'_>, set: &PairMember) -> bool {
+    let pause = set.annotations.get(annotation::PAUSED).map(String::as_str);
+    let machine_api = context.authority() == PairAuthority::Known(Authority::Stable(Api::MachineApi));
+    set.is_paused_by_sync() || (pause == Some("") && machine_api)
 }

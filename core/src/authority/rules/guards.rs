@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::changes::{changed, listed};
 use super::{Context, cluster_api, machine_api};
-use crate::authority::spec::Api;
+use crate::api::cluster_x_k8s_io::annotation;
+use crate::authority;
+use crate::authority::spec::{Api, PairMember};
 use crate::authority::state::{Counterpart, PairAuthority};
 use crate::cel::VariableOverride;
 use crate::cel::rules::{Enforcer, RuleSet};
@@ -16,6 +18,7 @@ use crate::model::{FieldPath, Operation, RuleInfo, Stored as _, Verdict, Violati
 const LABEL: &str = "authority-label-conflict";
 const ANNOTATION: &str = "authority-annotation-conflict";
 const KNOWN: &str = "authority-lead-known";
+const UNMIRRORED: &str = "authority-capi-unmirrored";
 /// The variable of the rule files that is true if a lookup found that the object is a mirror.
 const FOUND_MIRROR: &str = "foundMirror";
 
@@ -41,6 +44,12 @@ pub(super) fn table() -> Vec<RuleInfo> {
             &[Update],
             "must not be written before Capstan has read which API is authoritative",
         ),
+        cluster_api(
+            UNMIRRORED,
+            "metadata.annotations",
+            &[Update],
+            "must not contain capstan.dev/unmirrored while the object exists in the Machine API",
+        ),
     ]
 }
 
@@ -54,6 +63,9 @@ pub(super) fn validate(context: &Context<'_>, rules: &RuleSet, verdict: &mut Ver
     let by_controller = context.by_sync_controller() || context.by_api_controller();
     if update && authority == PairAuthority::Unknown && !by_controller && changes_guarded_fields(context) {
         return context.report_unknown(verdict, KNOWN, "spec", Api::MachineApi);
+    }
+    if update && context.subject.api == Api::ClusterApi {
+        refuse_release_of_a_mirror(context, verdict);
     }
     let locked = authority.locks(context.subject.api);
     // An object of the Machine API shows its authority itself, except in a scale request.
@@ -88,6 +100,38 @@ fn changes_guarded_fields(context: &Context<'_>) -> bool {
     .iter()
     .any(|path| differs(path))
         || (!deleting && differs("metadata.finalizers"))
+}
+
+/// Refuses to remove the pause and the finalizer of the sync controller with the annotation
+/// [`authority::UNMIRRORED`] while the object exists in the Machine API.
+fn refuse_release_of_a_mirror(context: &Context<'_>, verdict: &mut Verdict) {
+    let (Some(old), Some(new)) = (context.before(), context.after()) else {
+        return;
+    };
+    let value = |member: &PairMember, key: &str| member.annotations.get(key).cloned();
+    let differs = |key: &str| value(old, key) != value(new, key);
+    let finalizers = "metadata.finalizers";
+    let finalizers_differ = !is_same(
+        context.edit.old.and_then(|old| old.at(finalizers)),
+        context.edit.object.and_then(|new| new.at(finalizers)),
+    );
+    let claims = new.annotations.contains_key(authority::UNMIRRORED);
+    let uses = differs(authority::UNMIRRORED) || differs(annotation::PAUSED) || finalizers_differ;
+    if !claims || !uses || context.by_sync_controller() {
+        return;
+    }
+    let path = FieldPath::new("metadata.annotations").key(authority::UNMIRRORED);
+    match context.find(Api::MachineApi) {
+        Counterpart::Absent => {}
+        Counterpart::Unknown => context.report_unknown(verdict, UNMIRRORED, path.as_str(), Api::MachineApi),
+        Counterpart::Found(_) => {
+            let message = format!("must not be set while {} exists", context.title(Api::MachineApi));
+            verdict.deny(
+                Violation::new(UNMIRRORED, path, ViolationKind::Forbidden, message)
+                    .advice("remove the annotation; the sync controller removes its pause and its finalizer"),
+            );
+        }
+    }
 }
 
 /// Adds the violated CEL rules to the verdict, with the fields that the edit changes.

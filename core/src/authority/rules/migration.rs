@@ -58,8 +58,10 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
         return;
     }
     let counterpart = context.counterpart();
-    refuse_without_status(context, old, counterpart, verdict);
-    refuse_by_counterpart(context, old, counterpart, verdict);
+    if !cancels(old, new) {
+        refuse_without_status(context, old, counterpart, verdict);
+        refuse_by_counterpart(context, old, counterpart, verdict);
+    }
     if !verdict.allowed() {
         return;
     }
@@ -72,6 +74,17 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
     for text in outlook(context, &requested, counterpart) {
         verdict.warn(Warning::new(OUTLOOK, text));
     }
+}
+
+/// Whether the request is for the API that is authoritative, or was before the migration began.
+/// Such a request cancels a migration, and is possible at any time.
+fn cancels(old: &PairMember, new: &PairMember) -> bool {
+    let source = match old.status_authority {
+        Some(Authority::Stable(api)) => Some(api),
+        Some(Authority::Migrating) => old.synchronized_api,
+        None => None,
+    };
+    source == Some(new.desired_api())
 }
 
 /// Refuses the request while the status is empty and both objects exist. The spec determines the
@@ -207,7 +220,7 @@ fn issues(context: &Context<'_>, target: Api, counterpart: Counterpart<'_>) -> (
         }
     };
     let object = member.to_convert().unwrap_or_default();
-    let infrastructure = context.lookup.mirrors.infrastructure_of(member);
+    let infrastructure = context.lookup.mirrors.infrastructure_of(member, context.lookup.config);
     let infrastructure = infrastructure.found().and_then(|found| found.to_convert());
     let unchecked = match (&infrastructure, &member.infrastructure) {
         (None, Some((kind, name))) => Some(format!("not checked: {kind} {name} is not known")),
@@ -233,12 +246,13 @@ fn issues_of_machine_api(
     let mut unchecked = None;
     if let Some(kind) = conversion::cluster_of(object) {
         let name = counterpart.found().and_then(|member| member.cluster.as_deref());
-        match context.lookup.mirrors.infrastructure_cluster(kind, name) {
+        let config = context.lookup.config;
+        match context.lookup.mirrors.infrastructure_cluster(kind, name, config) {
             Counterpart::Found(found) => cluster = found.to_convert(),
             Counterpart::Absent => {
                 unchecked = Some(format!(
                     "not checked: namespace {} has no {kind} for this cluster",
-                    context.lookup.config.cluster_api_namespace
+                    config.cluster_api_namespace
                 ));
             }
             Counterpart::Unknown => {

@@ -31,7 +31,8 @@ pub fn owner_reference(spec: &Spec) -> OwnerReference {
 
 /// The complete machine for an index. Its name is derived: the prefix, then five characters
 /// computed from the set, the index, the replaced machine and the number of names that exist, then
-/// the index. After a request without an answer, the same name is requested again.
+/// the index. If no machine is replaced, the name of the last machine for the empty index takes its
+/// place. After a request without an answer, the same name is requested again.
 pub fn made_machine(
     spec: &Spec,
     state: &State,
@@ -101,8 +102,17 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         .collect();
     let prefix = spec.machine_name_prefix();
     let (number, replaced) = (index.to_string(), replaces.map_or("", |machine| machine.uid.as_str()));
+    // A platform that finds instances by name may take the instance of an earlier machine of the
+    // same name for that of the new machine.
+    let earlier = match replaces {
+        Some(_) => None,
+        None => pending_creates::last_repair(spec, index),
+    };
     let derived = |attempt: usize| {
-        let suffix = derived_suffix(&[&spec.uid, &number, replaced, &attempt.to_string()]);
+        let attempt = attempt.to_string();
+        let mut parts = vec![spec.uid.as_str(), &number, replaced, &attempt];
+        parts.extend(earlier.as_deref());
+        let suffix = derived_suffix(&parts);
         format!("{prefix}-{suffix}-{index}")
     };
     // A name exists if an earlier attempt failed and is still being deleted. One more attempt than
@@ -121,10 +131,17 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
         .unwrap_or_else(|| derived(taken.len() + 1))
 }
 
-/// The in-place repair of a machine: its owner, its recorded index, and the fields of the template
-/// that need no new machine.
-pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Option<Step> {
+/// The patch that repairs a machine in place: its owner, its recorded index, and the parts of the
+/// template that need no new machine.
+///
+/// A degraded set may be wrong about which machines are its own, and adopts and changes none. It
+/// only takes over a machine whose owner reference names a former set: the garbage collector
+/// deletes the dependents of an owner that does not exist.
+pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState, is_degraded: bool) -> Option<Step> {
     if machine.is_deleting() || matches!(machine.owner, Owner::Foreign { .. }) {
+        return None;
+    }
+    if is_degraded && !matches!(machine.owner, Owner::Former { .. }) {
         return None;
     }
     let observed = state
@@ -153,13 +170,17 @@ pub(super) fn repair(spec: &Spec, state: &State, machine: &MachineState) -> Opti
         owners.push(owner_reference(spec));
         changes.insert("ownerReferences".to_owned(), json!(owners));
     }
-    let wanted = in_place::differences(spec, observed);
+    let wanted = if is_degraded {
+        in_place::InPlace::default()
+    } else {
+        in_place::differences(spec, observed)
+    };
     let (labels, mut annotations) = (wanted.labels, wanted.annotations);
     if released.is_some() && !changes.is_empty() {
         annotations.insert(RELEASED.to_owned(), Value::Null);
     }
     because.extend(wanted.because);
-    if !machine.index_recorded {
+    if !machine.index_recorded && !is_degraded {
         annotations.insert(INDEX.to_owned(), json!(machine.index.to_string()));
         because.push(format!("its name has no index; the index is {}", machine.index));
     }

@@ -3,16 +3,17 @@
 //! The order is: finish a replacement by deleting the replaced machine; wait for a machine that is
 //! being created; fill an index without a machine, or with machines that are all being deleted
 //! (repair); start the next replacement (rollout). A pause, a limit and the etcd gate do not stop a
-//! repair, because a control plane without one of its machines only improves by it. A rollout never
-//! starts while a machine is not ready.
-
-use std::collections::BTreeSet;
+//! repair, because a control plane without one of its machines only improves by it. A failed
+//! machine stops only the start of replacements. A rollout never starts while a machine is not
+//! ready.
 
 use jiff::Timestamp;
 
 use super::made_machine;
 use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
+use crate::cpms::degraded::is_failed_replacement;
 use crate::cpms::etcd::Etcd;
+use crate::cpms::indexes::REPLACES;
 use crate::cpms::machine_state::{MachineState, NodeState};
 use crate::cpms::pending_creates;
 use crate::cpms::spec::{Spec, Strategy};
@@ -32,8 +33,17 @@ pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan
         None
     };
     let busy = finish.is_some() || repair.is_some() || in_flight;
-    let start = view.start(busy, plan);
+    let start = if plan.degraded.is_empty() {
+        view.start(busy, plan)
+    } else {
+        None
+    };
     finish.or(repair).or(start)
+}
+
+/// Adds the waits for machines that start, are being deleted, or are not ready.
+pub(super) fn waits(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan) {
+    View { spec, state, now }.waits_for_machines(plan);
 }
 
 /// A machine that takes longer than the deadline.
@@ -112,8 +122,8 @@ impl<'a> View<'a> {
     }
 
     /// A machine in flight: up to date, and not yet ready for the minimum time since its creation.
-    /// A machine whose node was ready before, or was deleted, is not in flight; only a rollout
-    /// waits for it.
+    /// A machine whose node was ready before, or was deleted, or that has failed, is not in flight;
+    /// only a rollout waits for it.
     fn in_flight(self, index: u32) -> Option<&'a MachineState> {
         self.state.of_index(index).find(|machine| self.is_in_flight(machine))
     }
@@ -124,7 +134,8 @@ impl<'a> View<'a> {
             NodeState::NotReady { was_ready, .. } => !was_ready,
             NodeState::Missing { .. } => false,
         };
-        fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine)
+        let starting = fresh && machine.is_current() && !machine.is_deleting() && !self.stable(machine);
+        starting && !is_failed_replacement(machine)
     }
 
     /// The machines that a rollout waits for: machines in flight, and machines that are being
@@ -227,8 +238,11 @@ impl<'a> View<'a> {
             if let Some(old) = unready.or(outdated.first()) {
                 return Some((old, why(old)));
             }
-            let broken =
-                |machine: &&&MachineState| machine.is_current() && !self.stable(machine) && !self.is_in_flight(machine);
+            // A failed machine stays until a person has seen why it failed.
+            let broken = |machine: &&&MachineState| {
+                let starts = self.stable(machine) || self.is_in_flight(machine);
+                machine.is_current() && !starts && !is_failed_replacement(machine)
+            };
             if let Some(broken) = live.iter().find(broken) {
                 return Some((broken, why(broken)));
             }
@@ -267,15 +281,43 @@ impl<'a> View<'a> {
         if let Etcd::Unhealthy { message } = &self.state.etcd {
             return Some((WaitReason::EtcdHealthy, etcd_message(&target.name, message)));
         }
-        let needed = self.spec.replicas.count().saturating_sub(1);
-        let left = self.ready().saturating_sub(1);
-        (left < needed).then(|| {
+        let replicas = self.spec.replicas.count();
+        let (needed, left) = (replicas.saturating_sub(1), self.ready().saturating_sub(1));
+        if left < needed {
             let message = format!(
                 "machine {} is not deleted: only {left} ready machine(s) would be left, and {needed} are needed",
                 target.name
             );
+            return Some((WaitReason::OtherIndex, message));
+        }
+        let empty = self.empty_indexes().next()?;
+        (left < replicas && !self.is_replaced(target)).then(|| {
+            let message = format!(
+                "machine {} is not deleted: index {empty} has no machine, only {left} ready machine(s) would be left, \
+                 and no ready machine replaces this one",
+                target.name
+            );
             (WaitReason::OtherIndex, message)
         })
+    }
+
+    /// The indexes without a machine that stays.
+    fn empty_indexes(self) -> impl Iterator<Item = u32> + 'a {
+        self.indexes()
+            .filter(move |index| self.staying(*index).next().is_none())
+    }
+
+    /// Whether a machine was created to replace this one, and is up to date and ready. Other
+    /// machines of the index do not count: names that end in the same number give unrelated
+    /// machines the same index.
+    fn is_replaced(self, target: &MachineState) -> bool {
+        let replaces = |machine: &MachineState| {
+            let mut observed = self.state.observed.machines.iter();
+            let found = observed.find(|there| there.metadata.name() == machine.name);
+            found.is_some_and(|there| there.metadata.annotations.get(REPLACES) == Some(&target.uid))
+        };
+        let mut machines = self.staying(target.index);
+        machines.any(|machine| machine.is_current() && self.stable(machine) && replaces(machine))
     }
 
     /// Fills an index without a machine, or with machines that are all being deleted; one index at
@@ -431,11 +473,7 @@ impl<'a> View<'a> {
                 return Some((WaitReason::Limit, message));
             }
         }
-        let lacking: BTreeSet<u32> = self
-            .indexes()
-            .filter(|index| self.staying(*index).next().is_none())
-            .collect();
-        if let Some(index) = lacking.first() {
+        if let Some(index) = self.empty_indexes().next() {
             return Some((
                 WaitReason::OtherIndex,
                 format!("{story}; index {index} needs a machine first"),

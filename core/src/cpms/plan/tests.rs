@@ -1,6 +1,6 @@
-//! The result of one plan: the strategy vectors of the operator that OpenShift ships, and further
-//! cases.
+//! Tests of the plan: single plans, whole rollouts, stale planners, and defects.
 
+mod defects;
 mod leaders;
 mod traces;
 mod vectors;

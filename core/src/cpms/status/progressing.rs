@@ -1,31 +1,36 @@
-//! The condition `Progressing`: whether the rollout moves, and if not, why.
+//! The condition `Progressing`: whether the rollout has work to do and will do it.
 //!
-//! A rollout that waits for a user, for etcd or for another machine makes no progress, and its
-//! reason names what it waits for (defect B19).
+//! It is False only if the rollout is complete, is paused or limited, waits for a user (OnDelete),
+//! exceeds its deadline, or if the set is degraded, Inactive or being deleted. A rollout that waits
+//! for etcd or for another machine continues without a user, so that the condition stays True and
+//! its reason names the wait. Otherwise `kubectl wait` would return in the middle of a rollout.
 
 use jiff::Timestamp;
 
 use super::condition;
 use crate::cpms::action::{Plan, WaitReason};
+use crate::cpms::degraded::allows_repair;
 use crate::cpms::machine_state::MachineState;
 use crate::cpms::plan;
 use crate::cpms::spec::{SetState, Spec};
 use crate::cpms::state::State;
 use crate::model::{Act as _, Degradation, NewCondition};
 
-/// The reasons for which a rollout that has work to do may make no progress, the most important
-/// first.
-const BLOCKED: [(&str, WaitReason); 5] = [
-    ("RolloutPaused", WaitReason::Pause),
-    ("RolloutLimitReached", WaitReason::Limit),
-    ("WaitingForDelete", WaitReason::UserDelete),
-    ("WaitingForEtcd", WaitReason::EtcdHealthy),
-    ("WaitingForReadyMachines", WaitReason::OtherIndex),
+/// The waits of a rollout that has work to do and does not move, the most important first, with the
+/// reason and the status of the condition.
+const BLOCKED: [(&str, WaitReason, bool); 5] = [
+    ("RolloutPaused", WaitReason::Pause, false),
+    ("RolloutLimitReached", WaitReason::Limit, false),
+    ("WaitingForDelete", WaitReason::UserDelete, false),
+    ("WaitingForEtcd", WaitReason::EtcdHealthy, true),
+    ("WaitingForReadyMachines", WaitReason::OtherIndex, true),
 ];
 
 /// The condition of a valid set.
 pub(super) fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -> NewCondition {
-    if !plan.degraded.is_empty() {
+    let work = Work::of(spec, state, plan);
+    let repairs = work.moves && work.is_open() && plan.degraded.iter().all(allows_repair);
+    if !plan.degraded.is_empty() && !repairs {
         return while_degraded(plan.degraded.first());
     }
     if spec.deleting {
@@ -38,7 +43,6 @@ pub(super) fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestam
     if !late.is_empty() {
         return new(false, "ProgressDeadlineExceeded", late.join("; "));
     }
-    let work = Work::of(spec, state, plan);
     if work.needs > 0 {
         return blocked(&work, plan).unwrap_or_else(|| updating(&work, state, plan));
     }
@@ -51,7 +55,12 @@ pub(super) fn progressing(spec: &Spec, state: &State, plan: &Plan, now: Timestam
 /// The condition of a degraded set.
 pub(super) fn while_degraded(reason: Option<&Degradation>) -> NewCondition {
     let message = reason.map_or_else(String::new, |reason| {
-        format!("Nothing is created or deleted while degraded ({})", reason.reason)
+        let stopped = if allows_repair(reason) {
+            "No replacement is started"
+        } else {
+            "Nothing is created or deleted"
+        };
+        format!("{stopped} while degraded ({})", reason.reason)
     });
     new(false, "OperatorDegraded", message)
 }
@@ -90,6 +99,10 @@ impl Work {
             moves: plan.disruptive().is_some() || starting > 0 || deleting,
         }
     }
+
+    fn is_open(&self) -> bool {
+        self.needs > 0 || self.excess > 0
+    }
 }
 
 /// The condition of a rollout that has work to do and does not move; `None` if it moves, or if no
@@ -98,9 +111,9 @@ fn blocked(work: &Work, plan: &Plan) -> Option<NewCondition> {
     if work.moves {
         return None;
     }
-    BLOCKED.into_iter().find_map(|(reason, wait)| {
+    BLOCKED.into_iter().find_map(|(reason, wait, status)| {
         let text = messages(plan, &[wait]);
-        (!text.is_empty()).then(|| new(false, reason, text))
+        (!text.is_empty()).then(|| new(status, reason, text))
     })
 }
 
@@ -127,14 +140,19 @@ fn removing(work: &Work, plan: &Plan) -> NewCondition {
             WaitReason::MachineRemoved,
             WaitReason::UserDelete,
             WaitReason::EtcdHealthy,
+            WaitReason::OtherIndex,
             WaitReason::Pause,
         ],
     );
     let message = format!("Waiting for {} old replica(s) to be removed; {held}", work.excess);
-    let waits_for_etcd = || plan.waits.iter().any(|wait| wait.reason == WaitReason::EtcdHealthy);
-    let status = work.moves || waits_for_etcd();
-    let reason = if status { "ExcessReplicas" } else { "WaitingForDelete" };
-    new(status, reason, message)
+    let waits_for = |reason: WaitReason| !work.moves && plan.waits.iter().any(|wait| wait.reason == reason);
+    if waits_for(WaitReason::UserDelete) {
+        new(false, "WaitingForDelete", message)
+    } else if waits_for(WaitReason::Pause) {
+        new(false, "RolloutPaused", message)
+    } else {
+        new(true, "ExcessReplicas", message)
+    }
 }
 
 /// The messages of the waits for these reasons.

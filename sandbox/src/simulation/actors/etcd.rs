@@ -89,8 +89,8 @@ impl World<ControlPlane> {
     /// Writes the report of the etcd operator.
     pub(crate) fn report_etcd(&mut self, report: Report) {
         let message = match report {
-            Report::Healthy => Some("EtcdMembersAvailable: all members are available"),
-            Report::Unhealthy => Some("EtcdMembersAvailable: a member is unhealthy"),
+            Report::Healthy => Some("EtcdMembersAvailable: 3 members are available"),
+            Report::Unhealthy => Some("EtcdMembersAvailable: 2 of 3 members are available, a member is unhealthy"),
             Report::Nothing => None,
         };
         let now = self.timestamp().to_string();

@@ -21,7 +21,7 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "C3",
-        text: "nothing is made or deleted while a node belongs to nobody, or a replacement has failed",
+        text: "nothing is made or deleted while a node belongs to nobody, and nothing is replaced while a replacement has failed",
     },
     Invariant {
         id: "C4",

@@ -246,7 +246,9 @@ impl Mutant {
         if matches!(self, Self::EtcdIgnored | Self::OthersIgnored) {
             let conditions = &mut operator.status.conditions;
             conditions.retain(|condition| condition.type_ != "Available");
-            let good = json!({"type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let message = "EtcdMembersAvailable: 3 members are available";
+            let good = json!({"type": "Available", "status": "True", "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
             conditions.extend(serde_json::from_value(good));
         }
     }

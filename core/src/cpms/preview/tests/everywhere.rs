@@ -9,12 +9,15 @@ use proptest::prelude::{
 use serde_json::json;
 
 use super::{TakenStep, taken_step};
+use crate::cpms::degraded::allows_repair;
 use crate::cpms::domains::Platform;
+use crate::cpms::indexes::REPLACES;
 use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::plan::Action;
 use crate::cpms::preview::preview;
 use crate::cpms::simulation::{Event, NEW, OLD, World};
 use crate::cpms::spec::{RECREATE_ACKNOWLEDGED, RECREATE_RISK, Strategy};
+use crate::cpms::state::State;
 
 /// The relation of a machine to the set at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,15 +163,31 @@ fn ready(world: &World) -> usize {
         .count()
 }
 
+/// Whether an index has no machine, or only machines that are being deleted.
+fn lacks_machine(state: &State) -> bool {
+    let mut indexes = state.indexes.iter();
+    indexes.any(|index| state.of_index(*index).all(MachineState::is_deleting))
+}
+
+/// Whether a ready machine was created to replace the machine of this uid.
+fn is_replaced(world: &World, uid: &str) -> bool {
+    world.observed.machines.iter().any(|machine| {
+        let meta = &machine.metadata;
+        let replaces = meta.annotations.get(REPLACES).is_some_and(|replaced| replaced == uid);
+        replaces && !meta.is_deleting() && world.is_ready(machine)
+    })
+}
+
 /// Takes the steps of the plan, and checks each step against the state before it.
 fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Result<bool, TestCaseError> {
     let replicas = shape.starts.len();
     let plan = world.plan();
     let disruptive = plan.steps.iter().filter(|step| step.is_disruptive()).count();
     prop_assert!(disruptive <= 1, "more than one disruptive step: {:?}", plan.steps);
-    if !plan.degraded.is_empty() {
+    if !plan.degraded.iter().all(allows_repair) {
         prop_assert_eq!(disruptive, 0, "{:?}", plan.degraded);
     }
+    let is_degraded = !plan.degraded.is_empty();
     for step in &plan.steps {
         let (state, before) = (world.state(), ready(world));
         world.apply(step);
@@ -182,10 +201,8 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
             Action::Create { .. } => {
                 prop_assert!(live(world) <= replicas + 1, "{} live machines: {step:?}", live(world));
                 let index = step.index.unwrap();
-                prop_assert!(
-                    of_index(index).filter(|machine| !machine.is_deleting()).count() <= 1,
-                    "{step:?}"
-                );
+                let staying = of_index(index).filter(|machine| !machine.is_deleting()).count();
+                prop_assert!(staying <= usize::from(!is_degraded), "{step:?}");
                 prop_assert!(
                     of_index(index).all(|machine| !machine.is_current() || machine.is_deleting()),
                     "{step:?}"
@@ -195,6 +212,11 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
                 prop_assert!(shape.strategy != Strategy::OnDelete, "only the user deletes: {step:?}");
                 let after = ready(world);
                 prop_assert!(after == before || after + 1 >= replicas, "{after} ready after {step:?}");
+                let uid = &step.precondition.as_ref().unwrap().uid;
+                prop_assert!(
+                    after == before || after >= replicas || !lacks_machine(&state) || is_replaced(world, uid),
+                    "{after} ready after {step:?}"
+                );
                 let index = step.index.unwrap();
                 if shape.strategy == Strategy::Recreate {
                     // The only machine of its index may be deleted only while every other index has
@@ -210,7 +232,11 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
                     );
                 }
             }
-            Action::Patch { .. } | Action::PatchSet(_) | Action::RemoveRecords(_) => {}
+            Action::Patch { ref patch, .. } => {
+                let owners = patch.pointer("/metadata/ownerReferences");
+                prop_assert!(!is_degraded || owners.is_some(), "{step:?}");
+            }
+            Action::PatchSet(_) | Action::RemoveRecords(_) => {}
         }
         taken.extend(taken_step(step));
     }

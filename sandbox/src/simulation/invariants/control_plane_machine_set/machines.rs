@@ -31,7 +31,7 @@ impl<'a> MachineWrite<'a> {
         Check::new("C4", written_while_inactive),
         Check::new("C4", created_or_deleted_without_active_set),
         Check::new("C3", created_or_deleted_with_unmanaged_node),
-        Check::new("C3", created_or_deleted_with_failed_replacement),
+        Check::new("C3", replaced_with_failed_replacement),
         Check::new("C9", created_under_other_name),
         Check::new("C9", created_for_other_index),
         Check::new("C9", created_for_new_index),
@@ -170,14 +170,12 @@ fn created_or_deleted_with_unmanaged_node(write: &MachineWrite<'_>) -> Option<St
     write.disrupts_while(Moment::has_unmanaged_node).then(text)
 }
 
-fn created_or_deleted_with_failed_replacement(write: &MachineWrite<'_>) -> Option<String> {
-    let text = || {
-        format!(
-            "a replacement has failed, and machine {} is made or deleted",
-            write.name()
-        )
-    };
-    write.disrupts_while(Moment::has_failed_replacement).then(text)
+/// A repair of an index without a machine goes on.
+fn replaced_with_failed_replacement(write: &MachineWrite<'_>) -> Option<String> {
+    let index = write.index();
+    let starts = |moment: &Moment| moment.has_failed_replacement() && !moment.live(index).is_empty();
+    let text = || format!("a replacement has failed, and machine {} is made", write.name());
+    (write.is_creation() && write.always(starts)).then(text)
 }
 
 fn created_under_other_name(write: &MachineWrite<'_>) -> Option<String> {

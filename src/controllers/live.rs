@@ -1,0 +1,88 @@
+//! Reads the objects that the verdict on a creation depends on from the API server.
+//!
+//! It decides nothing. A read that fails is reported as unknown, never as an absent object. So is
+//! an object that an earlier review of this process is about to allow.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use capstan_core::authority::live::{LiveObject, LiveRead, LiveResult};
+use capstan_core::authority::spec::PairMember;
+use futures::future::join_all;
+use kube::api::DynamicObject;
+use tokio::sync::Semaphore;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout};
+
+use super::recent_creations::RecentCreations;
+use crate::runtime::api;
+
+/// The longest wait for the API server. It is shorter than the deadline of a review, so the user
+/// gets a refusal that names the object.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The most reads at the same time. Callers of the webhook are not authenticated, so they must not
+/// direct more load than this at the API server.
+const MOST: usize = 16;
+
+/// Reads objects with a client, a limited number at the same time.
+#[derive(Clone)]
+pub struct LiveReader {
+    client: kube::Client,
+    permits: Arc<Semaphore>,
+    recent: Arc<Mutex<RecentCreations>>,
+}
+
+impl LiveReader {
+    /// A reader with this client.
+    pub fn new(client: &kube::Client) -> Self {
+        Self {
+            client: client.clone(),
+            permits: Arc::new(Semaphore::new(MOST)),
+            recent: Arc::default(),
+        }
+    }
+
+    /// Reads objects. Each result is there after two seconds at the latest.
+    pub async fn read(self, reads: Vec<LiveRead>) -> Vec<LiveObject> {
+        join_all(reads.into_iter().map(|read| self.read_one(read))).await
+    }
+
+    async fn read_one(&self, read: LiveRead) -> LiveObject {
+        // The creation is registered before the read, so of two creations at the same time at least
+        // the later one finds the other one here or in the cluster.
+        let order = self.recent(|recent| recent.register(&read, Instant::now()));
+        let reading = async {
+            let _permit = self.permits.acquire().await;
+            let objects: kube::Api<DynamicObject> = api(&self.client, read.kind_info(), Some(&read.namespace));
+            objects.get_opt(&read.name).await
+        };
+        let mut result = result(&read, timeout(LONGEST, reading).await);
+        if result == LiveResult::Absent && self.recent(|recent| recent.may_exist(&read, order, Instant::now())) {
+            result = LiveResult::Unknown;
+        }
+        LiveObject { read, result }
+    }
+
+    fn recent<T>(&self, with: impl FnOnce(&mut RecentCreations) -> T) -> T {
+        // Each change is one map operation, so a panic leaves the register whole.
+        with(&mut self.recent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn result(read: &LiveRead, found: Result<kube::Result<Option<DynamicObject>>, Elapsed>) -> LiveResult {
+    match found {
+        Ok(Ok(Some(object))) => serde_json::to_value(&object).map_or(LiveResult::Unknown, |object| {
+            LiveResult::Found(Arc::new(PairMember::keep(&object)))
+        }),
+        Ok(Ok(None)) => LiveResult::Absent,
+        Ok(Err(error)) => {
+            tracing::warn!(kind = %read.kind_info().plural, name = read.name, %error, "a live read failed");
+            LiveResult::Unknown
+        }
+        Err(_elapsed) => {
+            tracing::warn!(kind = %read.kind_info().plural, name = read.name, "a live read took too long");
+            LiveResult::Unknown
+        }
+    }
+}

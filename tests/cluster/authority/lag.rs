@@ -1,0 +1,62 @@
+//! Requests that follow each other faster than the caches of the server.
+
+use kube::api::{DynamicObject, PostParams};
+use serde_json::Value;
+
+use super::objects::{cluster_api, machine_api};
+use super::world::World;
+
+async fn create(client: &kube::Client, object: &Value) -> kube::Result<DynamicObject> {
+    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    let kind = kube::core::GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
+    let namespace = object["metadata"]["namespace"].as_str().unwrap();
+    let resource = kube::core::ApiResource::from_gvk(&kind);
+    let api = kube::Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+    let object = serde_json::from_value(object.clone()).unwrap();
+    api.create(&PostParams::default(), &object).await
+}
+
+/// Neither object is stored while the other one is reviewed.
+#[tokio::test]
+async fn h2_two_creations_at_the_same_time_do_not_both_succeed() {
+    let world = World::whole().await;
+    let alice = world.client("alice").await;
+    for attempt in 0..20 {
+        for kind in ["Machine", "MachineSet"] {
+            let name = format!("lag-same-{attempt}");
+            let (first, second) = (machine_api(kind, &name, "MachineAPI"), cluster_api(kind, &name, false));
+            let (first, second) = futures::future::join(create(&alice, &first), create(&alice, &second)).await;
+            assert!(first.is_err() || second.is_err(), "both objects are stored");
+        }
+    }
+}
+
+/// One request follows the response to the other one.
+#[tokio::test]
+async fn h2_the_second_object_of_a_pair_is_refused_at_once() {
+    let world = World::whole().await;
+    let alice = world.client("alice").await;
+    for attempt in 0..20 {
+        for kind in ["Machine", "MachineSet"] {
+            let name = |order: &str| format!("lag-{order}-{attempt}");
+            let name = (name("a"), name("b"));
+            let steps = [
+                (
+                    machine_api(kind, &name.0, "MachineAPI"),
+                    cluster_api(kind, &name.0, false),
+                    "[authority-capi-create-unpaused]",
+                ),
+                (
+                    cluster_api(kind, &name.1, false),
+                    machine_api(kind, &name.1, "MachineAPI"),
+                    "[authority-create-beside-cluster-api]",
+                ),
+            ];
+            for (first, second, rule) in steps {
+                create(&alice, &first).await.unwrap();
+                let refusal = create(&alice, &second).await.expect_err("both objects are stored");
+                assert!(refusal.to_string().contains(rule), "{refusal}");
+            }
+        }
+    }
+}
