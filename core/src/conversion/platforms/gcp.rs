@@ -49,7 +49,6 @@ const RULES: &[Rule] = &[
     inner("disks[]", "", BOOT),
     inner("disks[]", "additionalDisks[]", ADDITIONAL),
     Rule::Hand(&NETWORK),
-    inner("networkInterfaces[]", "", INTERFACE),
     shared("region", &["region"], "gcp.region"),
     shared("projectID", &["project"], "gcp.projectID"),
     moved("labels", "additionalLabels", Shape::TextMap),

@@ -221,7 +221,10 @@ fn subnets(pass: &mut Pass<'_>, from: &str, to: &str) {
     for item in items {
         let path = item.root.clone();
         let item = Value::Object(pass.item(IDENTIFIER, item));
-        if converted.contains(&item) {
+        if crate::conversion::pass::is_empty(&item) {
+            let reason = "a subnet must be selected by its name or its UUID";
+            pass.report(Severity::Blocks, path, reason, "set type, and name or uuid");
+        } else if converted.contains(&item) {
             pass.report(
                 Severity::Blocks,
                 path,

@@ -105,12 +105,6 @@ const PAIR: &[Rule] = &[
 
 const FIXED_IP: &[Rule] = &[
     required(MachineApi, "subnetID", "a fixed IP belongs to a subnet", "set it"),
-    required(
-        ClusterApi,
-        "subnet.id",
-        "a port of the Machine API selects the subnet of a fixed IP by its ID",
-        "set subnet.id",
-    ),
     moved("subnetID", "subnet.id", ID),
     same("ipAddress", Shape::Text),
 ];
