@@ -1,5 +1,5 @@
-//! Law 1 of the conversion: without issues, the way back restores the object. It holds over generated
-//! machines of every platform, in both directions.
+//! Law 1 of the conversion: without issues, the way back restores the object. It holds over
+//! generated machines of every platform, in both directions.
 
 use serde_json::Value;
 

@@ -2,7 +2,8 @@
 //! the infrastructure machine, with values to choose from.
 //!
 //! `{"$or": […]}` is one of the values, `{"$list": x}` up to three items, and
-//! `{"$bad": [good, bad]}` nearly always the first. A field whose name ends with `!` is always present.
+//! `{"$bad": [good, bad]}` nearly always the first. A field whose name ends with `!` is always
+//! present.
 
 use serde_json::{Value, json};
 
