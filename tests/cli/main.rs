@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+mod conversions;
 mod plans;
 
 const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
