@@ -44,8 +44,8 @@ impl LiveReader {
         }
     }
 
-    /// Reads objects. Each result is there after two seconds at the latest. An object of a kind that
-    /// is not served has no result.
+    /// Reads objects. Each result is there after two seconds at the latest. An object of a kind
+    /// that is not served has no result.
     pub async fn read(self, reads: Vec<LiveRead>) -> Vec<LiveObject> {
         let results = join_all(reads.into_iter().map(|read| self.read_one(read))).await;
         results.into_iter().flatten().collect()

@@ -2,9 +2,9 @@
 //!
 //! Only the secrets have defaults here: they have the same names in every cluster, and adding them
 //! twice changes nothing. Sizes, images and zones have no defaults. The mutating webhook adds the
-//! defaults to a template, and the controller to a machine that it creates. A comparison adds them to
-//! both sides, and those of `stored_form`, so that a template without them equals a machine that was
-//! stored with them.
+//! defaults to a template, and the controller to a machine that it creates. A comparison adds them
+//! to both sides, and those of `stored_form`, so that a template without them equals a machine that
+//! was stored with them.
 
 use serde_json::{Value, json};
 

@@ -2,7 +2,8 @@
 //!
 //! The API server refuses a machine that has one of them. Admission refuses them in an edit. If a
 //! set with one of them is stored already, machines are created and repaired without it, and the
-//! set reports it. The module must never refuse a label or an annotation that the API server accepts.
+//! set reports it. The module must never refuse a label or an annotation that the API server
+//! accepts.
 //!
 //! Source: the validation of object metadata in `k8s.io/apimachinery`.
 

@@ -1,7 +1,7 @@
 //! What the API server answered to dry-run creations: how machines of a template are stored.
 //!
-//! The controller sends one dry run for each template, and another one a minute after the API server
-//! refused or failed. The number of answers is bounded. No machine is created.
+//! The controller sends one dry run for each template, and another one a minute after the API
+//! server refused or failed. The number of answers is bounded. No machine is created.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
