@@ -313,9 +313,8 @@ async fn b20_a_second_set_and_one_in_another_namespace_are_refused() {
         .unwrap();
     assert!(
         output.stderr.contains(
-            "metadata.namespace: Invalid value: \"default\": the machines of the control plane live in \
-             openshift-machine-api, and only a set in that namespace is acted on; create the set in openshift-machine-api \
-             [cpms-namespace]"
+            "metadata.namespace: Invalid value: \"default\": must be openshift-machine-api, the namespace of \
+             the control plane Machines; create the set in openshift-machine-api [cpms-namespace]"
         ),
         "{output}"
     );
