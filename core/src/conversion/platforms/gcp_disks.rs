@@ -176,7 +176,10 @@ fn key_to_machine_api(pass: &mut Pass<'_>, from: &'static str) {
     let kind = key.take_text("keyType");
     let name = key.take_text("managedKey.kmsKeyName").unwrap_or_default();
     let path = key.path("managedKey.kmsKeyName");
+    let is_empty = |key: &Value| key.as_object().is_some_and(serde_json::Map::is_empty);
+    let content = key.get("suppliedKey").filter(|key| !is_empty(key)).is_some();
     let supplied = kind.as_deref() == Some("Supplied") || key.get("suppliedKey").is_some();
+    let without_content = (supplied && !content).then(|| key.path("keyType"));
     let mut converted = pass.item(RULES, key);
     let segments: Vec<&str> = name.split('/').collect();
     match segments.as_slice() {
@@ -193,7 +196,14 @@ fn key_to_machine_api(pass: &mut Pass<'_>, from: &'static str) {
             let key = json!({"projectID": project, "location": location, "keyRing": ring, "name": name});
             converted.insert(String::from("kmsKey"), key);
         }
-        _ if supplied => {}
+        // The rules report a key that is supplied.
+        _ if content => {}
+        _ if supplied => pass.report(
+            Severity::Blocks,
+            without_content.unwrap_or(path),
+            "the Machine API supports managed keys only",
+            "use managedKey",
+        ),
         _ => pass.report(
             Severity::Blocks,
             path,

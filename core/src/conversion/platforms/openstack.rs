@@ -236,8 +236,8 @@ fn metadata_to_machine_api(value: &Value) -> Converted {
 const CREDENTIALS: Hand = Hand {
     machine_api: &["cloudsSecret", "cloudName"],
     cluster_api: &["identityRef"],
-    about: "the Secret and the cloud; another Secret than `openstack-cloud-credentials` must exist in the namespace of \
-            Cluster API",
+    about: "the Secret and the cloud; another Secret than `openstack-cloud-credentials` must exist in the namespaces of \
+            both APIs",
     to: credentials_to_cluster_api,
     back: credentials_to_machine_api,
 };
@@ -310,7 +310,20 @@ fn credentials_to_machine_api(pass: &mut Pass<'_>) {
     }
     for (field, to) in [("name", "cloudsSecret.name"), ("cloudName", "cloudName")] {
         match reference.take_text(field) {
-            Some(text) => pass.put(to, text.into()),
+            Some(text) => {
+                if field == "name" && text != SECRET && !pass.env.context.secrets.contains(&text) {
+                    pass.report(
+                        Severity::Blocks,
+                        reference.path(field),
+                        format!(
+                            "the Secret {text:?} must exist in the namespace of the Machine API, and it is not copied \
+                             there"
+                        ),
+                        format!("copy the Secret and give the copy too, or use {SECRET}"),
+                    );
+                }
+                pass.put(to, text.into());
+            }
             None => pass.report(
                 Severity::Blocks,
                 reference.path(field),
