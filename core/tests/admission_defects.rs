@@ -134,6 +134,11 @@ struct Answer {
 /// Judges an edit beside three machines of the old set; a null old set is a creation. Further
 /// objects are in the cluster.
 fn judge_beside(old: &Value, new: &Value, objects: &[Value]) -> Answer {
+    judge_with(old, new, objects, "Background")
+}
+
+/// The same. A null new set is a deletion with this propagation policy.
+fn judge_with(old: &Value, new: &Value, objects: &[Value], propagation: &str) -> Answer {
     let mut all = machines(if old.is_null() { new } else { old });
     all.extend_from_slice(objects);
     let snapshot = Snapshot {
@@ -145,7 +150,12 @@ fn judge_beside(old: &Value, new: &Value, objects: &[Value]) -> Answer {
         "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
         "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
         "name": "cluster", "namespace": "openshift-machine-api",
-        "operation": if old.is_null() { "CREATE" } else { "UPDATE" },
+        "operation": match (old.is_null(), new.is_null()) {
+            (true, _) => "CREATE",
+            (_, true) => "DELETE",
+            _ => "UPDATE",
+        },
+        "options": {"propagationPolicy": propagation},
         "userInfo": {"username": "alice"}, "object": new, "oldObject": old,
     }});
     let admission = Admission::new(Options::default()).unwrap();
@@ -484,4 +494,32 @@ fn a7_a_machine_health_check_needs_neither_selector_nor_conditions() {
     assert_eq!(field("unhealthyConditions")["items"].get("required"), None);
     let check: MachineHealthCheck = serde_json::from_value(json!({"spec": {}})).unwrap();
     assert!(check.spec.unhealthy_conditions.is_empty());
+}
+
+// W2
+
+#[test]
+fn w2_a_set_that_owns_machines_is_not_deleted_without_its_finalizer() {
+    let set = aws_set(|_| {});
+    let owned = machines(&set).into_iter().filter(|object| object["kind"] == "Machine");
+    let owned = owned.map(|mut machine| {
+        let name = format!("owned-{}", machine["metadata"]["name"].as_str().unwrap());
+        machine["metadata"]["name"] = json!(name);
+        machine["metadata"]["ownerReferences"] = json!([{"apiVersion": "machine.openshift.io/v1",
+            "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": "set-uid", "controller": true}]);
+        machine
+    });
+    let owned: Vec<Value> = owned.collect();
+    let refused = judge_with(&set, &Value::Null, &owned, "Background");
+    assert_eq!(refused.denied_by, ["cpms-deletion-without-finalizer"]);
+    assert!(
+        refused.message.contains("the set owns 3 machine(s)"),
+        "{}",
+        refused.message
+    );
+    assert!(judge_with(&set, &Value::Null, &owned, "Orphan").allowed);
+    assert!(judge_with(&set, &Value::Null, &[], "Background").allowed);
+    let mut kept = set;
+    kept["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
+    assert!(judge_with(&kept, &Value::Null, &owned, "Background").allowed);
 }

@@ -56,6 +56,7 @@ where
 impl From<DynamicObject> for Written {
     fn from(object: DynamicObject) -> Self {
         Self {
+            metadata: serde_json::to_value(&object.metadata).unwrap_or_default(),
             status: object.data.get("status").cloned().unwrap_or_default(),
             uid: object.metadata.uid.unwrap_or_default(),
             version: object.metadata.resource_version.unwrap_or_default(),

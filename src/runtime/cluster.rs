@@ -29,6 +29,8 @@ pub struct Written {
     /// The status as it is stored: a CRD that does not know a field drops it. Null without a
     /// status.
     pub status: Value,
+    /// The metadata as it is stored. Null if it is not known.
+    pub metadata: Value,
 }
 
 /// The cluster around a controller. Every read is live, and no cache answers it.

@@ -8,6 +8,8 @@ pub struct StepError {
     /// What was being done, such as `deleting Thing one`.
     step: String,
     source: kube::Error,
+    /// Whether the API server accepted the write, and stored something else.
+    not_stored: bool,
 }
 
 impl StepError {
@@ -16,6 +18,19 @@ impl StepError {
         Self {
             step: step.into(),
             source,
+            not_stored: false,
+        }
+    }
+
+    /// A write that the API server accepted without storing these fields.
+    pub(super) fn not_stored(step: impl Into<String>, fields: &[String]) -> Self {
+        let text = format!(
+            "the API server accepted the write and did not store {}",
+            fields.join(", ")
+        );
+        Self {
+            not_stored: true,
+            ..Self::new(step, kube::Error::Service(text.into()))
         }
     }
 
@@ -30,8 +45,12 @@ impl StepError {
         matches!(&self.source, kube::Error::Api(status) if (400..500).contains(&status.code))
     }
 
-    /// A rule of the schema or of admission refused. The same request is refused again.
+    /// A rule of the schema or of admission refused, or took fields out of the write. The same
+    /// happens to the same request again.
     pub fn is_by_rule(&self) -> bool {
+        if self.not_stored {
+            return true;
+        }
         let kube::Error::Api(status) = &self.source else {
             return false;
         };
@@ -52,6 +71,9 @@ impl StepError {
     }
 
     fn advice(&self) -> &'static str {
+        if self.not_stored {
+            return "a webhook or an admission policy of the cluster takes the fields out: change it";
+        }
         let kube::Error::Api(status) = &self.source else {
             return "is the API server reachable? Retrying";
         };

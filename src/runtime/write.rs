@@ -1,16 +1,23 @@
 //! Every write that a controller makes: its preconditions, what an answer means, and what is
 //! tracked of it.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::model::ObjectRef;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::cluster::{Cluster, Written};
 use super::step_error::StepError;
 use super::write_tracker::WriteTracker;
+
+/// How long a patch that was accepted and not stored is not sent again.
+const REPEAT: Duration = Duration::from_secs(600);
 
 /// A write, as data.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +100,15 @@ impl Write {
 pub struct Writer<C> {
     pub(super) cluster: C,
     pub(super) tracker: WriteTracker,
+    not_stored: BTreeMap<ObjectRef, NotStored>,
+}
+
+/// A patch that the API server accepted and did not store.
+#[derive(Debug)]
+struct NotStored {
+    metadata: Value,
+    fields: Vec<String>,
+    at: Instant,
 }
 
 impl<C: Cluster> Writer<C> {
@@ -101,6 +117,7 @@ impl<C: Cluster> Writer<C> {
         Self {
             cluster,
             tracker: WriteTracker::default(),
+            not_stored: BTreeMap::new(),
         }
     }
 
@@ -122,6 +139,7 @@ impl<C: Cluster> Writer<C> {
             }
             Verb::Delete { precondition } => return self.delete(write, precondition.as_ref()).await,
             Verb::Patch(patch) => {
+                self.known_as_not_stored(write, patch)?;
                 let patched = self.cluster.patch(kind, object, false, patch.clone()).await;
                 patched.map_err(failed)?
             }
@@ -141,7 +159,43 @@ impl<C: Cluster> Writer<C> {
         } else {
             self.tracker.changed(object.clone(), uid, version, now);
         }
+        if let Verb::Patch(patch) = verb {
+            self.check_stored(write, patch, &written)?;
+        }
         Ok(written)
+    }
+
+    /// Fails if the same patch was not stored a short time ago. Each patch can change the version
+    /// of the object although nothing is stored. A repetition would never end, and the status would
+    /// always be in conflict with it.
+    fn known_as_not_stored(&self, write: &Write, patch: &Value) -> Result<(), StepError> {
+        let Some(known) = self.not_stored.get(&write.object) else {
+            return Ok(());
+        };
+        let age = self.cluster.instant().duration_since(known.at);
+        if age < REPEAT && known.metadata == metadata(patch) {
+            return Err(StepError::not_stored(write.title(), &known.fields));
+        }
+        Ok(())
+    }
+
+    /// Fails if the API server did not store what a patch sets in the metadata. A webhook or a
+    /// policy of the cluster may have changed it.
+    fn check_stored(&mut self, write: &Write, patch: &Value, written: &Written) -> Result<(), StepError> {
+        let metadata = metadata(patch);
+        let mut fields = Vec::new();
+        if !written.metadata.is_null() {
+            compare("metadata", &metadata, &written.metadata, &mut fields);
+        }
+        if fields.is_empty() {
+            self.not_stored.remove(&write.object);
+            return Ok(());
+        }
+        let error = StepError::not_stored(write.title(), &fields);
+        let at = self.cluster.instant();
+        self.not_stored
+            .insert(write.object.clone(), NotStored { metadata, fields, at });
+        Err(error)
     }
 
     /// The caches may not show the object yet that a write changed: it was created just before.
@@ -170,7 +224,7 @@ impl<C: Cluster> Writer<C> {
                     Some((existing, wanted)) if existing.is_for(&wanted, purpose) => Ok(Written {
                         uid: existing.metadata.uid().to_owned(),
                         version: existing.metadata.resource_version.clone().unwrap_or_default(),
-                        status: Value::Null,
+                        ..Written::default()
                     }),
                     _ => Err(failed(kube::Error::Api(status))),
                 }
@@ -200,6 +254,30 @@ impl<C: Cluster> Writer<C> {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Written::default()),
             Err(error) => Err(StepError::new(write.title(), error)),
         }
+    }
+}
+
+/// What a merge patch sets in the metadata, without its preconditions.
+fn metadata(patch: &Value) -> Value {
+    let mut metadata = patch.get("metadata").cloned().unwrap_or_default();
+    if let Some(fields) = metadata.as_object_mut() {
+        fields.retain(|field, _| field != "resourceVersion" && field != "uid");
+    }
+    metadata
+}
+
+/// Adds the fields that are stored with another value than the wanted one.
+fn compare(path: &str, wanted: &Value, stored: &Value, fields: &mut Vec<String>) {
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    match wanted {
+        Value::Object(wanted) => {
+            for (key, wanted) in wanted {
+                let stored = stored.get(key).unwrap_or(&Value::Null);
+                compare(&format!("{path}.{key}"), wanted, stored, fields);
+            }
+        }
+        wanted if wanted == stored || (is_empty(wanted) && is_empty(stored)) => {}
+        _ => fields.push(path.to_owned()),
     }
 }
 

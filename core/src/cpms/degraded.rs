@@ -229,8 +229,8 @@ fn strayed_machines(state: &State) -> Option<Degradation> {
     (!state.strayed.is_empty()).then(|| Degradation {
         reason: "StrayedMachines",
         message: format!(
-            "{} machine(s) carry an owner reference of the set but not the labels that it selects: {}; put the labels \
-             back, or remove the owner reference",
+            "{} machine(s) were created for the set, or carry an owner reference of it, but not the labels that it \
+             selects: {}; put the labels back, or delete the machines",
             state.strayed.len(),
             state.strayed.join(", ")
         ),

@@ -17,6 +17,10 @@ pub const REPLACES: &str = "capstan.dev/replaces";
 /// The UID of a set that is being deleted and must not adopt the machine again; written during its
 /// removal.
 pub const RELEASED: &str = "capstan.dev/released";
+
+/// The annotation of a set with the name of the machine that was created last for each index that
+/// had no machine: a JSON object of index and name.
+pub const LAST_REPAIRS: &str = "capstan.dev/last-repairs";
 /// The fields that the controller copied from the template, so that it removes them when the
 /// template no longer has them.
 pub const FROM_TEMPLATE: &str = "capstan.dev/from-template";

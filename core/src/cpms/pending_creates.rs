@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step, set_ref};
+pub use super::indexes::LAST_REPAIRS;
 use super::indexes::REPLACES;
 use super::observed::PendingCreate;
 use super::spec::Spec;
@@ -38,10 +39,6 @@ use crate::model::{
 pub const CREATING: &str = "Creating";
 /// The reason of the condition while it is true.
 pub const REASON: &str = "MachineRequested";
-
-/// The annotation of a set with the name of the machine that was created last for each index that
-/// had no machine: a JSON object of index and name.
-pub const LAST_REPAIRS: &str = "capstan.dev/last-repairs";
 
 /// The name of the machine that was created last for this index while the index had no machine. An
 /// annotation that cannot be read is returned as it is: any text leads to another name.

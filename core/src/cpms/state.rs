@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::domains::{FailureDomain, Platform};
 use super::etcd::Etcd;
-use super::indexes::{self, Index, Member};
+use super::indexes::{self, Index, LAST_REPAIRS, Member};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState, without_provider_spec};
 use super::observed::{Observed, Settings, Unparsable};
 use super::placement::{self, PlacedMachine, Placement};
@@ -41,8 +41,8 @@ pub struct State {
     pub placement: Placement,
     /// Control plane nodes that belong neither to a machine of the set nor to a stray machine.
     pub unclaimed_nodes: Vec<String>,
-    /// Stray machines: they carry an owner reference of this set, are not members of it any more,
-    /// and are not being deleted.
+    /// Stray machines: they carry an owner reference of this set, or the set records that they were
+    /// created for it; they are not members of it, and are not being deleted.
     pub strayed: Vec<String>,
     /// The report of the etcd operator.
     pub etcd: Etcd,
@@ -228,15 +228,32 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Of the machines that are not members, those that carry an owner reference of the set and are not
-/// being deleted.
+/// Of the machines that are not members, those that carry an owner reference of the set or that the
+/// set records as created, and that are not being deleted. A webhook of the cluster can take both
+/// the labels and the owner reference out of a creation. Without the record, each reconcile would
+/// create one more machine for the index.
 fn strayed<'a>(spec: &Spec, others: Vec<&'a Arc<Machine>>) -> Vec<&'a Arc<Machine>> {
     let is_ours = |uid: &str| !spec.uid.is_empty() && spec.uid == uid;
+    let created = created(spec);
     let is_stray = |machine: &&Arc<Machine>| {
         let mut owners = machine.metadata.owner_references.iter();
-        !machine.metadata.is_deleting() && owners.any(|owner| is_ours(&owner.uid))
+        let is_ours = owners.any(|owner| is_ours(&owner.uid)) || created.contains(machine.metadata.name());
+        !machine.metadata.is_deleting() && is_ours
     };
     others.into_iter().filter(is_stray).collect()
+}
+
+/// The names of the machines that the set records as requested or created for an index without a
+/// machine. Records that cannot be read have no names: the set is degraded because of them.
+fn created(spec: &Spec) -> BTreeSet<String> {
+    let pending = spec.pending_creations.iter().flatten();
+    let mut names: BTreeSet<String> = pending.map(|creation| creation.machine.clone()).collect();
+    let last = spec.annotations.get(LAST_REPAIRS);
+    let last: BTreeMap<u32, String> = last
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    names.extend(last.into_values());
+    names
 }
 
 fn lacks_infrastructure(spec: &Spec, observed: &Observed) -> bool {

@@ -25,6 +25,10 @@ impl Server {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let health = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let certificates = folder.join(name);
+        // The certificate of an earlier server would be taken for the one of this server.
+        if certificates.exists() {
+            std::fs::remove_dir_all(&certificates)?;
+        }
         let mut command = Command::new(capstan);
         command
             .arg("serve")

@@ -519,3 +519,97 @@ async fn s6_an_invalid_label_of_a_stored_set_is_left_out_and_reported() {
         "{conditions:?}"
     );
 }
+
+// W1 to W3: policies of the cluster that change what Capstan writes.
+
+fn remove(object: &mut Value, field: &str) {
+    object["metadata"].as_object_mut().unwrap().remove(field);
+}
+
+#[tokio::test(start_paused = true)]
+async fn w1_a_machine_that_a_policy_takes_out_of_the_set_is_created_once_and_reported() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.world(|world| {
+        world.policy = |kind, object| {
+            if kind == MACHINE {
+                remove(object, "labels");
+                remove(object, "ownerReferences");
+            }
+        };
+    });
+    lose(&fake, "c-master-1");
+    for _ in 0..40 {
+        fake.reconcile(&mut controller).await;
+        fake.pass(10);
+    }
+    assert_eq!(created(&fake), 1, "{:?}", fake.made());
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Degraded=True/StrayedMachines".to_owned()),
+        "{conditions:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn w2_without_a_stored_finalizer_no_machine_is_created_or_adopted() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.world(|world| {
+        world.policy = |kind, object| {
+            if kind == SET {
+                remove(object, "finalizers");
+            }
+        };
+    });
+    fake.edit(SET, NAME, |set| remove(set, "finalizers"));
+    fake.edit(MACHINE, "c-master-0", |machine| remove(machine, "ownerReferences"));
+    lose(&fake, "c-master-1");
+    for _ in 0..40 {
+        fake.reconcile(&mut controller).await;
+        fake.pass(10);
+    }
+    assert_eq!(created(&fake), 0, "{:?}", fake.made());
+    let adopted = fake
+        .writes()
+        .into_iter()
+        .any(|(_, object, content)| object.starts_with(MACHINE) && content["metadata"]["ownerReferences"].is_array());
+    assert!(!adopted, "{:?}", fake.writes());
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Error=True/ContinuousErrors".to_owned()),
+        "{conditions:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn w3_a_label_that_a_policy_takes_out_is_reported_and_the_status_is_written() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.world(|world| {
+        world.policy = |kind, object| {
+            if kind == MACHINE {
+                object["metadata"]["labels"].as_object_mut().unwrap().remove("team");
+            }
+        };
+    });
+    set_label(&fake, "team", "red");
+    for _ in 0..12 {
+        fake.reconcile(&mut controller).await;
+        fake.pass(10);
+    }
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Error=True/ContinuousErrors".to_owned()),
+        "{conditions:?}"
+    );
+    let set = fake.object(SET, NAME).unwrap();
+    assert_eq!(set["status"]["observedGeneration"], set["metadata"]["generation"]);
+    let writes = fake.writes().into_iter();
+    let patches = writes.filter(|(_, _, content)| content["metadata"]["labels"]["team"] == "red");
+    // The first patch of a machine also records the label, and the second one has the label alone.
+    assert_eq!(patches.count(), 6);
+}

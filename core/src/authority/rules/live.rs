@@ -31,8 +31,11 @@ pub fn live_reads(subject: Subject, edit: &Edit<'_>, lookup: &Lookup<'_>) -> Vec
     };
     match edit.operation {
         Operation::Create if edit.subresource.is_empty() => reads(&context, subject.api.other(), |_| true),
-        Operation::Update if scales || (subject.api == Api::ClusterApi && changes_guarded_fields(&context)) => {
-            reads(&context, Api::MachineApi, is_absent)
+        Operation::Update if scales || subject.api == Api::ClusterApi => {
+            let reads = reads(&context, Api::MachineApi, is_absent);
+            // The comparison of the fields costs more than the lookups, which mostly find all.
+            let decides = !reads.is_empty() && (scales || changes_guarded_fields(&context));
+            if decides { reads } else { Vec::new() }
         }
         _ => Vec::new(),
     }

@@ -51,6 +51,7 @@ fn written(answer: Answer, status: bool) -> kube::Result<Written> {
         uid: text("uid"),
         version: text("resourceVersion"),
         status: stored.cloned().unwrap_or_default(),
+        metadata: object.get("metadata").cloned().unwrap_or_default(),
     })
 }
 

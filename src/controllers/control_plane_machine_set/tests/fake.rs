@@ -47,6 +47,8 @@ pub(super) struct World {
     pub(super) refuses_labels: bool,
     /// What a webhook changes in the provider spec of a machine that is created.
     pub(super) webhook: fn(&mut Value),
+    /// What a policy of the cluster does to each object that is stored.
+    pub(super) policy: fn(&str, &mut Value),
     /// How many dry-run creations were tried.
     pub(super) tried: usize,
     /// Every write that was accepted, as verb, object and content.
@@ -75,6 +77,7 @@ impl Fake {
             pruned: &[],
             refuses_labels: false,
             webhook: |_| {},
+            policy: |_, _| {},
             tried: 0,
             writes: Vec::new(),
             events: Vec::new(),
@@ -300,6 +303,7 @@ impl Fake {
                     object
                 }
             };
+            (world.policy)(kind, &mut object);
             if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
                 status.retain(|field, _| kind != SET || !world.pruned.contains(&field.as_str()));
             }
