@@ -4,6 +4,7 @@
 //! Capstan.
 
 mod etcd;
+pub(crate) mod foreign_webhook;
 mod installer;
 mod provider;
 mod repairs;

@@ -181,8 +181,13 @@ impl World<ControlPlane> {
         }
         let object = objects::node(&node, &instance_id(uid));
         let _made = self.create(PROVIDER, &kinds::node(&node), object);
-        self.set_ready(&node, "Unknown");
-        let delay = self.between(SECOND, 10 * SECOND);
+        let is_early = self.environment.provider.faults.get(uid) == Some(&MachineFault::EarlyNode);
+        self.set_ready(&node, if is_early { "True" } else { "Unknown" });
+        let delay = if is_early {
+            self.between(5 * MINUTE, 30 * MINUTE)
+        } else {
+            self.between(SECOND, 10 * SECOND)
+        };
         self.environment.provider.due.insert(uid.to_owned(), Next::Join);
         self.schedule(delay, Event::Machine(name.to_owned(), uid.to_owned()));
     }

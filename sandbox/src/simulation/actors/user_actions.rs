@@ -91,6 +91,7 @@ impl World<ControlPlane> {
             ClusterFault::Unpromoted(time) => self.etcd_ails(Ailment::Unpromoted, *time),
             ClusterFault::EtcdMute(time) => self.etcd_ails(Ailment::Mute, *time),
             ClusterFault::WebhookDown(time) => self.webhook_down(*time),
+            ClusterFault::Refusals(time) => self.refuse_machines(*time),
             ClusterFault::Definition(keeps_machines) => self.exchange_definition(*keeps_machines),
         }
     }

@@ -1,6 +1,6 @@
 //! The invariants of the ControlPlaneMachineSet controller.
 //!
-//! The ids are those of section 1.9 of the reliability page; `P1` is ours.
+//! The ids are those of section 1.9 of the reliability page; `P1` and `P2` are ours.
 
 pub(crate) mod at_end;
 pub(crate) mod machines;
@@ -82,5 +82,9 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "P1",
         text: "a paused rollout creates no machine",
+    },
+    Invariant {
+        id: "P2",
+        text: "the controller writes only to machines that the set selects or owns",
     },
 ];

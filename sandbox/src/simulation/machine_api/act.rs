@@ -68,6 +68,9 @@ pub enum ClusterFault {
     EtcdMute(i64),
     /// The webhook cannot be reached for a time.
     WebhookDown(i64),
+    /// The webhook of another component refuses new machines for a time. It exists only in the
+    /// scenario `neighbours`.
+    Refusals(i64),
     /// The CRD of the set is exchanged: for one with the field `status.machines`, or for one
     /// without.
     Definition(bool),
@@ -90,6 +93,8 @@ pub enum MachineFault {
     NeverEnds,
     /// It is reported as failed, and its instance starts nevertheless.
     Ghost,
+    /// Its node is ready long before the status of the machine names it.
+    EarlyNode,
 }
 
 /// An act of the schedule.

@@ -61,7 +61,7 @@ impl Environment for ControlPlane {
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
         let exempts = self.setup.mutant != Some(Mutant::WebhookFinal);
-        webhook::admission(Arc::clone(&self.webhook.is_down), exempts).map(Some)
+        webhook::admission(&self.webhook, exempts, self.setup.has_foreign_webhooks).map(Some)
     }
 
     fn installation(&self) -> Option<String> {
@@ -231,6 +231,7 @@ impl Environment for ControlPlane {
             Event::StrangerGone(name) => world.stranger_gone(&name),
             Event::EtcdWell(ailment) => world.etcd_well(ailment),
             Event::WebhookBack => world.webhook_back(),
+            Event::MachinesAdmitted => world.admit_machines(),
         }
     }
 

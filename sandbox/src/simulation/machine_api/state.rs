@@ -33,6 +33,8 @@ pub struct Setup {
     pub generates: bool,
     /// Whether the CRD of the set contains the field `status.machines` at first.
     pub keeps_machines: bool,
+    /// Whether other components have admission webhooks for machines.
+    pub has_foreign_webhooks: bool,
     /// The bug that the controllers have.
     pub mutant: Option<Mutant>,
 }
@@ -46,6 +48,7 @@ impl Default for Setup {
             state: Some("Active"),
             generates: false,
             keeps_machines: true,
+            has_foreign_webhooks: false,
             mutant: None,
         }
     }
@@ -76,7 +79,7 @@ impl Provider {
             Some(MachineFault::NeverJoins) => Fault::NeverJoins,
             Some(MachineFault::NeverReady) => Fault::NeverReady,
             Some(MachineFault::NeverEnds) => Fault::NeverEnds,
-            Some(MachineFault::Slow | MachineFault::OtherName) | None => Fault::None,
+            Some(MachineFault::Slow | MachineFault::OtherName | MachineFault::EarlyNode) | None => Fault::None,
         }
     }
 }
@@ -122,6 +125,10 @@ pub(crate) struct Webhook {
     pub(crate) outages: u32,
     /// Shared with the admission of the API server.
     pub(crate) is_down: Arc<AtomicBool>,
+    /// The number of faults that make the webhook of another component refuse new machines.
+    pub(crate) refusals: u32,
+    /// Shared with the admission of the API server.
+    pub(crate) refuses_machines: Arc<AtomicBool>,
 }
 
 /// An event of an actor.
@@ -139,6 +146,8 @@ pub(crate) enum Event {
     EtcdWell(Ailment),
     /// An outage of the webhook ends.
     WebhookBack,
+    /// The webhook of another component admits new machines again.
+    MachinesAdmitted,
 }
 
 /// The environment.

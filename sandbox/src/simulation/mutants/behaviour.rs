@@ -1,5 +1,6 @@
 //! What a bug changes besides reads and writes.
 
+use crate::simulation::actors::foreign_webhook::POLICY;
 use crate::simulation::actors::webhook::OUT_OF_REACH;
 use crate::simulation::engine::port::Call;
 use crate::simulation::machine_api::kinds::{MACHINE, SET};
@@ -38,6 +39,7 @@ impl Mutant {
         match self {
             Self::WebhookFinal => refusal.message.contains(OUT_OF_REACH),
             Self::DenialFinal => refusal.code == 403 && self.gives_up(call),
+            Self::RefusalFinal => refusal.message.contains(POLICY),
             _ => false,
         }
     }
@@ -46,7 +48,7 @@ impl Mutant {
     pub(crate) fn gives_up(self, call: &Call) -> bool {
         match self {
             Self::WebhookFinal => matches!(call, Call::Patch { key, status: false, .. } if key.kind == SET),
-            Self::DenialFinal => matches!(call, Call::Create(key, _) if key.kind == MACHINE),
+            Self::DenialFinal | Self::RefusalFinal => matches!(call, Call::Create(key, _) if key.kind == MACHINE),
             _ => false,
         }
     }

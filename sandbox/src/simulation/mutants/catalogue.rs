@@ -192,6 +192,9 @@ known_bugs! {
     DenialFinal "denial-final" in "outages" violates ["ESR"]
         "The controller does not retry the creation of a machine after a permission was missing."
         "a permission that is granted again", "1.8 A";
+    RefusalFinal "refusal-final" in "neighbours" violates ["ESR"]
+        "A machine that the webhook of another component refused is not requested again."
+        "a webhook of another component that admits machines later", "1.8 G";
     DefinitionTrusted "definition-trusted" in "upgrades" violates ["G4"]
         "The controller does not notice that the CRD prunes a field, and writes the field again and again."
         "a field that the other version does not contain", "1.8 H";

@@ -27,7 +27,7 @@ pub(crate) struct MachineWrite<'a> {
 
 impl<'a> MachineWrite<'a> {
     /// The checks of a write to a machine. The first one that fails counts.
-    pub(crate) const CHECKS: [Check<Self>; 21] = [
+    pub(crate) const CHECKS: [Check<Self>; 22] = [
         Check::new("C4", written_while_inactive),
         Check::new("C4", created_or_deleted_without_active_set),
         Check::new("C3", created_or_deleted_with_unmanaged_node),
@@ -49,6 +49,7 @@ impl<'a> MachineWrite<'a> {
         Check::new("C10", hooks_changed),
         Check::new("G8", finalizers_changed),
         Check::new("G9", spec_changed),
+        Check::new("P2", written_outside_set),
     ];
 }
 
@@ -323,4 +324,11 @@ fn finalizers_changed(write: &MachineWrite<'_>) -> Option<String> {
 fn spec_changed(write: &MachineWrite<'_>) -> Option<String> {
     let text = || format!("the spec of machine {} changes", write.name());
     changes(write, "/spec").then(text)
+}
+
+/// A machine that belonged to the set at no moment of the reconcile is written.
+fn written_outside_set(write: &MachineWrite<'_>) -> Option<String> {
+    let belonged = |moment: &Moment| moment.machines.get(write.name()).is_some_and(|machine| belongs_to_set(machine));
+    let text = || format!("machine {} is written, and it does not belong to the set", write.name());
+    (write.change.kind != ChangeKind::Added && !write.ever(belonged)).then(text)
 }
