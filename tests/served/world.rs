@@ -88,8 +88,7 @@ impl Plan {
                 crash_after: rate(20),
                 read: rate(80),
                 stall: 0,
-                // Not yet: with slow reads, a rollout stops for ever on some seeds.
-                slow: 0,
+                slow: rate(40),
             },
             expired: rate(80),
             broken: rate(80),
