@@ -9,6 +9,9 @@ FROM ?= 0
 FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
+# The laws of the conversion, optimised; CONVERSION_RUNS machines for each platform and direction.
+LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --test conversion laws::
+
 .PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz
 
 help: ## List the targets
@@ -24,6 +27,7 @@ build:
 
 test: kube simulator ## Run all tests with a real API server, and every single fault in each simulated scenario
 	$(CARGO) test --workspace --locked
+	CONVERSION_RUNS=10000 $(LAWS)
 	$(SIMULATE) --exhaustive
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
@@ -59,5 +63,6 @@ bench: ## Compare the server with a null server; the result is target/bench/summ
 	$(or $(CARGO_TARGET_DIR),target)/release/capstan-sandbox bench
 
 RUNS ?= 20000
-fuzz: ## Run every fuzz target RUNS times; `make test` runs about 23000 in total
+fuzz: ## Run every fuzz target RUNS times, and convert a million machines for RUNS=20000
 	FUZZ_RUNS=$(RUNS) $(CARGO) test --quiet --locked --package capstan-core --package capstan --test fuzz -- --nocapture
+	CONVERSION_RUNS=$$(($(RUNS) * 3)) $(LAWS)

@@ -16,6 +16,7 @@ pub mod certs;
 pub mod check;
 pub mod cluster;
 pub mod completions;
+pub mod convert;
 pub mod documents;
 pub mod gather;
 pub mod generate;
@@ -49,6 +50,7 @@ enum Command {
     Review(review::Args),
     Rules(rules::Args),
     Manifests(manifests::Args),
+    Convert(convert::Args),
     Plan(plan::Args),
     Status(status::Args),
     Wait(wait::Args),
@@ -76,6 +78,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Review(args) => review::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Wait(args) => wait::run(&args),

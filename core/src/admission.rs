@@ -4,6 +4,7 @@
 //! writes the answer of an API server. It must never judge a kind itself: its gate does.
 
 mod answer;
+mod caps;
 mod envelope;
 mod gate;
 mod gates;

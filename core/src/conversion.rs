@@ -1,30 +1,75 @@
-//! Lists what cannot be converted between the Machine API and Cluster API.
+//! Converts Machines, MachineSets and MachineHealthChecks between the Machine API and Cluster API.
 //!
-//! [`issues`] examines an object of either API, or an infrastructure object. An issue names the
-//! field, the reason and the remedy, so that the response to a migration request can list what
-//! prevents the migration. No value is dropped silently: a field is either convertible, or listed
-//! here with an issue, or unknown, which is also an issue.
+//! [`to_cluster_api`] and [`to_machine_api`] return the objects of the other API and an [`Issue`]
+//! for everything that the other API cannot express. The rules of a platform are data
+//! (`platforms`), and an interpreter (`pass`) takes each field out of the source, so that a field
+//! without a rule is left over and becomes an issue. Without issues, the way back restores the
+//! object. What the other API cannot hold but does not change a machine, such as the distinction
+//! between labels of a machine and of its node, is carried in an annotation (`carried`).
 //!
-//! Must never: look up other objects. [`disagreements`] compares an object with its infrastructure
-//! cluster, and the caller provides both.
+//! Must never: lose a value without an issue, invent a value, or depend on anything but its
+//! arguments.
 //!
-//! Source: the Converting Machine API to Cluster API enhancement, and the fields that OpenShift's
-//! implementation of it drops.
+//! Source: the Converting Machine API to Cluster API enhancement; the types of `openshift/api`; the
+//! CRDs of Cluster API and of its infrastructure providers.
 
-mod cluster;
-mod generic;
+mod carried;
+mod context;
+mod explain;
 mod health;
+mod infrastructure;
 mod load_balancers;
+mod machine;
+mod machine_set;
+mod metadata;
+mod normal;
+mod parts;
+mod pass;
 mod platforms;
-mod row;
+mod shape;
+mod status;
+mod tree;
+
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 
-use crate::api::machine_openshift_io::{self, machine, machine_health_check, machine_set};
+use crate::api::machine_openshift_io::{self, machine as machine_kind, machine_health_check, machine_set as set};
 use crate::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io};
 use crate::model::FieldPath;
-pub use cluster::{cluster_of, disagreements};
-use row::judge;
+pub use carried::CARRIED;
+pub use context::{Context, Lookup, Role};
+pub use explain::{explain, page, pages};
+pub use infrastructure::{cluster_kind, cluster_of, hand_over, infrastructure_of};
+pub use normal::normalise;
+
+/// One of the two APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Api {
+    /// `machine.openshift.io`.
+    MachineApi,
+    /// `cluster.x-k8s.io`.
+    ClusterApi,
+}
+
+impl Api {
+    /// The other API.
+    pub fn other(self) -> Self {
+        match self {
+            Self::MachineApi => Self::ClusterApi,
+            Self::ClusterApi => Self::MachineApi,
+        }
+    }
+
+    /// The name of the API in a sentence.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::MachineApi => "the Machine API",
+            Self::ClusterApi => "Cluster API",
+        }
+    }
+}
 
 /// The effect of an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,201 +80,150 @@ pub enum Severity {
     Loses,
 }
 
+impl Severity {
+    /// The name of the severity, as `capstan convert` prints it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocks => "Blocks",
+            Self::Loses => "Loses",
+        }
+    }
+}
+
 /// A field that the other API cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConversionIssue {
+pub struct Issue {
     /// The effect.
     pub severity: Severity,
-    /// The field, from the root of the examined object.
+    /// The field, from the root of the source. A field of the infrastructure object starts with the
+    /// kind of that object and a space.
     pub path: FieldPath,
     /// The reason, as a clause.
     pub reason: String,
     /// What to do, as a clause.
-    pub remedy: String,
+    pub way_out: String,
 }
 
-/// The fields of this object that the other API cannot express, blocking issues first, then by
-/// path. Empty if nothing is lost, and for a kind that is not converted.
-pub fn issues(object: &Value) -> Vec<ConversionIssue> {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let group = text("apiVersion").split('/').next().unwrap_or_default();
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let mut found = Vec::new();
-    match (group, text("kind")) {
-        (machine_openshift_io::GROUP, machine::KIND) => {
-            generic::machine_api_machine("spec", spec, &mut found);
-            load_balancers::of_worker("spec.providerSpec.value", object, &mut found);
+impl Issue {
+    /// An issue that prevents the conversion.
+    fn blocks(path: impl Into<String>, reason: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Blocks,
+            path: FieldPath::new(path),
+            reason: reason.into(),
+            way_out: way_out.into(),
         }
-        (machine_openshift_io::GROUP, machine_set::KIND) => {
-            generic::machine_api_set(spec, &mut found);
-            let template = spec.get("template").unwrap_or(&Value::Null);
-            load_balancers::of_worker("spec.template.spec.providerSpec.value", template, &mut found);
-        }
-        (machine_openshift_io::GROUP, machine_health_check::KIND) => {
-            judge(health::MACHINE_API, "spec", spec, &mut found);
-        }
-        (cluster_x_k8s_io::GROUP, cluster_x_k8s_io::machine::KIND) => {
-            judge(generic::CLUSTER_API_MACHINE, "spec", spec, &mut found);
-        }
-        (cluster_x_k8s_io::GROUP, cluster_x_k8s_io::machine_set::KIND) => {
-            judge(generic::CLUSTER_API_SET, "spec", spec, &mut found);
-            let machine = spec.pointer("/template/spec").unwrap_or(&Value::Null);
-            judge(generic::CLUSTER_API_MACHINE, "spec.template.spec", machine, &mut found);
-        }
-        (cluster_x_k8s_io::GROUP, cluster_x_k8s_io::machine_health_check::KIND) => {
-            judge(health::CLUSTER_API, "spec", spec, &mut found);
-        }
-        (infrastructure_cluster_x_k8s_io::GROUP, kind) => platforms::infrastructure(kind, spec, &mut found),
-        _ => {}
     }
-    found.sort();
-    found.dedup();
-    found
+
+    /// An issue about a value that is lost.
+    fn loses(path: impl Into<String>, reason: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Loses,
+            ..Self::blocks(path, reason, way_out)
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+/// The result of a conversion.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Converted {
+    /// The objects of the other API: the Machine, MachineSet or MachineHealthCheck, then its
+    /// infrastructure object. With issues, what could be converted.
+    pub objects: Vec<Value>,
+    /// What could not be converted, blocking issues first, then by path.
+    pub issues: Vec<Issue>,
+}
 
-    use super::*;
-
-    fn paths(object: &Value) -> Vec<String> {
-        issues(object)
-            .iter()
-            .map(|issue| issue.path.as_str().to_owned())
-            .collect()
+impl Converted {
+    /// A result with its issues in order.
+    fn new(objects: Vec<Value>, mut issues: Vec<Issue>) -> Self {
+        issues.sort();
+        issues.dedup();
+        Self { objects, issues }
     }
 
-    fn aws(change: impl FnOnce(&mut Value)) -> Value {
-        let mut object = json!({
-            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-            "spec": {"authoritativeAPI": "MachineAPI", "providerSpec": {"value": {
-                "kind": "AWSMachineProviderConfig", "ami": {"id": "ami-1"}, "instanceType": "m6i.xlarge",
-                "placement": {"region": "us-east-1", "availabilityZone": "us-east-1a"},
-                "blockDevices": [{"ebs": {"volumeSize": 120}}], "subnet": {"id": "subnet-1"},
-                "credentialsSecret": {"name": "aws-cloud-credentials"}, "userDataSecret": {"name": "worker-user-data"},
-            }}},
-        });
-        if let Some(value) = object.pointer_mut("/spec/providerSpec/value") {
-            change(value);
+    /// Whether the object cannot be converted.
+    pub fn is_blocked(&self) -> bool {
+        self.issues.iter().any(|issue| issue.severity == Severity::Blocks)
+    }
+}
+
+/// The API of an object that can be converted. `None` for every other kind.
+pub fn api_of(object: &Value) -> Option<Api> {
+    let group = tree::text(object, "apiVersion")?.split_once('/')?.0;
+    match (group, tree::text(object, "kind")?) {
+        (machine_openshift_io::GROUP, machine_kind::KIND | set::KIND | machine_health_check::KIND) => {
+            Some(Api::MachineApi)
         }
-        object
+        (cluster_x_k8s_io::GROUP, machine_kind::KIND | set::KIND | machine_health_check::KIND) => Some(Api::ClusterApi),
+        _ => None,
     }
+}
 
-    #[test]
-    fn an_ordinary_machine_converts() {
-        assert_eq!(issues(&aws(|_| {})), []);
+/// Converts a Machine, MachineSet or MachineHealthCheck of the Machine API.
+pub fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted {
+    if let Some(converted) = refuse(object, Api::MachineApi) {
+        return converted;
     }
+    match tree::text(object, "kind") {
+        Some(machine_kind::KIND) => machine::to_cluster_api(object, context),
+        Some(set::KIND) => machine_set::to_cluster_api(object, context),
+        _ => health::to_cluster_api(object, context),
+    }
+}
 
-    #[test]
-    fn a_value_that_would_be_dropped_is_an_issue_with_its_field() {
-        for (change, path) in [
-            (json!({"ami": {"arn": "a"}}), "ami"),
-            (json!({"iamInstanceProfile": {"arn": "a"}}), "iamInstanceProfile.arn"),
-            (json!({"subnet": {"arn": "a"}}), "subnet.arn"),
-            (
-                json!({"securityGroups": [{"id": "a"}, {"arn": "b"}]}),
-                "securityGroups[1].arn",
-            ),
-            (json!({"tags": [{"name": "a"}, {"name": "a"}]}), "tags"),
-            (json!({"blockDevices": [{}, {}]}), "blockDevices"),
-            (
-                json!({"cpuOptions": {"confidentialCompute": "New"}}),
-                "cpuOptions.confidentialCompute",
-            ),
-            (json!({"instanceTypo": "x"}), "instanceTypo"),
-        ] {
-            let object = aws(|value| {
-                for (field, new) in change.as_object().into_iter().flatten() {
-                    value[field] = new.clone();
-                }
-            });
-            let expected = format!("spec.providerSpec.value.{path}");
-            let found = paths(&object);
-            assert!(found.contains(&expected), "{path}: {found:?}");
-        }
+/// Converts a Machine, MachineSet or MachineHealthCheck of Cluster API.
+/// `context.infrastructure_machine` is its infrastructure object.
+pub fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted {
+    if let Some(converted) = refuse(object, Api::ClusterApi) {
+        return converted;
     }
+    match tree::text(object, "kind") {
+        Some(machine_kind::KIND) => machine::to_machine_api(object, context),
+        Some(set::KIND) => machine_set::to_machine_api(object, context),
+        _ => health::to_machine_api(object, context),
+    }
+}
 
-    #[test]
-    fn blocking_issues_come_first_and_name_the_field_in_the_template() {
-        let set = json!({
-            "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
-            "spec": {"template": {"spec": {
-                "lifecycleHooks": {"preDrain": [{"name": "example.com/Hook", "owner": "me"}]},
-                "taints": [{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
-                "providerSpec": {"value": {"kind": "OvirtMachineProviderSpec"}}}}},
-        });
-        let found = issues(&set);
-        assert_eq!(
-            paths(&set),
-            [
-                "spec.template.spec.lifecycleHooks.preDrain[0].name",
-                "spec.template.spec.providerSpec.value.kind",
-                "spec.template.spec.taints[0].timeAdded",
-            ]
-        );
-        assert!(
-            found
-                .iter()
-                .all(|issue| !issue.reason.is_empty() && !issue.remedy.is_empty())
-        );
-        assert_eq!(found.last().map(|issue| issue.severity), Some(Severity::Loses));
+/// Converts an object to the other API, whichever it is from. An infrastructure machine, or a
+/// template of them, is checked alone.
+pub fn convert(object: &Value, context: &Context<'_>) -> Converted {
+    let group = tree::text(object, "apiVersion").and_then(|version| version.split_once('/'));
+    match (api_of(object), group) {
+        (Some(Api::MachineApi), _) => to_cluster_api(object, context),
+        (Some(Api::ClusterApi), _) => to_machine_api(object, context),
+        (None, Some((infrastructure_cluster_x_k8s_io::GROUP, _))) => infrastructure::alone(object, context),
+        (None, _) => refuse(object, Api::MachineApi).unwrap_or_default(),
     }
+}
 
-    #[test]
-    fn an_unknown_field_is_an_issue_at_every_level() {
-        for (api, kind, path) in [
-            ("machine.openshift.io/v1beta1", "Machine", "spec"),
-            ("machine.openshift.io/v1beta1", "MachineSet", "spec"),
-            ("machine.openshift.io/v1beta1", "MachineSet", "spec.template.spec"),
-            ("machine.openshift.io/v1beta1", "MachineHealthCheck", "spec"),
-            ("cluster.x-k8s.io/v1beta2", "Machine", "spec"),
-            ("cluster.x-k8s.io/v1beta2", "MachineSet", "spec"),
-            ("cluster.x-k8s.io/v1beta2", "MachineSet", "spec.deletion"),
-            ("cluster.x-k8s.io/v1beta2", "MachineSet", "spec.template.spec"),
-            ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "spec.checks"),
-            ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "spec.remediation"),
-            ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "spec"),
-        ] {
-            let mut object = json!({"apiVersion": api, "kind": kind});
-            let mut at = &mut object;
-            for field in path.split('.') {
-                at = &mut at[field];
-            }
-            at["fieldOfTomorrow"] = json!(true);
-            let found = paths(&object);
-            assert!(
-                found.contains(&format!("{path}.fieldOfTomorrow")),
-                "{kind} {path}: {found:?}"
-            );
-        }
-    }
+/// The result for an object that is not of this API, or of another version.
+fn refuse(object: &Value, from: Api) -> Option<Converted> {
+    let known = match from {
+        Api::MachineApi => machine_openshift_io::machine::API_VERSION,
+        Api::ClusterApi => cluster_x_k8s_io::API_VERSION,
+    };
+    let version = tree::text(object, "apiVersion").unwrap_or_default();
+    let issue = if api_of(object) != Some(from) {
+        let kind = tree::text(object, "kind").unwrap_or_default();
+        Issue::blocks(
+            "kind",
+            format!("a {kind} has no counterpart in the other API"),
+            "convert only Machines, MachineSets and MachineHealthChecks",
+        )
+    } else if version != known {
+        Issue::blocks(
+            "apiVersion",
+            format!("must be {known}; it is {version}"),
+            format!("read the object from the API server as {known}"),
+        )
+    } else {
+        return None;
+    };
+    Some(Converted::new(Vec::new(), vec![issue]))
+}
 
-    #[test]
-    fn a_feature_that_only_cluster_api_has_is_an_issue() {
-        let machine = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
-            "spec": {"clusterName": "c", "version": "v1.33.0", "readinessGates": [{"conditionType": "x"}],
-                "bootstrap": {"configRef": {"kind": "K"}}, "deletion": {"nodeDeletionTimeoutSeconds": 10}, "newField": 1},
-        });
-        assert_eq!(
-            paths(&machine),
-            [
-                "spec.bootstrap.configRef",
-                "spec.newField",
-                "spec.readinessGates",
-                "spec.version"
-            ]
-        );
-        let template = json!({
-            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSMachineTemplate",
-            "spec": {"template": {"spec": {"cloudInit": {"secretCount": 1}, "instanceType": "m6i.xlarge"}}},
-        });
-        assert_eq!(paths(&template), ["spec.template.spec.cloudInit"]);
-        let check = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
-            "spec": {"checks": {"unhealthyMachineConditions": [{}], "unhealthyNodeConditions": [{"type": "Ready"}]}},
-        });
-        assert_eq!(paths(&check), ["spec.checks.unhealthyMachineConditions"]);
-    }
+/// The issues of an object on its own: everything that depends on other objects is not checked.
+pub fn issues(object: &Value) -> Vec<Issue> {
+    convert(object, &Context::default()).issues
 }

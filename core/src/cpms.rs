@@ -7,6 +7,7 @@
 
 pub mod action;
 pub mod changes;
+pub mod created_from;
 pub mod defaults;
 pub mod degraded;
 pub mod domains;
@@ -30,6 +31,9 @@ pub mod selector;
 pub mod spec;
 pub mod state;
 pub mod status;
+mod stored_form;
+pub mod stored_template;
+pub mod template_metadata;
 
 #[cfg(test)]
 mod samples;

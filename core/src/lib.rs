@@ -14,6 +14,7 @@ pub mod authority;
 pub mod cel;
 pub mod conversion;
 pub mod cpms;
+pub mod kcp;
 pub mod model;
 pub mod platforms;
 pub mod schema;

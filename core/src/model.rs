@@ -6,6 +6,7 @@ mod object_ref;
 mod path;
 mod pending;
 mod plan;
+mod quorum;
 mod revision;
 mod stored;
 mod verdict;
@@ -19,7 +20,8 @@ pub use pending::{
     PENDING_CREATIONS, PendingCreation, UnreadablePendingCreations, pending_creations, pending_creations_patch,
 };
 pub use plan::{Act, Degradation, Plan, Precondition, Step, Wait};
+pub use quorum::{EtcdMember, MembershipChange, Quorum, quorum_after};
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use stored::{Stored, is_same};
 pub use verdict::{LONGEST_WARNING, LONGEST_WARNINGS, RuleInfo, Verdict, Warning};
-pub use violation::{Violation, ViolationKind, sort_violations};
+pub use violation::{Violation, ViolationKind, shorten, sort_violations};

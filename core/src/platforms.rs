@@ -10,11 +10,13 @@
 pub mod aws;
 pub mod azure;
 pub mod bare_metal;
+pub mod check;
 pub mod gcp;
 pub mod ibm_cloud;
 pub mod nutanix;
 pub mod openstack;
 pub mod power_vs;
+pub mod schema;
 pub mod vsphere;
 
 use serde_json::Value;

@@ -9,6 +9,7 @@
 )]
 
 use capstan_core::admission::rule_files;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::MAX_FAILURE_DOMAINS;
 use capstan_core::cel::rules::Enforcer;
 use capstan_core::schema::crd::{self, CrdError};
 use serde_json::{Map, Value, json};
@@ -41,6 +42,27 @@ fn every_rule_that_the_schema_enforces_is_in_the_crd_of_each_of_its_kinds() {
             let expected = if enforced { file.kinds().len() } else { 0 };
             assert_eq!(yaml.matches(&message).count(), expected, "{}", rule.id);
         }
+    }
+}
+
+#[test]
+fn n1_every_list_of_failure_domains_has_a_maximum() {
+    let crds = definitions();
+    let set = crds
+        .iter()
+        .find(|crd| crd::name(crd).starts_with("controlplanemachinesets"))
+        .unwrap();
+    let path = "/properties/spec/properties/template/properties/machines_v1beta1_machine_openshift_io/properties\
+        /failureDomains/properties";
+    let fields = crd::schema(set).unwrap().pointer(path).and_then(Value::as_object);
+    let lists: Vec<_> = fields
+        .unwrap()
+        .iter()
+        .filter(|(_, field)| field["type"] == "array")
+        .collect();
+    assert_eq!(lists.len(), 6);
+    for (name, list) in lists {
+        assert_eq!(list["maxItems"], MAX_FAILURE_DOMAINS, "{name}");
     }
 }
 

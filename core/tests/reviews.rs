@@ -620,3 +620,33 @@ fn s3_activation_warns_of_a_selector_that_matches_other_machines() {
                     label and the type label \"master\" belong to the set";
     assert!(text.contains(expected), "{text}");
 }
+
+/// A label or an annotation that a machine cannot have is refused, unless the set is stored with it
+/// and stays as it is.
+#[test]
+fn s6_metadata_that_the_api_server_refuses_is_refused() {
+    for (field, key, value) in [
+        ("labels", "team", "Infra Team"),
+        ("labels", "a/b/c", "d"),
+        ("annotations", "a b", "any value"),
+    ] {
+        let invalid = |set: &mut Value| template(set)["metadata"][field][key] = json!(value);
+        for review in [Review::update(invalid), Review::create(invalid)] {
+            let answer = readable(&review, &machines(3));
+            assert!(answer.starts_with("refused: 422 Invalid"), "{answer}");
+            assert!(
+                answer.contains("[cpms-template-metadata]") && answer.contains(value),
+                "{answer}"
+            );
+        }
+        let pause = |set: &mut Value| set["metadata"]["annotations"]["capstan.dev/paused-rollout"] = json!("");
+        let stored = readable(&Review::update_of(invalid, pause), &machines(3));
+        assert!(!stored.contains("refused"), "{stored}");
+    }
+    let valid = Review::update(|set| {
+        template(set)["metadata"]["labels"]["example.com/team"] = json!("Infra_Team.1");
+        template(set)["metadata"]["annotations"]["Example.com/team"] = json!("Infra Team");
+    });
+    let answer = readable(&valid, &machines(3));
+    assert!(!answer.contains("refused"), "{answer}");
+}

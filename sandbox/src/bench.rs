@@ -10,6 +10,7 @@
 //! never decide anything but whether its own goals are met.
 
 mod allocations;
+mod conversion;
 mod cores;
 mod decision;
 mod guarded;
@@ -63,6 +64,8 @@ pub enum Part {
     Guarded,
     /// The memory of an idle server.
     Memory,
+    /// The conversion between the Machine API and Cluster API.
+    Conversion,
     /// How soon a rollout continues, on a real API server.
     Reaction,
 }
@@ -111,6 +114,12 @@ pub async fn run(plan: &Plan) -> Result<()> {
                 let idle = idle_memory(capstan, files.path()).await?;
                 let shown = format!("{idle:.1} of {MEMORY_GOAL} MiB");
                 report.add(Ratio::new("memory-idle", idle / MEMORY_GOAL, 1.0, shown))?;
+            }
+            Part::Conversion => {
+                for ratio in conversion::machines()? {
+                    report.add(ratio)?;
+                }
+                report.add(conversion::file(capstan, files.path())?)?;
             }
             Part::Reaction => report.add(reaction(capstan, files.path()).await?)?,
         }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
+use capstan_core::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 use capstan_core::model::{Operation, Propagation, User};
@@ -22,7 +23,8 @@ mod sarif;
 /// object is checked as a creation. With --old, it is checked as an update of the
 /// object with the same kind, namespace and name in that file. --with provides the
 /// objects that rules look up (Machines, Infrastructure, FeatureGate, ...). A rule
-/// whose objects are not given causes a warning.
+/// whose objects are not given causes a warning. A Scale (autoscaling/v1) is checked
+/// with the KubeadmControlPlane of its name and namespace in --old or --with.
 ///
 /// The exit code is 0 if all objects are allowed, 1 if one is refused, and 2 if the
 /// input cannot be read.
@@ -120,11 +122,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("standard input (-) must be given at most once; it is given more than once");
     }
     let old = documents::read_all(&args.old)?;
-    let snapshot = snapshot(&args.with)?;
+    let with = documents::read_all(&args.with)?;
+    let snapshot = documents::snapshot(&with)?;
     let user = args.user.clone().unwrap_or_default();
     let mut rows = Vec::new();
     for document in documents::read_all(&args.files)? {
-        let before = old.iter().find(|old| identity(old, args) == identity(&document, args));
+        let before = if is_scale(&document) {
+            old.iter().chain(&with).find(|object| is_scaled_by(object, &document))
+        } else {
+            old.iter().find(|old| identity(old, args) == identity(&document, args))
+        };
         let operation = match args.operation {
             Some(OperationArg::Create) => Operation::Create,
             Some(OperationArg::Update) => Operation::Update,
@@ -196,6 +203,19 @@ fn identity<'a>(document: &'a Document, args: &'a Args) -> (&'a str, &'a str, &'
         _ => namespace,
     };
     (group, kind, namespace, name)
+}
+
+/// Whether a document is a Scale, which an update of the subresource `scale` sends.
+fn is_scale(document: &Document) -> bool {
+    document.text("/apiVersion") == "autoscaling/v1" && document.key().0 == "Scale"
+}
+
+/// Whether an object is the KubeadmControlPlane with the name and namespace of a Scale.
+fn is_scaled_by(object: &Document, scale: &Document) -> bool {
+    let (kind, namespace, name) = object.key();
+    let (_, scale_namespace, scale_name) = scale.key();
+    let same_namespace = scale_namespace.is_empty() || namespace == scale_namespace;
+    kind == kubeadm_control_plane::KIND && name == scale_name && same_namespace
 }
 
 fn note(text: &str) {

@@ -8,10 +8,11 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
 };
 use capstan_core::cpms::observed::{Observed, Settings};
-use capstan_core::cpms::plan::{Plan, plan};
+use capstan_core::cpms::plan::{self, Plan};
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::spec::{SetState, Spec};
 use capstan_core::cpms::state::State;
+use capstan_core::cpms::stored_template::TemplateQuestion;
 use capstan_core::cpms::{degraded, removal, status};
 use capstan_core::model::{Degradation, Violation};
 use jiff::Timestamp;
@@ -59,7 +60,7 @@ pub fn assess(
     match cache.parse(&set, observed.infrastructure.as_ref(), options.gates(gate), true) {
         Ok(spec) => {
             let state = State::observe_with(&spec, observed, settings, cache);
-            let plan = plan(&spec, &state, now);
+            let plan = plan::plan(&spec, &state, now);
             Assessment {
                 set,
                 plan,
@@ -117,6 +118,14 @@ impl Assessment {
     pub fn state(&self) -> Option<&State> {
         match &self.reading {
             Reading::Valid(read) => Some(&read.1),
+            Reading::Invalid(_) | Reading::Leaving => None,
+        }
+    }
+
+    /// The dry run whose answer decides which machines are outdated; `None` if it is not needed.
+    pub fn question(&self) -> Option<TemplateQuestion> {
+        match &self.reading {
+            Reading::Valid(read) => plan::question(&read.0, &read.1),
             Reading::Invalid(_) | Reading::Leaving => None,
         }
     }

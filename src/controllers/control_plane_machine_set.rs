@@ -7,6 +7,8 @@
 mod idle;
 mod live;
 mod report;
+mod stored_status;
+mod template;
 #[cfg(test)]
 mod tests;
 mod undecodable;
@@ -40,6 +42,8 @@ use crate::runtime::{
 };
 use idle::Idle;
 use report::LastWrite;
+use stored_status::StoredStatus;
+use template::Answers;
 
 /// What is configured.
 #[derive(Clone, Debug)]
@@ -57,6 +61,8 @@ pub struct Configuration {
 pub struct ControlPlaneMachineSets {
     configuration: Configuration,
     metrics: Metrics,
+    /// How the API server stores templates.
+    answers: Answers,
     /// What the ClusterOperator says of Capstan itself.
     parts: ClusterOperatorStatus,
 }
@@ -72,8 +78,8 @@ pub struct State {
     last_write: Option<LastWrite>,
     /// The status that is being written to the set.
     status: Option<ControlPlaneMachineSetStatus>,
-    /// Whether the CRD in the cluster drops the list of machines in the status.
-    drops_machines: bool,
+    /// What the API server stores of the status, if that is not what is sent.
+    stored: StoredStatus,
 }
 
 /// A set and its surroundings.
@@ -92,6 +98,7 @@ impl ControlPlaneMachineSets {
             parts: report::parts(&configuration.options),
             configuration,
             metrics,
+            answers: Answers::default(),
         }
     }
 
@@ -138,6 +145,7 @@ impl ControlPlaneMachineSets {
             }
         }
         let mut cluster = observed(view);
+        cluster.stored_templates = self.answers.all();
         let version = set.metadata.resource_version.as_deref().unwrap_or_default();
         let live = source == Source::Live;
         let recorded = pending_creates::recorded(set);
@@ -192,6 +200,7 @@ impl ControlPlaneMachineSets {
             // Machines get the set as their owner only after the finalizer of the set is stored.
             // Otherwise the garbage collector would delete them together with the set.
             gates_others: patches_set,
+            optional: step.copies_metadata(),
         })
     }
 }
@@ -256,6 +265,14 @@ impl Reconcile for ControlPlaneMachineSets {
             }),
             Some(SetInView::Found(set)) if is_complete(view) => self.observe_set(set, view, source, state, moment),
             _ => Observation::Nothing,
+        }
+    }
+
+    async fn inquire<C: runtime::Cluster>(&self, cluster: &C, observed: &Observed) -> bool {
+        let question = observed.assessment.as_ref().and_then(Assessment::question);
+        match question {
+            Some(question) => self.answers.ask(cluster, question).await,
+            None => false,
         }
     }
 

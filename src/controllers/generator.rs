@@ -248,6 +248,7 @@ impl Reconcile for Generator {
             disruptive: false,
             needs_success: true,
             gates_others: true,
+            optional: false,
         }]
     }
 

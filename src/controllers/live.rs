@@ -1,7 +1,8 @@
 //! Reads the objects that the verdict on a creation depends on from the API server.
 //!
 //! It decides nothing. A read that fails is reported as unknown, never as an absent object. So is
-//! an object that an earlier review of this process is about to allow.
+//! an object that an earlier review of this process is about to allow. A read of a kind that the
+//! API server does not serve has no result: the caches know whether the kind is served at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,12 +44,14 @@ impl LiveReader {
         }
     }
 
-    /// Reads objects. Each result is there after two seconds at the latest.
+    /// Reads objects. Each result is there after two seconds at the latest. An object of a kind
+    /// that is not served has no result.
     pub async fn read(self, reads: Vec<LiveRead>) -> Vec<LiveObject> {
-        join_all(reads.into_iter().map(|read| self.read_one(read))).await
+        let results = join_all(reads.into_iter().map(|read| self.read_one(read))).await;
+        results.into_iter().flatten().collect()
     }
 
-    async fn read_one(&self, read: LiveRead) -> LiveObject {
+    async fn read_one(&self, read: LiveRead) -> Option<LiveObject> {
         // The creation is registered before the read, so of two creations at the same time at least
         // the later one finds the other one here or in the cluster.
         let order = self.recent(|recent| recent.register(&read, Instant::now()));
@@ -57,11 +60,11 @@ impl LiveReader {
             let objects: kube::Api<DynamicObject> = api(&self.client, read.kind_info(), Some(&read.namespace));
             objects.get_opt(&read.name).await
         };
-        let mut result = result(&read, timeout(LONGEST, reading).await);
+        let mut result = result(&read, timeout(LONGEST, reading).await)?;
         if result == LiveResult::Absent && self.recent(|recent| recent.may_exist(&read, order, Instant::now())) {
             result = LiveResult::Unknown;
         }
-        LiveObject { read, result }
+        Some(LiveObject { read, result })
     }
 
     fn recent<T>(&self, with: impl FnOnce(&mut RecentCreations) -> T) -> T {
@@ -70,12 +73,16 @@ impl LiveReader {
     }
 }
 
-fn result(read: &LiveRead, found: Result<kube::Result<Option<DynamicObject>>, Elapsed>) -> LiveResult {
-    match found {
+/// The result of a read; `None` if the API server does not serve the kind.
+fn result(read: &LiveRead, found: Result<kube::Result<Option<DynamicObject>>, Elapsed>) -> Option<LiveResult> {
+    Some(match found {
         Ok(Ok(Some(object))) => serde_json::to_value(&object).map_or(LiveResult::Unknown, |object| {
             LiveResult::Found(Arc::new(PairMember::keep(&object)))
         }),
         Ok(Ok(None)) => LiveResult::Absent,
+        // An absent object is `None`. This response is about the path, so the version of the kind
+        // is not served.
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => return None,
         Ok(Err(error)) => {
             tracing::warn!(kind = %read.kind_info().plural, name = read.name, %error, "a live read failed");
             LiveResult::Unknown
@@ -84,5 +91,31 @@ fn result(read: &LiveRead, found: Result<kube::Result<Option<DynamicObject>>, El
             tracing::warn!(kind = %read.kind_info().plural, name = read.name, "a live read took too long");
             LiveResult::Unknown
         }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::authority::spec::{Api, Kind};
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_served_has_no_result_and_a_failed_read_is_unknown() {
+        let read = LiveRead {
+            api: Api::ClusterApi,
+            kind: Kind::Machine,
+            namespace: "openshift-cluster-api".to_owned(),
+            name: "a".to_owned(),
+            is_stored: true,
+        };
+        let failed = |reason: &str, code: u16| {
+            let status = Status::failure("message", reason).with_code(code);
+            result(&read, Ok(Err(kube::Error::Api(Box::new(status)))))
+        };
+        assert_eq!(failed("Failed to parse error data", 404), None);
+        assert_eq!(failed("Forbidden", 403), Some(LiveResult::Unknown));
+        assert_eq!(result(&read, Ok(Ok(None))), Some(LiveResult::Absent));
     }
 }

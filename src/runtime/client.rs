@@ -111,6 +111,16 @@ impl Cluster for Client {
         Ok(api.create(&params, &dynamic(body)?).await?.into())
     }
 
+    async fn dry_run(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Option<Value>> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            dry_run: true,
+        };
+        let api: Api<DynamicObject> = self.api(kind, &object.namespace);
+        let stored = api.create(&params, &dynamic(body)?).await?;
+        serde_json::to_value(stored).map(Some).map_err(kube::Error::SerdeError)
+    }
+
     async fn patch(&self, kind: &KindInfo, object: &ObjectRef, status: bool, patch: Value) -> kube::Result<Written> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),

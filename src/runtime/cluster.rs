@@ -64,6 +64,17 @@ pub trait Cluster: Clone + Send + Sync + 'static {
         body: Value,
     ) -> impl Future<Output = kube::Result<Written>> + Send;
 
+    /// Tries the creation of an object without storing it. Returns the object that would be stored;
+    /// `None` if the cluster cannot tell.
+    fn dry_run(
+        &self,
+        _kind: &KindInfo,
+        _object: &ObjectRef,
+        _body: Value,
+    ) -> impl Future<Output = kube::Result<Option<Value>>> + Send {
+        async { Ok(None) }
+    }
+
     /// Sends a JSON merge patch for an object, or for its status subresource.
     fn patch(
         &self,

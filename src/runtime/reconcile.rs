@@ -59,12 +59,15 @@ pub struct Step {
     /// Why, as a sentence for the log.
     pub because: String,
     /// Whether the step is taken only if the plans from the caches and from the live read agree on
-    /// it, and only while the live read is fresh.
+    /// it. Every step is taken only while the live read is fresh.
     pub disruptive: bool,
-    /// Whether the step is taken only if every step before it succeeded.
+    /// Whether the step is taken only if every step before it succeeded, apart from optional steps
+    /// that were refused.
     pub needs_success: bool,
     /// Whether no step is taken after this one if it fails.
     pub gates_others: bool,
+    /// Whether the other steps are taken also if a rule of the API server refuses this one.
+    pub optional: bool,
 }
 
 impl Step {
@@ -77,6 +80,7 @@ impl Step {
             disruptive: true,
             needs_success: true,
             gates_others: false,
+            optional: false,
         }
     }
 }
@@ -161,6 +165,13 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
         state: &mut Self::State,
         moment: Moment,
     ) -> Observation<Self::Observed>;
+
+    /// Requests from the API server what decides the plan and what no cache contains. Returns
+    /// whether there is a new answer: then the object is observed again. By default it requests
+    /// nothing.
+    fn inquire<C: Cluster>(&self, _cluster: &C, _observed: &Self::Observed) -> impl Future<Output = bool> + Send {
+        async { false }
+    }
 
     /// Reads live what the planned steps depend on, and returns the view with it. `None`: the steps
     /// need no live read.

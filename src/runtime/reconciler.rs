@@ -21,8 +21,8 @@ use super::step_error::StepError;
 use super::write::{Verb, Write, Writer};
 use super::write_tracker::CachedVersion;
 
-/// For how long objects are created and deleted on the basis of a live read. A process that was
-/// paused for longer may no longer be the leader, and reads again.
+/// For how long a process writes on the basis of a live read. A process that was paused for longer
+/// may no longer be the leader, and its object may have been replaced. It reads again.
 pub const FRESH: SignedDuration = SignedDuration::from_mins(1);
 
 /// What came of a reconcile.
@@ -134,6 +134,12 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             Observation::Idle(at) => return Outcome { at, failed: false },
             Observation::Found(observed) => observed,
         };
+        let shared = Arc::clone(&self.shared);
+        if shared.controller.inquire(&self.writer.cluster, &observed).await
+            && let Observation::Found(now) = self.observe(view, Source::Caches, moment)
+        {
+            observed = now;
+        }
         let mut steps = self.plan(&observed, moment);
         let calm = steps.is_empty();
         let (mut taken, mut errors) = (Vec::new(), Vec::new());
@@ -180,11 +186,12 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         stop: &CancellationToken,
     ) -> (Vec<usize>, Vec<StepError>) {
         let (mut taken, mut errors) = (Vec::new(), Vec::new());
+        let mut blocked = false;
         for (position, step) in steps.iter().enumerate() {
             if stop.is_cancelled() || !*self.shared.leading.borrow() {
                 break;
             }
-            if step.needs_success && !errors.is_empty() {
+            if step.needs_success && blocked {
                 break;
             }
             if step.disruptive && expected.step.as_ref() != Some(&identity(step)) {
@@ -205,18 +212,25 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
                     tracing::debug!(action, object, %error, "the refusal stands until something changes");
                     self.shared.metrics.step(R::NAME, action, "refused");
                 }
+                Err(error) if step.optional && error.is_by_rule() => {
+                    tracing::warn!(action, object, %error, "step");
+                    self.shared.metrics.step(R::NAME, action, "refused");
+                    errors.push(error);
+                }
                 Err(error) if error.is_conflict() => {
                     tracing::debug!(action, object, %error, "the object changed in the meantime");
                     self.shared.metrics.step(R::NAME, action, "conflict");
                     errors.push(error);
+                    blocked = true;
                 }
                 Err(error) => {
                     tracing::warn!(action, object, %error, "step");
                     self.shared.metrics.step(R::NAME, action, "failed");
                     errors.push(error);
+                    blocked = true;
                 }
             }
-            if step.gates_others && !errors.is_empty() {
+            if step.gates_others && blocked {
                 break;
             }
         }
@@ -242,9 +256,7 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         if let Some(record) = shared.controller.before(observed, position, &mut self.state, moment) {
             self.writer.write(&record).await?;
         }
-        if step.disruptive {
-            self.fresh(step, read)?;
-        }
+        self.fresh(step, read)?;
         let Err(error) = self.writer.write(&step.write).await else {
             return Ok(());
         };
@@ -257,7 +269,7 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         self.writer.write(&instead).await.map(|_| ())
     }
 
-    /// Fails if the live read is too old for a step that creates or deletes an object.
+    /// Fails if the live read is too old for a step.
     fn fresh(&self, step: &Step, read: Instant) -> Result<(), StepError> {
         let passed = self.writer.cluster.instant().duration_since(read);
         if SignedDuration::try_from(passed).is_ok_and(|passed| passed < FRESH) {

@@ -114,7 +114,7 @@ impl Metrics {
         );
         registry.register(
             "capstan_connections_cut",
-            "Connections that the server closed: stalled head, idle timeout, or eviction",
+            "Connections that the server closed: stalled head or response, idle timeout, or eviction",
             metrics.cuts.clone(),
         );
         metrics

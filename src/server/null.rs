@@ -8,6 +8,9 @@ use capstan_core::admission::{Answer, NoReview, Record};
 
 use super::answer::Reviewer;
 
+/// The longest uid that is accepted, as in the rules of core.
+const MAX_UID: usize = 256;
+
 /// Allows everything. It reads only the uid.
 #[derive(Debug)]
 pub struct NullReviewer {
@@ -43,6 +46,9 @@ impl Reviewer for NullReviewer {
         let no_review = |error: serde_json::Error| NoReview(error.to_string());
         let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(no_review)?;
         let uid = envelope.request.uid;
+        if uid.len() > MAX_UID {
+            return Err(NoReview(format!("request.uid must have at most {MAX_UID} bytes")));
+        }
         let mut answer = Vec::with_capacity(160);
         answer.extend_from_slice(br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"#);
         serde_json::to_writer(&mut answer, &uid).map_err(no_review)?;

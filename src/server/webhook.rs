@@ -21,6 +21,9 @@ use super::limits::{BODY_LIMIT, Budget, Gate, Judges, Limits, Share};
 use super::metrics::{Metrics, RouteMetrics};
 use super::refusal::Refusal;
 
+/// The length in bytes of a refusal's message, which may quote the request.
+const LONGEST_MESSAGE: usize = 1024;
+
 /// One webhook path.
 struct Route {
     path: String,
@@ -161,7 +164,9 @@ fn review_body(route: &Route, body: &[u8], live: Option<Vec<LiveObject>>) -> Res
     };
     match catch_unwind(AssertUnwindSafe(review)) {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(no_review)) => Err(Refusal::NoReview(no_review.to_string())),
+        Ok(Err(no_review)) => Err(Refusal::NoReview(
+            cut(&no_review.to_string(), LONGEST_MESSAGE).to_owned(),
+        )),
         Err(_payload) => {
             route.panics.panicked();
             Err(Refusal::Defect)
@@ -219,7 +224,12 @@ fn micros(duration: Duration) -> u64 {
 
 /// Limits the length of a value in the log, whatever a client sends as a name.
 fn short(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(253)).unwrap_or_default()
+    cut(text, 253)
+}
+
+/// The first bytes of a text, cut between characters.
+fn cut(text: &str, longest: usize) -> &str {
+    text.get(..text.floor_char_boundary(longest)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+mod conversions;
 mod plans;
 
 const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
@@ -36,6 +37,7 @@ fn set() -> Value {
                 "spec": {"providerSpec": {"value": {
                     "kind": "GCPMachineProviderSpec",
                     "machineType": "n2-standard-4",
+                    "region": "us-central1",
                     "targetPools": ["api"],
                     "userDataSecret": {"name": "master-user-data"},
                     "credentialsSecret": {"name": "gcp-cloud-credentials"},
@@ -212,7 +214,7 @@ fn a_rule_whose_objects_are_not_given_causes_a_warning() {
     let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let warnings = rows[0]["warnings"].to_string();
     assert!(
-        warnings.contains("spec.replicas: not checked: the control plane Machines are not given"),
+        warnings.contains("spec.replicas: not checked, because the control plane Machines are not given"),
         "{warnings}"
     );
 }
@@ -569,5 +571,31 @@ fn check_parses_all_printed_manifests() {
         assert_eq!(output.status.code(), Some(0), "{what}");
         let again = capstan(&["check", "-"], &stdout(&output));
         assert_eq!(again.status.code(), Some(0), "{what}: {}", stderr(&again));
+    }
+}
+
+#[test]
+fn check_finds_the_control_plane_of_a_scale() {
+    let folder = Folder::new();
+    let control_plane = json!({
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+        "kind": "KubeadmControlPlane",
+        "metadata": {"name": "cp", "namespace": "ns"},
+        "spec": {"replicas": 3, "version": "v1.33.1"},
+    });
+    let scale = json!({
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "cp", "namespace": "ns"},
+        "spec": {"replicas": 4},
+    });
+    let file = folder.file("control-plane.yaml", &control_plane.to_string());
+    for flag in ["--with", "--old"] {
+        let output = capstan(&["check", "-o", "json", flag, path(&file), "-"], &scale.to_string());
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(rows[0]["operation"], "update");
+        assert_eq!(rows[0]["causes"][0]["field"], "spec.replicas");
+        assert_eq!(rows[0]["causes"][0]["rule"], "kcp-replicas-odd");
     }
 }

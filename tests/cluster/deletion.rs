@@ -89,8 +89,8 @@ async fn deleting_an_active_set_warns_of_what_stops_being_managed() {
     for cascade in ["background", "orphan"] {
         let cluster = World::ours().await.with_set(3, "Active").await;
         let cascade = format!("--cascade={cascade}");
-        let warning = "Warning: deleting this active set leaves its 3 machines running and unmanaged: a failed machine is not \
-            replaced and a template change not rolled out, until the Inactive set that is generated next is activated";
+        let warning = "Warning: deleting this active set leaves its 3 machines running and unmanaged: failed machines are not \
+            replaced, and changes are not rolled out, until the generated Inactive set is activated";
         let dry = cluster
             .run(&["delete", SET, "cluster", &cascade, "--dry-run=server"])
             .await;

@@ -10,7 +10,11 @@
     reason = "a test reports a failure by a panic"
 )]
 
+// The samples and the generator are also used by the tests of core.
+use capstan_core::conversion;
+
 mod authority;
+mod conversions;
 mod crds;
 mod deletion;
 mod differential;

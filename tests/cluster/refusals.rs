@@ -115,9 +115,9 @@ pub(crate) fn platforms() -> Refusal {
         scale: None,
         says: vec![
             format!(
-                "{TEMPLATE}.spec.providerSpec.value.kind: Invalid value: \"GCPMachineProviderSpec\": the kind of the \
-                 provider spec is immutable, and was AWSMachineProviderConfig; a control plane cannot move to another \
-                 platform: keep the kind [cpms-provider-spec-kind-immutable]"
+                "{TEMPLATE}.spec.providerSpec.value.kind: Invalid value: \"GCPMachineProviderSpec\": must stay \
+                 AWSMachineProviderConfig: the field is immutable; keep the value: a control plane cannot move to another \
+                 platform [cpms-provider-spec-kind-immutable]"
             ),
             format!("{TEMPLATE}.failureDomains.platform: Invalid value: \"AWS\": "),
             "[cpms-platform-agrees]".into(),
@@ -140,10 +140,10 @@ pub(crate) fn zones() -> Refusal {
         scale: None,
         says: vec![
             format!("{TEMPLATE}.failureDomains: Invalid value: "),
-            "the 3 machines would be spread over 1 failure domain(s) instead of 3, so that one outage can cost etcd its \
+            "must spread the 3 machines over at least 3 failure domains, not 1: otherwise one outage can cost etcd its \
              quorum; keep "
                 .into(),
-            "or, if that is meant, set the annotation capstan.dev/acknowledge-failure-domains: ".into(),
+            "or set the annotation capstan.dev/acknowledge-failure-domains: ".into(),
             "[cpms-spread-reduced]".into(),
         ],
         in_cel: false,
@@ -159,10 +159,10 @@ pub(crate) fn activation() -> Refusal {
         sed: "s/^  state: Inactive/  state: Active/",
         scale: None,
         says: vec![
-            "spec.replicas: Forbidden: replicas (3) does not match the current number of control plane machines (5): there \
-             are 5 control plane machines (prod-x7k2p-master-0, prod-x7k2p-master-1, prod-x7k2p-master-2, \
-             prod-x7k2p-master-3, prod-x7k2p-master-4); set spec.replicas to 5 and spec.state to Active in one step: since \
-             replicas is immutable, delete the inactive set and create it again [cpms-replicas-match-machines]"
+            "spec.replicas: Forbidden: must match the current number of control plane Machines; replicas is 3, and there are \
+             5: prod-x7k2p-master-0, prod-x7k2p-master-1, prod-x7k2p-master-2, prod-x7k2p-master-3, prod-x7k2p-master-4; \
+             delete the inactive set and create it with 5 replicas and the state Active, because replicas is immutable \
+             [cpms-replicas-match-machines]"
                 .into(),
         ],
         in_cel: false,
@@ -313,9 +313,8 @@ async fn b20_a_second_set_and_one_in_another_namespace_are_refused() {
         .unwrap();
     assert!(
         output.stderr.contains(
-            "metadata.namespace: Invalid value: \"default\": the machines of the control plane live in \
-             openshift-machine-api, and only a set in that namespace is acted on; create the set in openshift-machine-api \
-             [cpms-namespace]"
+            "metadata.namespace: Invalid value: \"default\": must be openshift-machine-api, the namespace of \
+             the control plane Machines; create the set in openshift-machine-api [cpms-namespace]"
         ),
         "{output}"
     );
@@ -350,7 +349,7 @@ async fn a_creation_is_judged_as_hard_as_an_update() {
         .unwrap();
     assert!(
         output.stderr.contains(
-            "spec.replicas: Forbidden: replicas (3) does not match the current number of control plane machines (5)"
+            "spec.replicas: Forbidden: must match the current number of control plane Machines; replicas is 3, and there are 5"
         ),
         "{output}"
     );

@@ -75,13 +75,6 @@ pub(crate) const DEVIATIONS: &[Deviation] = &[
         decision: "28, plain English",
         difference: "The name prefix is refused with a text of our own.",
     },
-    Deviation {
-        suites: &["MachineHealthCheck"],
-        cases: &["Should be able to create a minimal MachineHealthCheck"],
-        shows: "the creation is refused",
-        decision: "none: this is a defect",
-        difference: "Our CRD requires `selector` and `unhealthyConditions`.",
-    },
 ];
 
 /// The page of the documentation.

@@ -13,7 +13,7 @@ use capstan_sandbox::neighbours::openshift_api::{OpenShiftApi, Variant};
 use serde_json::{Value, json};
 
 /// The cluster on which the pairs were recorded.
-fn cluster(platform: &str) -> Cluster {
+pub(crate) fn cluster(platform: &str) -> Cluster {
     Cluster {
         platform: platform.to_owned(),
         infrastructure_name: "test-abcde".to_owned(),
@@ -22,7 +22,7 @@ fn cluster(platform: &str) -> Cluster {
     }
 }
 
-fn pairs() -> Vec<Value> {
+pub(crate) fn pairs() -> Vec<Value> {
     let recorded = format!(
         "{}/tests/fixtures/machine-webhook-pairs.jsonl",
         env!("CARGO_MANIFEST_DIR")

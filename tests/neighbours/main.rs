@@ -10,6 +10,7 @@
     reason = "a test reports a failure by a panic"
 )]
 
+mod comparison;
 mod deviations;
 mod machine_webhook;
 mod suites;

@@ -1,6 +1,8 @@
 //! Answers an AdmissionReview that arrived at a route.
 
-use super::gate::{Outcome, Route};
+use std::collections::BTreeSet;
+
+use super::gate::{Context, Outcome, Route};
 use super::gates;
 use super::judge::Admission;
 use super::request::{NoReview, Request};
@@ -64,16 +66,11 @@ impl Admission {
         let (outcome, status) = self.decide(route, &request, snapshot);
         let reads_live = status.is_none() && snapshot.source == Source::Cluster && snapshot.mirrors.live.is_empty();
         let live_reads = if reads_live {
-            self.live_reads(&request)
+            self.live_reads(&request, snapshot)
         } else {
             Vec::new()
         };
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
-        let ids = |rules: Vec<&String>| {
-            let mut ids: Vec<String> = rules.into_iter().cloned().collect();
-            ids.dedup();
-            ids
-        };
         let (violations, warnings) = (&outcome.verdict.violations, &outcome.verdict.warnings);
         let record = Record {
             uid: request.uid,
@@ -85,8 +82,8 @@ impl Admission {
             dry_run: request.dry_run,
             allowed: status.is_none(),
             code: status.as_ref().map_or(200, |status| status.code),
-            denied_by: ids(violations.iter().map(|violation| &violation.rule).collect()),
-            warned_by: ids(warnings.iter().map(|warning| &warning.rule).collect()),
+            denied_by: unique(violations.iter().map(|violation| &violation.rule)),
+            warned_by: unique(warnings.iter().map(|warning| &warning.rule)),
         };
         Ok(Answer {
             body,
@@ -95,13 +92,18 @@ impl Admission {
         })
     }
 
-    fn live_reads(&self, request: &Request) -> Vec<LiveRead> {
+    fn live_reads(&self, request: &Request, snapshot: &Snapshot) -> Vec<LiveRead> {
         let gated = gates::by_resource(&request.group, &request.resource);
         let (Some(gated), Ok(objects)) = (gated, request.objects()) else {
             return Vec::new();
         };
         let edit = request.edit(objects);
-        gated.gate.live_reads(&gated.kind, &edit, self.options())
+        let context = Context {
+            options: self.options(),
+            rules: self.rule_set(),
+            snapshot,
+        };
+        gated.gate.live_reads(&gated.kind, &edit, &context)
     }
 
     fn decide(&self, route: &Route, request: &Request, snapshot: &Snapshot) -> (Outcome, Option<Status>) {
@@ -127,4 +129,11 @@ impl Admission {
         let status = (!violations.is_empty()).then(|| deny_status(&gated.kind, edit.name, violations));
         (outcome, status)
     }
+}
+
+/// Each id once, in the order of the first occurrences. The number of rules limits the length, and
+/// not the number of violations.
+fn unique<'a>(ids: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    ids.filter(|id| seen.insert(*id)).cloned().collect()
 }

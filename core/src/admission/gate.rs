@@ -77,6 +77,12 @@ pub(super) trait Gate: Sync {
     /// The routes of the reviews of these kinds.
     fn routes(&self) -> Vec<Route>;
 
+    /// Whether the server serves the routes. The kinds of a gate that is not installed are judged
+    /// offline only.
+    fn is_installed(&self) -> bool {
+        true
+    }
+
     /// The rules in CEL.
     fn rule_sources(&self) -> &'static [RuleSource];
 
@@ -96,7 +102,7 @@ pub(super) trait Gate: Sync {
     }
 
     /// The objects to read from the API server before an edit may be allowed.
-    fn live_reads(&self, _kind: &KindInfo, _edit: &Edit<'_>, _options: &Options) -> Vec<LiveRead> {
+    fn live_reads(&self, _kind: &KindInfo, _edit: &Edit<'_>, _context: &Context<'_>) -> Vec<LiveRead> {
         Vec::new()
     }
 

@@ -3,17 +3,22 @@
 //! The routes, the rule files and the list of rules follow from the registry.
 
 mod control_plane_machine_set;
+mod kubeadm_control_plane;
 mod mirrored;
 
 use std::sync::LazyLock;
 
-use super::gate::{Gate, Route, RuleSource};
+use super::gate::{Gate, Phase, Route, RuleSource};
 use crate::api::kind::KindInfo;
 use crate::cel::rules::{RuleError, RuleFile};
 use crate::model::RuleInfo;
 
 /// Every gate.
-const GATES: &[&dyn Gate] = &[&control_plane_machine_set::ControlPlaneMachineSets, &mirrored::Mirrored];
+const GATES: &[&dyn Gate] = &[
+    &control_plane_machine_set::ControlPlaneMachineSets,
+    &mirrored::Mirrored,
+    &kubeadm_control_plane::KubeadmControlPlanes,
+];
 
 /// A kind, and the gate that judges it.
 pub(super) struct GatedKind {
@@ -29,7 +34,10 @@ static KINDS: LazyLock<Vec<GatedKind>> = LazyLock::new(|| {
     GATES.iter().flat_map(of_gate).collect()
 });
 
-static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| GATES.iter().flat_map(|gate| gate.routes()).collect());
+static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let installed = GATES.iter().filter(|gate| gate.is_installed());
+    installed.flat_map(|gate| gate.routes()).collect()
+});
 
 /// Every route of the server. A test compares them with the webhook configurations in `webhooks/`.
 pub fn routes() -> &'static [Route] {
@@ -63,6 +71,15 @@ pub(super) fn by_kind(group: &str, kind: &str) -> Option<&'static GatedKind> {
     KINDS
         .iter()
         .find(|gated| gated.kind.group == group && gated.kind.kind == kind)
+}
+
+impl GatedKind {
+    /// Whether a mutating pass precedes the validating pass.
+    pub(super) fn is_mutated(&self) -> bool {
+        let routes = self.gate.routes();
+        let mut mutating = routes.iter().filter(|route| route.phase == Phase::Mutate);
+        mutating.any(|route| route.group == self.kind.group && route.resources.contains(&&*self.kind.plural))
+    }
 }
 
 /// A kind by its group and plural; `None` for a kind without a gate.
@@ -120,7 +137,8 @@ mod tests {
                     ruled.insert((group.to_owned(), gated.kind.plural.to_string()));
                 }
             }
-            assert_eq!(ruled, kinds);
+            // A gate that is not installed has its rules in Rust.
+            assert!(ruled == kinds || (!gate.is_installed() && ruled.is_empty()));
         }
     }
 }

@@ -67,13 +67,16 @@ pub struct Check<'a> {
     pub operation: Operation,
     /// The object after the operation; for a deletion, the stored object.
     pub object: &'a Value,
-    /// For an update, the stored object.
+    /// For an update, the stored object; for a Scale, the object that it scales.
     pub old: Option<&'a Value>,
     /// For a deletion, what happens to the dependents.
     pub propagation: Option<Propagation>,
     /// The user who makes the edit.
     pub user: &'a User,
 }
+
+/// Group and version, and kind, of the subresource `scale`.
+const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 /// The result of a check.
 #[derive(Clone, Debug, Default)]
@@ -132,7 +135,14 @@ impl Checker {
             old: old.as_deref(),
             ..*check
         };
-        let (api_version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
+        let is_scale = (text(&object, "/apiVersion"), text(&object, "/kind")) == SCALE;
+        // A Scale is judged by the rules of the object that it scales.
+        let judged = match &old {
+            Some(old) if is_scale => old,
+            None if is_scale => return unknown_scale(),
+            _ => &object,
+        };
+        let (api_version, kind) = (text(judged, "/apiVersion"), text(judged, "/kind"));
         let group = api_version.split('/').next().unwrap_or_default();
         let known = self.kinds.get(&(group.to_owned(), kind.to_owned()));
         let reads_status = self.admission.reads_status(group, kind);
@@ -148,6 +158,7 @@ impl Checker {
         match known {
             Some(known) if known.kind.api_version() != api_version => wrong_version(known, api_version),
             None if reads_status.is_none() => unknown_kind(kind, api_version),
+            _ if is_scale => steps.scale(),
             _ if check.operation == Operation::Delete => steps.deletion(),
             Some(known) => steps.with_schema(&known.kind, &known.schema),
             None => steps.without_schema(),
@@ -164,6 +175,15 @@ fn wrong_version(known: &KnownKind, api_version: &str) -> Checked {
     );
     Checked {
         status: Some(Status::plain(404, "NotFound", message)),
+        ..Checked::default()
+    }
+}
+
+/// A warning, because a Scale does not name the kind of the object that it scales.
+fn unknown_scale() -> Checked {
+    let text = "not checked: a Scale is checked with the KubeadmControlPlane that it scales; pass it with --with";
+    Checked {
+        warnings: vec![Warning::new("check-unknown-kind", text)],
         ..Checked::default()
     }
 }

@@ -8,8 +8,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+use super::caps;
 use super::envelope::{Envelope, EnvelopeRequest, GroupVersionKind, ReviewedObject};
-use crate::model::{Edit, Operation, Propagation, Stored, User};
+use crate::model::{Edit, Operation, Propagation, Stored, User, shorten};
 
 /// The body is not an AdmissionReview that can be answered. The server answers with HTTP 400,
 /// because an answer needs the uid of the request.
@@ -67,7 +68,8 @@ impl Request {
     }
 
     fn read_as<O: DeserializeOwned + Into<Value>>(body: &[u8]) -> Result<Self, NoReview> {
-        let body = str::from_utf8(body).map_err(|error| NoReview(error.to_string()))?;
+        let wrong = |error: &dyn std::fmt::Display| NoReview(shorten(&error.to_string(), caps::MAX_MESSAGE));
+        let body = str::from_utf8(body).map_err(|error| wrong(&error))?;
         if let Ok(review) = serde_json::from_str::<Envelope<O>>(body) {
             return Self::of(review, |object, old| {
                 Ok(Objects {
@@ -76,7 +78,7 @@ impl Request {
                 })
             });
         }
-        let review: Envelope<&RawValue> = serde_json::from_str(body).map_err(|error| NoReview(error.to_string()))?;
+        let review: Envelope<&RawValue> = serde_json::from_str(body).map_err(|error| wrong(&error))?;
         Self::of(review, |object, old| {
             Ok(Objects {
                 object: read_text::<O>("object", object)?,
@@ -95,14 +97,28 @@ impl Request {
             request,
         } = review;
         if api_version != "admission.k8s.io/v1" || kind != "AdmissionReview" {
-            return Err(NoReview(format!("the body is a {kind} of {api_version}")));
+            let cut = |text: &str| shorten(text, caps::MAX_NAME);
+            return Err(NoReview(format!(
+                "the body is a {} of {}",
+                cut(&kind),
+                cut(&api_version)
+            )));
         }
         let request = request.ok_or_else(|| NoReview(String::from("it has no request")))?;
         if request.uid.is_empty() {
             return Err(NoReview(String::from("request.uid is empty")));
         }
-        let operation = Operation::parse(&request.operation)
-            .ok_or_else(|| NoReview(format!("request.operation is {:?}", request.operation)))?;
+        if request.uid.len() > caps::MAX_UID {
+            let length = request.uid.len();
+            return Err(NoReview(format!(
+                "request.uid must have at most {} bytes; it has {length}",
+                caps::MAX_UID
+            )));
+        }
+        let operation = Operation::parse(&request.operation).ok_or_else(|| {
+            let operation = shorten(&request.operation, caps::MAX_NAME);
+            NoReview(format!("request.operation is {operation:?}"))
+        })?;
         let propagation = propagation(&request);
         Ok(Self {
             uid: request.uid,
@@ -272,6 +288,23 @@ mod tests {
         ] {
             let error = Request::read(body.as_bytes(), false).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn n3_what_a_response_repeats_of_a_request_is_cut() {
+        let long = "x".repeat(1 << 20);
+        let control = "\\u0080".repeat(1 << 18);
+        for body in [
+            review(&BARE.replace("\"u\"", &format!("\"{long}\""))),
+            review(&BARE.replace("UPDATE", &long)),
+            review(&BARE.replace("UPDATE", &control)),
+            review(BARE).replace("admission.k8s.io/v1", &long),
+            review(BARE).replace("AdmissionReview", &long),
+            review(&BARE.replace("\"uid\"", &format!("\"uid\":\"a\",\"uid\":\"{long}\",\"uid\""))),
+        ] {
+            let error = Request::read(body.as_bytes(), false).unwrap_err().to_string();
+            assert!(error.len() < 2 * caps::MAX_MESSAGE, "{}", error.len());
         }
     }
 

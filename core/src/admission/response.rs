@@ -5,8 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 
+use super::caps;
 use crate::api::kind::KindInfo;
-use crate::model::{Verdict, Violation, ViolationKind};
+use crate::model::{Verdict, Violation, ViolationKind, shorten};
 
 /// The whole answer.
 #[derive(Serialize)]
@@ -82,7 +83,7 @@ impl Status {
     pub fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             status: "Failure",
-            message: message.into(),
+            message: shorten(&message.into(), caps::MAX_MESSAGE),
             reason,
             details: None,
             code,
@@ -96,14 +97,17 @@ pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation])
     let whole = violations
         .iter()
         .all(|violation| violation.path.is_root() && violation.kind == ViolationKind::Forbidden);
+    let (violations, more) = caps::violations(violations);
+    let name = &*shorten(name, caps::MAX_NAME);
     let causes = violations
         .iter()
         .map(|violation| Cause {
             reason: violation.kind.reason(),
-            message: violation.detail(),
-            field: violation.path.as_str().to_owned(),
+            message: shorten(&violation.detail(), caps::MAX_MESSAGE),
+            field: shorten(violation.path.as_str(), caps::MAX_MESSAGE),
         })
         .collect();
+    let and_more = (more > 0).then(|| format!("and {more} more"));
     let details = |title: &str| Details {
         name: name.to_owned(),
         group: kind.group.to_string(),
@@ -111,7 +115,10 @@ pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation])
         causes,
     };
     if whole {
-        let reasons: Vec<String> = violations.iter().map(Violation::plainly).collect();
+        let reasons = violations
+            .iter()
+            .map(|violation| shorten(&violation.plainly(), caps::MAX_MESSAGE));
+        let reasons: Vec<String> = reasons.chain(and_more).collect();
         let message = format!(
             "{} {name:?} is forbidden: {}",
             qualified(&kind.plural, &kind.group),
@@ -125,7 +132,10 @@ pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation])
             code: 403,
         };
     }
-    let mut reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    let reasons = violations
+        .iter()
+        .map(|violation| shorten(&violation.to_string(), caps::MAX_MESSAGE));
+    let mut reasons: Vec<String> = reasons.chain(and_more).collect();
     let reasons = if reasons.len() == 1 {
         reasons.remove(0)
     } else {
@@ -212,6 +222,22 @@ mod tests {
             status.message,
             "Thing.g.io \"cluster\" is invalid: [spec.a: Invalid value: 1: x [a], spec.b: Forbidden: y [b]]"
         );
+    }
+
+    #[test]
+    fn n2_a_refusal_with_many_long_violations_has_a_bounded_size() {
+        let violations: Vec<Violation> = (0..10_000)
+            .map(|number| {
+                let path = format!("spec.{}[{number}]", "x".repeat(10_000));
+                Violation::new("r", path.as_str(), ViolationKind::Invalid, "y".repeat(10_000))
+            })
+            .collect();
+        let status = deny_status(&THINGS, &"n".repeat(10_000), &violations);
+        assert!(status.message.ends_with("and 9968 more]"), "the others are counted");
+        let answer = encode("u", Some(&status), &Verdict::default(), None);
+        assert!(answer.len() < 256 << 10, "{}", answer.len());
+        let plain = Status::plain(400, "BadRequest", "z".repeat(1 << 20));
+        assert!(encode("u", Some(&plain), &Verdict::default(), None).len() < 4096);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use super::core_v1::node;
 use super::infrastructure_cluster_x_k8s_io::{self as platforms, CLUSTERS, OTHER_CLUSTERS, PLATFORMS};
 use super::kind::{KindInfo, Scope};
 use super::machine_openshift_io::{control_plane_machine_set, machine, machine_health_check, machine_set};
-use super::{cluster_x_k8s_io, config_openshift_io, machine_openshift_io};
+use super::{cluster_x_k8s_io, config_openshift_io, controlplane_cluster_x_k8s_io, machine_openshift_io};
+use controlplane_cluster_x_k8s_io::{kubeadm_control_plane, kubeadm_control_plane_template};
 
 /// Machines of the Machine API.
 pub static MACHINES: KindInfo = machine_api("v1beta1", machine::KIND, machine::PLURAL);
@@ -43,6 +44,14 @@ pub static CLUSTER_API_MACHINE_HEALTH_CHECKS: KindInfo = cluster_api(
     cluster_x_k8s_io::machine_health_check::KIND,
     cluster_x_k8s_io::machine_health_check::PLURAL,
 );
+/// KubeadmControlPlanes.
+pub static KUBEADM_CONTROL_PLANES: KindInfo =
+    kubeadm_control_plane_api(kubeadm_control_plane::KIND, kubeadm_control_plane::PLURAL);
+/// KubeadmControlPlaneTemplates.
+pub static KUBEADM_CONTROL_PLANE_TEMPLATES: KindInfo = kubeadm_control_plane_api(
+    kubeadm_control_plane_template::KIND,
+    kubeadm_control_plane_template::PLURAL,
+);
 /// Clusters of Cluster API.
 pub static CLUSTER_API_CLUSTERS: KindInfo =
     cluster_api(cluster_x_k8s_io::cluster::KIND, cluster_x_k8s_io::cluster::PLURAL);
@@ -57,6 +66,15 @@ const fn configuration(kind: &'static str, plural: &'static str) -> KindInfo {
 
 const fn cluster_api(kind: &'static str, plural: &'static str) -> KindInfo {
     KindInfo::namespaced(cluster_x_k8s_io::GROUP, "v1beta2", kind, plural)
+}
+
+const fn kubeadm_control_plane_api(kind: &'static str, plural: &'static str) -> KindInfo {
+    KindInfo::namespaced(
+        controlplane_cluster_x_k8s_io::GROUP,
+        controlplane_cluster_x_k8s_io::VERSION,
+        kind,
+        plural,
+    )
 }
 
 /// The namespace of the objects of a kind that Capstan reads.
@@ -130,6 +148,8 @@ impl KindEntry {
 const EVERY: &[Reader] = &[Reader::Admission, Reader::Guards, Reader::Controllers];
 const BOTH: &[Reader] = &[Reader::Admission, Reader::Controllers];
 const GUARDS: &[Reader] = &[Reader::Guards];
+/// The kind is judged offline. No part of an installed Capstan reads it, so it has no permissions.
+const OFFLINE: &[Reader] = &[];
 
 /// The kinds that are known when Capstan is built, apart from the infrastructure of Cluster API.
 pub static KINDS: &[KindEntry] = &[
@@ -146,6 +166,8 @@ pub static KINDS: &[KindEntry] = &[
     read(&CLUSTER_API_MACHINES, Home::ClusterApi, GUARDS),
     read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, GUARDS),
     read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
+    read(&KUBEADM_CONTROL_PLANES, Home::ClusterApi, OFFLINE),
+    read(&KUBEADM_CONTROL_PLANE_TEMPLATES, Home::ClusterApi, OFFLINE),
     // The guards judge its deletion, and look up the objects that belong to it.
     read(&CLUSTER_API_CLUSTERS, Home::ClusterApi, &[]),
 ];
@@ -211,6 +233,10 @@ mod tests {
         );
         assert_eq!(INFRASTRUCTURES.api_version(), config_openshift_io::API_VERSION);
         assert_eq!(CLUSTER_API_MACHINES.api_version(), cluster_x_k8s_io::API_VERSION);
+        assert_eq!(
+            KUBEADM_CONTROL_PLANES.api_version(),
+            controlplane_cluster_x_k8s_io::API_VERSION
+        );
     }
 
     #[test]

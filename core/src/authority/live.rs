@@ -1,8 +1,9 @@
-//! Objects that are read from the API server when an object is created.
+//! Objects that are read from the API server during a review.
 //!
 //! The caches may lag behind by seconds. A user who creates an object in one API, and then the
 //! object of the same name in the other API, would pass every rule, because the caches do not have
-//! the first object yet. A creation therefore counts only after its counterparts were read. The
+//! the first object yet. The same holds for an update of a mirror right after the creation of the
+//! authoritative object. Such an edit therefore counts only after its counterparts were read. The
 //! rules name those objects, and look up the results. This module must never read anything itself.
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub struct LiveRead {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Whether the creation is stored if it is allowed; false for a dry run.
+    /// Whether the edit stores a new object; false for a dry run and for an update.
     pub is_stored: bool,
 }
 

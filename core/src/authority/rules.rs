@@ -23,7 +23,7 @@ use std::cell::OnceCell;
 use json_patch::Patch;
 use serde_json::json;
 
-pub use live::reads_of_creation;
+pub use live::live_reads;
 
 use super::config::Config;
 use super::spec::{Api, Authority, Kind, PairMember, spec_authority};

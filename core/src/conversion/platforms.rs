@@ -1,34 +1,63 @@
-//! The platform-specific fields that the other API cannot express. Each platform has a file with
-//! two tables.
+//! The map of each platform: the provider spec of the Machine API and the infrastructure machine of
+//! Cluster API.
 
 mod aws;
+mod aws_devices;
 mod azure;
 mod bare_metal;
 mod gcp;
+mod gcp_disks;
 mod ibm_vpc;
 mod nutanix;
 mod openstack;
+mod openstack_filters;
+mod openstack_ports;
 mod power_vs;
 mod vsphere;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::ConversionIssue;
-use super::row::{Row, When, blocks, judge};
+use super::Api;
+use super::pass::rule::Rule;
 
-/// The tables of a platform.
+/// The map of a platform.
+#[derive(Debug)]
 pub(super) struct Platform {
+    /// The name of its page in the documentation.
+    pub(super) id: &'static str,
+    /// Its name in a sentence.
+    pub(super) title: &'static str,
     /// Kind of the provider spec.
-    provider_spec: &'static str,
-    /// Kind of the infrastructure machine.
-    machine: &'static str,
-    /// The table of the provider spec.
-    to_cluster_api: &'static [Row],
-    /// The table of the spec of the infrastructure machine.
-    to_machine_api: &'static [Row],
+    pub(super) provider_spec: &'static str,
+    /// Group and version of the provider spec.
+    pub(super) provider_spec_version: &'static str,
+    /// Kind of the infrastructure machine. A template has the suffix `Template`.
+    pub(super) machine: &'static str,
+    /// Version of the infrastructure machine.
+    pub(super) version: &'static str,
+    /// Where the CRD of the infrastructure machine is from, for the documentation.
+    pub(super) crd: &'static str,
+    /// Kind of the infrastructure cluster.
+    pub(super) cluster: &'static str,
+    /// The reference to the user data in the provider spec.
+    pub(super) user_data: &'static str,
+    /// The map, between the provider spec and the spec of the infrastructure machine.
+    pub(super) rules: &'static [Rule],
+    /// The labels that the Machine API computes from the provider spec, with the field of each.
+    pub(super) computed: &'static [(&'static str, &'static str)],
+    /// Whether the status of the infrastructure machine has a state of the instance.
+    pub(super) has_instance_state: bool,
+    /// Whether a conversion writes the provider ID to the infrastructure machine. Some controllers
+    /// find the instance by its name, and write the provider ID themselves.
+    pub(super) has_provider_id: bool,
+    /// Why a machine cannot be handed over although it can be converted, and what to do.
+    pub(super) hand_over: Option<(&'static str, &'static str)>,
+    /// Brings what the codecs written by hand read into the form that they write.
+    pub(super) normal: fn(Api, &mut Map<String, Value>),
 }
 
-const PLATFORMS: &[&Platform] = &[
+/// The platforms, in the order of their names.
+pub(super) const PLATFORMS: &[&Platform] = &[
     &aws::PLATFORM,
     &azure::PLATFORM,
     &bare_metal::PLATFORM,
@@ -40,46 +69,21 @@ const PLATFORMS: &[&Platform] = &[
     &vsphere::PLATFORM,
 ];
 
-const NO_PLATFORM: &[Row] = &[blocks(
-    "kind",
-    When::Present,
-    "machines of this platform cannot be converted",
-    "keep the Machine in the Machine API",
-)];
-
-const NO_KIND: &[Row] = &[blocks(
-    "kind",
-    When::Missing,
-    "the kind of the provider spec names the platform",
-    "set the kind of the provider spec",
-)];
-
-/// Finds the issues of the provider spec at `root`.
-pub(super) fn provider_spec(root: &str, value: &Value, found: &mut Vec<ConversionIssue>) {
-    let kind = value.get("kind").and_then(Value::as_str);
-    let platform = PLATFORMS.iter().find(|platform| Some(platform.provider_spec) == kind);
-    let rows = match (platform, kind) {
-        (Some(platform), _) => platform.to_cluster_api,
-        (None, Some(_)) => NO_PLATFORM,
-        (None, None) => NO_KIND,
-    };
-    judge(rows, root, value, found);
+/// The platform of a kind of provider spec.
+pub(super) fn of_provider_spec(kind: &str) -> Option<&'static Platform> {
+    PLATFORMS
+        .iter()
+        .find(|platform| platform.provider_spec == kind)
+        .copied()
 }
 
-/// Finds the issues of the spec of an infrastructure machine, or of its template.
-pub(super) fn infrastructure(kind: &str, spec: &Value, found: &mut Vec<ConversionIssue>) {
-    let (machine, root, spec) = match kind.strip_suffix("Template") {
-        Some(machine) => (
-            machine,
-            "spec.template.spec",
-            spec.pointer("/template/spec").unwrap_or(&Value::Null),
-        ),
-        None => (kind, "spec", spec),
-    };
-    if let Some(platform) = PLATFORMS.iter().find(|platform| platform.machine == machine) {
-        judge(platform.to_machine_api, root, spec, found);
-    }
+/// The platform of a kind of infrastructure machine.
+pub(super) fn of_machine(kind: &str) -> Option<&'static Platform> {
+    PLATFORMS.iter().find(|platform| platform.machine == kind).copied()
 }
+
+/// A platform whose codecs have one form only.
+fn unchanged(_: Api, _: &mut Map<String, Value>) {}
 
 #[cfg(test)]
 mod tests {
@@ -89,12 +93,16 @@ mod tests {
     use crate::api::infrastructure_cluster_x_k8s_io as infrastructure;
 
     #[test]
-    fn every_platform_of_cluster_api_has_its_tables() {
+    fn every_platform_of_cluster_api_has_its_map() {
         let known: BTreeSet<&str> = PLATFORMS.iter().map(|platform| platform.machine).collect();
         let served: BTreeSet<&str> = infrastructure::PLATFORMS
             .iter()
             .map(|platform| platform.machine)
             .collect();
         assert_eq!(known, served);
+        for served in infrastructure::PLATFORMS {
+            let platform = of_machine(served.machine).unwrap();
+            assert_eq!(platform.version, served.version, "{}", served.machine);
+        }
     }
 }

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::domains::FailureDomain;
+use super::indexes::INDEX;
 use crate::api::kinds::{CONTROL_PLANE_MACHINE_SETS, MACHINES};
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::model::{self, Act, ObjectRef, Precondition};
@@ -75,6 +76,17 @@ impl Step {
     /// The name of the machine that is written; `None` if the set is written.
     pub fn machine(&self) -> Option<&str> {
         machine_name(&self.subject)
+    }
+
+    /// Whether the step only changes a machine to what the template contains. A refusal of such a
+    /// step must not delay the repair of another index. An adoption is not such a step.
+    pub fn copies_metadata(&self) -> bool {
+        let Action::Patch { patch, .. } = &self.action else {
+            return false;
+        };
+        let adopts = patch.pointer("/metadata/ownerReferences").is_some();
+        let annotations = patch.pointer("/metadata/annotations");
+        !adopts && annotations.is_none_or(|annotations| annotations.get(INDEX).is_none())
     }
 
     /// The failure domain of the machine.

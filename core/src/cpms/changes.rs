@@ -1,20 +1,22 @@
 //! Changes: the differences of two provider specs, field by field, and the hash that names a
 //! revision.
 //!
-//! Decision 8. Both provider specs are normalized first: defaults of the platform are added, values
-//! that mean "not set" are removed, fields that failure domains set are removed if the set lists
-//! failure domains, and image fields are removed unless images are compared. The order of keys does
-//! not matter. The module decides neither whether a change is allowed nor when it is applied to a
-//! machine.
+//! Decisions 8 and 23. Both sides are brought into one form first, in which equal values of the Go
+//! type of their platform are equal; see `stored_form`. The form has the defaults of the platform.
+//! It lacks the fields that failure domains decide, where the set lists failure domains, and image
+//! fields, unless images are compared. The module decides neither whether a change is allowed nor
+//! when it reaches a machine.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-use super::defaults::{DEFAULTED, provider_spec_defaults};
 use super::domains::{self, Platform};
 use super::fields;
-use crate::model::hex_hash;
+use super::stored_form::{self, COMPANIONS};
+use crate::model::{hex_hash, shorten};
+use crate::platforms::schema::UnknownFields;
 
 /// Starts a rollout also for a change of the machine image, with the value `true` (decision 8).
 pub const ROLL_ON_IMAGE_CHANGE: &str = "capstan.dev/roll-on-image-change";
@@ -28,20 +30,31 @@ pub struct Comparison {
     pub images: bool,
 }
 
+/// How many differing fields are listed. One more entry counts the others.
+pub const MAX_CHANGES: usize = 64;
+/// The length in characters above which a value is cut, since it is only shown.
+const LONGEST_VALUE: usize = 256;
+
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
-    /// Path within the provider spec: `instanceType`, `blockDevices[0].ebs.volumeSize`.
+    /// Path within the provider spec: `instanceType`, `blockDevices[0].ebs.volumeSize`. The last
+    /// entry of a list that was cut is "and 7 more fields", and has no values.
     pub field: String,
-    /// The value of the machine; `None` if it is absent.
+    /// The value of the machine; `None` if it is absent. A long value is its
+    /// JSON text, cut with "…".
     pub old: Option<Value>,
-    /// The value of the template; `None` if it is absent.
+    /// The value of the template; `None` if it is absent. A long value is its
+    /// JSON text, cut with "…".
     pub new: Option<Value>,
 }
 
 impl std::fmt::Display for FieldChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let show = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
+        if self.old.is_none() && self.new.is_none() {
+            return f.write_str(&self.field);
+        }
         write!(f, "{}: {} → {}", self.field, show(&self.old), show(&self.new))
     }
 }
@@ -66,8 +79,32 @@ pub fn differs(template: &Value, machine: &Value, comparison: Comparison) -> boo
     plainly || !changes(template, machine, comparison).is_empty()
 }
 
-/// The text field with the size of a machine. It has no default, no failure domain sets it, and it
-/// is not an image.
+/// The fields in which `template` asks for something else than `machine` has, also fields that the
+/// type of the platform does not have.
+pub(super) fn changes_of_all_fields(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
+    Difference::between(template, machine).into_changes_with(comparison, UnknownFields::Keep)
+}
+
+/// The fields of `template` that `machine` lacks, or has with another value, also those that the
+/// type of the platform does not have. What the machine has beyond the template is not listed.
+pub(super) fn lost(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
+    let mut found = changes_of_all_fields(template, machine, comparison);
+    found.retain(|change| change.new.is_some());
+    found
+}
+
+/// The provider spec of a machine without the network that a webhook filled in because the template
+/// names none. It must not be taken for a failure domain.
+pub(super) fn without_default_network<'a>(template: &Value, machine: &'a Value) -> Cow<'a, Value> {
+    if Platform::of(machine) != Some(Platform::Azure) {
+        return Cow::Borrowed(machine);
+    }
+    let mut own = machine.clone();
+    stored_form::leave_out_azure_network(template, &mut own);
+    Cow::Owned(own)
+}
+
+/// The text field with the size of a machine. No failure domain sets it, and it is not an image.
 fn size_field(platform: Platform) -> Option<&'static str> {
     match platform {
         Platform::Aws => Some("instanceType"),
@@ -78,14 +115,12 @@ fn size_field(platform: Platform) -> Option<&'static str> {
     }
 }
 
-/// Two provider specs without their equal fields. Each field is normalized independently of other
-/// fields, so that an equal field is no change in any comparison.
+/// Two provider specs, without the fields in which they are the same. Such a field is no change in
+/// any comparison, because a field takes its form from itself and its companions only.
 #[derive(Clone, Debug)]
 pub struct Difference {
     template: Value,
     machine: Value,
-    /// Whether it contains a field that has defaults.
-    defaulted: bool,
 }
 
 impl Difference {
@@ -94,7 +129,6 @@ impl Difference {
         let whole = || Self {
             template: template.clone(),
             machine: machine.clone(),
-            defaulted: true,
         };
         let (Value::Object(wanted), Value::Object(held)) = (template, machine) else {
             return whole();
@@ -120,16 +154,22 @@ impl Difference {
             template.extend(wanted.map(|(field, value)| (field.clone(), value.clone())));
             machine.extend(held.map(|(field, value)| (field.clone(), value.clone())));
         }
-        let defaulted = |field: &&str| template.contains_key(*field) || machine.contains_key(*field);
-        let defaulted = DEFAULTED.iter().any(defaulted);
+        for companions in COMPANIONS {
+            let compared = |side: &Map<String, Value>| companions.iter().any(|field| side.contains_key(*field));
+            if compared(&template) || compared(&machine) {
+                for (side, all) in [(&mut template, wanted), (&mut machine, held)] {
+                    let fields = companions.iter().filter_map(|field| all.get_key_value(*field));
+                    side.extend(fields.map(|(field, value)| (field.clone(), value.clone())));
+                }
+            }
+        }
         for side in [&mut template, &mut machine] {
-            // The kind gives the platform of the fields.
+            // The kind determines the type of the fields.
             side.insert("kind".to_owned(), kind.clone());
         }
         Self {
             template: Value::Object(template),
             machine: Value::Object(machine),
-            defaulted,
         }
     }
 
@@ -149,42 +189,57 @@ impl Difference {
 
     /// The same, for the last comparison of a difference.
     pub fn into_changes(self, comparison: Comparison) -> Vec<FieldChange> {
-        let machine = into_canonical(self.machine, comparison, self.defaulted);
-        let template = into_canonical(self.template, comparison, self.defaulted);
-        let mut found = Vec::new();
+        self.into_changes_with(comparison, UnknownFields::Drop)
+    }
+
+    /// The same. Fields that the type does not have are compared if they are kept.
+    pub(super) fn into_changes_with(self, comparison: Comparison, unknown: UnknownFields) -> Vec<FieldChange> {
+        let mut machine = stored_form::normalized(self.machine, unknown);
+        let mut template = stored_form::normalized(self.template, unknown);
+        stored_form::leave_out_cluster_defaults(&mut template, &mut machine);
+        if comparison.domains {
+            domains::leave_out_other_devices(&mut template, &mut machine);
+        }
+        let machine = into_canonical(machine, comparison);
+        let template = into_canonical(template, comparison);
+        let mut found = Found::default();
         diff("", Some(&machine), Some(&template), &mut found);
-        found.sort_by(|left, right| left.field.cmp(&right.field));
-        found
+        found.into_changes()
     }
 }
 
-/// Eight hexadecimal digits that name the revision of a template. Equal templates have equal names.
+/// Eight hexadecimal digits that name the revision of a template. Equal templates have the same.
 pub fn revision(template: &Value, comparison: Comparison) -> String {
     hex_hash(&canonical(template, comparison), 8)
 }
 
-/// The normalized provider spec of a comparison.
+/// The provider spec in the one form in which it is compared. Fields that the type does not have
+/// are kept: they distinguish revisions.
 pub fn canonical(provider_spec: &Value, comparison: Comparison) -> Value {
-    into_canonical(provider_spec.clone(), comparison, true)
+    let normalized = stored_form::normalized(provider_spec.clone(), UnknownFields::Keep);
+    into_canonical(normalized, comparison)
 }
 
-fn into_canonical(mut spec: Value, comparison: Comparison, fill: bool) -> Value {
+/// Brings a provider spec that is normalized into the form in which it is compared.
+fn into_canonical(mut spec: Value, comparison: Comparison) -> Value {
     let platform = Platform::of(&spec);
+    let typed = stored_form::is_typed(&spec);
+    if platform == Some(Platform::VSphere) {
+        leave_out_addresses(&mut spec);
+    }
     if comparison.domains {
         domains::strip_in_place(&mut spec);
     }
-    if fill {
-        provider_spec_defaults(platform, &mut spec);
-    }
-    // The group of provider specs was renamed once, and their metadata is not used.
+    stored_form::fill(&mut spec);
+    // The group of a provider spec was renamed once; its metadata is never filled.
     for field in ["apiVersion", "metadata"] {
         fields::remove(&mut spec, &[field]);
     }
     if !comparison.images {
         leave_out_images(platform, &mut spec);
     }
-    if platform == Some(Platform::VSphere) {
-        machine_own_vsphere(&mut spec);
+    if typed {
+        return spec;
     }
     for field in zero_fields(platform) {
         let zero = spec
@@ -215,8 +270,9 @@ fn leave_out_images(platform: Option<Platform>, spec: &mut Value) {
     }
 }
 
-/// The folder of the template is removed, and the addresses that belong to one machine.
-fn machine_own_vsphere(spec: &mut Value) {
+/// Leaves out the folder of the template, and the addresses that belong to one machine. Name
+/// servers are those of the template if a device takes its addresses from pools.
+fn leave_out_addresses(spec: &mut Value) {
     if let Some(template) = fields::text(spec, &["template"]) {
         let name = fields::basename(template).to_owned();
         fields::set(spec, &["template"], Value::String(name));
@@ -229,18 +285,18 @@ fn machine_own_vsphere(spec: &mut Value) {
         for own in ["gateway", "ipAddrs"] {
             fields::remove(device, &[own]);
         }
+        if fields::get(device, &["addressesFromPools"]).is_none() {
+            fields::remove(device, &["nameservers"]);
+        }
     }
 }
 
-/// Fields that Go encodes with this value when they are not set.
+/// Fields without a known Go type that a provider writes also when they are not set, with zero as
+/// the value.
 fn zero_fields(platform: Option<Platform>) -> &'static [&'static str] {
     match platform {
-        Some(Platform::Aws) => &["deviceIndex"],
-        Some(Platform::Azure) => &["publicIP", "acceleratedNetworking"],
-        Some(Platform::Gcp) => &["canIPForward", "deletionProtection"],
         Some(Platform::OpenStack) => &["trunk"],
-        Some(Platform::VSphere) => &["numCPUs", "numCoresPerSocket", "memoryMiB", "diskGiB"],
-        Some(Platform::Nutanix) | None => &[],
+        _ => &[],
     }
 }
 
@@ -264,7 +320,51 @@ fn tidy(value: &mut Value) {
     }
 }
 
-fn diff(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<FieldChange>) {
+/// The fields that differ, and how many more there are.
+#[derive(Default)]
+struct Found {
+    changes: Vec<FieldChange>,
+    more: usize,
+}
+
+impl Found {
+    fn add(&mut self, path: &str, old: Option<&Value>, new: Option<&Value>) {
+        if self.changes.len() == MAX_CHANGES {
+            self.more += 1;
+            return;
+        }
+        self.changes.push(FieldChange {
+            field: path.to_owned(),
+            old: old.map(cut),
+            new: new.map(cut),
+        });
+    }
+
+    fn into_changes(self) -> Vec<FieldChange> {
+        let mut changes = self.changes;
+        changes.sort_by(|left, right| left.field.cmp(&right.field));
+        changes.extend((self.more > 0).then(|| FieldChange {
+            field: format!("and {} more fields", self.more),
+            old: None,
+            new: None,
+        }));
+        changes
+    }
+}
+
+/// A copy of a value that is short enough to be shown.
+fn cut(value: &Value) -> Value {
+    if !matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_)) {
+        return value.clone();
+    }
+    let text = value.to_string();
+    if text.len() <= LONGEST_VALUE {
+        return value.clone();
+    }
+    Value::String(shorten(&text, LONGEST_VALUE))
+}
+
+fn diff(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Found) {
     match (old, new) {
         (Some(Value::Object(old)), Some(Value::Object(new))) => diff_objects(path, old, new, found),
         (Some(Value::Array(old)), Some(Value::Array(new))) if old.len() == new.len() => {
@@ -273,15 +373,11 @@ fn diff(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Fi
             }
         }
         (old, new) if old == new => {}
-        (old, new) => found.push(FieldChange {
-            field: path.to_owned(),
-            old: old.cloned(),
-            new: new.cloned(),
-        }),
+        (old, new) => found.add(path, old, new),
     }
 }
 
-fn diff_objects(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Vec<FieldChange>) {
+fn diff_objects(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Found) {
     let added = new.keys().filter(|key| !old.contains_key(*key));
     for key in old.keys().chain(added) {
         let child = if path.is_empty() {
@@ -317,6 +413,25 @@ mod tests {
             .iter()
             .map(FieldChange::to_string)
             .collect()
+    }
+
+    #[test]
+    fn n2_a_long_difference_is_cut_and_counts_the_other_fields() {
+        let spec = |size: u32| {
+            let disks: Vec<Value> = (0..1000).map(|_| json!({"ebs": {"volumeSize": size}})).collect();
+            json!({"kind": "AWSMachineProviderConfig", "blockDevices": disks, "tags": "x".repeat(10_000 + size as usize)})
+        };
+        let found = changes(&spec(1), &spec(2), PLAIN);
+        assert_eq!(found.len(), MAX_CHANGES + 1);
+        assert_eq!(found.last().unwrap().to_string(), "and 937 more fields");
+        let shown: usize = found.iter().map(|change| change.to_string().len()).sum();
+        assert!(shown < MAX_CHANGES * 2 * LONGEST_VALUE, "{shown}");
+        let long = changes(
+            &json!({"kind": "K", "tags": "x".repeat(10_000)}),
+            &json!({"kind": "K"}),
+            PLAIN,
+        );
+        assert!(long[0].to_string().chars().count() < 2 * LONGEST_VALUE, "{}", long[0]);
     }
 
     #[test]

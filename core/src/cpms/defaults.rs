@@ -2,8 +2,9 @@
 //!
 //! Only the secrets have defaults here: they have the same names in every cluster, and adding them
 //! twice changes nothing. Sizes, images and zones have no defaults. The mutating webhook adds the
-//! defaults to a template. A comparison adds them to both sides, so that a template without them
-//! equals a machine that was stored with them.
+//! defaults to a template, and the controller to a machine that it creates. A comparison adds them
+//! to both sides, and those of `stored_form`, so that a template without them equals a machine that
+//! was stored with them.
 
 use serde_json::{Value, json};
 
@@ -12,9 +13,6 @@ use super::fields;
 
 /// The secret with the ignition stub of control plane machines.
 const USER_DATA: &str = "master-user-data";
-
-/// The fields that have a default on some platform.
-pub const DEFAULTED: [&str; 2] = ["userDataSecret", "credentialsSecret"];
 
 /// Adds the defaults of `platform` to the provider spec. The function is idempotent, and does not
 /// change a value that is not an object.

@@ -18,10 +18,27 @@ use crate::model::{Degradation, Violation};
 /// The reason of a machine that is up to date and has failed.
 const FAILED_REPLACEMENT: &str = "FailedReplacement";
 
+/// The reason of a template that the API server stores with other values.
+const TEMPLATE_NOT_STORED: &str = "TemplateNotStored";
+/// The reason of a label or an annotation in the template that the API server refuses.
+const INVALID_TEMPLATE_METADATA: &str = "InvalidTemplateMetadata";
+
 /// Whether indexes without a machine are still repaired, and replacements that are ready finished,
 /// while there is this reason to stop.
 pub fn allows_repair(reason: &Degradation) -> bool {
-    reason.reason == FAILED_REPLACEMENT
+    reason.reason == FAILED_REPLACEMENT || is_about_the_template(reason)
+}
+
+/// Whether the reason is an error of the template. The set is right about which machines are its
+/// own, and adopts and repairs them in place.
+pub(super) fn is_about_the_template(reason: &Degradation) -> bool {
+    [TEMPLATE_NOT_STORED, INVALID_TEMPLATE_METADATA].contains(&reason.reason)
+}
+
+/// Whether no replaced machine is deleted while there is this reason to stop: its replacement does
+/// not have what the template contains.
+pub(super) fn keeps_replaced_machines(reason: &Degradation) -> bool {
+    reason.reason == TEMPLATE_NOT_STORED
 }
 
 /// Whether a machine is up to date, is not being deleted, and has failed without a ready node.
@@ -41,6 +58,8 @@ pub fn degraded(spec: &Spec, state: &State, now: Timestamp) -> Vec<Degradation> 
         excess_indexes(spec, state),
         foreign_owners(state),
         failed_replacement(state),
+        template_not_stored(state),
+        invalid_template_metadata(spec),
         excess_updated(spec, state),
     ]
     .into_iter()
@@ -277,6 +296,54 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
         reason: FAILED_REPLACEMENT,
         message: format!(
             "Observed {} failed machine(s): {}; correct the cause, then delete the machine to have it made again",
+            texts.len(),
+            texts.join(", ")
+        ),
+    })
+}
+
+/// Labels and annotations of the template that the API server refuses. Machines do not get them.
+fn invalid_template_metadata(spec: &Spec) -> Option<Degradation> {
+    let invalid = &spec.template.invalid_metadata;
+    let texts: Vec<String> = invalid.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| Degradation {
+        reason: INVALID_TEMPLATE_METADATA,
+        message: format!(
+            "The API server refuses {} label(s) or annotation(s) of the template: {}; correct the template",
+            texts.len(),
+            texts.join(", ")
+        ),
+    })
+}
+
+/// A field of the template that a machine which was created from it does not have. Another machine
+/// would not have it either.
+fn template_not_stored(state: &State) -> Option<Degradation> {
+    let texts: Vec<String> = state
+        .each_machine()
+        .filter(|machine| !machine.lost.is_empty() && !machine.is_deleting())
+        .map(|machine| {
+            let fields: Vec<String> = machine.lost.iter().map(ToString::to_string).collect();
+            format!("{} ({})", machine.name, fields.join("; "))
+        })
+        .collect();
+    let pending = |machine: &MachineState| !machine.is_current() && !machine.is_deleting();
+    if texts.is_empty() && !state.template.lost.is_empty() && state.each_machine().any(pending) {
+        let fields: Vec<String> = state.template.lost.iter().map(ToString::to_string).collect();
+        return Some(Degradation {
+            reason: TEMPLATE_NOT_STORED,
+            message: format!(
+                "The API server does not store the template as it is in the set: {}; correct the template, or the \
+                 webhook that changes machines. No machine is replaced before",
+                fields.join("; ")
+            ),
+        });
+    }
+    (!texts.is_empty()).then(|| Degradation {
+        reason: TEMPLATE_NOT_STORED,
+        message: format!(
+            "{} machine(s) were created from the current template and do not have its fields: {}; correct the template, \
+             or the webhook that changes machines. If a user changed a machine, delete it to have it created again",
             texts.len(),
             texts.join(", ")
         ),

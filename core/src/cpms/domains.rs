@@ -454,6 +454,17 @@ pub(super) fn strip_in_place(spec: &mut Value) {
     }
 }
 
+/// Leaves out of a comparison what a failure domain does not take over from the template: on
+/// vSphere, devices beyond those of the machine, and all devices without addresses from pools.
+pub(super) fn leave_out_other_devices(template: &mut Value, machine: &mut Value) {
+    if [&*template, &*machine]
+        .into_iter()
+        .all(|spec| Platform::of(spec) == Some(Platform::VSphere))
+    {
+        vsphere::leave_out_other_devices(template, machine);
+    }
+}
+
 /// The violations of an entry. Names are looked up only if the Infrastructure is known.
 pub fn check(platform: Platform, entry: &Value, infrastructure: Option<&Infrastructure>) -> Vec<EntryFault> {
     match platform {

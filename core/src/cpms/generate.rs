@@ -328,18 +328,18 @@ fn spread(
     if !without.is_empty() {
         return Err(Unsupported::MixedDomains(without));
     }
-    let standing: Vec<FailureDomain> = found.into_iter().flatten().collect();
-    let distinct: BTreeSet<&FailureDomain> = standing.iter().collect();
+    let in_use: Vec<FailureDomain> = found.into_iter().flatten().collect();
+    let distinct: BTreeSet<&FailureDomain> = in_use.iter().collect();
     if platform == Platform::Azure {
-        return Ok(azure(existing, &whole, &standing));
+        return Ok(azure(existing, &whole, &in_use));
     }
     // A machine that is being deleted keeps its failure domain until it is gone. It may be the only
     // machine that shows the failure domain of its replacement.
     let deleting = existing.machines.iter().filter(|machine| is_control_plane(machine));
     let deleting = deleting.filter_map(|machine| domains::extract(provider_spec(machine), existing.infrastructure));
-    let all: BTreeSet<FailureDomain> = deleting.chain(standing.iter().cloned()).collect();
+    let all: BTreeSet<FailureDomain> = deleting.chain(in_use.iter().cloned()).collect();
     let mut domains: Vec<FailureDomain> = all.into_iter().filter(|domain| domain.platform() == platform).collect();
-    if distinct.len() == standing.len() {
+    if distinct.len() == in_use.len() {
         // No two machines share a failure domain, so that an additional one moves no machine.
         domains.extend(unused(existing, platform, &domains));
     }
@@ -387,10 +387,10 @@ fn shares_zone(domain: &FailureDomain, used: &[FailureDomain]) -> bool {
 
 /// Azure: values that all machines share stay in the template, and the failure domains have the
 /// others.
-fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> (Value, Vec<FailureDomain>) {
+fn azure(existing: &Existing<'_>, whole: &Value, in_use: &[FailureDomain]) -> (Value, Vec<FailureDomain>) {
     let values = |field: &str| -> BTreeSet<String> {
         let text = |domain: &FailureDomain| fields::text(domain.full(), &[field]).unwrap_or_default().to_owned();
-        standing.iter().map(text).collect()
+        in_use.iter().map(text).collect()
     };
     let (zones, subnets) = (values("zone"), values("subnet"));
     if zones.len() < 2 && subnets.len() < 2 {
@@ -412,9 +412,9 @@ fn azure(existing: &Existing<'_>, whole: &Value, standing: &[FailureDomain]) -> 
         }
         FailureDomain::new(Platform::Azure, Value::Object(entry))
     };
-    let mut domains: BTreeSet<FailureDomain> = standing.iter().map(entry).collect();
+    let mut domains: BTreeSet<FailureDomain> = in_use.iter().map(entry).collect();
     // Workers have their own subnet. From a MachineSet, only the zone applies to a control plane.
-    if subnets.len() < 2 && zones.len() == standing.len() && !zones.contains("") {
+    if subnets.len() < 2 && zones.len() == in_use.len() && !zones.contains("") {
         let zone_of = |set: &Arc<MachineSet>| {
             let spec = set.spec.template.spec.provider_spec.value.as_ref()?;
             let domain = domains::extract(spec, None).filter(|domain| domain.platform() == Platform::Azure)?;

@@ -10,10 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::changes::FieldChange;
+use super::created_from::CreatedFrom;
 use super::domains::FailureDomain;
 use super::indexes::Index;
 use super::observed::{Settings, Unparsable};
 use super::spec::Spec;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::GROUP;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
@@ -149,6 +151,9 @@ pub struct MachineState {
     pub failed: Option<String>,
     /// The fields that differ from the template. Empty for a machine that is up to date.
     pub changes: Vec<FieldChange>,
+    /// The fields of the template that a machine which was created from it lacks, or has with
+    /// another value. They are an error of the template or of a webhook, and outdate no machine.
+    pub lost: Vec<FieldChange>,
     /// Its controller.
     pub owner: Owner,
     /// The lifecycle hooks that delay its deletion, as `name (owner)`.
@@ -162,6 +167,8 @@ pub(super) struct MachineInputs {
     pub(super) node: Option<Arc<Node>>,
     /// The index of the machine.
     pub(super) index: Index,
+    /// The failure domain that it is in: the entry of the set where the set lists the domain.
+    pub(super) domain: Option<FailureDomain>,
     /// The failure domain of the index, if it is known.
     pub(super) belongs: Option<FailureDomain>,
 }
@@ -173,18 +180,37 @@ pub(super) struct ComparedSpec {
     pub(super) domain: Option<FailureDomain>,
     /// The fields that differ from the template.
     pub(super) changes: Vec<FieldChange>,
+    /// What it was created from, if that is recorded.
+    pub(super) created_from: Option<CreatedFrom>,
+    /// Of a machine with a record, the fields of the template that it lacks or has with another
+    /// value.
+    pub(super) lost: Vec<FieldChange>,
 }
 
 impl MachineState {
-    /// Reads a machine. `domain` is the failure domain of `compared`, as the set lists it.
+    /// Reads a machine.
     pub(super) fn read(
         spec: &Spec,
         machine: &Machine,
-        domain: Option<&FailureDomain>,
         compared: &ComparedSpec,
         inputs: &MachineInputs,
+        infrastructure: Option<&Infrastructure>,
     ) -> Self {
         let meta = &machine.metadata;
+        let belongs = inputs.belongs.as_ref();
+        let is_created_from = |domain| {
+            let created_from = compared.created_from.as_ref();
+            created_from.is_some_and(|record| record.is_current(spec, domain, infrastructure, meta.name()))
+        };
+        let (changes, lost) = if is_created_from(belongs) {
+            let found = compared.domain.as_ref();
+            let moved = found.is_some() && found != belongs && !is_created_from(found);
+            let stored = if moved { found } else { belongs };
+            (Vec::new(), with_domain(compared.lost.clone(), stored, belongs))
+        } else {
+            let changes = with_domain(compared.changes.clone(), inputs.domain.as_ref(), belongs);
+            (changes, Vec::new())
+        };
         Self {
             name: meta.name().to_owned(),
             uid: meta.uid().to_owned(),
@@ -193,11 +219,12 @@ impl MachineState {
             index_recorded: inputs.index.recorded,
             created: meta.creation_timestamp,
             deleting: meta.deletion_timestamp,
-            domain: domain.cloned(),
+            domain: inputs.domain.clone(),
             node: NodeState::of(machine, inputs.node.as_deref()),
             phase: machine.phase().map(str::to_owned),
             failed: failure(machine),
-            changes: with_domain(compared.changes.clone(), domain, inputs.belongs.as_ref()),
+            changes,
+            lost,
             owner: Owner::of(spec, machine),
             hooks: hooks(machine),
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::stored_template::StoredTemplate;
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
@@ -24,6 +25,8 @@ pub struct Observed {
     pub infrastructure: Option<Arc<Infrastructure>>,
     /// The ClusterOperator `etcd`; `None` if it does not exist.
     pub etcd: Option<Arc<ClusterOperator>>,
+    /// What the API server answered on how machines of templates are stored.
+    pub stored_templates: Vec<Arc<StoredTemplate>>,
     /// Objects that could not be decoded.
     pub unparsable: Vec<Unparsable>,
     /// Creations that this process sent and that were not answered, the latest last.

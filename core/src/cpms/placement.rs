@@ -19,7 +19,7 @@ pub type Placement = BTreeMap<u32, FailureDomain>;
 
 /// The properties of a machine that placement uses.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing<'a> {
+pub struct PlacedMachine<'a> {
     /// Its index.
     pub index: u32,
     /// Its failure domain; `None` if the provider spec names none.
@@ -44,16 +44,16 @@ pub fn indexes(replicas: usize, machines: impl IntoIterator<Item = u32>) -> BTre
 }
 
 /// The failure domain of each index. Empty without failure domains.
-pub fn place(replicas: usize, domains: &[FailureDomain], machines: &[Standing<'_>]) -> Placement {
-    let standing = standing(machines);
+pub fn place(replicas: usize, domains: &[FailureDomain], machines: &[PlacedMachine<'_>]) -> Placement {
+    let current = current(machines);
     let wanted = indexes(replicas, machines.iter().map(|machine| machine.index));
-    let base = base(wanted.len(), domains, &standing);
-    reconcile(&base, &standing, &leaving(machines), &wanted)
+    let base = base(wanted.len(), domains, &current);
+    reconcile(&base, &current, &deleted(machines), &wanted)
 }
 
 /// The current failure domain of each index; that of the newest machine if an index has several.
-fn standing(machines: &[Standing<'_>]) -> Placement {
-    let mut machines: Vec<&Standing<'_>> = machines.iter().collect();
+fn current(machines: &[PlacedMachine<'_>]) -> Placement {
+    let mut machines: Vec<&PlacedMachine<'_>> = machines.iter().collect();
     machines.sort_by_key(|machine| (machine.created, machine.name));
     let known = machines
         .into_iter()
@@ -63,7 +63,7 @@ fn standing(machines: &[Standing<'_>]) -> Placement {
 }
 
 /// The indexes whose machines are all being deleted.
-fn leaving(machines: &[Standing<'_>]) -> BTreeSet<u32> {
+fn deleted(machines: &[PlacedMachine<'_>]) -> BTreeSet<u32> {
     let staying: BTreeSet<u32> = machines
         .iter()
         .filter(|machine| !machine.deleting)
@@ -78,25 +78,25 @@ fn leaving(machines: &[Standing<'_>]) -> BTreeSet<u32> {
 
 /// An even spread over new indexes. Failure domains in use come first, so that a spread of the same
 /// quality moves no machine.
-fn base(replicas: usize, domains: &[FailureDomain], standing: &Placement) -> Placement {
+fn base(replicas: usize, domains: &[FailureDomain], current: &Placement) -> Placement {
     let all: BTreeSet<&FailureDomain> = domains.iter().collect();
-    let used: BTreeSet<&FailureDomain> = standing.values().collect();
+    let used: BTreeSet<&FailureDomain> = current.values().collect();
     let (first, rest): (Vec<&FailureDomain>, Vec<&FailureDomain>) =
         all.into_iter().partition(|domain| used.contains(domain));
     let order = first.into_iter().chain(rest).cycle();
     (0..)
         .zip(order)
-        .take(replicas.max(standing.len()))
+        .take(replicas.max(current.len()))
         .map(|(index, domain)| (index, domain.clone()))
         .collect()
 }
 
-fn reconcile(base: &Placement, standing: &Placement, leaving: &BTreeSet<u32>, wanted: &BTreeSet<u32>) -> Placement {
+fn reconcile(base: &Placement, current: &Placement, deleted: &BTreeSet<u32>, wanted: &BTreeSet<u32>) -> Placement {
     let mut candidates = rekey(base, wanted);
     let mut matched: BTreeSet<u32> = BTreeSet::new();
     // The indexes that stay choose first. An index whose machines are being deleted keeps its
     // failure domain only if no other index needs it.
-    let (staying, deleting): (Vec<_>, Vec<_>) = standing.iter().partition(|(index, _)| !leaving.contains(index));
+    let (staying, deleting): (Vec<_>, Vec<_>) = current.iter().partition(|(index, _)| !deleted.contains(index));
     for (index, domain) in staying.into_iter().chain(deleting) {
         let found = candidates
             .iter()
@@ -107,7 +107,7 @@ fn reconcile(base: &Placement, standing: &Placement, leaving: &BTreeSet<u32>, wa
             matched.insert(*index);
         }
     }
-    let mut result: Placement = standing.clone();
+    let mut result: Placement = current.clone();
     let distinct: BTreeSet<&FailureDomain> = base.values().collect();
     let share = base.len().div_ceil(distinct.len().max(1));
     let open: Vec<u32> = candidates

@@ -9,11 +9,12 @@
 
 mod in_place;
 mod machine;
+mod question;
 mod rollout;
 
 use jiff::Timestamp;
 
-use super::degraded::{UnclaimedNodes, allows_repair, degraded};
+use super::degraded::{UnclaimedNodes, allows_repair, degraded, is_about_the_template};
 use super::pending_creates;
 use super::removal;
 use super::spec::{SetState, Spec};
@@ -22,6 +23,7 @@ use crate::api::machine_openshift_io::control_plane_machine_set::FINALIZER;
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
 pub use machine::{made_machine, owner_reference};
+pub use question::question;
 
 /// The next steps for this set.
 pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
@@ -73,7 +75,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
     // In-place repair comes first, so that a machine has an owner and a recorded index before other
     // steps depend on them. A machine that is deleted next is not patched, because the patch would
     // invalidate the precondition of its deletion.
-    let is_degraded = !plan.degraded.is_empty();
+    let is_degraded = plan.degraded.iter().any(|reason| !is_about_the_template(reason));
     let repairs = state
         .each_machine()
         .filter(|machine| Some(&machine.name) != spared.as_ref())

@@ -12,10 +12,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::changes::{self, Comparison};
+use super::created_from::{CREATED_FROM, CreatedFrom};
 use super::domains::{self, FailureDomain};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState};
-use super::placement::{self, Placement, Standing};
+use super::observed::Observed;
+use super::placement::{self, PlacedMachine, Placement};
 use super::spec::{Gates, ParseContext, Spec, Template, parse};
+use super::stored_template::{KnownTemplate, StoredTemplate};
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::machine::Machine;
@@ -51,6 +54,30 @@ struct CachedTemplate {
     uid: String,
     comparison: Comparison,
     revision: String,
+    /// What the API server answered.
+    answers: Vec<Arc<StoredTemplate>>,
+    known: Arc<KnownTemplate>,
+}
+
+impl CachedTemplate {
+    fn compare(&self, machine: &Machine, infrastructure: Option<&Infrastructure>) -> ComparedSpec {
+        let template = &self.template.provider_spec;
+        let provider_spec = machine.spec.provider_spec.value.as_ref();
+        let compared = provider_spec.unwrap_or(&Value::Null);
+        let created_from = CreatedFrom::read(machine);
+        let lost = created_from
+            .as_ref()
+            .map(|_| changes::lost(template, compared, self.comparison));
+        ComparedSpec {
+            domain: provider_spec.and_then(|value| {
+                let own = changes::without_default_network(template, value);
+                domains::extract(&own, infrastructure)
+            }),
+            changes: self.known.changes(&self.template, compared, self.comparison),
+            created_from,
+            lost: lost.unwrap_or_default(),
+        }
+    }
 }
 
 /// A machine that was compared with the template.
@@ -73,13 +100,13 @@ struct CachedState {
 struct CachedPlacement {
     replicas: usize,
     domains: Vec<FailureDomain>,
-    standing: Vec<CachedStanding>,
+    machines: Vec<CachedPlacedMachine>,
     placement: Placement,
 }
 
-/// An owned [`Standing`].
+/// An owned [`PlacedMachine`].
 #[derive(Debug)]
-struct CachedStanding {
+struct CachedPlacedMachine {
     index: u32,
     created: Option<Timestamp>,
     name: String,
@@ -87,8 +114,8 @@ struct CachedStanding {
     domain: Option<FailureDomain>,
 }
 
-impl CachedStanding {
-    fn of(machine: &Standing<'_>) -> Self {
+impl CachedPlacedMachine {
+    fn of(machine: &PlacedMachine<'_>) -> Self {
         Self {
             index: machine.index,
             created: machine.created,
@@ -98,7 +125,7 @@ impl CachedStanding {
         }
     }
 
-    fn is(&self, machine: &Standing<'_>) -> bool {
+    fn is(&self, machine: &PlacedMachine<'_>) -> bool {
         (self.index, self.created, self.name.as_str(), self.deleting)
             == (machine.index, machine.created, machine.name, machine.deleting)
             && self.domain.as_ref() == machine.domain
@@ -146,29 +173,34 @@ impl ReconcileCache {
     }
 
     /// Sets the template with which machines are compared from now on. Returns the name of its
-    /// revision.
-    pub(super) fn set_template(&mut self, spec: &Spec, infrastructure: Option<&Arc<Infrastructure>>) -> String {
+    /// revision, and what is known of how it is stored.
+    pub(super) fn set_template(&mut self, spec: &Spec, observed: &Observed) -> (String, Arc<KnownTemplate>) {
         let comparison = spec.comparison();
+        let (infrastructure, answers) = (observed.infrastructure.as_ref(), &observed.stored_templates);
         if let Some(known) = &self.template
             && known.comparison == comparison
             && Arc::ptr_eq(&known.template, &spec.template)
             && (&known.name, &known.uid) == (&spec.name, &spec.uid)
             && same(self.infrastructure.as_ref(), infrastructure)
+            && have_same_items(&known.answers, answers)
         {
-            return known.revision.clone();
+            return (known.revision.clone(), Arc::clone(&known.known));
         }
         self.machines.clear();
         self.placement = None;
         self.infrastructure = infrastructure.cloned();
         let revision = changes::revision(&spec.template.provider_spec, comparison);
+        let known = Arc::new(KnownTemplate::of(&spec.template, comparison, answers));
         self.template = Some(CachedTemplate {
             template: Arc::clone(&spec.template),
             name: spec.name.clone(),
             uid: spec.uid.clone(),
             comparison,
             revision: revision.clone(),
+            answers: answers.clone(),
+            known: Arc::clone(&known),
         });
-        revision
+        (revision, known)
     }
 
     /// Compares machines with the template that was set last, in their order. Other machines are
@@ -182,7 +214,7 @@ impl ReconcileCache {
         for machine in machines {
             let (name, known) = match before.remove_entry(machine.metadata.name()) {
                 Some((name, known)) if Arc::ptr_eq(&known.machine, machine) => (name, known),
-                Some((name, known)) if has_same_provider_spec(&known.machine, machine) => {
+                Some((name, known)) if has_same_inputs(&known.machine, machine) => {
                     let known = CachedMachine {
                         machine: Arc::clone(machine),
                         state: None,
@@ -191,18 +223,9 @@ impl ReconcileCache {
                     (name, known)
                 }
                 _ => {
-                    let provider_spec = machine.spec.provider_spec.value.as_ref();
-                    let compared = ComparedSpec {
-                        domain: provider_spec.and_then(|value| domains::extract(value, self.infrastructure.as_deref())),
-                        changes: changes::changes(
-                            &template.template.provider_spec,
-                            provider_spec.unwrap_or(&Value::Null),
-                            template.comparison,
-                        ),
-                    };
                     let known = CachedMachine {
                         machine: Arc::clone(machine),
-                        compared: Arc::new(compared),
+                        compared: Arc::new(template.compare(machine, self.infrastructure.as_deref())),
                         state: None,
                     };
                     (machine.metadata.name().to_owned(), known)
@@ -243,23 +266,27 @@ impl ReconcileCache {
         &mut self,
         replicas: usize,
         domains: &[FailureDomain],
-        machines: &[Standing<'_>],
+        machines: &[PlacedMachine<'_>],
     ) -> &Placement {
         let known = self.placement.take().filter(|known| {
-            let mut pairs = known.standing.iter().zip(machines);
+            let mut pairs = known.machines.iter().zip(machines);
             known.replicas == replicas
                 && known.domains == domains
-                && known.standing.len() == machines.len()
+                && known.machines.len() == machines.len()
                 && pairs.all(|(before, now)| before.is(now))
         });
         let placed = known.unwrap_or_else(|| CachedPlacement {
             replicas,
             domains: domains.to_vec(),
-            standing: machines.iter().map(CachedStanding::of).collect(),
+            machines: machines.iter().map(CachedPlacedMachine::of).collect(),
             placement: placement::place(replicas, domains, machines),
         });
         &self.placement.insert(placed).placement
     }
+}
+
+fn have_same_items<T>(left: &[Arc<T>], right: &[Arc<T>]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).all(|(left, right)| Arc::ptr_eq(left, right))
 }
 
 fn same<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
@@ -271,7 +298,10 @@ fn same<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
 }
 
 fn are_same(left: &MachineInputs, right: &MachineInputs) -> bool {
-    same(left.node.as_ref(), right.node.as_ref()) && left.index == right.index && left.belongs == right.belongs
+    same(left.node.as_ref(), right.node.as_ref())
+        && left.index == right.index
+        && left.domain == right.domain
+        && left.belongs == right.belongs
 }
 
 /// Whether a parse of both gives the same result, apart from metadata that [`Spec::set_metadata`]
@@ -283,8 +313,10 @@ fn parses_alike(left: &Arc<ControlPlaneMachineSet>, right: &Arc<ControlPlaneMach
             && left.spec == right.spec)
 }
 
-fn has_same_provider_spec(left: &Arc<Machine>, right: &Arc<Machine>) -> bool {
-    Arc::ptr_eq(left, right) || left.spec.provider_spec.value == right.spec.provider_spec.value
+fn has_same_inputs(left: &Arc<Machine>, right: &Arc<Machine>) -> bool {
+    let record = |machine: &Arc<Machine>| machine.metadata.annotations.get(CREATED_FROM).cloned();
+    Arc::ptr_eq(left, right)
+        || (left.spec.provider_spec.value == right.spec.provider_spec.value && record(left) == record(right))
 }
 
 #[cfg(test)]

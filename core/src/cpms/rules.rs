@@ -1,8 +1,8 @@
 //! The rules for edits of a ControlPlaneMachineSet.
 //!
-//! Three passes judge an edit: the rules in CEL, the parse into the model, and the rules that compute
-//! or look objects up. An update is judged as strictly as a creation, except for what it leaves
-//! unchanged. Nothing here decides what the controller does next.
+//! Three passes judge an edit: the rules in CEL, the parse into the model, and the rules that
+//! compute or look objects up. An update is judged as strictly as a creation, except for what it
+//! leaves unchanged. Nothing here decides what the controller does next.
 //!
 //! Source: the ControlPlaneMachineSet enhancement; the checks of the operator that OpenShift ships,
 //! and the gaps in them (defects B2, B11, B12, B17, B18).
@@ -19,6 +19,7 @@ mod rollout;
 mod selector_scope;
 mod shared_indexes;
 mod stored;
+mod template_metadata;
 
 use json_patch::Patch;
 use serde_json::Value;
@@ -36,10 +37,10 @@ pub use stored::ParsedOnce;
 /// The path of the machine template in a set.
 const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
 
-/// The first pass, before the schema: fills in what the CRD's defaults cannot say, and refuses what
-/// the schema's own rules would refuse, in words that say what to do.
+/// The first pass, before the schema: sets defaults that a CRD cannot express, and refuses what the
+/// rules in the CRD would refuse, with advice.
 ///
-/// Running it again over its own result changes nothing.
+/// The pass is idempotent.
 pub fn mutate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> (Verdict, Option<Patch>) {
     let mut verdict = Verdict::default();
     let Some(object) = edit.object else {
@@ -72,8 +73,8 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     for violation in rules_in_cel(rules, Enforcer::Webhook, object, edit.old) {
         verdict.deny(violation);
     }
-    // A change of other metadata moves nothing; and an object that is being deleted can always lose
-    // its finalizers.
+    // Other metadata does not affect machines. The finalizers of an object that is being deleted
+    // can always be removed.
     let unchanged = edit.old.is_some_and(|old| {
         is_same(old.field("spec"), object.get("spec"))
             && (edit.is_deleting() || annotations(old).eq(annotations(object)))
@@ -93,7 +94,7 @@ fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
     })
 }
 
-/// The rules in CEL that do not hold, as violations.
+/// The violations of the rules in CEL.
 fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option<&dyn Stored>) -> Vec<Violation> {
     let violation = |finding: Finding<'_, '_>| {
         let kind = match finding.rule.reason.as_str() {
@@ -110,13 +111,13 @@ fn rules_in_cel(rules: &RuleSet, enforcer: Enforcer, object: &Value, old: Option
                 .map_or_else(|| finding.rule.advice.clone(), |error| error.to_string()),
         )
     };
-    // Where a rule gives no verdict before the schema is checked, the value is of another type, and
-    // the schema says so.
-    let says = |finding: &Finding<'_, '_>| enforcer != Enforcer::Schema || finding.error.is_none();
+    // Before the schema is checked, a rule fails on a value of another type. The schema refuses
+    // such a value.
+    let counts = |finding: &Finding<'_, '_>| enforcer != Enforcer::Schema || finding.error.is_none();
     rules
         .findings(QUALIFIED_KIND, enforcer, object, old)
         .into_iter()
-        .filter(says)
+        .filter(counts)
         .map(violation)
         .collect()
 }
@@ -126,44 +127,28 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         Ok(new) => new,
         Err(violation) => return verdict.deny(*violation),
     };
-    // An old object that cannot be read says nothing about what was allowed: the new one is judged
-    // as a creation.
+    // If the stored object cannot be decoded, the edited one is judged as a creation.
     let whole = edit.old.map(Stored::whole);
     let old = whole.as_deref().and_then(|old| Judged::read_old(old, &new, lookup));
     let activated = new.is_active() && !old.as_ref().is_some_and(Judged::is_active);
 
-    if let Err(violations) = new.spec() {
-        let known = match old.as_ref().map(Judged::spec) {
-            // What was wrong before, and was not touched, is not this edit's fault; but a set is
-            // activated as a whole.
-            Some(Err(known)) if !activated => known,
-            _ => &[],
-        };
-        for violation in violations.iter().filter(|violation| !known.contains(violation)) {
-            // Where a rule in CEL spoke of a field already, the parse has nothing to add.
-            if !verdict
-                .violations
-                .iter()
-                .any(|said| said.path.contains(&violation.path))
-            {
-                verdict.deny(violation.clone());
-            }
-        }
-    }
+    let has_new_violations = judge_parse(old.as_ref(), &new, activated, verdict);
     if old.is_none() {
         judge_namespace(edit, lookup, verdict);
     }
     if let Some(old) = &old {
         judge_platform(old, &new, verdict);
     }
-    provider_spec::judge(old.as_ref(), &new, lookup, verdict);
-    warn_of_the_unknown(old.as_ref(), &new, lookup, verdict);
+    provider_spec::judge(old.as_ref(), &new, activated, lookup, verdict);
+    template_metadata::judge(old.as_ref(), &new, activated, verdict);
+    judge_unknown(old.as_ref(), &new, lookup, verdict);
     authority::warn(old.as_ref(), &new, activated, verdict);
     if new.is_active() && activated {
         judge_replicas(&new, lookup, verdict);
     }
     let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
-    if let Some(spec) = new.spec().ok().filter(|_| !moved) {
+    // A tolerated violation of the stored set must not switch off the rules below.
+    if let Some(spec) = new.spec().filter(|_| !moved && !has_new_violations) {
         let known = old.as_ref().and_then(|old| old.known(&new));
         domains::warn_of_repeats(old.as_ref(), &new, spec, verdict);
         domains::judge(known, &new, spec, activated, lookup, verdict);
@@ -178,82 +163,85 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
     }
 }
 
-/// What the parse would have looked up, had it been there.
-fn warn_of_the_unknown(old: Option<&Judged<'_>>, new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+/// Refuses the violations of the parse, and returns whether there are any. A violation that the
+/// stored set has already is tolerated, until the set is activated.
+fn judge_parse(old: Option<&Judged<'_>>, new: &Judged<'_>, activated: bool, verdict: &mut Verdict) -> bool {
+    if new.violations().is_empty() {
+        return false;
+    }
+    let known = old.filter(|_| !activated).map_or(&[][..], Judged::violations);
+    let mut any = false;
+    for violation in new.violations().iter().filter(|violation| !known.contains(violation)) {
+        any = true;
+        // A rule in CEL may have refused the same field already.
+        let is_refused = |refused: &Violation| refused.path.contains(&violation.path);
+        if !verdict.violations.iter().any(is_refused) {
+            verdict.deny(violation.clone());
+        }
+    }
+    any
+}
+
+/// Refuses or warns if an object is unknown that the parse needs.
+fn judge_unknown(old: Option<&Judged<'_>>, new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     let prefix = new.text("machineNamePrefix");
     if lookup.feature_gate_unknown && prefix.is_some() && old.and_then(|old| old.text("machineNamePrefix")) != prefix {
-        let why = "a name prefix needs the gate CPMSMachineNamePrefix, which is on by default";
+        let why = "a name prefix requires the feature gate CPMSMachineNamePrefix, which is on by default";
         lookup.unknown(
             verdict,
             "cpms-name-prefix-gate",
             "spec.machineNamePrefix",
-            "the FeatureGate cluster is",
+            "the FeatureGate cluster",
             why,
         );
     }
     let by_name = new
         .spec()
-        .is_ok_and(|spec| !spec.failure_domains.is_empty() && spec.template.platform.is_some_and(Platform::by_name));
+        .is_some_and(|spec| !spec.failure_domains.is_empty() && spec.template.platform.is_some_and(Platform::by_name));
     if by_name && lookup.infrastructure.is_none() {
-        let why = "it defines what the names of failure domains mean";
+        let why = "it defines the failure domains that the names refer to";
         let path = format!("{TEMPLATE}.failureDomains");
-        lookup.unknown(
-            verdict,
-            "cpms-failure-domain",
-            &path,
-            "the Infrastructure cluster is",
-            why,
-        );
+        lookup.unknown(verdict, "cpms-failure-domain", &path, "the Infrastructure cluster", why);
     }
 }
 
 fn judge_namespace(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     if edit.operation == Operation::Create && !edit.namespace.is_empty() && edit.namespace != lookup.namespace {
+        let allowed = format!(
+            "must be {}, the namespace of the control plane Machines",
+            lookup.namespace
+        );
         verdict.deny(
-            Violation::new(
-                "cpms-namespace",
-                "metadata.namespace",
-                ViolationKind::Invalid,
-                format!(
-                    "the machines of the control plane live in {}, and only a set in that namespace is acted on",
-                    lookup.namespace
-                ),
-            )
-            .got(&Value::from(edit.namespace))
-            .advice(format!("create the set in {}", lookup.namespace)),
+            Violation::new("cpms-namespace", "metadata.namespace", ViolationKind::Invalid, allowed)
+                .got(&Value::from(edit.namespace))
+                .advice(format!("create the set in {}", lookup.namespace)),
         );
     }
 }
 
 fn judge_platform(old: &Judged<'_>, new: &Judged<'_>, verdict: &mut Verdict) {
-    if let (Some(before), Some(after)) = (old.kind(), new.kind())
-        && before != after
-    {
-        let path = format!("{TEMPLATE}.spec.providerSpec.value.kind");
+    let fields = [
+        (
+            "cpms-provider-spec-kind-immutable",
+            "spec.providerSpec.value.kind",
+            old.kind().zip(new.kind()),
+        ),
+        (
+            "cpms-platform-immutable",
+            "failureDomains.platform",
+            old.platform().zip(new.platform()),
+        ),
+    ];
+    for (rule, field, values) in fields {
+        let Some((before, after)) = values.filter(|(before, after)| before != after) else {
+            continue;
+        };
+        let path = format!("{TEMPLATE}.{field}");
+        let allowed = format!("must stay {before}: the field is immutable");
         verdict.deny(
-            Violation::new(
-                "cpms-provider-spec-kind-immutable",
-                path.as_str(),
-                ViolationKind::Invalid,
-                format!("the kind of the provider spec is immutable, and was {before}"),
-            )
-            .got(&Value::from(after))
-            .advice("a control plane cannot move to another platform: keep the kind"),
-        );
-    }
-    if let (Some(before), Some(after)) = (old.platform(), new.platform())
-        && before != after
-    {
-        let path = format!("{TEMPLATE}.failureDomains.platform");
-        verdict.deny(
-            Violation::new(
-                "cpms-platform-immutable",
-                path.as_str(),
-                ViolationKind::Invalid,
-                format!("the platform is immutable, and was {before}"),
-            )
-            .got(&Value::from(after))
-            .advice("a control plane cannot move to another platform: keep the platform"),
+            Violation::new(rule, path.as_str(), ViolationKind::Invalid, allowed)
+                .got(&Value::from(after))
+                .advice("keep the value: a control plane cannot move to another platform"),
         );
     }
 }
@@ -263,7 +251,7 @@ fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
     let Some(replicas) = new.replicas() else { return };
     let Some(machines) = lookup.control_plane() else {
         let why = "an active set must have as many replicas as there are machines";
-        return lookup.unknown(verdict, RULE, "spec.replicas", "the control plane Machines are", why);
+        return lookup.unknown(verdict, RULE, "spec.replicas", "the control plane Machines", why);
     };
     if usize::try_from(replicas) == Ok(machines.len()) {
         return;
@@ -271,35 +259,22 @@ fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
     let mut names: Vec<&str> = machines.iter().map(|machine| machine.metadata.name()).collect();
     names.sort_unstable();
     let found = match names.as_slice() {
-        [] => String::from("there are no control plane machines"),
-        names => format!(
-            "there are {} control plane machines ({})",
-            names.len(),
-            names.join(", ")
-        ),
+        [] => String::from("there are none"),
+        names => format!("there are {}: {}", names.len(), names.join(", ")),
     };
     let advice = match names.len() {
         fitting @ (3 | 5) => format!(
-            "set spec.replicas to {fitting} and spec.state to Active in one step: since replicas is immutable, delete the \
-             inactive set and create it again"
+            "delete the inactive set and create it with {fitting} replicas and the state Active, because replicas is \
+             immutable"
         ),
-        _ => String::from("only 3 and 5 are supported: bring the number of machines to one of them first"),
+        _ => String::from("create or delete Machines first, so that there are 3 or 5 of them"),
     };
-    verdict.deny(
-        Violation::new(
-            RULE,
-            "spec.replicas",
-            ViolationKind::Forbidden,
-            format!(
-                "replicas ({replicas}) does not match the current number of control plane machines ({}): {found}",
-                names.len()
-            ),
-        )
-        .advice(advice),
-    );
+    let allowed =
+        format!("must match the current number of control plane Machines; replicas is {replicas}, and {found}");
+    verdict.deny(Violation::new(RULE, "spec.replicas", ViolationKind::Forbidden, allowed).advice(advice));
 }
 
-/// The rules of this room that are not CEL, for `capstan rules`.
+/// The rules that are not written in CEL, for `capstan rules`.
 pub fn table() -> Vec<RuleInfo> {
     const BOTH: &[Operation] = &[Operation::Create, Operation::Update];
     let rule = |id, path, operations, message| RuleInfo::webhook(id, KIND, path, operations, message);
@@ -338,6 +313,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(parsed::table());
     table.extend(domains::table());
     table.extend(provider_spec::table());
+    table.extend(template_metadata::table());
     table.extend(authority::table());
     table.extend(rollout::table());
     table.extend(selector_scope::table());

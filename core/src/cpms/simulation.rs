@@ -29,6 +29,8 @@ pub(crate) struct World {
     /// Whether machines are created with the hook of the etcd operator, which is removed once
     /// another member is healthy.
     pub(crate) etcd_hook: bool,
+    /// What a webhook changes in the provider spec of a machine that is created.
+    pub(crate) webhook: fn(&mut Value),
     /// `None` for a platform that Capstan does not support, without failure domains.
     platform: Option<Platform>,
     version: u64,
@@ -71,6 +73,7 @@ impl World {
             now: "2026-01-01T12:00:00Z".parse().unwrap(),
             gates: Gates::default(),
             etcd_hook: true,
+            webhook: |_| {},
             platform: Some(Platform::Aws),
             version: 1000,
         };
@@ -340,6 +343,9 @@ impl World {
         let mut machine = machine.clone();
         machine.metadata.uid = Some(format!("uid-{name}-{}", self.version));
         machine.metadata.creation_timestamp = Some(self.now);
+        if let Some(provider_spec) = &mut machine.spec.provider_spec.value {
+            (self.webhook)(provider_spec);
+        }
         self.observed.machines.push(Arc::new(machine));
         if self.etcd_hook {
             self.machine(&name).spec.lifecycle_hooks = serde_json::from_value(etcd_hook()).unwrap();

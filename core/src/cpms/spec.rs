@@ -21,6 +21,7 @@ use super::changes::Comparison;
 use super::domains::{FailureDomain, Platform};
 use super::names::is_subdomain;
 use super::selector::Selector;
+use super::template_metadata::InvalidMetadata;
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::MachineSpec;
 use crate::api::meta::ObjectMeta;
@@ -31,8 +32,8 @@ pub use annotations::{
 };
 pub use context::ParseContext;
 pub use gates::Gates;
-pub(super) use parse::into_spec;
 pub use parse::parse;
+pub(super) use parse::{Parsed, into_parsed, into_spec};
 
 /// A valid ControlPlaneMachineSet.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,13 +155,16 @@ impl NamePrefix {
 /// Describes the machines of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// Labels of a machine, including the three labels of a control plane machine.
+    /// Labels of a machine, including the three labels of a control plane machine. The API server
+    /// accepts all of them.
     pub labels: BTreeMap<String, String>,
+    /// Labels and annotations that the API server would refuse. No machine gets them.
+    pub invalid_metadata: Vec<InvalidMetadata>,
     /// Annotations of a machine.
     pub annotations: BTreeMap<String, String>,
     /// The spec of a machine, without the provider spec.
     pub machine_spec: MachineSpec,
-    /// The provider spec with the defaults of its platform. It is always an object.
+    /// The provider spec as it is in the set. It is always an object.
     pub provider_spec: Value,
     /// The platform of the provider spec; `None` for a kind without failure domains.
     pub platform: Option<Platform>,

@@ -14,9 +14,10 @@ use super::etcd::Etcd;
 use super::indexes::{self, Index, Member};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState, without_provider_spec};
 use super::observed::{Observed, Settings, Unparsable};
-use super::placement::{self, Placement, Standing};
+use super::placement::{self, PlacedMachine, Placement};
 use super::reconcile_cache::ReconcileCache;
 use super::spec::Spec;
+use super::stored_template::KnownTemplate;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
 
@@ -29,6 +30,8 @@ pub struct State {
     pub settings: Settings,
     /// The name of the revision of the template.
     pub revision: String,
+    /// The template, and what is known of how it is stored.
+    pub template: Arc<KnownTemplate>,
     /// The machines of the set, by index, then age, then name. A machine that did not change is
     /// shared with the previous state.
     pub machines: Vec<Arc<MachineState>>,
@@ -56,13 +59,13 @@ impl State {
     /// Reads a snapshot. The cache provides results for unchanged objects. The result does not
     /// depend on the content of the cache.
     pub fn observe_with(spec: &Spec, observed: Observed, settings: Settings, cache: &mut ReconcileCache) -> Self {
-        let revision = cache.set_template(spec, observed.infrastructure.as_ref());
+        let (revision, template) = cache.set_template(spec, &observed);
         let (selected, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = observed
             .machines
             .iter()
             .partition(|machine| spec.selector.selects_member(&machine.metadata.labels));
         let compared = cache.compare(&selected);
-        let members = Selected::of(spec, selected, &compared);
+        let members = Selected::of(spec, &observed, selected, &compared);
         let standing = members.standing();
         let placement = cache
             .place(spec.replicas.count(), &spec.failure_domains, &standing)
@@ -89,6 +92,7 @@ impl State {
         Self {
             settings,
             revision,
+            template,
             machines,
             indexes,
             placement,
@@ -132,11 +136,21 @@ struct Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    fn of(spec: &'a Spec, machines: Vec<&'a Arc<Machine>>, compared: &'a [Arc<ComparedSpec>]) -> Self {
-        let domains: Vec<Option<&FailureDomain>> = compared
-            .iter()
-            .map(|compared| compared.domain.as_ref().map(|found| listed(spec, found)))
-            .collect();
+    fn of(
+        spec: &'a Spec,
+        observed: &Observed,
+        machines: Vec<&'a Arc<Machine>>,
+        compared: &'a [Arc<ComparedSpec>],
+    ) -> Self {
+        let domain = |(machine, compared): (&&Arc<Machine>, &'a Arc<ComparedSpec>)| {
+            let found = compared.domain.as_ref().map(|found| listed(spec, found));
+            let record = compared.created_from.as_ref();
+            let infrastructure = observed.infrastructure.as_deref();
+            let recorded =
+                record.and_then(|record| record.domain(spec, found, infrastructure, machine.metadata.name()));
+            recorded.or(found)
+        };
+        let domains: Vec<Option<&FailureDomain>> = machines.iter().zip(compared).map(domain).collect();
         let members: Vec<Member<'_>> = machines
             .iter()
             .zip(&domains)
@@ -157,12 +171,12 @@ impl<'a> Selected<'a> {
     }
 
     /// The properties of the machines that placement uses.
-    fn standing(&self) -> Vec<Standing<'a>> {
+    fn standing(&self) -> Vec<PlacedMachine<'a>> {
         self.machines
             .iter()
             .zip(&self.domains)
             .zip(&self.indexes)
-            .map(|((machine, domain), index)| Standing {
+            .map(|((machine, domain), index)| PlacedMachine {
                 index: index.value,
                 domain: *domain,
                 created: machine.metadata.creation_timestamp,
@@ -198,10 +212,12 @@ impl<'a> Selected<'a> {
                         .and_then(|name| nodes.get(name))
                         .map(|node| Arc::clone(node)),
                     index: *index,
+                    domain: domain.cloned(),
                     belongs: placement.get(&index.value).filter(|_| is_defined).cloned(),
                 };
                 cache.machine_state(machine, inputs, |inputs| {
-                    MachineState::read(spec, machine, *domain, compared, inputs)
+                    let infrastructure = observed.infrastructure.as_deref();
+                    MachineState::read(spec, machine, compared, inputs, infrastructure)
                 })
             })
             .collect();

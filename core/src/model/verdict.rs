@@ -8,6 +8,10 @@ pub const LONGEST_WARNING: usize = 256;
 /// The length in bytes of all warnings that the API server returns.
 pub const LONGEST_WARNINGS: usize = 4096;
 
+/// How many warnings are collected. A response shows fewer. An object must not cause any number of
+/// them.
+pub(super) const MOST_WARNINGS: usize = 256;
+
 /// A warning about an edit that is allowed and has a risk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
@@ -56,9 +60,9 @@ impl Verdict {
         self.violations.push(violation);
     }
 
-    /// Adds a warning, unless the verdict already has it.
+    /// Adds a warning, unless the verdict already has it, or has the largest number of warnings.
     pub fn warn(&mut self, warning: Warning) {
-        if !self.warnings.contains(&warning) {
+        if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
     }
@@ -123,6 +127,15 @@ mod tests {
         let warning = Warning::new("r", "ü".repeat(400));
         assert!(warning.text.len() <= LONGEST_WARNING);
         assert!(warning.text.ends_with('…'));
+    }
+
+    #[test]
+    fn n2_the_number_of_collected_warnings_is_bounded() {
+        let mut verdict = Verdict::default();
+        for number in 0..10_000 {
+            verdict.warn(Warning::new("r", number.to_string()));
+        }
+        assert_eq!(verdict.warnings.len(), MOST_WARNINGS);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Violation {
     /// Adds the value of the field.
     #[must_use]
     pub fn got(mut self, value: &serde_json::Value) -> Self {
-        self.got = Some(shorten(&value.to_string()));
+        self.got = Some(shorten(&value.to_string(), LONGEST_VALUE));
         self
     }
 
@@ -160,13 +160,15 @@ pub fn sort_violations(violations: &mut Vec<Violation>) {
     violations.dedup();
 }
 
-/// Shortens a long value.
-fn shorten(text: &str) -> String {
-    const LONGEST: usize = 200;
-    if text.chars().count() <= LONGEST {
+/// The length of a shown value in characters.
+const LONGEST_VALUE: usize = 200;
+
+/// Cuts a text after `longest` characters and marks the cut with "…".
+pub fn shorten(text: &str, longest: usize) -> String {
+    if text.chars().nth(longest).is_none() {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(LONGEST).collect();
+    let mut short: String = text.chars().take(longest).collect();
     short.push('…');
     short
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::world::{
     Edit, SYNC, aws_machine, aws_template, capi_check, capi_machine, capi_set, check, cluster, machine, machine_set,
-    new,
+    new, with,
 };
 
 /// The snapshot with the results of the reads of an edit.
@@ -126,12 +126,41 @@ fn h2_the_counterparts_of_a_creation_are_read_and_no_others() {
     let read = names(&edit);
     assert_eq!(read.len(), 4);
     assert_eq!(read[0], (Api::MachineApi, Kind::Machine, String::from("worker-a")));
-    // The sync controller reads both objects itself, and other operations are judged by the caches.
+    // The sync controller reads both objects itself. A deletion is judged by the caches.
     assert!(names(&Edit::create(capi_machine(true)).by(SYNC)).is_empty());
     assert!(names(&Edit::delete(&capi_machine(true))).is_empty());
-    let old = capi_machine(true);
-    assert!(names(&Edit::set(&old, "/metadata/labels/a", json!("b"))).is_empty());
     let mut elsewhere = capi_machine(false);
     elsewhere["metadata"]["namespace"] = json!("default");
     assert!(names(&Edit::create(elsewhere)).is_empty());
+}
+
+#[test]
+fn h2_an_update_of_a_mirror_is_judged_by_an_object_that_the_caches_do_not_have_yet() {
+    let (caches, mirror) = (cluster(&[]), capi_machine(true));
+    let original = machine("MachineAPI", "MachineAPI");
+    let unpause = Edit::set(&mirror, "/metadata/annotations", Value::Null);
+    let respec = Edit::set(&mirror, "/spec/clusterName", json!("another"));
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+        "metadata": {"name": "workers", "namespace": "openshift-cluster-api"}, "spec": {"replicas": 3}});
+    let scale = Edit::set(&scale, "/spec/replicas", json!(5)).of("scale");
+    for (edit, original, rule) in [
+        (unpause, &original, "authority-capi-reserved-annotations"),
+        (respec, &original, "authority-capi-spec-locked"),
+        (
+            scale,
+            &machine_set("MachineAPI", "MachineAPI"),
+            "authority-capi-spec-locked",
+        ),
+    ] {
+        assert!(edit.allowed(&caches), "the caches do not have the authoritative object");
+        assert_eq!(edit.refused_by(&with_results(&edit, &caches, &found(original))), [rule]);
+        assert!(edit.allowed(&with_results(&edit, &caches, &LiveResult::Absent)));
+        assert!(!edit.allowed(&with_results(&edit, &caches, &LiveResult::Unknown)));
+        // An object that the caches have is not read.
+        let known = cluster(&[with(original.clone(), "/spec/authoritativeAPI", json!("ClusterAPI"))]);
+        assert!(edit.live_reads(&known).is_empty());
+    }
+    // An object of the Machine API names its authority itself.
+    let old = machine("MachineAPI", "MachineAPI");
+    assert!(names(&Edit::set(&old, "/spec/providerID", json!("x"))).is_empty());
 }

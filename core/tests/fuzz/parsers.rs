@@ -58,7 +58,7 @@ fn a_set_is_parsed_or_refused_and_its_wire_type_loses_nothing() {
 }
 
 #[test]
-fn a_comparison_of_parts_gives_the_result_of_a_full_comparison() {
+fn specs_of_one_canonical_form_have_no_change() {
     let specs: Vec<Value> = sets()
         .iter()
         .map(|set| set["spec"]["template"][MACHINE]["spec"]["providerSpec"]["value"].clone())
@@ -73,10 +73,15 @@ fn a_comparison_of_parts_gives_the_result_of_a_full_comparison() {
         grafts.iter().for_each(|graft| graft.apply(&mut template));
         let comparison = Comparison { domains, images };
         let found = changes(&template, &machine, comparison);
-        let same = canonical(&template, comparison) == canonical(&machine, comparison);
-        prop_assert_eq!(found.is_empty(), same, "{:?}", found);
-        let back = changes(&machine, &template, comparison);
-        prop_assert_eq!(found.len(), back.len());
+        // The reverse does not hold: fields without an effect distinguish revisions only, for
+        // example fields that the type does not have.
+        if canonical(&template, comparison) == canonical(&machine, comparison) {
+            prop_assert!(found.is_empty(), "{:?}", found);
+        }
+        // What a template leaves out and a webhook fills in is no change, so the two directions
+        // may differ. A machine that was stored as it was sent has no change.
+        prop_assert!(changes(&template, &template, comparison).is_empty());
+        prop_assert!(changes(&machine, &machine, comparison).is_empty());
         Ok(())
     });
 }

@@ -257,9 +257,9 @@ fn shortcuts_for_unchanged_parts_of_a_set_change_no_verdict() {
             let body = serde_json::to_vec(&review("UPDATE", &new, &old)).unwrap();
             for route in routes() {
                 let answer = |snapshot| ADMISSION.answer(route, &body, snapshot).unwrap();
-                let (plainly, beside) = (answer(&SNAPSHOTS[1]), answer(&snapshot));
-                prop_assert_eq!(plainly.body, beside.body);
-                prop_assert_eq!(plainly.record, beside.record);
+                let (without_set, with_set) = (answer(&SNAPSHOTS[1]), answer(&snapshot));
+                prop_assert_eq!(without_set.body, with_set.body);
+                prop_assert_eq!(without_set.record, with_set.record);
             }
         }
         Ok(())

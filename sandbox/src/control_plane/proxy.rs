@@ -46,10 +46,11 @@ pub trait Faults: Send + Sync + 'static {
         true
     }
 
-    /// Whether the request is counted as a write. By default, writes of Leases and Events are not
-    /// counted.
+    /// Whether the request is counted as a write. By default, dry runs and writes of Leases and
+    /// Events are not counted.
     fn counts(&self, call: &Call) -> bool {
-        call.method != "GET" && !call.path.contains("/leases") && !call.path.contains("/events")
+        let stores = call.method != "GET" && !call.path.contains("dryRun=");
+        stores && !call.path.contains("/leases") && !call.path.contains("/events")
     }
 }
 

@@ -133,10 +133,7 @@ impl ControlPlaneMachineSets {
             return (status, differs.then(|| self.write_set(Verb::PatchStatus(patch))));
         }
         let error = lasting_error(reconciled.failing, previous, now);
-        let mut status = current.status(error, now);
-        if state.drops_machines {
-            status.machines.clear();
-        }
+        let status = state.stored.expected(current.status(error, now));
         // A set that was patched in this reconcile has another version by now. Its change in the
         // caches triggers the next reconcile.
         let patched = reconciled
@@ -180,11 +177,10 @@ impl ControlPlaneMachineSets {
         let (Some(current), Some(status)) = (&observed.assessment, &state.status) else {
             return;
         };
-        // OpenShift's CRD drops this field. It is not written again and again.
-        let lists_machines = written.status.get("machines").is_some();
-        state.drops_machines |= !status.machines.is_empty() && !lists_machines;
         if observed.undecodable.is_none() {
             self.measure(current.set.status.as_ref(), status);
+            // The status that the caches will show.
+            state.status = Some(state.stored.learn(status.clone(), &written.status));
         }
     }
 

@@ -100,17 +100,51 @@ async fn b23_a_deletion_carries_uid_and_version_of_the_observed_machine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_field_that_the_crd_drops_is_not_written_again() {
+async fn s5_a_status_field_that_the_crd_drops_is_not_written_again() {
+    for pruned in [&["machines"][..], &["selector"], &["machines", "selector"]] {
+        let fake = Fake::new();
+        fake.world(|world| world.pruned = pruned);
+        let (mut controller, _) = fake.controller();
+        fake.settle(&mut controller).await;
+        let writes = fake.writes().len();
+        for field in pruned {
+            assert!(fake.object(SET, NAME).unwrap()["status"].get(field).is_none());
+        }
+        for _ in 0..5 {
+            fake.reconcile(&mut controller).await;
+        }
+        assert_eq!(fake.writes().len(), writes, "{pruned:?}");
+    }
+}
+
+/// Melee seed 990006829: a replica was paused for eight minutes between its live read and an
+/// adoption. The set was deleted and created again in the meantime, and the garbage collector
+/// deleted the machine, because its owner did not exist.
+#[tokio::test(start_paused = true)]
+async fn s12_a_replica_that_was_paused_for_a_minute_reads_again_before_it_adopts() {
     let fake = Fake::new();
-    fake.world(|world| world.prunes = true);
     let (mut controller, _) = fake.controller();
     fake.settle(&mut controller).await;
-    let writes = fake.writes().len();
-    assert!(fake.object(SET, NAME).unwrap()["status"].get("machines").is_none());
-    for _ in 0..5 {
-        fake.reconcile(&mut controller).await;
+    for index in 0..2 {
+        fake.edit(MACHINE, &format!("c-master-{index}"), |machine| {
+            machine["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+        });
     }
-    assert_eq!(fake.writes().len(), writes);
+    let adopted = || {
+        let machines = fake.all::<Machine>(MACHINE).into_iter();
+        let machines = machines.filter_map(|machine| machine.content.ok());
+        machines
+            .filter(|machine| machine.metadata.controller().is_some())
+            .count()
+    };
+    // The answer to the first adoption takes a minute, so that the live read is too old for the
+    // second adoption.
+    fake.world(|world| world.stall = Duration::from_secs(60));
+    fake.reconcile(&mut controller).await;
+    assert_eq!(adopted(), 2);
+    fake.world(|world| world.stall = Duration::ZERO);
+    fake.settle(&mut controller).await;
+    assert_eq!(adopted(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,4 +390,132 @@ async fn an_unanswered_creation_is_repeated_under_the_same_name() {
         fake.reconcile(&mut controller).await;
         assert_eq!(fake.made() == made, again);
     }
+}
+
+/// Sets a field of the provider spec in the template.
+fn set_in_template(fake: &Fake, field: &str, value: &Value) {
+    fake.edit(SET, NAME, |set| {
+        let template = &mut set["spec"]["template"]["machines_v1beta1_machine_openshift_io"];
+        template["spec"]["providerSpec"]["value"][field] = value.clone();
+    });
+}
+
+fn created(fake: &Fake) -> usize {
+    let writes = fake.writes().into_iter();
+    writes
+        .filter(|(verb, object, _)| *verb == "create" && object.starts_with(MACHINE))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_one_dry_run_shows_that_a_template_is_stored_as_its_machines_are() {
+    let fake = Fake::new();
+    fake.world(|world| world.webhook = |value| drop(value.as_object_mut().unwrap().remove("gcpMetadata")));
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    assert_eq!(fake.world(|world| world.tried), 0, "no machine is outdated");
+    set_in_template(&fake, "gcpMetadata", &json!([{"key": "k", "value": "v"}]));
+    fake.settle(&mut controller).await;
+    for _ in 0..3 {
+        fake.reconcile(&mut controller).await;
+    }
+    assert_eq!(fake.world(|world| world.tried), 1);
+    assert_eq!(created(&fake), 0);
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Progressing=False/AllReplicasUpdated".to_owned()),
+        "{conditions:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_a_template_that_is_not_stored_starts_no_rollout_and_degrades_the_set() {
+    let fake = Fake::new();
+    fake.world(|world| world.webhook = |value| drop(value.as_object_mut().unwrap().remove("gcpMetadata")));
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    set_in_template(&fake, "gcpMetadata", &json!([{"key": "k", "value": "v"}]));
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    assert_eq!(created(&fake), 0);
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Degraded=True/TemplateNotStored".to_owned()),
+        "{conditions:?}"
+    );
+    // Without the field the rollout starts.
+    set_in_template(&fake, "gcpMetadata", &Value::Null);
+    fake.settle(&mut controller).await;
+    assert_eq!(created(&fake), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_only_the_api_server_knows_starts_a_rollout() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    set_in_template(&fake, "newField", &json!(1));
+    fake.settle(&mut controller).await;
+    assert_eq!((fake.world(|world| world.tried), created(&fake)), (1, 1));
+}
+
+/// Sets a label in the template.
+fn set_label(fake: &Fake, key: &str, value: &str) {
+    fake.edit(SET, NAME, |set| {
+        let template = &mut set["spec"]["template"]["machines_v1beta1_machine_openshift_io"];
+        template["metadata"]["labels"][key] = json!(value);
+    });
+}
+
+/// Deletes a machine and its node.
+fn lose(fake: &Fake, name: &str) {
+    fake.world(|world| {
+        world.objects.remove(&(MACHINE, name.to_owned()));
+        world.objects.remove(&(NODE, name.to_owned()));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_refused_label_does_not_delay_a_missing_machine_and_is_reported() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    fake.world(|world| world.refuses_labels = true);
+    set_label(&fake, "team", "infra");
+    lose(&fake, "c-master-1");
+    for _ in 0..12 {
+        fake.reconcile(&mut controller).await;
+        fake.pass(10);
+    }
+    assert_eq!(created(&fake), 1);
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Error=True/ContinuousErrors".to_owned()),
+        "{conditions:?}"
+    );
+    assert!(fake.events("Failed") >= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_an_invalid_label_of_a_stored_set_is_left_out_and_reported() {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    set_label(&fake, "team", "Infra Team");
+    set_label(&fake, "level", "1");
+    lose(&fake, "c-master-1");
+    fake.settle(&mut controller).await;
+    assert_eq!(created(&fake), 1);
+    for machine in fake.all::<Machine>(MACHINE) {
+        let labels = machine.content.unwrap().metadata.labels.clone();
+        assert!(
+            labels.contains_key("level") && !labels.contains_key("team"),
+            "{labels:?}"
+        );
+    }
+    let conditions = fake.conditions(SET, NAME);
+    assert!(
+        conditions.contains(&"Degraded=True/InvalidTemplateMetadata".to_owned()),
+        "{conditions:?}"
+    );
 }

@@ -96,8 +96,11 @@ async fn f3_f4_the_policies_allow_what_the_platforms_controllers_write() {
     world.set_status(&original, &status("ClusterAPI")).await;
     let mut child = cluster_api("Machine", "policy-child", true);
     child["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
-    child["metadata"]["ownerReferences"] = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
-        "name": "policy-parent", "uid": "00000000-0000-0000-0000-000000000001"}]);
+    // The garbage collector deletes an object whose owner does not exist.
+    world.store(&cluster_api("MachineSet", "policy-parent", true)).await;
+    let parent = cluster_api_resource("MachineSet");
+    let owner = world.owner(CLUSTER_API, &parent, "policy-parent");
+    child["metadata"]["ownerReferences"] = json!([owner.await]);
     world.store(&child).await;
     let hook = json!({"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"});
     let hook = json!({"spec": {"lifecycleHooks": {"preDrain": [hook]}}});

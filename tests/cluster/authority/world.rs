@@ -188,9 +188,12 @@ impl World {
         kubectl.run().await.unwrap()
     }
 
-    /// A client of a user without special rights, for requests that follow each other at once.
+    /// A client of a user, for requests that follow each other at once.
     pub(super) async fn client(&self, user: &str) -> kube::Client {
-        let kubeconfig = self.plane.kubeconfig_for(user, &[]).unwrap();
+        let kubeconfig = match self.accounts.get(user) {
+            Some(token) => token.clone(),
+            None => self.plane.kubeconfig_for(user, &[]).unwrap(),
+        };
         self.plane.client_of_kubeconfig(&kubeconfig).await.unwrap()
     }
 

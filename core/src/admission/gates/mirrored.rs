@@ -103,19 +103,15 @@ impl Gate for Mirrored {
             .namespace(subject.map_or(Api::ClusterApi, |subject| subject.api))
     }
 
-    fn live_reads(&self, kind: &KindInfo, edit: &Edit<'_>, options: &Options) -> Vec<LiveRead> {
+    fn live_reads(&self, kind: &KindInfo, edit: &Edit<'_>, context: &Context<'_>) -> Vec<LiveRead> {
         let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
         subject
-            .map(|subject| rules::reads_of_creation(subject, edit, &options.authority))
+            .map(|subject| rules::live_reads(subject, edit, &lookup(context)))
             .unwrap_or_default()
     }
 
     fn judge(&self, phase: Phase, kind: &KindInfo, edit: &Edit<'_>, context: &Context<'_>) -> Outcome {
-        let lookup = Lookup {
-            mirrors: &context.snapshot.mirrors,
-            config: &context.options.authority,
-            wait_for_unknown: context.snapshot.source == Source::Cluster,
-        };
+        let lookup = lookup(context);
         let Some(subject) = mirrored_kinds::subject(&kind.group, &kind.kind) else {
             return judge_cluster(phase, edit, &lookup);
         };
@@ -129,6 +125,14 @@ impl Gate for Mirrored {
                 patch: None,
             },
         }
+    }
+}
+
+fn lookup<'a>(context: &Context<'a>) -> Lookup<'a> {
+    Lookup {
+        mirrors: &context.snapshot.mirrors,
+        config: &context.options.authority,
+        wait_for_unknown: context.snapshot.source == Source::Cluster,
     }
 }
 

@@ -35,11 +35,33 @@ impl Steps<'_> {
 
     /// The verdict about an object of a kind whose schema is unknown: its rules alone decide.
     pub(super) fn without_schema(&self) -> Checked {
-        let object = match self.check.old {
+        let Some(gated) = gates::by_kind(self.group, self.kind) else {
+            return Checked::default();
+        };
+        let mut object = match self.check.old {
             Some(old) => with_status_of(self.check.object, old),
             None => without_status(self.check.object),
         };
-        self.verdict(self.judge(Phase::Validate, Some(&object), self.check.old).verdict)
+        let mutated = if gated.is_mutated() {
+            self.judge(Phase::Mutate, Some(&object), self.check.old)
+        } else {
+            Outcome::default()
+        };
+        if let Err(refusal) = apply(mutated.patch.as_ref(), &mut object) {
+            return *refusal;
+        }
+        let mut found = Findings::of(mutated.verdict);
+        found.add(self.judge(Phase::Validate, Some(&object), self.check.old).verdict);
+        found.finish(&gated.kind, self.name, mutated.patch)
+    }
+
+    /// The verdict about a Scale. The old object is the object that it scales.
+    pub(super) fn scale(&self) -> Checked {
+        let edit = Edit {
+            subresource: "scale",
+            ..self.edit(Some(self.check.object), self.check.old)
+        };
+        self.verdict(self.judge_edit(Phase::Validate, &edit).verdict)
     }
 
     /// The verdict about an object of a kind with a schema.
@@ -60,14 +82,8 @@ impl Steps<'_> {
         // The mutating pass sees the status that was sent. The stored object keeps its own.
         let sent = self.with_status(&object, Some(self.check.object));
         let mutated = self.judge(Phase::Mutate, Some(&sent), stored_old.as_ref());
-        if let Some(patch) = &mutated.patch
-            && let Err(error) = json_patch::patch(&mut object, patch)
-        {
-            let message = format!("the patch of the mutating webhook cannot be applied: {error}");
-            return Checked {
-                status: Some(Status::plain(500, "InternalError", message)),
-                ..Checked::default()
-            };
+        if let Err(refusal) = apply(mutated.patch.as_ref(), &mut object) {
+            return *refusal;
         }
         let mut found = Findings::of(mutated.verdict);
         found.add_violations(schema.validate(&object, old.as_ref()));
@@ -87,8 +103,12 @@ impl Steps<'_> {
     }
 
     fn judge(&self, phase: Phase, object: Option<&Value>, old: Option<&Value>) -> Outcome {
+        self.judge_edit(phase, &self.edit(object, old))
+    }
+
+    fn edit<'e>(&'e self, object: Option<&'e Value>, old: Option<&'e Value>) -> Edit<'e> {
         let delete = self.check.operation == Operation::Delete;
-        let edit = Edit {
+        Edit {
             operation: self.check.operation,
             subresource: "",
             namespace: self.namespace(),
@@ -98,9 +118,12 @@ impl Steps<'_> {
             propagation: self.check.propagation.filter(|_| delete),
             user: self.check.user,
             dry_run: true,
-        };
+        }
+    }
+
+    fn judge_edit(&self, phase: Phase, edit: &Edit<'_>) -> Outcome {
         self.admission
-            .judge(phase, self.group, self.kind, &edit, self.snapshot)
+            .judge(phase, self.group, self.kind, edit, self.snapshot)
             .unwrap_or_default()
     }
 
@@ -122,6 +145,20 @@ impl Steps<'_> {
             patch: None,
         }
     }
+}
+
+/// Applies the patch of the mutating webhook.
+fn apply(patch: Option<&Patch>, object: &mut Value) -> Result<(), Box<Checked>> {
+    let Some(patch) = patch else {
+        return Ok(());
+    };
+    json_patch::patch(object, patch).map_err(|error| {
+        let message = format!("the patch of the mutating webhook cannot be applied: {error}");
+        Box::new(Checked {
+            status: Some(Status::plain(500, "InternalError", message)),
+            ..Checked::default()
+        })
+    })
 }
 
 /// The refusals and warnings of the steps so far.

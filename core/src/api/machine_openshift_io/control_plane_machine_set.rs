@@ -182,6 +182,10 @@ pub struct TemplateMeta {
     pub unknown_fields: UnknownFields,
 }
 
+/// How many failure domains a set may list. The largest regions have fewer than 50 zones. Without a
+/// limit, one object could cost a webhook seconds.
+pub const MAX_FAILURE_DOMAINS: usize = 256;
+
 /// The failure domains of the machines: a union on `platform`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["platform"]))]
@@ -195,27 +199,27 @@ pub struct FailureDomains {
     #[serde(default)]
     pub platform: String,
     /// Failure domains on AWS: subnets and availability zones.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = MAX_FAILURE_DOMAINS))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws: Option<Vec<AwsFailureDomain>>,
     /// Failure domains on Azure: availability zones and subnets.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = MAX_FAILURE_DOMAINS))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azure: Option<Vec<AzureFailureDomain>>,
     /// Failure domains on Google Cloud: zones.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = MAX_FAILURE_DOMAINS))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gcp: Option<Vec<GcpFailureDomain>>,
     /// Failure domains on OpenStack: availability zones of servers and of root volumes.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = MAX_FAILURE_DOMAINS))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openstack: Option<Vec<OpenStackFailureDomain>>,
     /// Failure domains on vSphere, by their names in the Infrastructure "cluster".
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = MAX_FAILURE_DOMAINS))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vsphere: Option<Vec<VSphereFailureDomain>>,
     /// Failure domains on Nutanix, by their names in the Infrastructure "cluster".
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 256))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = MAX_FAILURE_DOMAINS))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nutanix: Option<Vec<NutanixFailureDomain>>,
     /// Other fields.

@@ -43,21 +43,22 @@ pub struct MachineHealthCheck {
 
 /// The desired state of a MachineHealthCheck.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("required" = ["selector", "unhealthyConditions"]))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
     /// Selects the machines to check.
     #[serde(default)]
     pub selector: LabelSelector,
     /// Node conditions that make a machine unhealthy after a time.
+    #[schemars(extend("minItems" = 1))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
     /// The largest number of selected machines that may be unhealthy: a number, or a percentage
     /// such as "40%". While more machines are unhealthy, none is deleted.
-    #[schemars(extend("x-kubernetes-int-or-string" = true))]
+    #[schemars(extend("x-kubernetes-int-or-string" = true, "x-default" = "100%"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unhealthy: Option<Value>,
     /// The longest time until the node of a machine joins the cluster, such as "10m".
+    #[schemars(extend("x-default" = "10m"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_startup_timeout: Option<String>,
     /// The API whose object is authoritative: "MachineAPI" or "ClusterAPI". The object in the other
@@ -72,12 +73,13 @@ pub struct MachineHealthCheckSpec {
 
 /// A node condition that makes a machine unhealthy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("required" = ["type", "status", "timeout"]))]
 pub struct UnhealthyCondition {
     /// The type of the condition.
+    #[schemars(extend("minLength" = 1))]
     #[serde(rename = "type", default)]
     pub type_: String,
     /// The unhealthy status of the condition.
+    #[schemars(extend("minLength" = 1))]
     #[serde(default)]
     pub status: String,
     /// How long the condition must have the status, such as "300s".

@@ -366,7 +366,7 @@ pub(super) fn warn_of_the_inexpressible(context: &Context<'_>, verdict: &mut Ver
         "the mirror in the Machine API cannot be synchronized, and the Machine API cannot become authoritative"
     };
     for issue in now.iter().filter(|issue| !before.contains(issue)) {
-        let text = format!("{}: {}; {consequence}; {}", issue.path, issue.reason, issue.remedy);
+        let text = format!("{}: {}; {consequence}; {}", issue.path, issue.reason, issue.way_out);
         verdict.warn(Warning::new(INEXPRESSIBLE, text));
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn validate(context: &Context<'_>, rules: &RuleSet, verdict: &mut Ver
 
 /// Whether the edit changes a field that is guarded on a mirror. Finalizers of an object that is
 /// being deleted are not guarded, so that every deletion can finish.
-fn changes_guarded_fields(context: &Context<'_>) -> bool {
+pub(super) fn changes_guarded_fields(context: &Context<'_>) -> bool {
     let deleting = context.before().is_some_and(|old| old.deleting);
     let differs = |path: &str| {
         let (old, new) = (context.edit.old, context.edit.object);

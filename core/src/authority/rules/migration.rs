@@ -9,7 +9,7 @@ use super::{Context, machine_api};
 use crate::authority::plan::{self, Observed, Step};
 use crate::authority::spec::{Api, Authority, Kind, ObservedCondition, PairMember};
 use crate::authority::state::Counterpart;
-use crate::conversion::{self, ConversionIssue, Severity};
+use crate::conversion::{self, Issue as ConversionIssue, Lookup, Severity};
 use crate::model::{Operation, RuleInfo, Stored as _, Verdict, Violation, ViolationKind, Warning, is_same};
 
 const COUNTERPART: &str = "authority-migration-of-counterpart";
@@ -194,7 +194,7 @@ fn issue_texts(context: &Context<'_>, issues: &[ConversionIssue]) -> Vec<String>
                 Severity::Blocks => "cannot migrate",
                 Severity::Loses => "will be lost",
             };
-            format!("{effect}: {}: {}; {}", issue.path, issue.reason, issue.remedy)
+            format!("{effect}: {}: {}; {}", issue.path, issue.reason, issue.way_out)
         })
         .collect();
     if more > 0 {
@@ -203,15 +203,13 @@ fn issue_texts(context: &Context<'_>, issues: &[ConversionIssue]) -> Vec<String>
     texts
 }
 
-/// What the target cannot express, and what could not be checked.
+/// What the target cannot express, as the conversion reports it, and what could not be checked.
 fn issues(context: &Context<'_>, target: Api, counterpart: Counterpart<'_>) -> (Vec<ConversionIssue>, Option<String>) {
     if target == Api::ClusterApi {
-        let Some(object) = context.edit.object else {
-            return (Vec::new(), None);
+        return match context.edit.object {
+            Some(object) => issues_of_machine_api(context, object, counterpart),
+            None => (Vec::new(), None),
         };
-        let mut issues = conversion::issues(object);
-        let unchecked = disagreements(context, object, counterpart, &mut issues);
-        return (issues, unchecked);
     }
     let member = match counterpart {
         Counterpart::Found(member) => member,
@@ -221,52 +219,56 @@ fn issues(context: &Context<'_>, target: Api, counterpart: Counterpart<'_>) -> (
             return (Vec::new(), Some(text));
         }
     };
-    let mut issues = member.to_convert().as_ref().map(conversion::issues).unwrap_or_default();
-    let mut unchecked = None;
-    match context.lookup.mirrors.infrastructure_of(member, context.lookup.config) {
-        Counterpart::Found(infrastructure) => {
-            let found = infrastructure.to_convert().as_ref().map(conversion::issues);
-            let kind = member.infrastructure.as_ref().map(|(kind, _)| kind.as_str());
-            // The path belongs to the infrastructure object, so it starts with its kind.
-            issues.extend(found.unwrap_or_default().into_iter().map(|issue| ConversionIssue {
-                path: format!("{} {}", kind.unwrap_or_default(), issue.path).as_str().into(),
-                ..issue
-            }));
-        }
-        Counterpart::Absent | Counterpart::Unknown => {
-            if let Some((kind, name)) = &member.infrastructure {
-                unchecked = Some(format!("not checked: {kind} {name} is not known"));
-            }
-        }
-    }
+    let object = member.to_convert().unwrap_or_default();
+    let infrastructure = context.lookup.mirrors.infrastructure_of(member, context.lookup.config);
+    let infrastructure = infrastructure.found().and_then(|found| found.to_convert());
+    let unchecked = match (&infrastructure, &member.infrastructure) {
+        (None, Some((kind, name))) => Some(format!("not checked: {kind} {name} is not known")),
+        _ => None,
+    };
+    let others = conversion::Context {
+        infrastructure_machine: infrastructure.as_ref().map_or(Lookup::Unknown, Lookup::Found),
+        ..conversion::Context::default()
+    };
+    let mut issues = conversion::convert(&object, &others).issues;
+    issues.extend(conversion::hand_over(&object));
     (issues, unchecked)
 }
 
-/// Adds where the object differs from the infrastructure cluster, which sets some fields for all
-/// machines. Returns what could not be checked.
-fn disagreements(
+/// What Cluster API cannot express, in comparison with the infrastructure cluster, which sets some
+/// fields for all machines.
+fn issues_of_machine_api(
     context: &Context<'_>,
     object: &Value,
     counterpart: Counterpart<'_>,
-    issues: &mut Vec<ConversionIssue>,
-) -> Option<String> {
-    let kind = conversion::cluster_of(object)?;
-    let name = counterpart.found().and_then(|member| member.cluster.as_deref());
-    let (mirrors, config) = (context.lookup.mirrors, context.lookup.config);
-    match mirrors.infrastructure_cluster(kind, name, config) {
-        Counterpart::Found(cluster) => {
-            let cluster = cluster.to_convert().unwrap_or_default();
-            issues.extend(conversion::disagreements(object, &cluster));
-            None
+) -> (Vec<ConversionIssue>, Option<String>) {
+    let mut cluster = None;
+    let mut unchecked = None;
+    if let Some(kind) = conversion::cluster_of(object) {
+        let name = counterpart.found().and_then(|member| member.cluster.as_deref());
+        let config = context.lookup.config;
+        match context.lookup.mirrors.infrastructure_cluster(kind, name, config) {
+            Counterpart::Found(found) => cluster = found.to_convert(),
+            Counterpart::Absent => {
+                unchecked = Some(format!(
+                    "not checked: namespace {} has no {kind} for this cluster",
+                    config.cluster_api_namespace
+                ));
+            }
+            Counterpart::Unknown => {
+                unchecked = Some(format!(
+                    "not checked: the {kind}, which sets some fields for all machines, is not known"
+                ));
+            }
         }
-        Counterpart::Absent => Some(format!(
-            "not checked: namespace {} has no {kind} for this cluster",
-            config.cluster_api_namespace
-        )),
-        Counterpart::Unknown => Some(format!(
-            "not checked: the {kind}, which sets some fields for all machines, is not known"
-        )),
     }
+    let others = conversion::Context {
+        infrastructure_cluster: cluster.as_ref().map_or(Lookup::Unknown, Lookup::Found),
+        ..conversion::Context::default()
+    };
+    let mut issues = conversion::convert(object, &others).issues;
+    issues.extend(conversion::hand_over(object));
+    (issues, unchecked)
 }
 
 /// Whether the objects are synchronized, and what the migration waits for.

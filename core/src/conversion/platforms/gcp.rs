@@ -1,99 +1,407 @@
-//! GCP: `GCPMachineProviderSpec` and `GCPMachine`.
+//! GCP: `GCPMachineProviderSpec` and `GCPMachine` (v1beta1).
+
+use serde_json::{Map, Value, json};
 
 use super::Platform;
-use crate::conversion::row::{Row, When, blocks};
-use crate::platforms::gcp;
+use super::aws::{SHORT, short};
+use super::gcp_disks::{ADDITIONAL, BOOT, DISK, DISKS};
+use crate::conversion::Api::{self, ClusterApi, MachineApi};
+use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
+use crate::conversion::pass::Pass;
+use crate::conversion::pass::rule::{
+    Hand, Literal, Rule, cluster_api_only, constant, inner, list, machine_api_only, moved, only, required, same, shared,
+};
+use crate::conversion::shape::{Converted, Fault, Shape, fault, is_label_name, pairs};
+use crate::conversion::{Lookup, Severity, tree};
 
 /// GCP.
 pub(super) const PLATFORM: Platform = Platform {
+    id: "gcp",
+    title: "GCP",
     provider_spec: "GCPMachineProviderSpec",
+    provider_spec_version: "machine.openshift.io/v1beta1",
     machine: "GCPMachine",
-    to_cluster_api: TO_CLUSTER_API,
-    to_machine_api: TO_MACHINE_API,
+    version: "v1beta1",
+    crd: "sigs.k8s.io/cluster-api-provider-gcp v1.13.1",
+    cluster: "GCPCluster",
+    user_data: "userDataSecret",
+    rules: RULES,
+    computed: &[(INSTANCE_TYPE, "machineType"), (REGION, "region"), (ZONE, "zone")],
+    has_instance_state: false,
+    has_provider_id: true,
+    hand_over: None,
+    normal,
 };
 
-/// Fields of the provider spec that Cluster API cannot express.
-const TO_CLUSTER_API: &[Row] = &[
-    blocks(
-        "networkInterfaces",
-        When::MoreThan(1),
-        "Cluster API supports one network interface",
-        "keep one",
+const SWITCH: Shape = Shape::Words(&[("Enabled", "Enabled"), ("Disabled", "Disabled")]);
+
+const RULES: &[Rule] = &[
+    required(
+        MachineApi,
+        "machineType",
+        "Cluster API requires the type of the instance",
+        "set it",
     ),
-    blocks(
-        "serviceAccounts",
-        When::MoreThan(1),
-        "Cluster API supports one service account",
-        "keep one",
+    moved("machineType", "instanceType", Shape::Text),
+    moved("zone", "Machine.failureDomain", Shape::TextThat(short, SHORT)),
+    Rule::Hand(&DISKS),
+    inner("disks[]", "", DISK),
+    inner("disks[]", "", BOOT),
+    inner("disks[]", "additionalDisks[]", ADDITIONAL),
+    Rule::Hand(&NETWORK),
+    shared("region", &["region"], "gcp.region"),
+    shared("projectID", &["project"], "gcp.projectID"),
+    moved("labels", "additionalLabels", Shape::TextMap),
+    moved("tags", "additionalNetworkTags", Shape::Texts),
+    moved(
+        "gcpMetadata",
+        "additionalMetadata",
+        Shape::Codec {
+            to: entries,
+            back: entries,
+            about: "list of key and value, each key once",
+        },
     ),
-    blocks(
-        "disks[].labels",
-        When::Present,
-        "Cluster API does not label disks",
-        "remove them",
+    Rule::Hand(&SERVICE_ACCOUNT),
+    inner("serviceAccounts[]", "serviceAccounts", ACCOUNT),
+    Rule::Hand(&FORWARDING),
+    list("gpus", "guestAccelerators", GPU),
+    same("preemptible", Shape::Flag),
+    same(
+        "provisioningModel",
+        Shape::Codec {
+            to: |value| match value.as_str() {
+                Some("" | "Spot") => crate::conversion::shape::text(value),
+                _ => Err(MODEL),
+            },
+            back: |value| match value.as_str() {
+                Some("Standard" | "") => Ok(None),
+                Some("Spot") => Ok(Some(value.clone())),
+                _ => Err(MODEL),
+            },
+            about: "`Spot`; `Standard` is the same as absent",
+        },
     ),
-    blocks(
-        "disks[].autoDelete",
-        When::Is(false),
-        "Cluster API deletes disks with the instance",
-        "set it to true, and store the data elsewhere",
+    same(
+        "onHostMaintenance",
+        Shape::Words(&[("Migrate", "Migrate"), ("Terminate", "Terminate")]),
     ),
-    blocks(
-        "deletionProtection",
-        When::Is(true),
-        "Cluster API does not protect instances from deletion",
-        "set it to false",
+    same("shieldedInstanceConfig.secureBoot", SWITCH),
+    same("shieldedInstanceConfig.virtualizedTrustedPlatformModule", SWITCH),
+    same("shieldedInstanceConfig.integrityMonitoring", SWITCH),
+    same(
+        "confidentialCompute",
+        Shape::Words(&[
+            ("Enabled", "Enabled"),
+            ("Disabled", "Disabled"),
+            ("AMDEncryptedVirtualization", "AMDEncryptedVirtualization"),
+            (
+                "AMDEncryptedVirtualizationNestedPaging",
+                "AMDEncryptedVirtualizationNestedPaging",
+            ),
+            ("IntelTrustedDomainExtensions", "IntelTrustedDomainExtensions"),
+        ]),
     ),
-    blocks(
-        "restartPolicy",
-        When::NotOneOf(&["", "Always"]),
-        "Cluster API always restarts an instance",
-        "set it to Always",
-    ),
-    blocks(
+    list("resourceManagerTags", "resourceManagerTags", TAG),
+    constant(
+        MachineApi,
         "credentialsSecret.name",
-        When::NotOneOf(&["", "gcp-cloud-credentials"]),
+        Literal::Text("gcp-cloud-credentials"),
         "Cluster API uses the credentials of the cluster",
         "use the Secret gcp-cloud-credentials",
     ),
-    blocks(
-        "metadata.name",
-        When::Present,
-        "a provider spec is not an object and has no metadata",
-        "remove it",
+    only(
+        MachineApi,
+        "deletionProtection",
+        &[Literal::Bool(false)],
+        Severity::Blocks,
+        "Cluster API does not protect instances from deletion",
+        "set it to false",
     ),
-    blocks(
-        "",
-        When::UnknownFields(gcp::PROVIDER_SPEC.fields),
-        "Capstan knows no field of Cluster API for it",
-        "correct the spelling, or remove the field",
+    only(
+        MachineApi,
+        "restartPolicy",
+        &[Literal::Text("Always")],
+        Severity::Blocks,
+        "Cluster API always restarts an instance",
+        "set it to Always",
     ),
-];
-
-/// Fields of the infrastructure machine that the Machine API cannot express.
-const TO_MACHINE_API: &[Row] = &[
-    blocks(
+    machine_api_only(
+        "targetPools",
+        "Cluster API registers no machine with target pools",
+        "remove them",
+    ),
+    cluster_api_only(
         "imageFamily",
-        When::Present,
         "the Machine API selects an image by its name",
         "set image",
     ),
-    blocks(
-        "aliasIPRanges",
-        When::Present,
-        "the Machine API has no alias IP ranges",
-        "remove them",
+    cluster_api_only("aliasIPRanges", "the Machine API has no alias IP ranges", "remove them"),
+];
+
+const MODEL: Fault = fault(
+    "the other API does not support this model",
+    "use Spot, or remove the field",
+);
+
+const GPU: &[Rule] = &[
+    same("count", Shape::Count(0, i32::MAX as i64)),
+    same("type", Shape::Text),
+];
+
+const TAG: &[Rule] = &[
+    required(
+        MachineApi,
+        "parentID",
+        "a tag has a parent, a key and a value",
+        "set it",
     ),
-    blocks(
-        "rootDiskEncryptionKey.suppliedKey",
-        When::Present,
-        "the Machine API supports managed keys only",
-        "use managedKey",
+    required(MachineApi, "key", "a tag has a parent, a key and a value", "set it"),
+    required(MachineApi, "value", "a tag has a parent, a key and a value", "set it"),
+    same(
+        "parentID",
+        Shape::TextThat(is_parent, "must be the ID of an organization or of a project"),
     ),
-    blocks(
-        "additionalDisks[].encryptionKey.suppliedKey",
-        When::Present,
-        "the Machine API supports managed keys only",
-        "use managedKey",
+    same(
+        "key",
+        Shape::TextThat(is_label_name, "must be a name of at most 63 characters"),
+    ),
+    same(
+        "value",
+        Shape::TextThat(
+            is_tag_value,
+            "must start and end with a letter or digit, and have at most 63 characters",
+        ),
     ),
 ];
+
+fn is_parent(text: &str) -> bool {
+    let organization = text.len() <= 32 && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    let project = (6..=30).contains(&text.len())
+        && text.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && !text.ends_with('-')
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    organization || project
+}
+
+fn is_tag_value(text: &str) -> bool {
+    let is_end = |letter: char| letter.is_ascii_alphanumeric();
+    let inner = |letter: char| is_end(letter) || letter.is_ascii_whitespace() || "_.@%=+:,*#&()[]{}-".contains(letter);
+    text.len() <= 63 && text.starts_with(is_end) && text.ends_with(is_end) && text.chars().all(inner)
+}
+
+/// A list of keys and values, in which each key stands once.
+fn entries(value: &Value) -> Converted {
+    let items = value.as_array().ok_or(fault("must be a list", "correct the value"))?;
+    let items = items.iter().map(|item| {
+        let mut item = item.clone();
+        if let Some(fields) = item.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        item
+    });
+    let items: Vec<Value> = items.collect();
+    let complete = items.iter().map(|item| {
+        let mut item = item.clone();
+        if let Some(fields) = item.as_object_mut() {
+            fields.entry("value").or_insert_with(|| "".into());
+        }
+        item
+    });
+    // An entry may have no value, but each key stands once.
+    pairs(&complete.collect(), "key", "value")?;
+    Ok((!items.is_empty()).then_some(items.into()))
+}
+
+const NETWORK: Hand = Hand {
+    machine_api: &["networkInterfaces"],
+    cluster_api: &["subnet", "publicIP"],
+    about: "one interface; its network and project must be those of the GCPCluster",
+    to: network_to_cluster_api,
+    back: network_to_machine_api,
+};
+
+/// The network of the GCPCluster, and the project that hosts it if it is another one.
+fn network_of(cluster: &Value) -> (&str, Option<&str>) {
+    (
+        tree::text(cluster, "network.name").unwrap_or("default"),
+        tree::text(cluster, "network.hostProject"),
+    )
+}
+
+/// The fields of a network interface that are fields of the machine in Cluster API.
+const INTERFACE: &[Rule] = &[
+    moved("subnetwork", "subnet", Shape::Text),
+    same("publicIP", Shape::Flag),
+];
+
+fn network_to_cluster_api(pass: &mut Pass<'_>) {
+    let project = tree::text(&pass.source.value, "projectID").map(str::to_owned);
+    let mut interfaces = pass.take_list("networkInterfaces");
+    if interfaces.len() != 1 {
+        pass.block(
+            "networkInterfaces",
+            "Cluster API supports exactly one network interface",
+            "use one",
+        );
+    }
+    if interfaces.is_empty() {
+        return;
+    }
+    let mut interface = interfaces.swap_remove(0);
+    let network = interface.take_text("network").unwrap_or_default();
+    let host = interface.take_text("projectID");
+    match pass.cluster() {
+        Lookup::Unknown => {}
+        Lookup::Absent => {
+            if !network.is_empty() || host.is_some() {
+                pass.report(
+                    Severity::Blocks,
+                    interface.path("network"),
+                    "Cluster API sets the network in the GCPCluster, and no GCPCluster was given",
+                    "give the GCPCluster of the cluster",
+                );
+            }
+        }
+        Lookup::Found(cluster) => {
+            let (of_cluster, host_of_cluster) = network_of(cluster);
+            if network.rsplit('/').next() != Some(of_cluster) {
+                pass.report(
+                    Severity::Blocks,
+                    interface.path("network"),
+                    format!("it is {network:?}, but spec.network.name of the GCPCluster is {of_cluster:?}"),
+                    format!("set it to {of_cluster:?}, or keep the object in the Machine API"),
+                );
+            } else if network != of_cluster {
+                pass.report(
+                    Severity::Blocks,
+                    interface.path("network"),
+                    "Cluster API names the network without its project",
+                    format!("set it to {of_cluster:?}, and projectID to the project"),
+                );
+            }
+            let own = host.is_none() || host == project;
+            if host.as_deref() != host_of_cluster && !(host_of_cluster.is_none() && own) {
+                let of_cluster = host_of_cluster.or(project.as_deref()).unwrap_or_default().to_owned();
+                pass.report(
+                    Severity::Blocks,
+                    interface.path("projectID"),
+                    format!("the network of the GCPCluster is in the project {of_cluster:?} for all machines"),
+                    format!("use a network in the project {of_cluster:?}"),
+                );
+            }
+        }
+    }
+    let converted = pass.item(INTERFACE, interface);
+    for (field, value) in converted {
+        pass.put(&field, value);
+    }
+}
+
+fn network_to_machine_api(pass: &mut Pass<'_>) {
+    let mut interface = Map::new();
+    if let Lookup::Found(cluster) = pass.cluster() {
+        let (network, host) = network_of(cluster);
+        interface.insert(String::from("network"), network.into());
+        if let Some(host) = host {
+            interface.insert(String::from("projectID"), host.into());
+        }
+    }
+    if let Some(subnet) = pass.take_text("subnet") {
+        interface.insert(String::from("subnetwork"), subnet.into());
+    }
+    match pass.take("publicIP") {
+        None | Some(Value::Bool(false)) => {}
+        Some(Value::Bool(true)) => {
+            interface.insert(String::from("publicIP"), true.into());
+        }
+        Some(_) => pass.block("publicIP", "must be true or false", "correct the value"),
+    }
+    pass.put("networkInterfaces", json!([interface]));
+}
+
+const SERVICE_ACCOUNT: Hand = Hand {
+    machine_api: &["serviceAccounts"],
+    cluster_api: &["serviceAccounts"],
+    about: "a list with one service account is an object in Cluster API",
+    to: |pass| {
+        let mut accounts = pass.take_list("serviceAccounts");
+        if accounts.len() > 1 {
+            pass.block(
+                "serviceAccounts",
+                "Cluster API supports one service account",
+                "keep one",
+            );
+        }
+        if !accounts.is_empty() {
+            let converted = pass.item(ACCOUNT, accounts.swap_remove(0));
+            pass.put("serviceAccounts", converted.into());
+        }
+    },
+    back: |pass| {
+        let account = pass.source.branch("serviceAccounts");
+        if !account.value.is_null() {
+            let converted = pass.item(ACCOUNT, account);
+            pass.put("serviceAccounts", json!([converted]));
+        }
+    },
+};
+
+const ACCOUNT: &[Rule] = &[same("email", Shape::Text), same("scopes", Shape::Texts)];
+
+const FORWARDING: Hand = Hand {
+    machine_api: &["canIPForward"],
+    cluster_api: &["ipForwarding"],
+    about: "true is `Enabled`, false or absent is `Disabled`; absent in Cluster API is `Enabled`",
+    to: |pass| {
+        let value = pass.take("canIPForward").unwrap_or(Value::Bool(false));
+        match value.as_bool() {
+            Some(true) => pass.put("ipForwarding", "Enabled".into()),
+            Some(false) => pass.put("ipForwarding", "Disabled".into()),
+            None => pass.block("canIPForward", "must be true or false", "correct the value"),
+        }
+    },
+    back: |pass| match pass.take_text("ipForwarding").as_deref() {
+        None | Some("Enabled") => pass.put("canIPForward", true.into()),
+        Some("Disabled") => pass.put("canIPForward", false.into()),
+        Some(_) => pass.block("ipForwarding", "must be Enabled or Disabled", "correct the value"),
+    },
+};
+
+fn normal(side: Api, spec: &mut Map<String, Value>) {
+    if side == ClusterApi {
+        spec.entry("ipForwarding").or_insert_with(|| "Enabled".into());
+        if spec.get("rootDeviceSize").and_then(Value::as_i64) == Some(0) {
+            spec.remove("rootDeviceSize");
+        }
+        if spec.get("publicIP") == Some(&Value::Bool(false)) {
+            spec.remove("publicIP");
+        }
+        super::gcp_disks::normal_machine(spec);
+        return;
+    }
+    spec.entry("canIPForward").or_insert(Value::Bool(false));
+    for entry in spec
+        .get_mut("gcpMetadata")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(fields) = entry.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+    }
+    let project = spec.get("projectID").cloned();
+    if let Some(Value::Array(interfaces)) = spec.get_mut("networkInterfaces") {
+        for interface in interfaces.iter_mut().filter_map(Value::as_object_mut) {
+            interface.retain(|field, value| match field.as_str() {
+                "projectID" => Some(&*value) != project.as_ref(),
+                "publicIP" => value.as_bool() != Some(false),
+                _ => true,
+            });
+        }
+    }
+    super::gcp_disks::normal(spec);
+}

@@ -1,69 +1,199 @@
-//! IBM Cloud VPC: `IBMCloudMachineProviderSpec` and `IBMVPCMachine`.
+//! IBM Cloud VPC: `IBMCloudMachineProviderSpec` and `IBMVPCMachine` (v1beta2).
 
-use super::Platform;
-use crate::conversion::row::{Row, When, blocks};
-use crate::platforms::ibm_cloud;
+use serde_json::{Value, json};
+
+use super::{Platform, unchanged};
+use crate::conversion::Api::{ClusterApi, MachineApi};
+use crate::conversion::Severity;
+use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
+use crate::conversion::pass::rule::{
+    Hand, Literal, Rule, cluster_api_only, constant, machine_api_only, moved, only, required, same, shared,
+};
+use crate::conversion::shape::{Converted, Fault, Shape, fault};
 
 /// IBM Cloud VPC.
 pub(super) const PLATFORM: Platform = Platform {
+    id: "ibm-vpc",
+    title: "IBM Cloud VPC",
     provider_spec: "IBMCloudMachineProviderSpec",
+    provider_spec_version: "ibmcloudproviderconfig.openshift.io/v1beta1",
     machine: "IBMVPCMachine",
-    to_cluster_api: TO_CLUSTER_API,
-    to_machine_api: TO_MACHINE_API,
+    version: "v1beta2",
+    crd: "kubernetes-sigs/cluster-api-provider-ibmcloud, August 2026",
+    cluster: "IBMVPCCluster",
+    user_data: "userDataSecret",
+    rules: RULES,
+    computed: &[(INSTANCE_TYPE, "profile"), (REGION, "region"), (ZONE, "zone")],
+    has_instance_state: true,
+    has_provider_id: true,
+    hand_over: None,
+    normal: unchanged,
 };
 
-/// Fields of the provider spec that Cluster API cannot express.
-const TO_CLUSTER_API: &[Row] = &[
-    blocks(
-        "bandwidth",
-        When::Present,
-        "Cluster API does not set the bandwidth",
+const BOOT_ONLY: &str = "the Machine API has only an encryption key for the boot volume";
+
+const RULES: &[Rule] = &[
+    required(MachineApi, "image", "a machine starts from an image", "set it"),
+    required(
+        ClusterApi,
+        "image.name",
+        "the Machine API selects an image by its name",
+        "use image.name",
+    ),
+    moved("image", "image.name", Shape::Text),
+    cluster_api_only(
+        "image.id",
+        "the Machine API selects an image by its name",
+        "use image.name",
+    ),
+    same("profile", Shape::Text),
+    required(MachineApi, "zone", "Cluster API requires the zone", "set it"),
+    required(ClusterApi, "zone", "the Machine API requires the zone", "set it"),
+    Rule::Hand(&ZONES),
+    moved("bootVolume.encryptionKey", "bootVolume.encryptionKeyCRN", Shape::Text),
+    cluster_api_only("bootVolume.name", BOOT_ONLY, "remove it"),
+    cluster_api_only("bootVolume.sizeGiB", BOOT_ONLY, "remove it"),
+    cluster_api_only("bootVolume.iops", BOOT_ONLY, "remove it"),
+    cluster_api_only("bootVolume.bandwidth", BOOT_ONLY, "remove it"),
+    only(
+        ClusterApi,
+        "bootVolume.profile",
+        &[Literal::Text("general-purpose")],
+        Severity::Blocks,
+        BOOT_ONLY,
+        "set it to general-purpose",
+    ),
+    only(
+        ClusterApi,
+        "bootVolume.deleteVolumeOnInstanceDelete",
+        &[Literal::Bool(true)],
+        Severity::Blocks,
+        "the Machine API deletes the volume with the instance",
+        "set it to true",
+    ),
+    moved("dedicatedHost", "placementTarget.dedicatedHost.name", Shape::Text),
+    cluster_api_only(
+        "placementTarget.dedicatedHost.id",
+        "the Machine API selects a dedicated host by its name",
+        "use its name",
+    ),
+    cluster_api_only(
+        "placementTarget.dedicatedHostGroup",
+        "the Machine API has no groups of dedicated hosts",
+        "use a dedicated host",
+    ),
+    cluster_api_only(
+        "placementTarget.placementGroup",
+        "the Machine API has no placement groups",
         "remove it",
     ),
-    blocks(
-        "tags",
-        When::Present,
-        "Cluster API does not tag instances",
+    same("primaryNetworkInterface.subnet", Shape::Text),
+    same(
+        "primaryNetworkInterface.securityGroups",
+        Shape::Codec {
+            to: groups_to_cluster_api,
+            back: groups_to_machine_api,
+            about: "a list of names is a list of objects with a name",
+        },
+    ),
+    shared("vpc", &["vpc"], ""),
+    shared("region", &["region"], "ibmcloud.location"),
+    shared("resourceGroup", &["resourceGroup"], "ibmcloud.resourceGroupName"),
+    shared("networkResourceGroup", &["network.resourceGroup", "resourceGroup"], ""),
+    constant(
+        MachineApi,
+        "credentialsSecret.name",
+        Literal::Text("ibmcloud-credentials"),
+        "Cluster API uses the credentials of the cluster",
+        "use the Secret ibmcloud-credentials",
+    ),
+    machine_api_only("bandwidth", "Cluster API does not set the bandwidth", "remove it"),
+    machine_api_only("tags", "Cluster API does not tag instances", "remove them"),
+    machine_api_only(
+        "loadBalancers",
+        "Cluster API sets load balancers in the infrastructure cluster",
         "remove them",
     ),
-    blocks(
-        "metadata.name",
-        When::Present,
-        "a provider spec is not an object and has no metadata",
+    cluster_api_only(
+        "name",
+        "the Machine API names an instance after its Machine",
         "remove it",
     ),
-    blocks(
-        "",
-        When::UnknownFields(ibm_cloud::PROVIDER_SPEC.fields),
-        "Capstan knows no field of Cluster API for it",
-        "correct the spelling, or remove the field",
-    ),
-];
-
-/// Fields of the infrastructure machine that the Machine API cannot express.
-const TO_MACHINE_API: &[Row] = &[
-    blocks(
+    cluster_api_only(
         "catalogOffering",
-        When::Present,
         "the Machine API selects an image by its name",
         "set image",
     ),
-    blocks(
-        "sshKeys",
-        When::Present,
-        "the Machine API adds no SSH keys",
-        "remove them",
-    ),
-    blocks(
+    cluster_api_only("sshKeys", "the Machine API adds no SSH keys", "remove them"),
+    cluster_api_only(
         "additionalVolumes",
-        When::Present,
         "the Machine API creates a boot volume only",
         "remove them",
     ),
-    blocks(
+    cluster_api_only(
         "loadBalancerPoolMembers",
-        When::Present,
         "the Machine API does not register pool members",
         "remove them",
     ),
 ];
+
+const ZONES: Hand = Hand {
+    machine_api: &["zone"],
+    cluster_api: &["zone", "Machine.failureDomain"],
+    about: "zone and the failure domain of the Machine, which must be equal",
+    to: |pass| {
+        if let Some(zone) = pass.take_text("zone") {
+            pass.put("Machine.failureDomain", zone.as_str().into());
+            pass.put("zone", zone.into());
+        }
+    },
+    back: |pass| {
+        let domain = pass.take_text("Machine.failureDomain");
+        let zone = pass.take_text("zone");
+        if domain.is_some() && domain != zone {
+            pass.block(
+                "zone",
+                "it differs from spec.failureDomain of the Machine, and the Machine API has one zone",
+                "set both to the same zone",
+            );
+        }
+        if let Some(zone) = zone {
+            pass.put("zone", zone.into());
+        }
+    },
+};
+
+const GROUPS: Fault = fault("must be a list of names of security groups", "correct the list");
+
+fn groups_to_cluster_api(value: &Value) -> Converted {
+    let names = value
+        .as_array()
+        .ok_or(GROUPS)?
+        .iter()
+        .map(|name| name.as_str().filter(|name| !name.is_empty()));
+    let names: Vec<&str> = names.collect::<Option<_>>().ok_or(GROUPS)?;
+    let groups: Vec<Value> = names.into_iter().map(|name| json!({"name": name})).collect();
+    Ok((!groups.is_empty()).then_some(groups.into()))
+}
+
+fn groups_to_machine_api(value: &Value) -> Converted {
+    const BY_NAME: Fault = fault(
+        "the Machine API selects a security group by its name only",
+        "use its name",
+    );
+    let mut names = Vec::new();
+    for group in value.as_array().ok_or(GROUPS)? {
+        let fields = group.as_object().ok_or(GROUPS)?;
+        if fields.iter().any(|(field, value)| field != "name" && !value.is_null()) {
+            return Err(BY_NAME);
+        }
+        names.push(
+            fields
+                .get("name")
+                .filter(|name| name.is_string())
+                .ok_or(BY_NAME)?
+                .clone(),
+        );
+    }
+    Ok((!names.is_empty()).then_some(names.into()))
+}

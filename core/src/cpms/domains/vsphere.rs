@@ -56,10 +56,13 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The failure domain that the workspace describes. The folder is ignored: machines of one failure
-/// domain may be in different folders.
+/// The domain that the workspace describes. The folder does not count, because machines of one
+/// domain may be in different folders. Of several domains with the same workspace, it is the first
+/// one that also has the networks, the template and the folder of the machine, in this order of
+/// importance.
 pub(super) fn extract(spec: &Value, infrastructure: Option<&Infrastructure>) -> Option<Value> {
     let at = spec.get("workspace")?;
+    let infrastructure = infrastructure?;
     let same = |domain: &&VSphereFailureDomainSpec| {
         let there = workspace(domain, "");
         let plain = |field| text(at, &[field]) == text(&there, &[field]);
@@ -67,8 +70,31 @@ pub(super) fn extract(spec: &Value, infrastructure: Option<&Infrastructure>) -> 
         let [pool, domain_pool] = pools;
         ["server", "datacenter", "datastore", "vmGroup"].into_iter().all(plain) && pool == domain_pool
     };
-    let domain = defined(infrastructure?).iter().find(same)?;
-    Some(json!({ "name": domain.name }))
+    let others = |domain: &VSphereFailureDomainSpec| {
+        let cluster = &infrastructure.status.infrastructure_name;
+        let template = text(spec, &["template"]).map(basename);
+        let folder = text(at, &["folder"]).map(clean_path);
+        (
+            networks(spec).eq(domain.topology.networks.iter().map(String::as_str)),
+            template == Some(template_name(domain, cluster).as_str()),
+            folder == text(&workspace(domain, cluster), &["folder"]).map(clean_path),
+        )
+    };
+    let mut candidates = defined(infrastructure).iter().filter(same);
+    let mut best = candidates.next()?;
+    for domain in candidates {
+        if others(domain) > others(best) {
+            best = domain;
+        }
+    }
+    Some(json!({ "name": best.name }))
+}
+
+/// The networks of the devices, in their order.
+fn networks(spec: &Value) -> impl Iterator<Item = &str> {
+    let devices = get(spec, &["network", "devices"]).and_then(Value::as_array);
+    let devices = devices.into_iter().flatten();
+    devices.map(|device| text(device, &["networkName"]).unwrap_or_default())
 }
 
 /// The path without redundant parts: `/dc//host/./cluster/` is `/dc/host/cluster`.
@@ -92,25 +118,27 @@ pub(super) fn inject(
     };
     let cluster = &infrastructure.status.infrastructure_name;
     set(spec, &["workspace"], workspace(domain, cluster));
-    let template = given(domain.topology.template.as_deref()).map_or_else(
-        || format!("{cluster}-rhcos-{}-{}", domain.region, domain.zone),
-        |path| basename(path).to_owned(),
-    );
-    set(spec, &["template"], json!(template));
+    set(spec, &["template"], json!(template_name(domain, cluster)));
     let devices = devices(spec, &domain.topology.networks);
     set(spec, &["network", "devices"], devices);
     Ok(())
 }
 
-/// One device for each network of the failure domain. The addresses of the template are kept only
-/// if they come from pools, because other addresses belong to one machine.
+/// The template from which machines of the domain are cloned, without its folder.
+fn template_name(domain: &VSphereFailureDomainSpec, cluster: &str) -> String {
+    given(domain.topology.template.as_deref()).map_or_else(
+        || format!("{cluster}-rhcos-{}-{}", domain.region, domain.zone),
+        |path| basename(path).to_owned(),
+    )
+}
+
+/// One device for each network of the domain. The addresses of the template are kept only if they
+/// come from pools, because other addresses belong to one machine.
 fn devices(spec: &Value, networks: &[String]) -> Value {
     let own: &[Value] = get(spec, &["network", "devices"])
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice);
-    let from_pools = own
-        .first()
-        .is_some_and(|device| get(device, &["addressesFromPools"]).is_some());
+    let from_pools = own.first().is_some_and(is_from_pools);
     let device = |(position, network): (usize, &String)| {
         let mut device = own
             .get(position)
@@ -121,6 +149,29 @@ fn devices(spec: &Value, networks: &[String]) -> Value {
         device
     };
     Value::Array(networks.iter().enumerate().map(device).collect())
+}
+
+fn is_from_pools(device: &Value) -> bool {
+    get(device, &["addressesFromPools"]).is_some()
+}
+
+/// Leaves out what [`devices`] does not take over from the template.
+pub(super) fn leave_out_other_devices(template: &mut Value, machine: &mut Value) {
+    let count = networks(machine).count();
+    let wanted = template
+        .get_mut("network")
+        .and_then(|network| network.get_mut("devices"));
+    let Some(wanted) = wanted.and_then(Value::as_array_mut) else {
+        return;
+    };
+    if wanted.first().is_some_and(is_from_pools) {
+        wanted.truncate(count);
+    } else {
+        wanted.clear();
+    }
+    if wanted.is_empty() {
+        remove(template, &["network", "devices"]);
+    }
 }
 
 pub(super) fn strip(spec: &mut Value) {

@@ -286,9 +286,9 @@ fn a_generated_set_is_not_updated_while_a_machine_is_missing() {
     };
     assert_eq!(generate(&anew), generate(&whole));
     // Two machines of one index and none of another (seeds 9531, 14481 and eight more).
-    let mut beside = three.clone();
-    Arc::make_mut(&mut beside[0]).metadata.name = Some("ocp-x7k2p-master-h-1".to_owned());
-    assert_eq!(existing(&beside, &set), None);
+    let mut doubled = three.clone();
+    Arc::make_mut(&mut doubled[0]).metadata.name = Some("ocp-x7k2p-master-h-1".to_owned());
+    assert_eq!(existing(&doubled, &set), None);
     let five = machines(&[spec(0), spec(1), spec(2), spec(0), spec(1)]);
     assert_eq!(existing(&five, &set).unwrap().spec.replicas, Some(3));
 }

@@ -57,7 +57,7 @@ fn samples(text: &str) -> Vec<Sample> {
 }
 
 /// Machines with their indexes, as the state computes them.
-fn with_standing<T>(text: &str, use_them: impl FnOnce(&[Standing<'_>]) -> T) -> T {
+fn with_machines<T>(text: &str, use_them: impl FnOnce(&[PlacedMachine<'_>]) -> T) -> T {
     let samples = samples(text);
     let none = BTreeMap::new();
     let members: Vec<Member<'_>> = samples
@@ -69,10 +69,10 @@ fn with_standing<T>(text: &str, use_them: impl FnOnce(&[Standing<'_>]) -> T) -> 
             domain: Some(&sample.zone),
         })
         .collect();
-    let standing: Vec<Standing<'_>> = samples
+    let current: Vec<PlacedMachine<'_>> = samples
         .iter()
         .zip(assign(&members))
-        .map(|(sample, index)| Standing {
+        .map(|(sample, index)| PlacedMachine {
             index: index.value,
             domain: Some(&sample.zone),
             created: Some(Timestamp::from_second(i64::from(sample.young)).unwrap()),
@@ -80,7 +80,7 @@ fn with_standing<T>(text: &str, use_them: impl FnOnce(&[Standing<'_>]) -> T) -> 
             deleting: sample.deleting,
         })
         .collect();
-    use_them(&standing)
+    use_them(&current)
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_full_mapping_follows_the_vectors() {
         (3, "a b c d", "0:b 1:c 2:d", "0b 1c 2d"),
     ];
     for (replicas, domains, machines, expected) in vectors {
-        let found = with_standing(machines, |machines| place(replicas, &zones(domains), machines));
+        let found = with_machines(machines, |machines| place(replicas, &zones(domains), machines));
         assert_eq!(show(&found), expected, "R{replicas} [{domains}] [{machines}]");
     }
 }
@@ -144,9 +144,9 @@ fn the_base_map_follows_the_vectors() {
         (3, "a b c", "0b", "0b 1a 2c"),
         (5, "a b c d e", "0d 1c 2b", "0b 1c 2d 3a 4e"),
     ];
-    for (replicas, domains, standing, expected) in vectors {
-        let found = base(replicas, &zones(domains), &placement(standing));
-        assert_eq!(show(&found), expected, "R{replicas} [{domains}] [{standing}]");
+    for (replicas, domains, current, expected) in vectors {
+        let found = base(replicas, &zones(domains), &placement(current));
+        assert_eq!(show(&found), expected, "R{replicas} [{domains}] [{current}]");
     }
 }
 
@@ -162,11 +162,11 @@ fn the_machine_map_follows_the_vectors() {
         ("0!:a 1:b 2:c", "0a 1b 2c", "0"),
         ("0!:a new-0:a 1:b 2:c", "0a 1b 2c", ""),
     ];
-    for (machines, expected, expected_leaving) in vectors {
-        with_standing(machines, |machines_standing| {
-            assert_eq!(show(&standing(machines_standing)), expected, "[{machines}]");
-            let leaving: Vec<String> = leaving(machines_standing).iter().map(u32::to_string).collect();
-            assert_eq!(leaving.join(" "), expected_leaving, "[{machines}]");
+    for (machines, expected, expected_deleted) in vectors {
+        with_machines(machines, |placed| {
+            assert_eq!(show(&current(placed)), expected, "[{machines}]");
+            let deleted: Vec<String> = deleted(placed).iter().map(u32::to_string).collect();
+            assert_eq!(deleted.join(" "), expected_deleted, "[{machines}]");
         });
     }
 }
@@ -184,12 +184,12 @@ fn reconciling_follows_the_vectors() {
         ("0a 1b 2c", "0b 2a 4c", "", "0b 2a 4c"),
         ("0a 1b 2c 3a", "0b 2b 4a 6c", "", "0b 2b 4a 6c"),
     ];
-    for (base, standing, leaving, expected) in vectors {
-        let leaving = leaving.split_whitespace().map(|index| index.parse().unwrap()).collect();
-        let (base_map, standing_map) = (placement(base), placement(standing));
-        let wanted = indexes(base_map.len(), standing_map.keys().copied());
-        let found = reconcile(&base_map, &standing_map, &leaving, &wanted);
-        assert_eq!(show(&found), expected, "base[{base}] machines[{standing}]");
+    for (base, current, deleted, expected) in vectors {
+        let deleted = deleted.split_whitespace().map(|index| index.parse().unwrap()).collect();
+        let (base_map, current_map) = (placement(base), placement(current));
+        let wanted = indexes(base_map.len(), current_map.keys().copied());
+        let found = reconcile(&base_map, &current_map, &deleted, &wanted);
+        assert_eq!(show(&found), expected, "base[{base}] machines[{current}]");
     }
 }
 
@@ -203,9 +203,9 @@ fn rekeying_follows_the_vectors() {
 
 #[test]
 fn a_new_domain_that_sorts_first_does_not_change_an_even_spread() {
-    let found = with_standing("0:b 1:c 2:d", |machines| place(3, &zones("a b c d"), machines));
+    let found = with_machines("0:b 1:c 2:d", |machines| place(3, &zones("a b c d"), machines));
     assert_eq!(show(&found), "0b 1c 2d");
-    let found = with_standing("0:b 1:c 2:b", |machines| place(3, &zones("a b c"), machines));
+    let found = with_machines("0:b 1:c 2:b", |machines| place(3, &zones("a b c"), machines));
     assert_eq!(
         show(&found),
         "0b 1c 2a",
@@ -216,7 +216,7 @@ fn a_new_domain_that_sorts_first_does_not_change_an_even_spread() {
 #[test]
 fn a_domain_of_a_machine_that_is_being_deleted_is_assigned_once() {
     // OpenShift's operator returns 1a 2b 3b and leaves c empty.
-    let found = with_standing("1:a 2!:b 3:d", |machines| place(3, &zones("a b c"), machines));
+    let found = with_machines("1:a 2!:b 3:d", |machines| place(3, &zones("a b c"), machines));
     assert_eq!(show(&found), "1a 2b 3c");
 }
 
@@ -227,7 +227,7 @@ fn gaps_are_filled_with_the_lowest_free_indexes() {
     assert_eq!(filled(&[1, 1, 1]), [0, 1, 2]);
     assert_eq!(filled(&[4, 5]), [0, 4, 5]);
     // OpenShift's operator places index 2 here, and creates index 0 without a failure domain.
-    let found = with_standing("4:a 5:b", |machines| place(3, &zones("a b c"), machines));
+    let found = with_machines("4:a 5:b", |machines| place(3, &zones("a b c"), machines));
     assert_eq!(show(&found), "0c 4a 5b");
 }
 
@@ -257,22 +257,22 @@ proptest! {
     fn the_order_of_machines_and_domains_never_matters(machines in any_machines(), swap in any::<bool>()) {
         let reversed: Vec<&str> = machines.split_whitespace().rev().collect();
         let (there, back) = if swap { ("a b c", "c b a") } else { ("a b c", "b c a a") };
-        let found = with_standing(&machines, |machines| place(3, &zones(there), machines));
-        let again = with_standing(&reversed.join(" "), |machines| place(3, &zones(back), machines));
+        let found = with_machines(&machines, |machines| place(3, &zones(there), machines));
+        let again = with_machines(&reversed.join(" "), |machines| place(3, &zones(back), machines));
         prop_assert_eq!(show(&found), show(&again));
     }
 
     #[test]
     fn a_placement_is_stable_after_its_machines_moved(machines in any_machines()) {
-        let first = with_standing(&machines, |machines| place(3, &zones("a b c"), machines));
+        let first = with_machines(&machines, |machines| place(3, &zones("a b c"), machines));
         let settled: Vec<String> = first.iter().map(|(index, domain)| format!("{index}:{domain}")).collect();
-        let second = with_standing(&settled.join(" "), |machines| place(3, &zones("a b c"), machines));
+        let second = with_machines(&settled.join(" "), |machines| place(3, &zones("a b c"), machines));
         prop_assert_eq!(show(&first), show(&second));
     }
 
     #[test]
     fn every_machine_is_placed_in_a_listed_domain_and_none_holds_more_than_its_share(machines in any_machines()) {
-        let found = with_standing(&machines, |machines| place(3, &zones("a b c"), machines));
+        let found = with_machines(&machines, |machines| place(3, &zones("a b c"), machines));
         prop_assert!(found.len() >= 3);
         let share = found.len().div_ceil(3);
         for letter in ["a", "b", "c"] {

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::{Machine, MachineSpec, NodeMeta, Taint};
+use crate::cpms::created_from::CREATED_FROM;
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
 use crate::cpms::spec::Spec;
 
@@ -63,7 +64,7 @@ impl Record {
 /// The annotations of the template for machines, without the annotations that Capstan writes on
 /// machines.
 pub(super) fn annotations(spec: &Spec) -> BTreeMap<String, String> {
-    let own = [INDEX, REPLACES, FROM_TEMPLATE, RELEASED];
+    let own = [INDEX, REPLACES, FROM_TEMPLATE, RELEASED, CREATED_FROM];
     let all = spec.template.annotations.iter();
     all.filter(|(key, _)| !own.contains(&key.as_str()))
         .map(|(key, value)| (key.clone(), value.clone()))
@@ -151,8 +152,8 @@ fn has_all(spec: &Spec, machine: &Machine) -> bool {
 /// writes to it.
 fn is_ours_to_write(machine: &Machine) -> bool {
     let status = machine.status.as_ref();
-    let leads = status.and_then(|status| status.authority.authoritative_api.as_deref());
-    matches!(leads, None | Some("" | "MachineAPI"))
+    let api = status.and_then(|status| status.authority.authoritative_api.as_deref());
+    matches!(api, None | Some("" | "MachineAPI"))
 }
 
 fn node_part(spec: &Spec, machine: &Machine, record: &mut Record, found: &mut InPlace) {

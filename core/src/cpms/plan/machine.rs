@@ -9,7 +9,8 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{API_VERSION as
 use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
 use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::cpms::action::{Action, Step, machine_ref};
-use crate::cpms::domains::{self, DomainError};
+use crate::cpms::created_from::{self, CREATED_FROM, CreatedFrom};
+use crate::cpms::domains::DomainError;
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
 use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::pending_creates;
@@ -39,14 +40,9 @@ pub fn made_machine(
     index: u32,
     replaces: Option<&MachineState>,
 ) -> Result<Machine, DomainError> {
-    let provider_spec = match state.placement.get(&index) {
-        Some(domain) => domains::inject(
-            &spec.template.provider_spec,
-            domain,
-            state.observed.infrastructure.as_deref(),
-        )?,
-        None => spec.template.provider_spec.clone(),
-    };
+    let domain = state.placement.get(&index);
+    let infrastructure = state.observed.infrastructure.as_deref();
+    let provider_spec = created_from::provider_spec(&spec.template.provider_spec, domain, infrastructure)?;
     let mut annotations = in_place::annotations(spec);
     if let Some(record) = in_place::record_of_new(spec) {
         annotations.insert(FROM_TEMPLATE.to_owned(), record);
@@ -63,6 +59,8 @@ pub fn made_machine(
     if let Some(replaced) = replaces {
         annotations.insert(REPLACES.to_owned(), replaced.uid.clone());
     }
+    let record = CreatedFrom::of(&provider_spec, domain, &name);
+    annotations.insert(CREATED_FROM.to_owned(), record.text());
     let mut machine_spec = spec.template.machine_spec.clone();
     machine_spec.provider_spec.value = Some(provider_spec);
     // An instance id belongs to one machine.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::made_machine;
 use crate::cpms::action::{Action, Plan, Step, Wait, WaitReason, machine_ref};
-use crate::cpms::degraded::is_failed_replacement;
+use crate::cpms::degraded::{is_failed_replacement, keeps_replaced_machines};
 use crate::cpms::etcd::Etcd;
 use crate::cpms::indexes::REPLACES;
 use crate::cpms::machine_state::{MachineState, NodeState};
@@ -25,7 +25,11 @@ pub(super) fn decide(spec: &Spec, state: &State, now: Timestamp, plan: &mut Plan
     let view = View { spec, state, now };
     view.waits_for_machines(plan);
     // All parts run, so that the plan has the waits of the later parts. The first step is taken.
-    let finish = view.finish(plan);
+    let finish = if plan.degraded.iter().any(keeps_replaced_machines) {
+        None
+    } else {
+        view.finish(plan)
+    };
     let in_flight = view.indexes().any(|index| view.in_flight(index).is_some());
     let repair = if finish.is_none() && !in_flight {
         view.repair(plan)

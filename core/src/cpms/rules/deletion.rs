@@ -1,6 +1,6 @@
-//! Deleting a set: its machines stay, and nothing replaces them any more. That the garbage
-//! collector must not be told to delete them is a rule in CEL (`cpms-foreground-deletion`, defect
-//! B2).
+//! The deletion of a set: its machines continue to run, and are not replaced any more. A rule in
+//! CEL refuses foreground deletion, with which the garbage collector would delete the machines
+//! (`cpms-foreground-deletion`, defect B2).
 
 use super::lookup::Lookup;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
@@ -19,7 +19,7 @@ pub(super) fn judge(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict)
     }
     if edit.old.is_none() {
         let text =
-            "not checked: the set as it is was not given, and deleting an active set ends the care of its machines";
+            "not checked, because the stored set is not given: the machines of an active set would become unmanaged";
         return verdict.warn(Warning::new(UNMANAGED, text));
     }
     if !active {
@@ -32,13 +32,13 @@ pub(super) fn judge(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict)
     verdict.warn(Warning::new(
         UNMANAGED,
         format!(
-            "deleting this active set leaves {machines} running and unmanaged: a failed machine is not replaced and a \
-             template change not rolled out, until the Inactive set that is generated next is activated"
+            "deleting this active set leaves {machines} running and unmanaged: failed machines are not replaced, and changes are \
+             not rolled out, until the generated Inactive set is activated"
         ),
     ));
 }
 
 pub(super) fn table() -> Vec<RuleInfo> {
-    let message = "deleting an active set warns of what stops being managed";
+    let message = "warns that the machines of an active set become unmanaged";
     vec![RuleInfo::webhook(UNMANAGED, KIND, "", &[Operation::Delete], message)]
 }

@@ -1,5 +1,5 @@
-//! When two sets parse alike: they differ in the provider spec only, and the provider specs name the
-//! same place for machines.
+//! When two sets parse alike: they differ in the provider spec only, and the provider specs name
+//! the same place for machines.
 //!
 //! Most edits change the provider spec and nothing else. The rest of the parsed set then stays the
 //! same, and is not parsed again. Values are compared, not versions or names.
@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::api::machine_openshift_io::control_plane_machine_set::MACHINE_TYPE;
 use crate::cpms::domains::{self, Platform};
 
-/// Whether two provider specs are of one platform and agree in the fields from which failure domains
-/// are completed. The rest of a parsed set does not depend on which of the two it has.
+/// Whether two provider specs are of one platform and agree in the fields from which failure
+/// domains are completed. The rest of a parsed set does not depend on which of the two it has.
 pub(super) fn have_same_place(left: &Value, right: &Value) -> bool {
     Platform::of(left).is_some_and(|platform| {
         let mut fields = domains::completing_fields(platform).iter();
@@ -18,8 +18,8 @@ pub(super) fn have_same_place(left: &Value, right: &Value) -> bool {
     })
 }
 
-/// Whether two sets are the same, apart from their provider specs and the number of their generation.
-/// Both can then be decoded, or neither can.
+/// Whether two sets are the same, apart from their provider specs and the number of their
+/// generation. Both can then be decoded, or neither can.
 pub(super) fn are_same_except_provider_spec(old: &Value, new: &Value) -> bool {
     let metadata = |name: &str, old: &Value, new: &Value| {
         let is_generation = || name == "generation" && old.is_i64() && new.is_i64();

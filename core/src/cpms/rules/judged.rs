@@ -10,7 +10,7 @@ use super::lookup::Lookup;
 use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, MACHINE_TYPE};
 use crate::cpms::changes::{Comparison, ROLL_ON_IMAGE_CHANGE};
 use crate::cpms::domains::Platform;
-use crate::cpms::spec::{self, ParseContext, Spec};
+use crate::cpms::spec::{ParseContext, Parsed, Spec, into_parsed};
 use crate::model::{FieldPath, Violation, ViolationKind};
 
 /// A set as JSON, with the result of its parse.
@@ -21,7 +21,7 @@ pub(super) struct Judged<'a> {
     /// The provider spec of the template; `None` if it is absent or null.
     provider_spec: Option<&'a Value>,
     context: ParseContext<'a>,
-    spec: OnceCell<Result<Spec, Vec<Violation>>>,
+    parsed: OnceCell<Parsed>,
 }
 
 impl<'a> Judged<'a> {
@@ -42,7 +42,7 @@ impl<'a> Judged<'a> {
             machine,
             provider_spec: provider_spec.filter(there),
             context,
-            spec: OnceCell::new(),
+            parsed: OnceCell::new(),
         }
     }
 
@@ -52,11 +52,14 @@ impl<'a> Judged<'a> {
             .parsed
             .spec_of(object, judged.provider_spec, lookup.surroundings())
         {
-            judged.spec.get_or_init(|| Ok(spec));
+            judged.parsed.get_or_init(|| Parsed {
+                spec: Some(spec),
+                violations: Vec::new(),
+            });
             return Ok(judged);
         }
         let set = ControlPlaneMachineSet::deserialize(object).map_err(|_| Box::new(unreadable(object)))?;
-        judged.spec.get_or_init(|| spec::into_spec(set, &judged.context));
+        judged.parsed.get_or_init(|| into_parsed(set, &judged.context));
         Ok(judged)
     }
 
@@ -69,27 +72,36 @@ impl<'a> Judged<'a> {
         Self::read(object, lookup).ok()
     }
 
-    /// The parsed set, or the violations of the parse.
-    pub(super) fn spec(&self) -> Result<&Spec, &[Violation]> {
+    fn parsed(&self) -> &Parsed {
         let parse = || match ControlPlaneMachineSet::deserialize(self.object) {
-            Ok(set) => spec::into_spec(set, &self.context),
-            Err(_) => Err(Vec::new()),
+            Ok(set) => into_parsed(set, &self.context),
+            Err(_) => Parsed::default(),
         };
-        self.spec.get_or_init(parse).as_ref().map_err(Vec::as_slice)
+        self.parsed.get_or_init(parse)
     }
 
-    /// The parsed set before the edit `new`; `None` if it was not valid.
+    /// The parsed set, with defaults for fields that are not valid; `None` if no rule can judge it.
+    pub(super) fn spec(&self) -> Option<&Spec> {
+        self.parsed().spec.as_ref()
+    }
+
+    /// The violations of the parse.
+    pub(super) fn violations(&self) -> &[Violation] {
+        &self.parsed().violations
+    }
+
+    /// The parsed set before the edit `new`; `None` if no rule can judge it.
     ///
-    /// If only the provider spec differs, and both name the same place, the rest of both parsed sets
-    /// is the same. No rule reads the provider spec of the old set from here, so that the new set is
-    /// returned instead of parsing the old one.
+    /// If only the provider spec differs, and both name the same place, the rest of both parsed
+    /// sets is the same. No rule reads the provider spec of the old set from here, so that the new
+    /// set is returned instead of parsing the old one.
     pub(super) fn known<'s>(&'s self, new: &'s Self) -> Option<&'s Spec> {
-        let unparsed = self.spec.get().is_none();
+        let unparsed = self.parsed.get().is_none();
         let specs = self.provider_spec().zip(new.provider_spec());
         let is_same = unparsed && specs.is_some_and(|(own, new)| have_same_place(own, new));
         match new.spec() {
-            Ok(spec) if is_same => Some(spec),
-            _ => self.spec().ok(),
+            Some(spec) if is_same => Some(spec),
+            _ => self.spec(),
         }
     }
 
@@ -145,7 +157,7 @@ impl<'a> Judged<'a> {
     /// Which fields a comparison of machines with the template takes into account.
     pub(super) fn comparison(&self) -> Comparison {
         Comparison {
-            domains: self.spec().is_ok_and(|spec| !spec.failure_domains.is_empty()),
+            domains: self.spec().is_some_and(|spec| !spec.failure_domains.is_empty()),
             images: self.annotation(ROLL_ON_IMAGE_CHANGE) == Some("true"),
         }
     }

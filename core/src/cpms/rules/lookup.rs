@@ -69,23 +69,16 @@ impl<'a> Lookup<'a> {
         )
     }
 
-    /// Reports that `what` is unknown: as a refusal if it will be known soon, else as a warning.
-    pub(super) fn unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, what: &str, needed_for: &str) {
+    /// Reports that an object or a list of objects is unknown: as a refusal if it will be known
+    /// soon, else as a warning.
+    pub(super) fn unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, objects: &str, why: &str) {
         if self.wait_for_unknown {
-            verdict.deny(
-                Violation::new(
-                    rule,
-                    path,
-                    ViolationKind::Forbidden,
-                    format!("{what} not known yet, and {needed_for}"),
-                )
-                .advice("try again in a moment"),
-            );
+            let allowed = format!("must wait until Capstan has read {objects}: {why}");
+            let violation = Violation::new(rule, path, ViolationKind::Forbidden, allowed);
+            verdict.deny(violation.advice("try again in a moment"));
         } else {
-            verdict.warn(Warning::new(
-                rule,
-                format!("{path}: not checked: {what} not given, and {needed_for}"),
-            ));
+            let text = format!("{path}: not checked, because {objects} is not given: {why}");
+            verdict.warn(Warning::new(rule, text.replace("Machines is", "Machines are")));
         }
     }
 }

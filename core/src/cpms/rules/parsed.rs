@@ -4,7 +4,8 @@ use super::TEMPLATE;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::model::{Operation, RuleInfo};
 
-/// Id, field, and what the rule requires. A field that begins with a dot is a field of the template.
+/// Id, field, and what the rule requires. A field that begins with a dot is a field of the
+/// template.
 const RULES: [(&str, &str, &str); 16] = [
     ("cpms-state", "spec.state", "state is Active or Inactive"),
     ("cpms-replicas", "spec.replicas", "replicas is 3 or 5"),

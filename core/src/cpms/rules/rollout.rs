@@ -1,6 +1,6 @@
-//! Warnings of what an edit sets in motion: which fields differ, which machines are replaced for
-//! it, in which order and where, and what holds that up now. The order comes from the plan that the
-//! controller follows, run forward.
+//! Warnings of the rollout that an edit starts: the fields that differ, the machines that are
+//! replaced, their order and failure domains, and what the rollout waits for. The order comes from
+//! the plan of the controller.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -23,6 +23,9 @@ use crate::model::{Operation, RuleInfo, Verdict, Warning};
 const ROLLOUT: &str = "cpms-rollout";
 const BLOCKED: &str = "cpms-rollout-waits";
 const IMAGE: &str = "cpms-image-change-waits";
+const KNOWN: &str = "cpms-rollout-known";
+/// How many fields and how many replacements a warning lists. It counts the others.
+const LISTED: usize = 8;
 
 pub(super) fn warn(
     before: Option<&Value>,
@@ -46,7 +49,14 @@ pub(super) fn warn(
     if activated || moves || !edited.is_empty() {
         let what = if activated { "activating this set" } else { "this edit" };
         match observed(lookup) {
-            Some(observed) => foretell(what, spec, observed, verdict),
+            Some(observed) => warn_of_plan(what, spec, observed, verdict),
+            // The user must know what an edit replaces before it is stored. A paused set replaces
+            // nothing.
+            None if lookup.machines.is_none() && lookup.wait_for_unknown && !spec.rollout.paused => {
+                let path = format!("{TEMPLATE}.spec.providerSpec.value");
+                let needed_for = format!("{what} may replace machines");
+                lookup.unknown(verdict, KNOWN, &path, "the control plane Machines", &needed_for);
+            }
             None => estimate(what, spec, comparison, &edited, lookup, verdict),
         }
     }
@@ -70,8 +80,8 @@ fn observed(lookup: &Lookup<'_>) -> Option<Observed> {
     })
 }
 
-/// The rollout as the controller will do it: by the very function that will do it.
-fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) {
+/// Warns of the rollout, with the plan of the controller.
+fn warn_of_plan(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) {
     let now = after_everything(&observed);
     let state = State::observe(spec, observed, Settings::default());
     let outdated: Vec<&MachineState> = state
@@ -106,7 +116,7 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
         .iter()
         .filter(|step| matches!(step.action, Action::Create { .. }))
         .collect();
-    for (position, step) in creations.iter().enumerate() {
+    for (position, step) in creations.iter().enumerate().take(LISTED) {
         let replaced = step.index.and_then(|index| state.of_index(index).last());
         let place = step
             .failure_domain()
@@ -119,10 +129,14 @@ fn foretell(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) 
         };
         verdict.warn(Warning::new(ROLLOUT, text));
     }
+    if creations.len() > LISTED {
+        let more = creations.len() - LISTED;
+        verdict.warn(Warning::new(ROLLOUT, format!("and {more} more replacements")));
+    }
 }
 
-/// A moment after everything that the cluster reports: what must only last for a while has lasted.
-/// Admission has no clock, and the order of a rollout does not depend on one.
+/// An hour after every time in the cluster, so that every waiting period has passed. Admission has
+/// no clock, and the order of a rollout does not depend on it.
 fn after_everything(observed: &Observed) -> Timestamp {
     let machines = observed.machines.iter().flat_map(|machine| {
         [machine.metadata.creation_timestamp, machine.metadata.deletion_timestamp]
@@ -139,7 +153,7 @@ fn after_everything(observed: &Observed) -> Timestamp {
     latest.checked_add(SignedDuration::from_hours(1)).unwrap_or(latest)
 }
 
-/// Without the nodes, only the machines that differ from the template can be counted.
+/// Warns of the number of machines that differ from the template, if the nodes are unknown.
 fn estimate(
     what: &str,
     spec: &Spec,
@@ -160,17 +174,24 @@ fn estimate(
         .filter_map(|machine| machine.spec.provider_spec.value.as_ref());
     let listed = |machine: &Value| Some(changes(template, machine, comparison)).filter(|changes| !changes.is_empty());
     if let Some(first) = specs.by_ref().find_map(listed) {
-        // What the first differs in is told; the others are counted.
+        // The warning lists the fields of the first machine, and counts the others.
         let others = specs.filter(|machine| differs(template, machine, comparison)).count();
         announce(what, &first, Some(1 + others), spec, verdict);
     }
 }
 
-/// `count` is `None` where the machines are not known: then nobody can say how many differ from the
-/// template.
+/// The first texts of a list. The last one counts the others.
+fn listed(texts: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    let more = texts.len().saturating_sub(LISTED);
+    let shown = texts.take(LISTED);
+    shown.chain((more > 0).then(|| format!("and {more} more"))).collect()
+}
+
+/// `count` is the number of machines that differ from the template, and `None` if the Machines are
+/// not known.
 fn announce(what: &str, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
-    let fields: Vec<&str> = changes.iter().map(|change| change.field.as_str()).collect();
-    let all: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let fields = listed(changes.iter().map(|change| change.field.clone()));
+    let all = listed(changes.iter().map(ToString::to_string));
     let how = match spec.strategy {
         Strategy::OnDelete => "once you delete them",
         _ => "one at a time",
@@ -225,7 +246,14 @@ pub(super) fn table() -> Vec<RuleInfo> {
             KIND,
             &path,
             BOTH,
-            "warns of what holds up the rollout that an edit asks for",
+            "warns of what a rollout that an edit starts waits for",
+        ),
+        RuleInfo::webhook(
+            KNOWN,
+            KIND,
+            &path,
+            BOTH,
+            "an edit that may replace machines is refused until the Machines are known",
         ),
         RuleInfo::webhook(
             IMAGE,

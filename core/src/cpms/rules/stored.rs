@@ -14,12 +14,10 @@ use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     API_VERSION, ControlPlaneMachineSet, KIND, MACHINE_TYPE, NAME,
 };
-use crate::cpms::defaults::provider_spec_defaults;
-use crate::cpms::domains::Platform;
 use crate::cpms::spec::{Gates, ParseContext, Spec, into_spec};
 
-/// The parsed set of a snapshot. The first review that needs it parses it. A clone is empty, so that
-/// a clone of a snapshot can be changed.
+/// The parsed set of a snapshot. The first review that needs it parses it. A clone is empty, so
+/// that a clone of a snapshot can be changed.
 #[derive(Debug, Default)]
 pub struct ParsedOnce(OnceLock<Option<StoredSet>>);
 
@@ -52,8 +50,8 @@ struct StoredSet {
 }
 
 impl ParsedOnce {
-    /// The parse result of an edited set that differs from the stored set in its provider spec only;
-    /// `None` if the edited set must be parsed.
+    /// The parse result of an edited set that differs from the stored set in its provider spec
+    /// only; `None` if the edited set must be parsed.
     pub(super) fn spec_of(
         &self,
         edited: &Value,
@@ -120,7 +118,6 @@ impl StoredSet {
         let mut spec = self.spec.clone();
         let template = Arc::make_mut(&mut spec.template);
         template.provider_spec = provider_spec.clone();
-        provider_spec_defaults(Platform::of(provider_spec), &mut template.provider_spec);
         let metadata = edited.get("metadata");
         let generation = metadata.and_then(|metadata| metadata.get("generation")?.as_i64());
         spec.generation = generation.unwrap_or(spec.generation);

@@ -53,13 +53,17 @@ pub(super) fn rollout(annotations: &BTreeMap<String, String>, found: &mut Violat
         }
         deadline
     });
+    let images = annotations.get(ROLL_ON_IMAGE_CHANGE).is_some_and(|text| {
+        if !matches!(text.as_str(), "true" | "false") {
+            bad(ROLL_ON_IMAGE_CHANGE, text, "must be \"true\" or \"false\"");
+        }
+        text == "true"
+    });
     Rollout {
         paused: annotations.get(PAUSED_ROLLOUT).is_some_and(|value| value != "false"),
         limit,
         deadline,
-        images: annotations
-            .get(ROLL_ON_IMAGE_CHANGE)
-            .is_some_and(|value| value == "true"),
+        images,
     }
 }
 

@@ -21,10 +21,6 @@ pub struct ParseContext<'a> {
 pub(super) struct Violations(Vec<Violation>);
 
 impl Violations {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn add(&mut self, violation: Violation) {
         self.0.push(violation);
     }

@@ -5,23 +5,26 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::context::{ParseContext, Violations};
-use crate::api::machine_openshift_io::control_plane_machine_set::FailureDomains;
+use crate::api::machine_openshift_io::control_plane_machine_set::{FailureDomains, MAX_FAILURE_DOMAINS};
 use crate::cpms::domains::{self, FailureDomain, Platform};
 use crate::cpms::fields;
+use crate::cpms::stored_form::normalized;
 use crate::model::{FieldPath, Violation, ViolationKind};
+use crate::platforms::schema::UnknownFields;
 
-/// The failure domains in order and without duplicates, completed from the provider spec. `path` is
-/// the path of the machine template. The work grows linearly with the list, apart from sorting.
+/// The failure domains in order and without duplicates, completed from the provider spec; `None` if
+/// the list cannot be read. `path` is the path of the machine template. The work grows linearly
+/// with the list, apart from sorting.
 pub(super) fn failure_domains(
     domains: &FailureDomains,
     path: &FieldPath,
     provider_spec: Option<&Value>,
     context: &ParseContext<'_>,
     found: &mut Violations,
-) -> Vec<FailureDomain> {
+) -> Option<Vec<FailureDomain>> {
     let path = path.child("failureDomains");
     let Some(platform) = platform(domains, &path, found) else {
-        return Vec::new();
+        return domains.platform.is_empty().then(Vec::new);
     };
     for other in Platform::ALL.into_iter().filter(|other| *other != platform) {
         forbid_member(domains, other, &path, found);
@@ -29,24 +32,17 @@ pub(super) fn failure_domains(
     check_platform(platform, provider_spec, &path, found);
     let path = path.child(platform.member());
     let entries = domains::entries(domains, platform).unwrap_or_default();
-    if entries.is_empty() {
-        found.add(
-            Violation::new(
-                "cpms-failure-domains",
-                path,
-                ViolationKind::Required,
-                format!("must have at least one failure domain when platform is {platform}"),
-            )
-            .advice("list the failure domains, or remove failureDomains"),
-        );
-        return Vec::new();
+    if !has_allowed_length(&entries, platform, &path, found) {
+        return None;
     }
+    // The keys of the template may be in another case than those of a stored machine.
+    let template = provider_spec.map(|spec| normalized(spec.clone(), UnknownFields::Drop));
     let mut listed: BTreeSet<FailureDomain> = BTreeSet::new();
     for (position, entry) in entries.into_iter().enumerate() {
         let path = path.index(position);
         check_entry(platform, &entry, &path, context, found);
         let domain = FailureDomain::new(platform, entry);
-        let domain = match provider_spec {
+        let domain = match &template {
             Some(spec) => domains::into_complete(domain, spec),
             None => domain,
         };
@@ -62,10 +58,36 @@ pub(super) fn failure_domains(
         }
         listed.insert(domain);
     }
-    listed.into_iter().collect()
+    Some(listed.into_iter().collect())
 }
 
-/// The platform that the set names; `None` for a set without failure domains.
+/// Whether the list has an allowed length. A longer list is refused as a whole: OpenShift's CRD has
+/// no maximum, and each entry costs time.
+fn has_allowed_length(entries: &[Value], platform: Platform, path: &FieldPath, found: &mut Violations) -> bool {
+    let violation = match entries.len() {
+        0 => Violation::new(
+            "cpms-failure-domains",
+            path.clone(),
+            ViolationKind::Required,
+            format!("must have at least one failure domain when platform is {platform}"),
+        )
+        .advice("list the failure domains, or remove failureDomains"),
+        1..=MAX_FAILURE_DOMAINS => return true,
+        length => Violation::new(
+            "cpms-failure-domains",
+            path.clone(),
+            ViolationKind::TooMany,
+            format!("must have at most {MAX_FAILURE_DOMAINS} items"),
+        )
+        .got(&json!(length))
+        .advice("list only the failure domains that the control plane uses"),
+    };
+    found.add(violation);
+    false
+}
+
+/// The platform that the set names; `None` for a set without failure domains, or of an unknown
+/// platform.
 fn platform(domains: &FailureDomains, path: &FieldPath, found: &mut Violations) -> Option<Platform> {
     let platform = Platform::from_name(&domains.platform);
     if platform.is_some() {
@@ -87,7 +109,7 @@ fn platform(domains: &FailureDomains, path: &FieldPath, found: &mut Violations) 
             "cpms-platform",
             path.child("platform"),
             ViolationKind::NotSupported,
-            format!("supported values: {}", names.join(", ")),
+            format!("must be one of {}", names.join(", ")),
         )
         .got(&json!(domains.platform))
         .advice("remove failureDomains on a platform without them"),

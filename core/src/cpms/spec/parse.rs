@@ -13,9 +13,9 @@ use crate::api::machine_openshift_io::control_plane_machine_set::{
 };
 use crate::api::machine_openshift_io::label;
 use crate::api::meta::ObjectMeta;
-use crate::cpms::defaults::provider_spec_defaults;
 use crate::cpms::domains::{FailureDomain, Platform};
 use crate::cpms::selector::Selector;
+use crate::cpms::template_metadata::invalid_metadata;
 use crate::model::{FieldPath, Violation, ViolationKind, pending_creations};
 
 /// Parses a set.
@@ -27,7 +27,27 @@ pub fn parse(set: &ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result
 }
 
 /// Parses a set that the caller no longer needs.
-pub(crate) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+pub(crate) fn into_spec(set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Result<Spec, Vec<Violation>> {
+    let parsed = into_parsed(set, context);
+    match parsed.spec {
+        Some(spec) if parsed.violations.is_empty() => Ok(spec),
+        _ => Err(parsed.violations),
+    }
+}
+
+/// What a parse finds in a set that need not be valid.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parsed {
+    /// The set, with the default of each field that is not valid; `None` if the provider spec, the
+    /// list of failure domains or the selector cannot be read. Only admission may use it if there
+    /// are violations: an edit of a set with an old violation is judged like any other edit.
+    pub(crate) spec: Option<Spec>,
+    /// Every violation, ordered by field.
+    pub(crate) violations: Vec<Violation>,
+}
+
+/// Parses a set that the caller no longer needs, and that need not be valid.
+pub(crate) fn into_parsed(mut set: ControlPlaneMachineSet, context: &ParseContext<'_>) -> Parsed {
     let mut found = Violations::default();
     let machine = set.spec.template.machine.take();
     let fields = Fields::parse(&set, context, &mut found);
@@ -41,20 +61,25 @@ pub(crate) fn into_spec(mut set: ControlPlaneMachineSet, context: &ParseContext<
             ViolationKind::Required,
             allowed,
         ));
-        return Err(found.sorted());
+        return Parsed {
+            spec: None,
+            violations: found.sorted(),
+        };
     };
-    let parsed = parse_template(
+    let template = parse_template(
         machine,
         fields.selector.as_ref(),
         &path.child(MACHINE_TYPE),
         context,
         &mut found,
     );
-    match (fields.complete(), parsed) {
-        (Some(fields), Some((template, failure_domains))) if found.is_empty() => {
-            Ok(fields.into_spec(set.metadata, template, failure_domains))
-        }
-        _ => Err(found.sorted()),
+    let spec = fields
+        .or_defaults()
+        .zip(template)
+        .map(|(fields, (template, failure_domains))| fields.into_spec(set.metadata, template, failure_domains));
+    Parsed {
+        spec,
+        violations: found.sorted(),
     }
 }
 
@@ -68,7 +93,7 @@ struct Fields {
     selector: Option<Selector>,
 }
 
-/// The fields of a set outside its template, all of them valid.
+/// The fields of a set outside its template, with defaults for fields that are not valid.
 struct ValidFields {
     state: SetState,
     replicas: Replicas,
@@ -92,11 +117,13 @@ impl Fields {
         }
     }
 
-    fn complete(self) -> Option<ValidFields> {
+    /// The fields, with the default of the schema for each field that is not valid; `None` without
+    /// a selector, which has no default.
+    fn or_defaults(self) -> Option<ValidFields> {
         Some(ValidFields {
-            state: self.state?,
-            replicas: self.replicas?,
-            strategy: self.strategy?,
+            state: self.state.unwrap_or(SetState::Inactive),
+            replicas: self.replicas.unwrap_or(Replicas::Three),
+            strategy: self.strategy.unwrap_or(Strategy::RollingUpdate),
             name_prefix: self.name_prefix,
             rollout: self.rollout,
             selector: self.selector?,
@@ -142,7 +169,7 @@ fn check_machine_type(set: &ControlPlaneMachineSet, found: &mut Violations) {
     let type_ = &set.spec.template.machine_type;
     if type_ != MACHINE_TYPE {
         let kind = ViolationKind::NotSupported;
-        let allowed = format!("supported values: {MACHINE_TYPE:?}");
+        let allowed = format!("must be {MACHINE_TYPE:?}");
         let path = "spec.template.machineType";
         found.add(Violation::new("cpms-machine-type", path, kind, allowed).got(&json!(type_)));
     }
@@ -169,7 +196,7 @@ fn state(set: &ControlPlaneMachineSet, found: &mut Violations) -> Option<SetStat
         // The default of the schema.
         Some("Inactive") | None => Some(SetState::Inactive),
         Some(other) => {
-            let allowed = "supported values: \"Active\", \"Inactive\"";
+            let allowed = "must be \"Active\" or \"Inactive\"";
             found.add(
                 Violation::new("cpms-state", "spec.state", ViolationKind::NotSupported, allowed).got(&json!(other)),
             );
@@ -188,7 +215,7 @@ fn replicas(set: &ControlPlaneMachineSet, found: &mut Violations) -> Option<Repl
                 "cpms-replicas",
                 "spec.replicas",
                 ViolationKind::NotSupported,
-                "supported values: 3, 5",
+                "must be 3 or 5",
             )
             .got(&json!(count)),
         );
@@ -222,9 +249,9 @@ fn strategy(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: &mu
         }
         other => {
             let allowed = if context.gates.recreate {
-                "supported values: \"RollingUpdate\", \"OnDelete\", \"Recreate\""
+                "must be \"RollingUpdate\", \"OnDelete\" or \"Recreate\""
             } else {
-                "supported values: \"RollingUpdate\", \"OnDelete\""
+                "must be \"RollingUpdate\" or \"OnDelete\""
             };
             let mut violation = Violation::new(
                 "cpms-strategy",
@@ -275,7 +302,7 @@ fn name_prefix(set: &ControlPlaneMachineSet, context: &ParseContext<'_>, found: 
     prefix
 }
 
-/// The template and the failure domains; `None` if the provider spec is not valid. `path` is the
+/// The template and the failure domains; `None` if one of them cannot be read. `path` is the
 /// path of the machine template.
 fn parse_template(
     mut machine: MachineTemplate,
@@ -287,13 +314,19 @@ fn parse_template(
     check_labels(&machine, path, selector, found);
     let provider_spec = provider_spec(&mut machine, path, found);
     let domains = machine.failure_domains.as_ref();
-    let failure_domains = domains.map_or_else(Vec::new, |domains| {
-        failure_domains(domains, path, provider_spec.as_ref(), context, found)
-    });
-    let provider_spec = provider_spec?;
+    let failure_domains = domains.map_or_else(
+        || Some(Vec::new()),
+        |domains| failure_domains(domains, path, provider_spec.as_ref(), context, found),
+    );
+    let (provider_spec, failure_domains) = provider_spec.zip(failure_domains)?;
+    let (mut labels, mut annotations) = (machine.metadata.labels, machine.metadata.annotations);
+    let invalid_metadata = invalid_metadata(&labels, &annotations);
+    labels.retain(|key, _| !invalid_metadata.iter().any(|invalid| invalid.is_label(key)));
+    annotations.retain(|key, _| !invalid_metadata.iter().any(|invalid| invalid.is_annotation(key)));
     let template = Template {
-        labels: machine.metadata.labels,
-        annotations: machine.metadata.annotations,
+        labels,
+        annotations,
+        invalid_metadata,
         machine_spec: machine.spec,
         platform: Platform::of(&provider_spec),
         provider_spec,
@@ -319,7 +352,7 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
         }
     }
     if !labels.contains_key(label::CLUSTER) {
-        let allowed = format!("label {} is required", label::CLUSTER);
+        let allowed = format!("must have the label {}", label::CLUSTER);
         let kind = ViolationKind::Required;
         let violation = Violation::new("cpms-label-cluster", path.clone(), kind, allowed);
         found.add(violation.advice("its value is the infrastructure name of the cluster"));
@@ -342,10 +375,7 @@ fn check_labels(machine: &MachineTemplate, path: &FieldPath, selector: Option<&S
 fn provider_spec(machine: &mut MachineTemplate, path: &FieldPath, found: &mut Violations) -> Option<Value> {
     let path = path.child("spec").child("providerSpec").child("value");
     match machine.spec.provider_spec.value.take() {
-        Some(mut value) if value.is_object() => {
-            provider_spec_defaults(Platform::of(&value), &mut value);
-            Some(value)
-        }
+        Some(value) if value.is_object() => Some(value),
         Some(other) if !other.is_null() => {
             let kind = ViolationKind::TypeInvalid;
             let allowed = "must be an object: the provider spec of the platform";

@@ -5,9 +5,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::created_from::CREATED_FROM;
 use capstan_core::cpms::spec::{PAUSED_ROLLOUT, ROLLOUT_LIMIT};
 use serde_json::json;
 
+use super::user_actions::EDITED;
 use crate::infrastructure::etcd::is_hooked;
 use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
@@ -87,7 +89,12 @@ impl World<ControlPlane> {
         let lost = machine.node_name().is_some_and(|node| !nodes.contains_key(node));
         let failed = machine.phase() == Some("Failed");
         let deleting = machine.metadata.is_deleting();
-        if (lost || failed) && !deleting && is_active {
+        // A machine that was created from the current template is not replaced after an edit.
+        let provider_spec = machine.spec.provider_spec.value.as_ref();
+        let type_ = provider_spec.and_then(|value| value.get("instanceType")?.as_str());
+        let edited = type_.is_some_and(|type_| type_.starts_with(EDITED))
+            && machine.metadata.annotations.contains_key(CREATED_FROM);
+        if (lost || failed || edited) && !deleting && is_active {
             self.trace(|| format!("-- repair: machine {name} is deleted, so that it is created again"));
             self.delete_machine(name);
             return Repair::Deleted;

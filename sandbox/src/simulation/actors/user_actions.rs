@@ -13,6 +13,8 @@ use crate::simulation::machine_api::state::{Ailment, ControlPlane, Event};
 use crate::simulation::machine_api::{kinds, objects};
 
 const USER: Actor = Actor::Named("user");
+/// The first characters of the instance types that a user writes to a machine.
+pub(super) const EDITED: &str = "m7i.";
 /// An annotation that no controller reads.
 const UNRELATED: &str = "example.com/seen";
 
@@ -155,7 +157,7 @@ impl World<ControlPlane> {
     fn edit_machine(&mut self, position: usize) {
         if let Some(name) = self.environment.machine_at(position) {
             self.environment.handmade += 1;
-            let instance_type = format!("m7i.{}xlarge", self.environment.handmade);
+            let instance_type = format!("{EDITED}{}xlarge", self.environment.handmade);
             let value = json!({"instanceType": instance_type});
             self.patch_machine(&name, json!({"spec": {"providerSpec": {"value": value}}}));
         }

@@ -41,8 +41,14 @@ pub(super) struct World {
     pub(super) refusal: Option<String>,
     /// How long the answer to a patch of an object takes, other than of its status.
     pub(super) stall: Duration,
-    /// Whether the CRD of the set drops the list of machines in the status.
-    pub(super) prunes: bool,
+    /// The fields that the CRD of the set drops in the status.
+    pub(super) pruned: &'static [&'static str],
+    /// Whether a policy refuses patches of the labels of machines.
+    pub(super) refuses_labels: bool,
+    /// What a webhook changes in the provider spec of a machine that is created.
+    pub(super) webhook: fn(&mut Value),
+    /// How many dry-run creations were tried.
+    pub(super) tried: usize,
     /// Every write that was accepted, as verb, object and content.
     pub(super) writes: Vec<(&'static str, String, Value)>,
     pub(super) events: Vec<Event>,
@@ -66,7 +72,10 @@ impl Fake {
             silent: false,
             refusal: None,
             stall: Duration::ZERO,
-            prunes: false,
+            pruned: &[],
+            refuses_labels: false,
+            webhook: |_| {},
+            tried: 0,
             writes: Vec::new(),
             events: Vec::new(),
         })));
@@ -259,6 +268,9 @@ impl Fake {
             if let Some(message) = world.refusal.clone().filter(|_| kind == MACHINE) {
                 return Err(refused(403, "Forbidden", &message));
             }
+            if world.refuses_labels && verb == "patch" && kind == MACHINE && !content["metadata"]["labels"].is_null() {
+                return Err(refused(403, "Forbidden", "a policy denied the request"));
+            }
             if world.silent && verb == "create" && kind == MACHINE {
                 world
                     .writes
@@ -268,7 +280,13 @@ impl Fake {
             let there = world.objects.get(&(kind, name.to_owned())).cloned();
             let mut object = match (verb, there) {
                 ("create", Some(_)) => return Err(refused(409, "AlreadyExists", "there already")),
-                ("create", None) => content.clone(),
+                ("create", None) => {
+                    let mut object = content.clone();
+                    if kind == MACHINE {
+                        (world.webhook)(&mut object["spec"]["providerSpec"]["value"]);
+                    }
+                    object
+                }
                 (_, None) => return Err(refused(404, "NotFound", "not there")),
                 (_, Some(there)) => {
                     for field in ["uid", "resourceVersion"] {
@@ -282,10 +300,8 @@ impl Fake {
                     object
                 }
             };
-            if world.prunes
-                && let Some(status) = object.get_mut("status").and_then(Value::as_object_mut)
-            {
-                status.remove("machines");
+            if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+                status.retain(|field, _| kind != SET || !world.pruned.contains(&field.as_str()));
             }
             world.version += 1;
             object["metadata"]["resourceVersion"] = json!(world.version.to_string());
@@ -349,6 +365,14 @@ impl Cluster for Fake {
 
     async fn create(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Written> {
         self.write("create", kind_of(kind), &object.name, &body)
+    }
+
+    async fn dry_run(&self, _kind: &KindInfo, _object: &ObjectRef, mut body: Value) -> kube::Result<Option<Value>> {
+        self.world(|world| {
+            world.tried += 1;
+            (world.webhook)(&mut body["spec"]["providerSpec"]["value"]);
+        });
+        Ok(Some(body))
     }
 
     async fn patch(&self, kind: &KindInfo, object: &ObjectRef, status: bool, patch: Value) -> kube::Result<Written> {

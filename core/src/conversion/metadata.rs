@@ -1,0 +1,638 @@
+//! Converts labels, annotations, lifecycle hooks and label selectors.
+//!
+//! The Machine API keeps the labels of a machine apart from those of its node, and has labels for
+//! the role and the type. Cluster API has one set of labels, and `node-role.kubernetes.io/<role>`.
+//! What is lost in between is carried along (see `carried`).
+//!
+//! Must never: depend on the order of a map, or choose between two roles at random.
+
+use serde_json::{Map, Value, json};
+
+use super::carried::{CARRIED, Carried};
+use super::shape::{is_label_name, is_label_value, is_qualified_name};
+use super::tree::Tree;
+use super::{Api, Issue, Severity};
+use crate::api::cluster_x_k8s_io::annotation::PAUSED;
+use crate::api::cluster_x_k8s_io::label::CLUSTER as CLUSTER_NAME;
+use crate::api::machine_openshift_io::label::{CLUSTER, ROLE, TYPE};
+use crate::model::FieldPath;
+
+const NODE_ROLE: &str = "node-role.kubernetes.io/";
+/// The domain of Cluster API. Keys of this domain describe objects of Cluster API only.
+const CLUSTER_API_DOMAIN: &str = "cluster.x-k8s.io/";
+const SET_NAME: &str = "cluster.x-k8s.io/set-name";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const DELETE_MACHINE: (&str, &str) = ("machine.openshift.io/delete-machine", "cluster.x-k8s.io/delete-machine");
+/// Labels and annotations that controllers of the Machine API compute from the machine.
+const COMPUTED: &[&str] = &[INSTANCE_TYPE, REGION, ZONE, INSTANCE_STATE];
+/// The label of an infrastructure template with the name of its MachineSet.
+pub(super) const TEMPLATE_SET: &str = "machine.openshift.io/cluster-api-machineset";
+/// The label with the instance type.
+pub(super) const INSTANCE_TYPE: &str = "machine.openshift.io/instance-type";
+/// The label with the region.
+pub(super) const REGION: &str = "machine.openshift.io/region";
+/// The label with the zone.
+pub(super) const ZONE: &str = "machine.openshift.io/zone";
+/// The annotation with the state of the instance.
+pub(super) const INSTANCE_STATE: &str = "machine.openshift.io/instance-state";
+/// Keys that tools and controllers write for their own purposes on one object.
+const MECHANISM: &[&str] = &[PAUSED, CARRIED, LAST_APPLIED, "cluster.x-k8s.io/conversion-data"];
+/// Each list of lifecycle hooks, and the prefix of its annotations.
+const HOOKS: [(&str, &str); 2] = [
+    ("preDrain", "pre-drain.delete.hook.machine.cluster.x-k8s.io/"),
+    ("preTerminate", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/"),
+];
+/// The largest size of all annotations of an object that an API server accepts.
+const MOST_ANNOTATIONS: usize = 256 * 1024;
+
+/// Labels or annotations.
+pub(super) type Entries = Map<String, Value>;
+
+/// Which of the two maps of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// `labels`.
+    Labels,
+    /// `annotations`.
+    Annotations,
+}
+
+impl Sort {
+    /// The name of the field, which also names the section of the carried annotation.
+    pub(super) fn field(self) -> &'static str {
+        match self {
+            Self::Labels => "labels",
+            Self::Annotations => "annotations",
+        }
+    }
+}
+
+/// The labels, or the annotations, of a machine of the Machine API and of its node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Pair {
+    /// Those of the machine.
+    pub(super) own: Entries,
+    /// Those of the node, in `spec.metadata`.
+    pub(super) node: Entries,
+}
+
+impl Pair {
+    fn value(&self) -> Value {
+        json!({"machine": self.own, "node": self.node})
+    }
+
+    fn read(value: &Value) -> Self {
+        let part = |field: &str| value.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
+        Self {
+            own: part("machine"),
+            node: part("node"),
+        }
+    }
+}
+
+/// Takes `labels` or `annotations` out of a tree. An entry with a syntax that an API server refuses
+/// is an issue.
+pub(super) fn take(tree: &mut Tree, sort: Sort, issues: &mut Vec<Issue>) -> Entries {
+    let path = tree.path(sort.field());
+    let block = |path: String, reason: &str| Issue::blocks(path, reason, "correct the entry, or remove it");
+    let entries = match tree.take(sort.field()) {
+        None => return Entries::new(),
+        Some(Value::Object(entries)) => entries,
+        Some(_) => {
+            issues.push(block(path, "must be a map of strings"));
+            return Entries::new();
+        }
+    };
+    for (key, value) in &entries {
+        let at = || FieldPath::new(path.as_str()).key(key).as_str().to_owned();
+        match value.as_str() {
+            _ if !is_qualified_name(key) => issues.push(block(
+                at(),
+                "must be a qualified name: an optional DNS prefix and a name of at most 63 characters",
+            )),
+            None => issues.push(block(at(), "must be a string")),
+            Some(text) if sort == Sort::Labels && !is_label_value(text) => issues.push(block(
+                at(),
+                "must be a label value: at most 63 letters, digits, hyphens, underscores and dots",
+            )),
+            Some(_) => {}
+        }
+    }
+    entries
+}
+
+/// Converts the labels or annotations of the Machine API. `restored` is what the source carries,
+/// and `carried` what the target will carry.
+pub(super) fn to_cluster_api(
+    sort: Sort,
+    section: &str,
+    pair: Pair,
+    restored: &Carried,
+    carried: &mut Carried,
+) -> Entries {
+    let pair = Pair {
+        own: without(pair.own, Api::MachineApi),
+        node: without(pair.node, Api::MachineApi),
+    };
+    let converted = match restored.original(section, &pair.value()) {
+        Some(Value::Object(original)) => original.clone(),
+        _ => forward(sort, &pair),
+    };
+    let back = backward(sort, &converted, None);
+    let is_set = section.starts_with("set");
+    if back.own != pair.own || (!is_set && back.node != pair.node) {
+        carried.add(section, pair.value(), &Value::Object(hashed(&converted)));
+    }
+    converted
+}
+
+/// What a conversion of labels to the Machine API has to respect.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hints<'a> {
+    /// The preferred role among several.
+    pub(super) role: Option<&'a str>,
+    /// Labels that a selector uses, so that they stay labels of the machine.
+    pub(super) selected: Option<&'a Entries>,
+    /// The name of the cluster, if only a label can hold it.
+    pub(super) cluster: Option<&'a str>,
+}
+
+impl Hints<'_> {
+    /// Adds the label with the name of the cluster.
+    fn name_cluster(&self, sort: Sort, own: &mut Entries) {
+        if let Some(name) = self.cluster.filter(|_| sort == Sort::Labels) {
+            own.entry(CLUSTER).or_insert_with(|| name.into());
+        }
+    }
+}
+
+/// Converts the labels or annotations of Cluster API.
+pub(super) fn to_machine_api(
+    sort: Sort,
+    section: &str,
+    entries: Entries,
+    hints: Hints<'_>,
+    restored: &Carried,
+    carried: &mut Carried,
+) -> Pair {
+    let selected: Entries = hints.selected.cloned().unwrap_or_default();
+    let mut kept = entries.clone();
+    kept.retain(|key, value| key.contains(CLUSTER_API_DOMAIN) && selected.get(key) == Some(value));
+    let entries = without(entries, Api::ClusterApi);
+    let converted = match restored.original(section, &Value::Object(hashed(&entries))) {
+        Some(original) => Pair::read(original),
+        None => {
+            let mut pair = backward(sort, &entries, hints.role);
+            pair.own.extend(kept);
+            hints.name_cluster(sort, &mut pair.own);
+            pair
+        }
+    };
+    if forward(sort, &converted) != entries {
+        carried.add(section, Value::Object(entries), &converted.value());
+    }
+    converted
+}
+
+/// Converts the labels or annotations of a MachineSet of Cluster API itself, which has no node.
+pub(super) fn set_to_machine_api(
+    sort: Sort,
+    section: &str,
+    entries: Entries,
+    hints: Hints<'_>,
+    restored: &Carried,
+    carried: &mut Carried,
+) -> Entries {
+    let entries = without(entries, Api::ClusterApi);
+    let converted = match restored.original(section, &Value::Object(hashed(&entries))) {
+        Some(original) => Pair::read(original),
+        None => {
+            let mut own = backward(sort, &entries, hints.role).own;
+            hints.name_cluster(sort, &mut own);
+            Pair {
+                own,
+                node: Entries::new(),
+            }
+        }
+    };
+    if forward(sort, &converted) != entries {
+        carried.add(section, Value::Object(entries), &converted.value());
+    }
+    converted.own
+}
+
+/// The entries without those that are not converted.
+fn without(mut entries: Entries, of: Api) -> Entries {
+    entries.retain(|key, _| {
+        let computed = of == Api::MachineApi && COMPUTED.contains(&key.as_str());
+        let assigned = of == Api::ClusterApi && matches!(key.as_str(), CLUSTER_NAME | SET_NAME);
+        let hook = of == Api::ClusterApi && HOOKS.iter().any(|(_, prefix)| key.starts_with(prefix));
+        !computed && !assigned && !hook && !MECHANISM.contains(&key.as_str())
+    });
+    entries
+}
+
+/// The entries of an object of Cluster API that the hash covers.
+fn hashed(entries: &Entries) -> Entries {
+    without(entries.clone(), Api::ClusterApi)
+}
+
+fn forward(sort: Sort, pair: &Pair) -> Entries {
+    let mut entries = Entries::new();
+    let mut roles = Vec::new();
+    for (key, value) in &pair.own {
+        match (sort, key.as_str()) {
+            (Sort::Labels, ROLE | TYPE) => roles.extend(value.as_str().filter(|role| !role.is_empty())),
+            (Sort::Annotations, key) if key == DELETE_MACHINE.0 => {
+                entries.insert(DELETE_MACHINE.1.to_owned(), value.clone());
+            }
+            (_, key) => {
+                entries.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+    entries.extend(pair.node.iter().map(|(key, value)| (key.clone(), value.clone())));
+    for role in roles {
+        entries.entry(format!("{NODE_ROLE}{role}")).or_insert_with(|| "".into());
+    }
+    entries
+}
+
+fn backward(sort: Sort, entries: &Entries, role: Option<&str>) -> Pair {
+    let mut pair = Pair::default();
+    let mut roles = Vec::new();
+    for (key, value) in entries {
+        if sort == Sort::Annotations && key == DELETE_MACHINE.1 {
+            pair.own.insert(DELETE_MACHINE.0.to_owned(), value.clone());
+            continue;
+        }
+        if key.contains(CLUSTER_API_DOMAIN) {
+            continue;
+        }
+        pair.node.insert(key.clone(), value.clone());
+        match key.strip_prefix(NODE_ROLE).filter(|_| sort == Sort::Labels) {
+            Some(role) => roles.push(role),
+            None => {
+                pair.own.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    if let Some(role) = choose(&roles, role) {
+        for label in [ROLE, TYPE] {
+            pair.own.entry(label).or_insert_with(|| role.into());
+        }
+    }
+    pair
+}
+
+/// The role among several: the preferred one, else a control plane role, else worker, else the
+/// first by name.
+fn choose<'r>(roles: &[&'r str], preferred: Option<&str>) -> Option<&'r str> {
+    let order = [preferred, Some("master"), Some("control-plane"), Some("worker")];
+    let known = order
+        .into_iter()
+        .flatten()
+        .find_map(|wanted| roles.iter().find(|role| **role == wanted));
+    known.or_else(|| roles.iter().min()).copied()
+}
+
+/// Reports roles whose label Cluster API would refuse.
+pub(super) fn check_roles(own: &Entries, path: &str, issues: &mut Vec<Issue>) {
+    for label in [ROLE, TYPE] {
+        let role = own.get(label).and_then(Value::as_str).unwrap_or_default();
+        if !role.is_empty() && !is_label_name(role) {
+            issues.push(Issue::blocks(
+                FieldPath::new(path).key(label).as_str(),
+                format!("Cluster API stores the role in the name of the label {NODE_ROLE}{role}, which is invalid"),
+                "use a role of at most 63 letters, digits, hyphens, underscores and dots",
+            ));
+        }
+    }
+}
+
+/// Reports annotations of the Machine API that would be lifecycle hooks in Cluster API.
+pub(super) fn check_hooks(annotations: &Pair, path: &str, issues: &mut Vec<Issue>) {
+    for key in annotations.own.keys().chain(annotations.node.keys()) {
+        if HOOKS.iter().any(|(_, prefix)| key.starts_with(prefix)) {
+            issues.push(Issue::blocks(
+                FieldPath::new(path).key(key).as_str(),
+                "the annotation would be a lifecycle hook in Cluster API, and the Machine API does not treat it as a hook",
+                "remove it, or set spec.lifecycleHooks",
+            ));
+        }
+    }
+}
+
+/// Reports annotations that are too large together.
+pub(super) fn check_size(annotations: &Entries, path: &str, issues: &mut Vec<Issue>) {
+    let size = annotations
+        .iter()
+        .map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len());
+    if size.sum::<usize>() > MOST_ANNOTATIONS {
+        issues.push(Issue::blocks(
+            path,
+            "the annotations of the converted object would be larger than the 256 KiB that an API server accepts",
+            "remove annotations",
+        ));
+    }
+}
+
+/// Takes the lifecycle hooks of the Machine API and adds their annotations. `spec` is the spec of
+/// the Machine.
+pub(super) fn hooks_to_cluster_api(spec: &mut Tree, annotations: &mut Entries, issues: &mut Vec<Issue>) {
+    let mut lists = spec.branch("lifecycleHooks");
+    for (list, prefix) in HOOKS {
+        let path = lists.path(list);
+        let hooks = match lists.take(list) {
+            None => continue,
+            Some(Value::Array(hooks)) => hooks,
+            Some(_) => {
+                issues.push(Issue::blocks(path, "must be a list", "correct the value"));
+                continue;
+            }
+        };
+        for (index, hook) in hooks.into_iter().enumerate() {
+            let mut hook = Tree::new(format!("{path}[{index}]"), hook);
+            let name = hook.take_text("name").unwrap_or_default();
+            let owner = hook.take_text("owner").unwrap_or_default();
+            report_rest(&hook, Api::ClusterApi, issues);
+            let at = format!("{path}[{index}].name");
+            if !is_label_name(&name) {
+                issues.push(Issue::blocks(
+                    at,
+                    "Cluster API stores a hook as an annotation, whose name has at most 63 characters and no slash",
+                    "let the owner of the hook use a shorter name without a slash",
+                ));
+            } else if owner.is_empty() {
+                let at = format!("{path}[{index}].owner");
+                issues.push(Issue::blocks(at, "a hook must have an owner", "set the owner"));
+            } else if annotations.insert(format!("{prefix}{name}"), owner.into()).is_some() {
+                issues.push(Issue::blocks(
+                    at,
+                    "Cluster API stores a hook as an annotation, and this one exists already",
+                    "remove the duplicate",
+                ));
+            }
+        }
+    }
+    report_rest(&lists, Api::ClusterApi, issues);
+}
+
+/// Takes the annotations of hooks and adds the lifecycle hooks of the Machine API, in the order of
+/// their names.
+pub(super) fn hooks_to_machine_api(
+    annotations: &mut Entries,
+    path: &str,
+    spec: &mut Map<String, Value>,
+    issues: &mut Vec<Issue>,
+) {
+    for (list, prefix) in HOOKS {
+        let keys: Vec<String> = annotations
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect();
+        let mut hooks = Vec::new();
+        for key in keys {
+            let owner = annotations.remove(&key).unwrap_or_default();
+            let name = key.strip_prefix(prefix).unwrap_or_default();
+            let owner = owner.as_str().unwrap_or_default();
+            let fits = |text: &str, most: usize| (3..=most).contains(&text.chars().count());
+            if !fits(name, 256) || !fits(owner, 512) {
+                issues.push(Issue::blocks(
+                    FieldPath::new(path).key(&key).as_str(),
+                    "the Machine API requires a name and an owner of at least 3 characters for a hook",
+                    "let the owner of the hook use a longer name and value",
+                ));
+            }
+            hooks.push(json!({"name": name, "owner": owner}));
+        }
+        if !hooks.is_empty() {
+            super::tree::put(spec, &format!("lifecycleHooks.{list}"), hooks.into());
+        }
+    }
+}
+
+/// Fields whose parts are converted one by one, so that a part without a rule is reported itself.
+const PARTLY_CONVERTED: &[&str] = &["bootstrap", "deletion", "providerSpec", "triggerIf"];
+
+/// Reports everything that is left of a tree.
+pub(super) fn report_rest(tree: &Tree, to: Api, issues: &mut Vec<Issue>) {
+    let rest = match &tree.value {
+        Value::Null => return,
+        Value::Object(fields) => fields,
+        _ => {
+            issues.push(Issue::blocks(tree.path(""), "must be an object", "correct the value"));
+            return;
+        }
+    };
+    for (field, value) in rest.iter().filter(|(_, value)| !value.is_null()) {
+        if PARTLY_CONVERTED.contains(&field.as_str()) {
+            report_rest(&Tree::new(tree.path(field), value.clone()), to, issues);
+            continue;
+        }
+        issues.push(Issue {
+            severity: Severity::Blocks,
+            path: FieldPath::new(tree.path(field)),
+            reason: super::pass::unknown(to),
+            way_out: String::from("correct the spelling, or remove the field"),
+        });
+    }
+}
+
+/// Converts a label selector of the Machine API.
+pub(super) fn selector_to_cluster_api(
+    selector: Value,
+    path: &str,
+    restored: &Carried,
+    carried: &mut Carried,
+    issues: &mut Vec<Issue>,
+) -> Value {
+    let converted = match restored.original("selector", &selector) {
+        Some(original) => original.clone(),
+        None => selector_with(&selector, path, issues, |key, value| match key {
+            ROLE | TYPE => Some((format!("{NODE_ROLE}{value}"), String::new())),
+            _ => None,
+        }),
+    };
+    let back = selector_with(&converted, path, &mut Vec::new(), back_requirement);
+    if back != selector {
+        carried.add("selector", selector, &converted);
+    }
+    converted
+}
+
+/// Converts a label selector of Cluster API.
+pub(super) fn selector_to_machine_api(
+    selector: Value,
+    path: &str,
+    restored: &Carried,
+    carried: &mut Carried,
+    issues: &mut Vec<Issue>,
+) -> Value {
+    let converted = match restored.original("selector", &selector) {
+        Some(original) => original.clone(),
+        None => selector_with(&selector, path, issues, back_requirement),
+    };
+    let forth = selector_with(&converted, path, &mut Vec::new(), |key, value| match key {
+        ROLE | TYPE => Some((format!("{NODE_ROLE}{value}"), String::new())),
+        _ => None,
+    });
+    if forth != selector {
+        carried.add("selector", selector, &converted);
+    }
+    converted
+}
+
+fn back_requirement(key: &str, value: &str) -> Option<(String, String)> {
+    let role = key.strip_prefix(NODE_ROLE).filter(|_| value.is_empty())?;
+    Some((ROLE.to_owned(), role.to_owned()))
+}
+
+/// The selector with its requirements translated. A requirement of `matchExpressions` on a
+/// translated label can be converted only if it has one value.
+fn selector_with(
+    selector: &Value,
+    path: &str,
+    issues: &mut Vec<Issue>,
+    translate: impl Fn(&str, &str) -> Option<(String, String)>,
+) -> Value {
+    let mut converted = Map::new();
+    let mut expressions = Vec::new();
+    if let Some(Value::Object(labels)) = selector.get("matchLabels") {
+        let mut translated = Map::new();
+        for (key, value) in labels {
+            let other = value.as_str().and_then(|value| translate(key, value));
+            let (key, value) = other.map_or((key.clone(), value.clone()), |(key, value)| (key, value.into()));
+            translated.insert(key, value);
+        }
+        converted.insert(String::from("matchLabels"), translated.into());
+    }
+    for (index, expression) in selector
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
+        let values = expression
+            .get("values")
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice);
+        let role = matches!(text("key"), ROLE | TYPE);
+        match (role, text("operator"), values) {
+            (true, "In" | "NotIn", [Value::String(value)]) => {
+                let operator = if text("operator") == "In" {
+                    "Exists"
+                } else {
+                    "DoesNotExist"
+                };
+                match translate(text("key"), value) {
+                    Some((key, _)) => expressions.push(json!({"key": key, "operator": operator})),
+                    None => expressions.push(expression.clone()),
+                }
+            }
+            (true, ..) if translate(text("key"), "x").is_some() => issues.push(Issue::blocks(
+                format!("{path}.matchExpressions[{index}]"),
+                "Cluster API has one label for each role, so that only In and NotIn with one value can be converted",
+                "use one value",
+            )),
+            _ => expressions.push(expression.clone()),
+        }
+    }
+    if !expressions.is_empty() {
+        converted.insert(String::from("matchExpressions"), expressions.into());
+    }
+    converted.into()
+}
+
+/// Takes a label selector, and reports what is not part of one.
+pub(super) fn take_selector(tree: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Value {
+    let original = tree.branch("selector");
+    let mut rest = original.clone();
+    if original.value.is_null() {
+        return Value::Object(Map::new());
+    }
+    let mut kept = Map::new();
+    match rest.take("matchLabels") {
+        None => {}
+        Some(Value::Object(labels)) if labels.is_empty() => {}
+        Some(Value::Object(labels)) if labels.values().all(Value::is_string) => {
+            kept.insert(String::from("matchLabels"), labels.into());
+        }
+        Some(_) => {
+            let at = original.path("matchLabels");
+            issues.push(Issue::blocks(at, "must be a map of strings", "correct the value"));
+        }
+    }
+    match rest.take("matchExpressions") {
+        Some(Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                let at = format!("{}[{index}]", original.path("matchExpressions"));
+                let mut item = Tree::new(at.clone(), item.clone());
+                let key = item.take_text("key");
+                let operator = item.take_text("operator");
+                let values = item.take("values").unwrap_or_else(|| json!([]));
+                let texts = values
+                    .as_array()
+                    .is_some_and(|values| values.iter().all(Value::is_string));
+                report_rest(&item, to, issues);
+                if key.is_none() || operator.is_none() || !texts {
+                    issues.push(Issue::blocks(
+                        at,
+                        "must be a requirement with the strings key and operator and a list of strings values",
+                        "correct the requirement",
+                    ));
+                }
+            }
+            if !items.is_empty() {
+                kept.insert(String::from("matchExpressions"), items.into());
+            }
+        }
+        None => {}
+        Some(_) => {
+            let at = original.path("matchExpressions");
+            issues.push(Issue::blocks(at, "must be a list", "correct the value"));
+        }
+    }
+    report_rest(&rest, to, issues);
+    kept.into()
+}
+
+/// The object without the labels and annotations that are not converted, and with the others in
+/// their normal form, for a comparison.
+pub(super) fn normalise(entries: &mut Entries, of: Api) {
+    entries.retain(|key, _| {
+        let written = match of {
+            Api::MachineApi => COMPUTED.contains(&key.as_str()),
+            Api::ClusterApi => matches!(key.as_str(), CLUSTER_NAME | SET_NAME),
+        };
+        !written && !MECHANISM.contains(&key.as_str())
+    });
+}
+
+/// Whether a selector selects an object with these labels.
+pub(super) fn selects(selector: &Value, labels: &Entries) -> bool {
+    let exact = selector.get("matchLabels").and_then(Value::as_object);
+    let all = exact.is_none_or(|exact| exact.iter().all(|(key, value)| labels.get(key) == Some(value)));
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    all && expressions.into_iter().flatten().all(|expression| {
+        let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
+        let values = expression.get("values").and_then(Value::as_array);
+        let found = labels.get(text("key"));
+        let listed = found.is_some_and(|found| values.is_some_and(|values| values.contains(found)));
+        match text("operator") {
+            "In" => listed,
+            "NotIn" => !listed,
+            "Exists" => found.is_some(),
+            "DoesNotExist" => found.is_none(),
+            _ => false,
+        }
+    })
+}
+
+/// Whether a label or annotation belongs to a controller or a tool, and not to a user.
+pub(super) fn is_mechanism(key: &str) -> bool {
+    key.contains(CLUSTER_API_DOMAIN) || key == TEMPLATE_SET || MECHANISM.contains(&key)
+}

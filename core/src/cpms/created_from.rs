@@ -1,0 +1,128 @@
+//! The record of what a machine was created from: hashes of the provider spec that was sent.
+//!
+//! A webhook or the API server may store something else than was sent. A machine that was created
+//! from the current template is up to date however it is stored, because a machine that is created
+//! again from the same template is stored in the same way. The record is an annotation, so that
+//! every process knows it. The hashes cover the name of the machine: a copy of a machine under
+//! another name has no valid record.
+//!
+//! The module must never take a machine for up to date if the template, the failure domain of its
+//! index, or the meaning of that failure domain changed after the machine was created.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::changes::{Comparison, canonical};
+use super::defaults::provider_spec_defaults;
+use super::domains::{self, DomainError, FailureDomain, Platform};
+use super::spec::Spec;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
+use crate::api::machine_openshift_io::machine::Machine;
+use crate::model::hex_hash;
+
+/// What a machine was created from; written on creation.
+pub const CREATED_FROM: &str = "capstan.dev/created-from";
+
+/// The number of digits of each hash.
+const DIGITS: usize = 16;
+
+/// What a machine was created from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedFrom {
+    /// The hash of the provider spec without its image.
+    provider_spec: String,
+    /// The hash of the provider spec with its image.
+    with_image: String,
+    /// The hash of the failure domain; none without failure domains.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    failure_domain: Option<String>,
+}
+
+/// The provider spec that is sent for a machine in a failure domain.
+///
+/// # Errors
+/// As [`domains::inject`].
+pub(super) fn provider_spec(
+    template: &Value,
+    domain: Option<&FailureDomain>,
+    infrastructure: Option<&Infrastructure>,
+) -> Result<Value, DomainError> {
+    let mut sent = match domain {
+        Some(domain) => domains::inject(template, domain, infrastructure)?,
+        None => template.clone(),
+    };
+    provider_spec_defaults(Platform::of(&sent), &mut sent);
+    Ok(sent)
+}
+
+impl CreatedFrom {
+    /// The record of a machine of this name that is created with this provider spec.
+    pub(super) fn of(sent: &Value, domain: Option<&FailureDomain>, name: &str) -> Self {
+        let hash = |images| {
+            let whole = Comparison { domains: false, images };
+            hex_hash(&json!([name, canonical(sent, whole)]), DIGITS)
+        };
+        Self {
+            provider_spec: hash(false),
+            with_image: hash(true),
+            failure_domain: domain.map(hash_of_domain),
+        }
+    }
+
+    /// The record of a machine; `None` for a machine without one, and for a record that cannot be
+    /// read.
+    pub(super) fn read(machine: &Machine) -> Option<Self> {
+        serde_json::from_str(machine.metadata.annotations.get(CREATED_FROM)?).ok()
+    }
+
+    /// The text of the annotation.
+    pub(super) fn text(&self) -> String {
+        json!(self).to_string()
+    }
+
+    /// Whether a machine of this name in this failure domain is still created from the same.
+    pub(super) fn is_current(
+        &self,
+        spec: &Spec,
+        domain: Option<&FailureDomain>,
+        infrastructure: Option<&Infrastructure>,
+        name: &str,
+    ) -> bool {
+        let Ok(sent) = provider_spec(&spec.template.provider_spec, domain, infrastructure) else {
+            return false;
+        };
+        let now = Self::of(&sent, domain, name);
+        if spec.comparison().images {
+            self.with_image == now.with_image
+        } else {
+            self.provider_spec == now.provider_spec
+        }
+    }
+
+    /// The failure domain of the set in which the machine was created, unless its definition
+    /// changed since. `found` is the failure domain that the stored machine is in.
+    pub(super) fn domain<'a>(
+        &self,
+        spec: &'a Spec,
+        found: Option<&'a FailureDomain>,
+        infrastructure: Option<&Infrastructure>,
+        name: &str,
+    ) -> Option<&'a FailureDomain> {
+        let recorded = self.failure_domain.as_ref()?;
+        if found.is_some_and(|found| hash_of_domain(found) == *recorded) {
+            return found;
+        }
+        let mut listed = spec.failure_domains.iter();
+        let listed = listed.find(|domain| hash_of_domain(domain) == *recorded)?;
+        self.is_current(spec, Some(listed), infrastructure, name)
+            .then_some(listed)
+    }
+}
+
+fn hash_of_domain(domain: &FailureDomain) -> String {
+    hex_hash(domain.full(), DIGITS)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The rules for edits of a KubeadmControlPlane and of a KubeadmControlPlaneTemplate.
+//!
+//! The rules are those of Cluster API's webhooks. They differ where `docs/kubeadm-control-plane.md`
+//! lists it: a downgrade is refused, and a field path names the real field. An update that leaves
+//! the spec as it is passes, so that labels and finalizers of every stored object can change.
+
+mod changes;
+mod cluster_configuration;
+mod kubeadm_config;
+mod machine_template;
+mod rollout;
+mod scale;
+mod table;
+mod template;
+mod upgrade;
+
+use json_patch::Patch;
+use serde_json::Value;
+
+use super::defaults;
+use super::spec::{Gates, read};
+use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{KubeadmControlPlane, Spec};
+use crate::model::{Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind};
+
+/// The path of the spec of a control plane.
+const SPEC: &str = "spec";
+
+/// The mutating pass for a KubeadmControlPlane: fills in defaults.
+pub fn mutate(edit: &Edit<'_>) -> (Verdict, Option<Patch>) {
+    let object = edit.object.filter(|_| edit.subresource.is_empty());
+    (Verdict::default(), object.map(defaults::patch))
+}
+
+/// The validating pass for a KubeadmControlPlane.
+pub fn validate(edit: &Edit<'_>, gates: Gates) -> Verdict {
+    let mut verdict = Verdict::default();
+    let old = edit.old.map(Stored::whole);
+    match (edit.object, edit.subresource) {
+        (Some(object), "scale") => scale::judge(object, old.as_deref(), &mut verdict.violations),
+        (Some(object), "") => judge(object, old.as_deref(), gates, &mut verdict.violations),
+        _ => {}
+    }
+    verdict.finish()
+}
+
+/// The validating pass for a KubeadmControlPlaneTemplate.
+pub fn validate_template(edit: &Edit<'_>, gates: Gates) -> Verdict {
+    let mut verdict = Verdict::default();
+    if let (Some(object), "") = (edit.object, edit.subresource) {
+        let old = edit.old.map(Stored::whole);
+        template::judge(object, old.as_deref(), gates, &mut verdict.violations);
+    }
+    verdict.finish()
+}
+
+/// The rules, as `capstan rules` lists them.
+pub fn table() -> Vec<RuleInfo> {
+    table::ALL.iter().map(table::Rule::info).collect()
+}
+
+fn judge(object: &Value, old: Option<&Value>, gates: Gates, found: &mut Vec<Violation>) {
+    let new: KubeadmControlPlane = match read(object) {
+        Ok(new) => new,
+        Err(violation) => return found.push(*violation),
+    };
+    // An old object that cannot be read gives nothing to compare with.
+    let old: Option<KubeadmControlPlane> = old.and_then(|old| read(old).ok());
+    if old.as_ref().is_some_and(|old| old.spec == new.spec) {
+        return;
+    }
+    replicas(&new.spec, found);
+    version(&new.spec.version, found);
+    Judge {
+        spec: &new.spec,
+        at: FieldPath::from(SPEC),
+        gates,
+        found,
+    }
+    .common();
+    machine_template::infrastructure(&new.spec, found);
+    if let Some(old) = &old {
+        changes::judge(&old.spec, &new.spec, found);
+        upgrade::judge(old, &new, found);
+        cluster_configuration::same_etcd(&old.spec, &new.spec, found);
+    }
+}
+
+/// The spec of a control plane or of a template, and what its rules need.
+struct Judge<'a> {
+    spec: &'a Spec,
+    /// The path of the spec.
+    at: FieldPath,
+    gates: Gates,
+    found: &'a mut Vec<Violation>,
+}
+
+impl Judge<'_> {
+    /// The rules that apply to control planes and to templates.
+    fn common(&mut self) {
+        self.rollout();
+        self.certificates();
+        self.naming();
+        self.taints();
+        self.template_metadata();
+        self.images();
+        self.etcd();
+        self.kubeadm_config();
+    }
+
+    /// The path of a field below the spec, such as `rollout.strategy`.
+    fn path(&self, below: &str) -> FieldPath {
+        self.at.child(below)
+    }
+
+    /// The path of a field of the kubeadm configuration.
+    fn kubeadm(&self, below: &str) -> FieldPath {
+        self.path("kubeadmConfigSpec").child(below)
+    }
+}
+
+/// The number of machines: positive, and odd unless etcd is external.
+fn replicas(spec: &Spec, found: &mut Vec<Violation>) {
+    let Some(replicas) = spec.replicas else {
+        let required = table::REPLICAS_REQUIRED.violation("spec.replicas", ViolationKind::Required);
+        return found.push(required.advice("set 1, 3 or 5"));
+    };
+    let external = spec.kubeadm_config_spec.cluster_configuration.has_external_etcd();
+    found.extend(scale::replicas(i64::from(replicas), external));
+}
+
+/// The version of Kubernetes: `v` and three numbers.
+fn version(version: &str, found: &mut Vec<Violation>) {
+    let is_valid = version
+        .strip_prefix('v')
+        .is_some_and(|version| super::version::Version::strict(version).is_some());
+    if !is_valid {
+        let invalid = table::VERSION.violation("spec.version", ViolationKind::Invalid);
+        found.push(
+            invalid
+                .got(&Value::from(version))
+                .advice("set a version such as v1.33.1"),
+        );
+    }
+}
+
+/// Both operations that write an object.
+const WRITES: &[Operation] = &[Operation::Create, Operation::Update];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Reads a KubeadmControlPlane or a template of one into its wire type.
+//!
+//! Both versions are read; an object of `v1beta1` is converted first. The result is canonical: two
+//! objects that mean the same have the same JSON.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::conversion::to_v1beta2;
+use crate::api::controlplane_cluster_x_k8s_io::{API_VERSION, API_VERSION_V1BETA1};
+use crate::model::{FieldPath, Violation, ViolationKind};
+
+/// The feature gates of Cluster API that admission depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// `ClusterTopology`: ClusterClasses and their templates.
+    pub cluster_topology: bool,
+    /// `KubeadmBootstrapFormatIgnition`: the format `ignition`.
+    pub ignition: bool,
+    /// `MachineTaintPropagation`: taints in templates of machines.
+    pub taints: bool,
+}
+
+impl Gates {
+    /// Reads the gates from their names. A gate that is not listed is off, as in Cluster API.
+    pub fn of(gates: &BTreeMap<String, bool>) -> Self {
+        let is_on = |name: &str| gates.get(name).copied().unwrap_or(false);
+        Self {
+            cluster_topology: is_on("ClusterTopology"),
+            ignition: is_on("KubeadmBootstrapFormatIgnition"),
+            taints: is_on("MachineTaintPropagation"),
+        }
+    }
+}
+
+/// The id of the rule about versions.
+pub(super) const VERSION_RULE: &str = "kcp-api-version";
+/// The id of the rule about types.
+pub(super) const TYPE_RULE: &str = "kcp-field-types";
+
+/// Reads an object in either version.
+///
+/// # Errors
+/// The version is not served, or a field has a wrong type.
+pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Box<Violation>> {
+    let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let current = match api_version {
+        API_VERSION => Cow::Borrowed(object),
+        API_VERSION_V1BETA1 => Cow::Owned(to_v1beta2(object).map_err(|error| {
+            let (path, allowed) = (FieldPath::new(error.path()), format!("must be convertible: {error}"));
+            Box::new(Violation::new(TYPE_RULE, path, ViolationKind::Invalid, allowed))
+        })?),
+        other => {
+            let allowed = format!("must be {API_VERSION} or {API_VERSION_V1BETA1}");
+            let problem = Violation::new(VERSION_RULE, "apiVersion", ViolationKind::NotSupported, allowed);
+            let advice = "convert the object to v1beta2";
+            return Err(Box::new(problem.got(&Value::from(other)).advice(advice)));
+        }
+    };
+    let object = without_empty_fields(&current);
+    serde_path_to_error::deserialize(object).map_err(|error| {
+        let path = FieldPath::new(error.path().to_string());
+        let allowed = format!("must have the type that the API defines: {}", error.inner());
+        let problem = Violation::new(TYPE_RULE, path, ViolationKind::TypeInvalid, allowed);
+        Box::new(problem.advice("kubectl explain shows the type of each field"))
+    })
+}
+
+/// The field whose presence has a meaning, even if it is an empty object: a machine that joins the
+/// control plane.
+const MEANINGFUL_IF_EMPTY: &str = "controlPlane";
+
+/// An object without fields that are null or an empty object, which mean an absent field.
+pub(super) fn without_empty_fields(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let is_meaningful = |name: &str, value: &Value| match value {
+                Value::Null => false,
+                Value::Object(fields) => !fields.is_empty() || name == MEANINGFUL_IF_EMPTY,
+                _ => true,
+            };
+            let fields: Map<String, Value> = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), without_empty_fields(value)))
+                .filter(|(name, value)| is_meaningful(name, value))
+                .collect();
+            Value::Object(fields)
+        }
+        Value::Array(items) => items.iter().map(without_empty_fields).collect(),
+        other => other.clone(),
+    }
+}

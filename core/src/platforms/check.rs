@@ -1,0 +1,269 @@
+//! Where a provider spec deviates from the types of its platform: a value of another type, an
+//! unknown field.
+//!
+//! The types are the Go types of [`super::schema`], at all levels. A null is an absent field, as in
+//! Go. The providers of bare metal and of IBM Cloud define their types themselves, so that only the
+//! names of their fields are checked. The module decides nothing about an edit.
+
+mod openstack;
+
+use serde_json::{Map, Value};
+
+use super::ProviderSpec;
+use super::schema::{self, Field, Type};
+
+/// A value that deviates from the types.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deviation<'v> {
+    /// The value has another type.
+    WrongType {
+        /// The path from the provider spec, such as `blockDevices[0].ebs.volumeSize`.
+        path: String,
+        /// The expected type in words, such as "an integer".
+        expected: &'static str,
+        /// The value.
+        value: &'v Value,
+    },
+    /// The platform does not know the field.
+    Unknown {
+        /// The path from the provider spec.
+        path: String,
+        /// A known field of a similar name that is absent, to suggest it.
+        similar: Option<&'static str>,
+    },
+}
+
+/// The fields of the provider spec of a platform with their types; `None` if the types are not
+/// known.
+pub fn fields(provider_spec: ProviderSpec) -> Option<&'static [Field]> {
+    if provider_spec.kind == super::openstack::PROVIDER_SPEC.kind {
+        return Some(openstack::PROVIDER_SPEC);
+    }
+    schema::of_kind(provider_spec.kind)
+}
+
+/// A type in words, with an article.
+fn in_words(type_: Type) -> &'static str {
+    match type_ {
+        Type::Text => "a string",
+        Type::Flag | Type::OptionalFlag => "a boolean",
+        Type::Number | Type::OptionalNumber => "an integer",
+        Type::Quantity => "a quantity such as 16Gi",
+        Type::NumberOrText => "an integer or a string",
+        Type::Map => "an object with string values",
+        Type::Object(_) | Type::OptionalObject(_) => "an object",
+        Type::List(_) => "a list",
+        Type::Json => "a value",
+    }
+}
+
+fn accepts(type_: Type, value: &Value) -> bool {
+    let is_integer = value.is_i64() || value.is_u64();
+    match type_ {
+        Type::Text => value.is_string(),
+        Type::Flag | Type::OptionalFlag => value.is_boolean(),
+        Type::Number | Type::OptionalNumber => is_integer,
+        Type::Quantity => value.is_string() || value.is_number(),
+        Type::NumberOrText => value.is_string() || is_integer,
+        Type::Map | Type::Object(_) | Type::OptionalObject(_) => value.is_object(),
+        Type::List(_) => value.is_array(),
+        Type::Json => true,
+    }
+}
+
+/// The deviations of an object from its fields, at most `most` of them, in the order of the object.
+pub fn deviations<'v>(provider_spec: ProviderSpec, object: &'v Map<String, Value>, most: usize) -> Vec<Deviation<'v>> {
+    let mut walk = Walk {
+        most,
+        found: Vec::new(),
+    };
+    match fields(provider_spec) {
+        Some(fields) => walk.object(fields, object, ""),
+        None => walk.names(provider_spec.fields, object),
+    }
+    walk.found
+}
+
+/// Collects deviations.
+struct Walk<'v> {
+    most: usize,
+    found: Vec<Deviation<'v>>,
+}
+
+impl<'v> Walk<'v> {
+    fn add(&mut self, deviation: Deviation<'v>) {
+        if self.found.len() < self.most {
+            self.found.push(deviation);
+        }
+    }
+
+    fn names(&mut self, fields: &'static [&'static str], object: &Map<String, Value>) {
+        for name in object.keys().filter(|name| !fields.contains(&name.as_str())) {
+            self.add(Deviation::Unknown {
+                path: name.clone(),
+                similar: similar_absent(fields.iter().copied(), object, name),
+            });
+        }
+    }
+
+    fn object(&mut self, fields: &'static [Field], object: &'v Map<String, Value>, path: &str) {
+        for (name, value) in object {
+            if self.found.len() >= self.most {
+                return;
+            }
+            let below = || {
+                if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                }
+            };
+            match fields.iter().find(|(field, _)| field == name) {
+                Some((_, type_)) => self.value(*type_, value, &below),
+                None => self.add(Deviation::Unknown {
+                    path: below(),
+                    similar: similar_absent(fields.iter().map(|(field, _)| *field), object, name),
+                }),
+            }
+        }
+    }
+
+    fn value(&mut self, type_: Type, value: &'v Value, path: &dyn Fn() -> String) {
+        if value.is_null() {
+            return;
+        }
+        if !accepts(type_, value) {
+            self.add(Deviation::WrongType {
+                path: path(),
+                expected: in_words(type_),
+                value,
+            });
+            return;
+        }
+        match (type_, value) {
+            (Type::Object(fields) | Type::OptionalObject(fields), Value::Object(object)) => {
+                self.object(fields, object, &path());
+            }
+            (Type::Map, Value::Object(object)) => {
+                for (key, value) in object {
+                    self.value(Type::Text, value, &|| format!("{}[{key}]", path()));
+                }
+            }
+            (Type::List(items), Value::Array(list)) => {
+                for (position, item) in list.iter().enumerate() {
+                    if self.found.len() >= self.most {
+                        return;
+                    }
+                    self.value(*items, item, &|| format!("{}[{position}]", path()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The known field that is absent from the object and whose name is most similar to `name`, if one
+/// is similar.
+fn similar_absent(
+    fields: impl Iterator<Item = &'static str>,
+    object: &Map<String, Value>,
+    name: &str,
+) -> Option<&'static str> {
+    let absent = fields.filter(|field| !object.contains_key(*field));
+    let similar = absent.filter_map(|field| Some((distance(field, name)?, field)));
+    similar.min().map(|(_, field)| field)
+}
+
+/// The number of edits between two names regardless of case; `None` if the names are not similar.
+pub fn distance(left: &str, right: &str) -> Option<usize> {
+    const LONGEST: usize = 64;
+    if left.len() > LONGEST || right.len() > LONGEST {
+        return None;
+    }
+    let (left, right) = (left.to_ascii_lowercase(), right.to_ascii_lowercase());
+    let most = left.chars().count().div_ceil(3).clamp(1, 3);
+    let mut row: Vec<usize> = (0..=right.chars().count()).collect();
+    for (position, letter) in left.chars().enumerate() {
+        let mut next = vec![position + 1];
+        let mut before = position + 1;
+        for ((other, diagonal), above) in right.chars().zip(&row).zip(row.iter().skip(1)) {
+            let replaced = diagonal + usize::from(other != letter);
+            before = replaced.min(above + 1).min(before + 1);
+            next.push(before);
+        }
+        row = next;
+    }
+    row.last().copied().filter(|edits| *edits <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::platforms::{ALL, aws};
+
+    fn of(value: &Value) -> Vec<Deviation<'_>> {
+        deviations(aws::PROVIDER_SPEC, value.as_object().unwrap(), 10)
+    }
+
+    #[test]
+    fn the_types_have_the_fields_of_the_list() {
+        let mut typed = 0;
+        for spec in ALL {
+            let Some(fields) = fields(*spec) else { continue };
+            let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names, spec.fields, "{}", spec.kind);
+            typed += 1;
+        }
+        assert_eq!(typed, 7);
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_found_at_any_depth() {
+        let value = json!({"instanceType": 5, "placement": null, "subnet": [],
+            "blockDevices": [{"ebs": {"volumeSize": "120"}}, {"ebs": {"volumeSize": 1.5}}]});
+        let found: Vec<(String, &str)> = of(&value)
+            .into_iter()
+            .map(|deviation| match deviation {
+                Deviation::WrongType { path, expected, .. } => (path, expected),
+                Deviation::Unknown { path, .. } => (path, "unknown"),
+            })
+            .collect();
+        let expected = [
+            ("blockDevices[0].ebs.volumeSize", "an integer"),
+            ("blockDevices[1].ebs.volumeSize", "an integer"),
+            ("instanceType", "a string"),
+            ("subnet", "an object"),
+        ];
+        assert_eq!(found, expected.map(|(path, text)| (path.to_owned(), text)));
+    }
+
+    #[test]
+    fn an_unknown_field_suggests_an_absent_field_of_a_similar_name() {
+        let suggestion = |value: Value| match of(&value).as_slice() {
+            [Deviation::Unknown { path, similar }] => (path.clone(), *similar),
+            other => panic!("{other:?}"),
+        };
+        let unknown = |path: &str, similar| (path.to_owned(), similar);
+        assert_eq!(
+            suggestion(json!({"instancetype": "m"})),
+            unknown("instancetype", Some("instanceType"))
+        );
+        assert_eq!(
+            suggestion(json!({"instanceTyp": "m", "instanceType": "m"})),
+            unknown("instanceTyp", None)
+        );
+        assert_eq!(
+            suggestion(json!({"placement": {"regoin": "r"}})),
+            unknown("placement.regoin", Some("region"))
+        );
+        assert_eq!(suggestion(json!({"colour": 1})), unknown("colour", None));
+    }
+
+    #[test]
+    fn the_number_of_deviations_is_limited() {
+        let value = json!({"blockDevices": vec![json!(1); 1000], "tags": vec![json!(1); 1000]});
+        assert_eq!(of(&value).len(), 10);
+    }
+}

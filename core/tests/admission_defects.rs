@@ -1,0 +1,487 @@
+//! Edits that admission judged wrongly. The id of each defect is that of `docs/defects.md`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails if it cannot build its own review"
+)]
+use capstan_core::admission::{Admission, Options, Phase, Snapshot, Source, routes};
+use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
+use capstan_core::schema::crd;
+use serde_json::{Value, json};
+
+const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
+const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+
+fn labels() -> Value {
+    json!({
+        "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
+        "machine.openshift.io/cluster-api-machine-role": "master",
+        "machine.openshift.io/cluster-api-machine-type": "master",
+    })
+}
+
+/// An active set without failure domains.
+fn set_of(provider_spec: &Value) -> Value {
+    json!({
+        "apiVersion": "machine.openshift.io/v1",
+        "kind": "ControlPlaneMachineSet",
+        "metadata": {"name": "cluster", "namespace": "openshift-machine-api", "uid": "set-uid"},
+        "spec": {
+            "replicas": 3,
+            "state": "Active",
+            "strategy": {"type": "RollingUpdate"},
+            "selector": {"matchLabels": labels()},
+            "template": {"machineType": MACHINE, MACHINE: {
+                "metadata": {"labels": labels()},
+                "spec": {"providerSpec": {"value": provider_spec}},
+            }},
+        },
+    })
+}
+
+fn aws() -> Value {
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "AWSMachineProviderConfig",
+        "ami": {"id": "ami-0c1"},
+        "blockDevices": [{"ebs": {"volumeSize": 120, "volumeType": "gp3"}}],
+        "credentialsSecret": {"name": "aws-cloud-credentials"},
+        "instanceType": "m6i.xlarge",
+        "placement": {"region": "us-east-1"},
+        "userDataSecret": {"name": "master-user-data"},
+    })
+}
+
+/// An active set on AWS over three zones.
+fn aws_set(change: impl FnOnce(&mut Value)) -> Value {
+    let mut set = set_of(&aws());
+    set["spec"]["template"][MACHINE]["failureDomains"] = json!({
+        "platform": "AWS",
+        "aws": ZONES.map(|zone| json!({"placement": {"availabilityZone": zone}})),
+    });
+    change(&mut set);
+    set
+}
+
+fn machine_template(set: &mut Value) -> &mut Value {
+    &mut set["spec"]["template"][MACHINE]
+}
+
+fn provider_spec(set: &mut Value) -> &mut Value {
+    &mut machine_template(set)["spec"]["providerSpec"]["value"]
+}
+
+fn one_zone(set: &mut Value) {
+    machine_template(set)["failureDomains"]["aws"] = json!([{"placement": {"availabilityZone": ZONES[0]}}]);
+}
+
+/// A valid provider spec of each platform, for a set without failure domains.
+fn platforms() -> Vec<Value> {
+    vec![
+        aws(),
+        json!({"kind": "AzureMachineProviderSpec", "internalLoadBalancer": "lb", "vmSize": "Standard_D8s_v3",
+            "osDisk": {"diskSizeGB": 1024}}),
+        json!({"kind": "GCPMachineProviderSpec", "machineType": "n2-standard-4", "region": "us-central1",
+            "targetPools": ["pool"]}),
+        json!({"kind": "NutanixMachineProviderConfig", "cluster": {"type": "uuid", "uuid": "c"},
+            "image": {"type": "name", "name": "rhcos"}, "subnets": [{"type": "uuid", "uuid": "s"}], "memorySize": "16Gi",
+            "systemDiskSize": "120Gi", "vcpuSockets": 8, "vcpusPerSocket": 1}),
+        json!({"kind": "OpenstackProviderSpec", "cloudName": "openstack", "cloudsSecret": {"name": "clouds"},
+            "flavor": "m1.xlarge", "image": "rhcos"}),
+        json!({"kind": "PowerVSMachineProviderConfig", "image": {"type": "Name", "name": "rhcos"}, "keyPairName": "key",
+            "network": {"type": "RegEx", "regex": "^n"}, "serviceInstance": {"type": "ID", "id": "i"}}),
+        json!({"kind": "VSphereMachineProviderSpec", "template": "rhcos", "workspace": {"server": "vcenter"},
+            "network": {"devices": [{"networkName": "segment"}]}}),
+    ]
+}
+
+/// Three machines, one in each zone, as the set describes them.
+fn machines(set: &Value) -> Vec<Value> {
+    let template = set.pointer("/spec/template").unwrap()[MACHINE].clone();
+    let machine = |(index, zone): (usize, &str)| {
+        let mut value = template["spec"]["providerSpec"]["value"].clone();
+        if value["kind"] == "AWSMachineProviderConfig" {
+            value["placement"]["availabilityZone"] = json!(zone);
+        }
+        json!({
+            "apiVersion": "machine.openshift.io/v1beta1",
+            "kind": "Machine",
+            "metadata": {"name": format!("prod-x7k2p-master-{index}"), "namespace": "openshift-machine-api",
+                "uid": format!("uid-{index}"), "labels": labels()},
+            "spec": {"providerSpec": {"value": value}},
+            "status": {"phase": "Running", "nodeRef": {"name": format!("node-{index}")}},
+        })
+    };
+    let node = |index: usize| {
+        json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("node-{index}"), "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "status": {"conditions": [{"type": "Ready", "status": "True",
+                "lastTransitionTime": "2026-01-01T00:10:00Z"}]}})
+    };
+    let machines = ZONES.into_iter().enumerate().map(machine);
+    machines.chain((0..3).map(node)).collect()
+}
+
+/// The answer to an edit.
+struct Answer {
+    allowed: bool,
+    denied_by: Vec<String>,
+    message: String,
+    warnings: String,
+}
+
+/// Judges an edit beside three machines of the old set; a null old set is a creation. Further
+/// objects are in the cluster.
+fn judge_beside(old: &Value, new: &Value, objects: &[Value]) -> Answer {
+    let mut all = machines(if old.is_null() { new } else { old });
+    all.extend_from_slice(objects);
+    let snapshot = Snapshot {
+        source: Source::Cluster,
+        ..Snapshot::of_files(&all).unwrap()
+    };
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u-1",
+        "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
+        "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
+        "name": "cluster", "namespace": "openshift-machine-api",
+        "operation": if old.is_null() { "CREATE" } else { "UPDATE" },
+        "userInfo": {"username": "alice"}, "object": new, "oldObject": old,
+    }});
+    let admission = Admission::new(Options::default()).unwrap();
+    let route = routes()
+        .iter()
+        .find(|route| route.phase == Phase::Validate && route.resources.contains(&"controlplanemachinesets"))
+        .unwrap();
+    let answer = admission
+        .answer(route, review.to_string().as_bytes(), &snapshot)
+        .unwrap();
+    let response = serde_json::from_slice::<Value>(&answer.body).unwrap()["response"].clone();
+    Answer {
+        allowed: answer.record.allowed,
+        denied_by: answer.record.denied_by,
+        message: response["status"]["message"].as_str().unwrap_or_default().to_owned(),
+        warnings: response["warnings"].to_string(),
+    }
+}
+
+fn judge(old: &Value, new: &Value) -> Answer {
+    judge_beside(old, new, &[])
+}
+
+fn edited(old: &Value, change: impl FnOnce(&mut Value)) -> Value {
+    let mut new = old.clone();
+    change(&mut new);
+    new
+}
+
+/// The gate `CPMSMachineNamePrefix` is off.
+fn prefix_gate_off() -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"},
+        "status": {"featureGates": [{"version": "4.20", "enabled": [], "disabled": [{"name": "CPMSMachineNamePrefix"}]}]}})
+}
+
+#[test]
+fn a1_a_tolerated_violation_does_not_switch_off_domain_checks() {
+    let old = aws_set(|set| set["spec"]["machineNamePrefix"] = json!("prod"));
+    let gate = [prefix_gate_off()];
+    let answer = judge_beside(&old, &edited(&old, one_zone), &gate);
+    assert!(!answer.allowed, "three zones must not become one");
+    assert!(
+        answer.denied_by.contains(&"cpms-spread-reduced".to_owned()),
+        "{}",
+        answer.message
+    );
+    // The gate of the strategy is off as well.
+    let old = aws_set(|set| set["spec"]["strategy"]["type"] = json!("Recreate"));
+    let answer = judge(&old, &edited(&old, one_zone));
+    assert!(
+        answer.denied_by.contains(&"cpms-spread-reduced".to_owned()),
+        "{}",
+        answer.message
+    );
+}
+
+#[test]
+fn a1_a_tolerated_violation_does_not_switch_off_rollout_warnings() {
+    let old = aws_set(|set| set["spec"]["machineNamePrefix"] = json!("prod"));
+    let larger = |set: &mut Value| provider_spec(set)["instanceType"] = json!("m6i.4xlarge");
+    let answer = judge_beside(&old, &edited(&old, larger), &[prefix_gate_off()]);
+    assert!(answer.allowed, "{}", answer.message);
+    assert!(answer.warnings.contains("replaces 3 machine(s)"), "{}", answer.warnings);
+    // The violation itself is still refused in a new set.
+    let answer = judge_beside(&Value::Null, &old, &[prefix_gate_off()]);
+    assert!(answer.denied_by.contains(&"cpms-name-prefix-gate".to_owned()));
+}
+
+#[test]
+fn a2_the_activation_of_a_set_checks_its_provider_spec() {
+    let mut spec = platforms().remove(1);
+    spec.as_object_mut().unwrap().remove("internalLoadBalancer");
+    let old = edited(&set_of(&spec), |set| set["spec"]["state"] = json!("Inactive"));
+    let answer = judge(&old, &edited(&old, |set| set["spec"]["state"] = json!("Active")));
+    assert!(
+        answer
+            .denied_by
+            .contains(&"cpms-azure-internal-load-balancer".to_owned()),
+        "{}",
+        answer.message
+    );
+}
+
+/// An Infrastructure with a failure domain of vSphere.
+fn vsphere_infrastructure() -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"},
+        "spec": {"platformSpec": {"type": "VSphere", "vsphere": {"failureDomains": [{"name": "east", "region": "r",
+            "zone": "z", "server": "vcenter", "topology": {"datacenter": "dc", "computeCluster": "/dc/host/c",
+            "datastore": "/dc/datastore/d", "networks": ["segment"]}}]}}},
+        "status": {"infrastructureName": "prod-x7k2p", "platform": "VSphere"}})
+}
+
+#[test]
+fn a2_added_failure_domains_check_the_provider_spec() {
+    let old = set_of(&platforms()[6]);
+    let new = edited(&old, |set| {
+        machine_template(set)["failureDomains"] = json!({"platform": "VSphere", "vsphere": [{"name": "east"}]});
+    });
+    let answer = judge_beside(&old, &new, &[vsphere_infrastructure()]);
+    assert!(
+        answer.denied_by.contains(&"cpms-vsphere-workspace".to_owned()),
+        "{}",
+        answer.message
+    );
+    assert!(
+        answer.denied_by.contains(&"cpms-vsphere-network".to_owned()),
+        "{}",
+        answer.message
+    );
+}
+
+#[test]
+fn a3_provider_spec_rules_do_not_judge_what_an_edit_leaves_unchanged() {
+    let mut spec = platforms().remove(1);
+    spec.as_object_mut().unwrap().remove("internalLoadBalancer");
+    spec["tags"] = json!(["a list is not a map"]);
+    let old = set_of(&spec);
+    let larger = |set: &mut Value| provider_spec(set)["vmSize"] = json!("Standard_D16s_v3");
+    let answer = judge(&old, &edited(&old, larger));
+    assert!(answer.allowed, "{}", answer.message);
+    // Neither is a field that the platform does not know reported again.
+    let old = aws_set(|set| provider_spec(set)["colour"] = json!("red"));
+    let larger = |set: &mut Value| provider_spec(set)["instanceType"] = json!("m6i.4xlarge");
+    let answer = judge(&old, &edited(&old, larger));
+    assert!(!answer.warnings.contains("colour"), "{}", answer.warnings);
+}
+
+#[test]
+fn a4_a_value_of_another_type_is_refused() {
+    let old = aws_set(|_| {});
+    for (field, value, expected) in [
+        (
+            "instanceType",
+            json!(5),
+            "instanceType: Invalid value: 5: must be a string",
+        ),
+        (
+            "deviceIndex",
+            json!("1"),
+            "deviceIndex: Invalid value: \"1\": must be an integer",
+        ),
+        (
+            "publicIp",
+            json!("yes"),
+            "publicIp: Invalid value: \"yes\": must be a boolean",
+        ),
+        (
+            "securityGroups",
+            json!({}),
+            "securityGroups: Invalid value: {}: must be a list",
+        ),
+        (
+            "blockDevices",
+            json!([{"ebs": {"volumeSize": "120"}}]),
+            "blockDevices[0].ebs.volumeSize: Invalid value: \"120\": must be an integer",
+        ),
+    ] {
+        let answer = judge(&old, &edited(&old, |set| provider_spec(set)[field] = value));
+        assert_eq!(
+            answer.denied_by,
+            ["cpms-provider-spec-type"],
+            "{field}: {}",
+            answer.message
+        );
+        assert!(answer.message.contains(expected), "{}", answer.message);
+    }
+}
+
+#[test]
+fn a4_a_misspelt_required_field_is_refused_with_the_correct_name() {
+    let old = aws_set(|_| {});
+    for (wrong, right) in [
+        ("instancetype", "instanceType"),
+        ("instanceTyp", "instanceType"),
+        ("amii", "ami"),
+    ] {
+        let rename = |set: &mut Value| {
+            let spec = provider_spec(set).as_object_mut().unwrap();
+            let value = spec.remove(right).unwrap();
+            spec.insert(wrong.to_owned(), value);
+        };
+        let answer = judge(&old, &edited(&old, rename));
+        assert_eq!(answer.denied_by, ["cpms-provider-spec-required"], "{wrong}");
+        let advice = format!("rename {wrong} to {right}");
+        assert!(answer.message.contains(&advice), "{}", answer.message);
+    }
+    let misspelt = |set: &mut Value| provider_spec(set)["placement"]["tenanci"] = json!("default");
+    let answer = judge(&old, &edited(&old, misspelt));
+    assert!(
+        answer.warnings.contains("placement.tenanci (did you mean tenancy?)"),
+        "{}",
+        answer.warnings
+    );
+}
+
+#[test]
+fn a4_a_missing_required_field_is_refused_on_every_platform() {
+    let required: [&[&str]; 7] = [
+        &["/ami", "/ami/id", "/instanceType"],
+        &["/vmSize", "/osDisk/diskSizeGB"],
+        &["/machineType", "/region"],
+        &[
+            "/cluster",
+            "/image",
+            "/subnets",
+            "/memorySize",
+            "/systemDiskSize",
+            "/vcpuSockets",
+            "/vcpusPerSocket",
+        ],
+        &["/cloudName", "/cloudsSecret", "/flavor", "/image"],
+        &["/image", "/keyPairName", "/network", "/serviceInstance"],
+        &["/template", "/workspace", "/network/devices"],
+    ];
+    for (spec, pointers) in platforms().into_iter().zip(required) {
+        let set = set_of(&spec);
+        let answer = judge(
+            &set,
+            &edited(&set, |set| set["spec"]["strategy"]["type"] = json!("OnDelete")),
+        );
+        assert!(answer.allowed, "{}: {}", spec["kind"], answer.message);
+        for pointer in pointers {
+            let remove = |set: &mut Value| {
+                let (parent, field) = pointer.rsplit_once('/').unwrap();
+                let parent = provider_spec(set).pointer_mut(parent).unwrap();
+                parent.as_object_mut().unwrap().remove(field);
+            };
+            let answer = judge(&set, &edited(&set, remove));
+            assert!(
+                answer.denied_by.contains(&"cpms-provider-spec-required".to_owned()),
+                "{} {pointer}: {}",
+                spec["kind"],
+                answer.message
+            );
+        }
+    }
+}
+
+#[test]
+fn a5_a_template_of_vsphere_may_be_in_folders() {
+    let old = set_of(&platforms()[6]);
+    for (template, allowed) in [
+        ("rhcos", true),
+        ("/dc/vm/rhcos", true),
+        ("/folder/dc/vm/rhcos", true),
+        ("/folder/dc/vm/templates/rhcos", true),
+        ("dc/vm/rhcos", false),
+        ("/vm/rhcos", false),
+        ("/dc/rhcos", false),
+        ("/dc/vm/", false),
+    ] {
+        let answer = judge(
+            &old,
+            &edited(&old, |set| provider_spec(set)["template"] = json!(template)),
+        );
+        assert_eq!(answer.allowed, allowed, "{template}: {}", answer.message);
+    }
+}
+
+#[test]
+fn a6_the_annotation_for_image_changes_must_be_true_or_false() {
+    let old = aws_set(|_| {});
+    for (value, allowed) in [
+        ("true", true),
+        ("false", true),
+        ("yes", false),
+        ("True", false),
+        ("", false),
+    ] {
+        let annotate = |set: &mut Value| {
+            set["metadata"]["annotations"] = json!({"capstan.dev/roll-on-image-change": value});
+        };
+        let answer = judge(&old, &edited(&old, annotate));
+        assert_eq!(answer.allowed, allowed, "{value}: {}", answer.message);
+        if !allowed {
+            assert_eq!(answer.denied_by, ["cpms-rollout-annotations"]);
+            assert!(
+                answer.message.contains(r#"must be "true" or "false""#),
+                "{}",
+                answer.message
+            );
+        }
+    }
+}
+
+fn three_subnets_of_one_zone(set: &mut Value) {
+    let domain =
+        |subnet: &str| json!({"placement": {"availabilityZone": ZONES[0]}, "subnet": {"type": "ID", "id": subnet}});
+    machine_template(set)["failureDomains"]["aws"] = json!(["subnet-1", "subnet-2", "subnet-3"].map(domain));
+}
+
+#[test]
+fn a6_several_failure_domains_of_one_zone_cause_a_warning() {
+    let set = aws_set(|set| {
+        three_subnets_of_one_zone(set);
+        set["spec"]["state"] = json!("Inactive");
+        set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains":
+            "us-east-1a/subnet-1,us-east-1a/subnet-2,us-east-1a/subnet-3"});
+    });
+    let answer = judge(&Value::Null, &set);
+    assert!(answer.allowed, "{}", answer.message);
+    assert!(
+        answer
+            .warnings
+            .contains("3 failure domains are in 1 zone(s) (us-east-1a)"),
+        "{}",
+        answer.warnings
+    );
+    let answer = judge(&Value::Null, &aws_set(|_| {}));
+    assert!(!answer.warnings.contains("zone(s)"), "{}", answer.warnings);
+}
+
+#[test]
+fn a6_several_failure_domains_of_one_zone_are_not_a_spread() {
+    let old = aws_set(|_| {});
+    let answer = judge(&old, &edited(&old, three_subnets_of_one_zone));
+    assert!(
+        answer.denied_by.contains(&"cpms-spread-reduced".to_owned()),
+        "{}",
+        answer.message
+    );
+}
+
+#[test]
+fn a7_a_machine_health_check_needs_neither_selector_nor_conditions() {
+    let crds = crd::crds(&capstan_core::admission::rule_files().unwrap()).unwrap();
+    let crd = crds
+        .iter()
+        .find(|crd| crd::name(crd).starts_with("machinehealthchecks"))
+        .unwrap();
+    let schema = crd::schema(crd).unwrap();
+    assert_eq!(schema.pointer("/properties/spec/required"), None);
+    let field = |name: &str| schema.pointer(&format!("/properties/spec/properties/{name}")).unwrap();
+    assert_eq!(field("maxUnhealthy")["default"], "100%");
+    assert_eq!(field("nodeStartupTimeout")["default"], "10m");
+    assert_eq!(field("unhealthyConditions")["items"].get("required"), None);
+    let check: MachineHealthCheck = serde_json::from_value(json!({"spec": {}})).unwrap();
+    assert!(check.spec.unhealthy_conditions.is_empty());
+}

@@ -1,0 +1,364 @@
+//! Values that other implementations lose or invent. Each must be an issue with its field.
+
+use serde_json::{Value, json};
+
+use super::samples::{aws, samples};
+use crate::conversion::{Context, Converted, convert};
+
+/// A sample with changed fields of its provider spec, converted.
+fn converted(platform: &str, change: &Value) -> Converted {
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == platform).unwrap();
+    let mut spec = sample.provider_spec.clone();
+    for (field, value) in change.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    convert(&sample.machine(&spec), &sample.context())
+}
+
+/// The infrastructure machine of a sample with changed fields of its provider spec.
+fn infrastructure(platform: &str, change: &Value) -> Value {
+    converted(platform, change).objects[1].clone()
+}
+
+/// The paths of the issues of a sample with changed fields of its provider spec.
+fn issues(platform: &str, change: &Value) -> Vec<String> {
+    let converted = converted(platform, change);
+    let paths = converted.issues.iter().map(|issue| issue.path.as_str());
+    paths
+        .map(|path| path.trim_start_matches("spec.providerSpec.value.").to_owned())
+        .collect()
+}
+
+fn reports(platform: &str, change: &Value, path: &str) {
+    let found = issues(platform, change);
+    assert!(
+        found.iter().any(|found| found == path),
+        "{platform} {change}: {found:?}"
+    );
+}
+
+#[test]
+fn an_instance_profile_by_arn_or_filters_is_not_lost() {
+    reports(
+        "aws",
+        &json!({"iamInstanceProfile": {"arn": "a"}}),
+        "iamInstanceProfile.arn",
+    );
+    let filters = json!({"iamInstanceProfile": {"filters": [{"name": "a", "values": ["b"]}]}});
+    reports("aws", &filters, "iamInstanceProfile.filters");
+}
+
+#[test]
+fn a_security_group_or_subnet_by_arn_is_not_lost() {
+    reports(
+        "aws",
+        &json!({"securityGroups": [{"id": "a"}, {"arn": "b"}]}),
+        "securityGroups[1].arn",
+    );
+    reports("aws", &json!({"subnet": {"arn": "a"}}), "subnet.arn");
+}
+
+#[test]
+fn a_duplicate_tag_is_not_lost() {
+    reports(
+        "aws",
+        &json!({"tags": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]}),
+        "tags[1].name",
+    );
+}
+
+#[test]
+fn a_second_boot_disk_is_not_lost() {
+    let root = json!({"ebs": {"volumeSize": 120}});
+    reports("aws", &json!({"blockDevices": [root, root]}), "blockDevices");
+    let boot = json!({"boot": true, "autoDelete": true, "image": "i", "sizeGb": 128, "type": "pd-ssd"});
+    reports("gcp", &json!({"disks": [boot, boot]}), "disks");
+}
+
+#[test]
+fn an_unknown_confidential_compute_is_not_lost() {
+    let change = json!({"cpuOptions": {"confidentialCompute": "New"}});
+    reports("aws", &change, "cpuOptions.confidentialCompute");
+}
+
+#[test]
+fn unknown_nested_fields_are_not_lost() {
+    let device = json!({"blockDevices": [{"ebs": {"volumeSize": 120, "fieldOfTomorrow": 1}}]});
+    reports("aws", &device, "blockDevices[0].ebs.fieldOfTomorrow");
+    let host = json!({"placement": {"region": "us-east-1", "host": {"affinity": "Tomorrow"}}});
+    reports("aws", &host, "placement.host.affinity");
+    let spot = json!({"spotMarketOptions": {"fieldOfTomorrow": {"a": 1}}});
+    reports("aws", &spot, "spotMarketOptions.fieldOfTomorrow");
+}
+
+#[test]
+fn an_image_on_a_data_disk_is_not_lost() {
+    let boot = json!({"boot": true, "autoDelete": true, "image": "i", "sizeGb": 128, "type": "pd-ssd"});
+    let data = json!({"boot": false, "autoDelete": true, "image": "i", "sizeGb": 128, "type": "pd-ssd"});
+    reports("gcp", &json!({"disks": [boot, data]}), "disks[1].image");
+}
+
+#[test]
+fn a_network_of_another_project_is_not_lost() {
+    let interface = json!([{"network": "prod-x7k2p-network", "projectID": "other", "subnetwork": "s"}]);
+    reports(
+        "gcp",
+        &json!({"networkInterfaces": interface}),
+        "networkInterfaces[0].projectID",
+    );
+}
+
+#[test]
+fn target_pools_are_not_lost() {
+    reports("gcp", &json!({"targetPools": ["a"]}), "targetPools");
+}
+
+const UUID: &str = "c7938dc6-7659-453e-a688-e26020c68e43";
+
+#[test]
+fn the_subnet_of_a_fixed_ip_is_kept() {
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == "openstack").unwrap();
+    let mut spec = sample.provider_spec.clone();
+    spec["ports"] = json!([{"networkID": UUID, "fixedIPs": [{"subnetID": UUID, "ipAddress": "10.0.0.1"}],
+        "profile": {"capabilities": "[switchdev]"}, "securityGroups": [UUID]}]);
+    let (there, back) = super::generated::round_trip(&sample.machine(&spec), &sample.context());
+    assert!(back.is_some(), "{:?}", there.issues);
+    let port = &there.objects[1]["spec"]["ports"][0];
+    assert_eq!(port["fixedIPs"][0]["subnet"]["id"], UUID);
+    assert_eq!(port["profile"]["ovsHWOffload"], true);
+}
+
+#[test]
+fn an_unknown_port_profile_is_not_lost() {
+    let ports = json!([{"networkID": UUID, "profile": {"other": "x"}}]);
+    reports("openstack", &json!({"ports": ports}), "ports[0].profile.other");
+}
+
+#[test]
+fn a_tenant_is_not_lost() {
+    let groups = json!([{"name": "a", "filter": {"tenantId": "t"}}]);
+    assert_eq!(issues("openstack", &json!({"securityGroups": groups})), [""; 0]);
+    let machine = infrastructure("openstack", &json!({"securityGroups": groups}));
+    assert_eq!(machine["spec"]["securityGroups"][0]["filter"]["projectID"], "t");
+    let groups = json!([{"name": "a", "filter": {"tenantId": "t", "projectId": "p"}}]);
+    reports(
+        "openstack",
+        &json!({"securityGroups": groups}),
+        "securityGroups[0].filter.tenantId",
+    );
+    let ports = json!([{"networkID": UUID, "tenantID": "t"}]);
+    reports("openstack", &json!({"ports": ports}), "ports[0].tenantID");
+}
+
+#[test]
+fn other_credentials_are_not_lost() {
+    reports(
+        "openstack",
+        &json!({"cloudsSecret": {"name": "mine"}}),
+        "cloudsSecret.name",
+    );
+    reports(
+        "aws",
+        &json!({"credentialsSecret": {"name": "mine"}}),
+        "credentialsSecret.name",
+    );
+}
+
+#[test]
+fn user_data_that_is_not_copied_is_an_issue() {
+    reports(
+        "aws",
+        &json!({"userDataSecret": {"name": "mine"}}),
+        "userDataSecret.name",
+    );
+    let sample = aws();
+    let mut spec = sample.provider_spec.clone();
+    spec["userDataSecret"]["name"] = json!("mine");
+    let secrets = [String::from("mine")];
+    let context = Context {
+        secrets: &secrets,
+        ..sample.context()
+    };
+    assert_eq!(convert(&sample.machine(&spec), &context).issues, []);
+}
+
+#[test]
+fn no_size_of_a_root_volume_is_invented() {
+    let sample = aws();
+    let mut spec = sample.provider_spec.clone();
+    spec.as_object_mut().unwrap().remove("blockDevices");
+    let converted = convert(&sample.machine(&spec), &sample.context());
+    assert_eq!(converted.issues, []);
+    assert_eq!(converted.objects[1]["spec"].get("rootVolume"), None);
+    reports(
+        "aws",
+        &json!({"blockDevices": [{"ebs": {"encrypted": true}}]}),
+        "blockDevices[0].ebs.volumeSize",
+    );
+}
+
+#[test]
+fn min_ready_seconds_of_a_template_is_no_issue() {
+    let sample = aws();
+    let mut set = sample.set(&sample.provider_spec);
+    set["spec"]["minReadySeconds"] = json!(30);
+    let (there, back) = super::generated::round_trip(&set, &sample.context());
+    assert_eq!(there.objects[0]["spec"]["template"]["spec"]["minReadySeconds"], 30);
+    assert_eq!(back.unwrap().objects[0]["spec"]["minReadySeconds"], 30);
+}
+
+#[test]
+fn resource_groups_that_differ_in_case_only_are_no_issue() {
+    assert_eq!(issues("azure", &json!({"resourceGroup": "PROD-X7K2P-RG"})), [""; 0]);
+    reports("azure", &json!({"resourceGroup": "other"}), "resourceGroup");
+}
+
+#[test]
+fn the_role_among_several_and_the_order_of_hooks_are_always_the_same() {
+    let sample = aws();
+    let mut machine = sample.machine(&sample.provider_spec);
+    machine["spec"]["metadata"]["labels"] = json!({"node-role.kubernetes.io/infra": ""});
+    let hook = |name: &str| json!({"name": name, "owner": "owner"});
+    machine["spec"]["lifecycleHooks"]["preDrain"] = json!([hook("zzz"), hook("bbb"), hook("aaa")]);
+    let (there, back) = super::generated::round_trip(&machine, &sample.context());
+    let mut edited = there.objects[0].clone();
+    edited["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove(crate::conversion::CARRIED);
+    let context = Context {
+        infrastructure_machine: crate::conversion::Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
+    for converted in [back.unwrap(), convert(&edited, &context)] {
+        let labels = &converted.objects[0]["metadata"]["labels"];
+        assert_eq!(labels["machine.openshift.io/cluster-api-machine-role"], "worker");
+        let hooks = converted.objects[0]["spec"]["lifecycleHooks"]["preDrain"]
+            .as_array()
+            .unwrap();
+        let names: Vec<&str> = hooks.iter().map(|hook| hook["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["aaa", "bbb", "zzz"]);
+    }
+}
+
+#[test]
+fn a_selector_of_roles_selects_the_same_machines() {
+    let sample = aws();
+    let mut set = sample.set(&sample.provider_spec);
+    set["spec"]["selector"]["matchLabels"] = json!({"machine.openshift.io/cluster-api-machine-role": "worker",
+        "machine.openshift.io/cluster-api-machine-type": "worker"});
+    let (there, back) = super::generated::round_trip(&set, &sample.context());
+    assert_eq!(
+        there.objects[0]["spec"]["selector"]["matchLabels"],
+        json!({"node-role.kubernetes.io/worker": ""})
+    );
+    assert_eq!(back.unwrap().objects[0]["spec"]["selector"], set["spec"]["selector"]);
+}
+
+#[test]
+fn labels_of_machine_and_node_stay_apart_until_the_mirror_is_changed() {
+    let sample = aws();
+    let mut machine = sample.machine(&sample.provider_spec);
+    machine["metadata"]["labels"]["mine"] = json!("machine");
+    machine["spec"]["metadata"]["labels"] = json!({"mine": "node", "other": "x"});
+    let (there, back) = super::generated::round_trip(&machine, &sample.context());
+    assert_eq!(back.unwrap().objects[0]["metadata"]["labels"]["mine"], "machine");
+    let mut edited = there.objects[0].clone();
+    edited["metadata"]["labels"]["mine"] = json!("edited");
+    let context = Context {
+        infrastructure_machine: crate::conversion::Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
+    let converted = convert(&edited, &context);
+    assert_eq!(converted.objects[0]["metadata"]["labels"]["mine"], "edited");
+    assert_eq!(converted.objects[0]["spec"]["metadata"]["labels"]["mine"], "edited");
+}
+
+fn health_check() -> Value {
+    json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": {"name": "workers", "namespace": "openshift-machine-api", "labels":
+            {"machine.openshift.io/cluster-api-cluster": "prod-x7k2p"}},
+        "spec": {"selector": {"matchLabels": {"machine.openshift.io/cluster-api-machine-role": "worker"}},
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "300s"}],
+            "nodeStartupTimeout": "10m", "maxUnhealthy": "40%"}})
+}
+
+#[test]
+fn a_health_check_converts_and_fractions_and_namespaces_are_not_lost() {
+    let sample = aws();
+    let (there, back) = super::generated::round_trip(&health_check(), &sample.context());
+    assert_eq!(there.issues, []);
+    assert_eq!(back.unwrap().objects[0]["spec"], health_check()["spec"]);
+    for (field, value, path) in [
+        ("nodeStartupTimeout", json!("1500ms"), "spec.nodeStartupTimeout"),
+        (
+            "unhealthyConditions",
+            json!([{"type": "Ready", "status": "Unknown", "timeout": "0.5s"}]),
+            "spec.unhealthyConditions[0].timeout",
+        ),
+        (
+            "remediationTemplate",
+            json!({"apiVersion": "a.b/v1", "kind": "T", "name": "t", "namespace": "other"}),
+            "spec.remediationTemplate.namespace",
+        ),
+    ] {
+        let mut check = health_check();
+        check["spec"][field] = value;
+        let found = convert(&check, &sample.context()).issues;
+        assert!(
+            found.iter().any(|issue| issue.path.as_str() == path),
+            "{path}: {found:?}"
+        );
+    }
+}
+
+/// The paths of the issues of the AWSMachine of a sample with changed fields.
+fn issues_back(change: &Value) -> Vec<String> {
+    let sample = aws();
+    let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+    let mut machine = there.objects[1].clone();
+    for (field, value) in change.as_object().unwrap() {
+        machine["spec"][field] = value.clone();
+    }
+    let context = Context {
+        infrastructure_machine: crate::conversion::Lookup::Found(&machine),
+        ..sample.context()
+    };
+    let back = convert(&there.objects[0], &context);
+    let paths = back.issues.iter().map(|issue| issue.path.as_str().to_owned());
+    paths.collect()
+}
+
+#[test]
+fn names_and_addresses_of_a_host_ignition_and_affinity_are_not_lost() {
+    assert_eq!(issues_back(&json!({})), [""; 0]);
+    for (field, value) in [
+        ("privateDnsName", json!({"hostnameType": "ip-name"})),
+        ("assignPrimaryIPv6", json!("enabled")),
+        ("ignition", json!({"storageType": "ClusterObjectStore"})),
+        ("hostAffinity", json!("host")),
+        ("hostAffinity", json!("other")),
+        ("elasticIpPool", json!({"publicIpv4Pool": "p"})),
+        ("capacityReservationPreference", json!("Open")),
+    ] {
+        let found = issues_back(&json!({ field: value }));
+        let path = format!("AWSMachine spec.{field}");
+        assert!(found.iter().any(|found| found.starts_with(&path)), "{field}: {found:?}");
+    }
+}
+
+#[test]
+fn a_dual_stack_cluster_sets_names_and_addresses_of_its_hosts() {
+    let mut sample = aws();
+    sample.infrastructure["status"]["platformStatus"]["aws"]["ipFamily"] = json!("DualStackIPv6Primary");
+    let machine = sample.machine(&sample.provider_spec);
+    let (there, back) = super::generated::round_trip(&machine, &sample.context());
+    assert_eq!(there.objects[1]["spec"]["assignPrimaryIPv6"], "enabled");
+    assert_eq!(
+        there.objects[1]["spec"]["privateDnsName"]["hostnameType"],
+        "resource-name"
+    );
+    assert!(back.is_some());
+}
