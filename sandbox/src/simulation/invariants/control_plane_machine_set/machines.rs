@@ -328,7 +328,12 @@ fn spec_changed(write: &MachineWrite<'_>) -> Option<String> {
 
 /// A machine that belonged to the set at no moment of the reconcile is written.
 fn written_outside_set(write: &MachineWrite<'_>) -> Option<String> {
-    let belonged = |moment: &Moment| moment.machines.get(write.name()).is_some_and(|machine| belongs_to_set(machine));
+    let belonged = |moment: &Moment| {
+        moment
+            .machines
+            .get(write.name())
+            .is_some_and(|machine| belongs_to_set(machine))
+    };
     let text = || format!("machine {} is written, and it does not belong to the set", write.name());
     (write.change.kind != ChangeKind::Added && !write.ever(belonged)).then(text)
 }
