@@ -17,13 +17,14 @@ pub(crate) const HOOK: &str = "EtcdQuorumOperator";
 pub(crate) const OWNER: &str = "clusteroperator/etcd";
 
 /// What the operator reports about its members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Report {
     /// All members are available.
     Healthy,
     /// A member is not healthy.
     Unhealthy,
     /// The operator reports nothing.
+    #[default]
     Nothing,
 }
 

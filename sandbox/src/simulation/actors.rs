@@ -4,6 +4,7 @@
 //! Capstan.
 
 mod etcd;
+mod etcd_messages;
 pub(crate) mod foreign_webhook;
 mod installer;
 mod provider;

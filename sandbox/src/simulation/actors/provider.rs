@@ -175,13 +175,19 @@ impl World<ControlPlane> {
         } else {
             name.to_owned()
         };
-        if self.environment.nodes.contains_key(&node) {
+        if let Some(known) = self.environment.nodes.get(&node) {
+            if provider_id(known).is_none_or(str::is_empty) {
+                let patch = json!({"spec": {"providerID": instance_id(uid)}});
+                let _written = self.patch(PROVIDER, &kinds::node(&node), Part::Main, patch);
+            }
             let status = json!({"phase": "Running", "nodeRef": {"kind": "Node", "name": node}});
             return self.write_status(name, &status);
         }
-        let object = objects::node(&node, &instance_id(uid));
-        let _made = self.create(PROVIDER, &kinds::node(&node), object);
-        let is_early = self.environment.provider.faults.get(uid) == Some(&MachineFault::EarlyNode);
+        let fault = self.environment.provider.faults.get(uid).copied();
+        let is_unknown = fault == Some(MachineFault::EarlyUnknownNode);
+        let is_early = is_unknown || fault == Some(MachineFault::EarlyNode);
+        let id = if is_unknown { String::new() } else { instance_id(uid) };
+        let _made = self.create(PROVIDER, &kinds::node(&node), objects::node(&node, &id));
         self.set_ready(&node, if is_early { "True" } else { "Unknown" });
         let delay = if is_early {
             self.between(5 * MINUTE, 30 * MINUTE)

@@ -13,7 +13,10 @@ use super::user_actions::EDITED;
 use crate::infrastructure::etcd::is_hooked;
 use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
-use crate::simulation::invariants::moment::{index, is_of_template, is_selected};
+use crate::simulation::invariants::check::first_violation;
+use crate::simulation::invariants::control_plane_machine_set::rest::Rest;
+use crate::simulation::invariants::moment::{index_of, is_of_template, is_selected};
+use crate::simulation::machine_api::neighbours::is_foreign_node;
 use crate::simulation::machine_api::objects;
 use crate::simulation::machine_api::state::ControlPlane;
 
@@ -31,8 +34,10 @@ enum Repair {
 impl World<ControlPlane> {
     /// Repairs what faults and users left behind. Returns whether there was anything to repair.
     pub(crate) fn repair_cluster(&mut self) -> bool {
+        self.judge_rest();
         self.end_machine_faults();
         let mut any = self.is_busy();
+        any |= self.remove_foreign_nodes();
         any |= self.resume_rollout();
         for name in self.environment.provider.down.keys().cloned().collect::<Vec<_>>() {
             self.node_back(&name);
@@ -51,6 +56,33 @@ impl World<ControlPlane> {
         any |= is_active && self.delete_excess();
         if any {
             self.advance(SECOND);
+        }
+        any
+    }
+
+    /// Judges the state that Capstan reached before anything is repaired.
+    fn judge_rest(&mut self) {
+        let rest = Rest {
+            now: &self.environment.moment(),
+            evidence: &self.environment.evidence,
+        };
+        if let Some((invariant, text)) = first_violation(&Rest::CHECKS, &rest) {
+            self.violate(invariant, text);
+        }
+    }
+
+    /// Removes the control plane nodes without a machine that the condition `Degraded` names. No
+    /// condition names them while the set is not Active.
+    fn remove_foreign_nodes(&mut self) -> bool {
+        let moment = self.environment.moment();
+        let is_reported = |name: &str| !moment.is_active() || moment.degraded().is_some_and(|text| text.contains(name));
+        let nodes = self.environment.nodes.values();
+        let foreign = nodes.filter(|node| is_foreign_node(&node.metadata));
+        let names: Vec<String> = foreign.map(|node| node.metadata.name().to_owned()).collect();
+        let mut any = false;
+        for name in names.iter().filter(|name| is_reported(name)) {
+            self.stranger_gone(name);
+            any = true;
         }
         any
     }
@@ -75,7 +107,7 @@ impl World<ControlPlane> {
         };
         let mut repair = Repair::Nothing;
         if !is_selected(&machine) {
-            if self.environment.is_superfluous(name, &machine) {
+            if self.environment.is_superfluous(&machine) {
                 // With its labels it would be the second machine of its index, and Capstan would
                 // ask to delete one of them.
                 self.trace(|| format!("-- repair: machine {name} is deleted; its index has another machine"));
@@ -131,7 +163,7 @@ impl ControlPlane {
         for (name, machine) in self.machines.iter() {
             let stays = is_selected(machine) && !machine.metadata.is_deleting();
             if stays && is_of_template(set, machine) {
-                let of_index = alike.entry(index(name)).or_default();
+                let of_index = alike.entry(index_of(machine)).or_default();
                 of_index.push((moment.is_ready(machine), name));
             }
         }
@@ -146,17 +178,17 @@ impl ControlPlane {
     /// Whether a machine without the labels of the set may be deleted: every replica of the set has
     /// a ready machine, one of them with the index of this machine. If one is missing, etcd needs
     /// the member on this machine.
-    fn is_superfluous(&self, name: &str, machine: &Machine) -> bool {
+    fn is_superfluous(&self, machine: &Machine) -> bool {
         let moment = self.moment();
         let serving: BTreeSet<Option<u32>> = moment
             .machines
             .iter()
             .filter(|(_, one)| is_selected(one) && !one.metadata.is_deleting() && moment.is_ready(one))
-            .map(|(other, _)| index(other))
+            .map(|(_, other)| index_of(other))
             .collect();
         moment.set.is_some()
             && !machine.metadata.is_deleting()
             && serving.len() >= self.evidence.replicas
-            && serving.contains(&index(name))
+            && serving.contains(&index_of(machine))
     }
 }

@@ -7,14 +7,18 @@ use serde_json::{Value, json};
 
 use crate::api::{DeleteOptions, Part, Verb};
 use crate::simulation::engine::world::{Actor, World};
-use crate::simulation::invariants::moment::{index, template_type, zone};
+use crate::simulation::invariants::moment::{index_of, template_type, zone};
 use crate::simulation::machine_api::act::{ClusterFault, UserAction};
+use crate::simulation::machine_api::neighbours::foreign_node;
+use crate::simulation::machine_api::objects::StatusFields;
 use crate::simulation::machine_api::state::{Ailment, ControlPlane, Event};
 use crate::simulation::machine_api::{kinds, objects};
 
 const USER: Actor = Actor::Named("user");
 /// The first characters of the instance types that a user writes to a machine.
 pub(super) const EDITED: &str = "m7i.";
+/// A label of the template that no controller reads.
+const EDITED_LABEL: &str = "example.com/version";
 /// An annotation that no controller reads.
 const UNRELATED: &str = "example.com/seen";
 
@@ -61,6 +65,8 @@ impl World<ControlPlane> {
             UserAction::Remediate => self.remediate(),
             UserAction::EditMachine(position) => self.edit_machine(*position),
             UserAction::AddMachine(position) => self.add_machine(*position),
+            UserAction::ForceDelete(index) => self.force_delete(*index),
+            UserAction::EditLabels => self.edit_labels(),
             UserAction::Unmark => self.annotate_set(GENERATED, None),
         }
     }
@@ -84,9 +90,7 @@ impl World<ControlPlane> {
             ClusterFault::Machine(fault) => self.environment.provider.next_faults.push_back(*fault),
             ClusterFault::Stranger(time) => {
                 let name = format!("stranger-{}", self.now());
-                let node = objects::node(&name, "aws:///stranger");
-                let _made = self.create(USER, &kinds::node(&name), node);
-                self.set_ready(&name, "True");
+                self.create_unmanaged_node(&name);
                 self.schedule(*time, Event::StrangerGone(name));
             }
             ClusterFault::EtcdSick(time) => self.etcd_ails(Ailment::Sick, *time),
@@ -94,8 +98,20 @@ impl World<ControlPlane> {
             ClusterFault::EtcdMute(time) => self.etcd_ails(Ailment::Mute, *time),
             ClusterFault::WebhookDown(time) => self.webhook_down(*time),
             ClusterFault::Refusals(time) => self.refuse_machines(*time),
+            ClusterFault::Drops(time) => self.drop_field(*time),
+            ClusterFault::ForeignNode => {
+                let name = foreign_node(self.now());
+                self.create_unmanaged_node(&name);
+            }
             ClusterFault::Definition(keeps_machines) => self.exchange_definition(*keeps_machines),
         }
+    }
+
+    /// Creates a ready control plane node that belongs to no machine.
+    fn create_unmanaged_node(&mut self, name: &str) {
+        let node = objects::node(name, "aws:///stranger");
+        let _made = self.create(USER, &kinds::node(name), node);
+        self.set_ready(name, "True");
     }
 
     fn patch_set(&mut self, patch: Value) {
@@ -108,8 +124,37 @@ impl World<ControlPlane> {
 
     fn edit_template(&mut self) {
         self.environment.edition += 1;
-        let value = objects::provider_spec(&self.current_type(), None);
+        let mut value = objects::provider_spec(&self.current_type(), None);
+        if self.environment.setup.neighbours.webhooks
+            && let Some(value) = value.as_object_mut()
+        {
+            let key = format!("key-{}", self.environment.edition);
+            value.insert(objects::DROPPED.to_owned(), key.into());
+        }
         self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
+    }
+
+    fn edit_labels(&mut self) {
+        self.environment.relabelled += 1;
+        let value = format!("v{}", self.environment.relabelled);
+        self.patch_template(&json!({"metadata": {"labels": {EDITED_LABEL: value}}}));
+    }
+
+    /// Deletes the machine of an index at once, with its node and its instance.
+    fn force_delete(&mut self, index: u32) {
+        let mut machines = self.environment.machines.values();
+        let Some(machine) = machines.find(|machine| index_of(machine) == Some(index)).cloned() else {
+            return;
+        };
+        let name = machine.metadata.name();
+        self.environment.evidence.vanished.insert(name.to_owned());
+        self.environment.provider.instances.remove(machine.metadata.uid());
+        self.environment.etcd.members.remove(name);
+        self.patch_machine(name, json!({"metadata": {"finalizers": null}}));
+        self.delete_machine(name);
+        if let Some(node) = machine.node_name() {
+            let _gone = self.delete(USER, &kinds::node(node));
+        }
     }
 
     /// Sets an annotation of the set, or removes it.
@@ -170,7 +215,10 @@ impl World<ControlPlane> {
         let Some(replaced) = environment.machine_at(position) else {
             return;
         };
-        let Some(index) = index(&replaced) else { return };
+        let old = environment.machines.get(&replaced);
+        let Some(index) = old.and_then(|machine| index_of(machine)) else {
+            return;
+        };
         environment.handmade += 1;
         let name = format!("{}-h{:04}-{index}", objects::PREFIX, environment.handmade);
         let zone = environment.machines.get(&replaced).and_then(|machine| zone(machine));
@@ -181,14 +229,18 @@ impl World<ControlPlane> {
         let _made = self.create(USER, &kinds::machine(&name), machine);
     }
 
-    /// A node without a machine is deleted.
+    /// A user deletes a node without a machine.
     pub(crate) fn stranger_gone(&mut self, name: &str) {
         let _gone = self.delete(USER, &kinds::node(name));
     }
 
     /// Exchanges the CRD of the set: for one with the field `status.machines`, or for one without.
     pub(crate) fn exchange_definition(&mut self, keeps_machines: bool) {
-        if let Ok(kinds) = objects::kinds(keeps_machines) {
+        let fields = StatusFields {
+            machines: keeps_machines,
+            selector: !self.environment.setup.neighbours.prunes_selector,
+        };
+        if let Ok(kinds) = objects::kinds(fields) {
             self.environment.keeps_machines = keeps_machines;
             self.serve(kinds);
         }

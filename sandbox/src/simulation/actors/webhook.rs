@@ -45,10 +45,7 @@ pub(crate) fn admission(state: &state::Webhook, exempts: bool, has_foreign: bool
     let capstan = Capstan::new(admission);
     Ok(Arc::new(Webhook {
         capstan,
-        foreign: ForeignWebhooks {
-            are_installed: has_foreign,
-            refuse: Arc::clone(&state.refuses_machines),
-        },
+        foreign: ForeignWebhooks::new(state, has_foreign),
         is_down: Arc::clone(&state.is_down),
         exempts,
     }))

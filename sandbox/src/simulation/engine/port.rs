@@ -28,6 +28,8 @@ pub(crate) enum Call {
     List { all: ObjectKey, selectors: Vec<String> },
     /// Creates an object.
     Create(ObjectKey, Value),
+    /// Tries the creation of an object without storing it.
+    DryRun(ObjectKey, Value),
     /// Merges a patch into an object, or into its status.
     Patch { key: ObjectKey, status: bool, patch: Value },
     /// Applies an object as a field manager. Only a seeded bug forces conflicts.
@@ -48,7 +50,7 @@ pub(crate) enum Call {
 impl Call {
     /// Whether the call changes an object.
     pub(crate) fn is_write(&self) -> bool {
-        !matches!(self, Self::Get(_) | Self::List { .. })
+        !matches!(self, Self::Get(_) | Self::List { .. } | Self::DryRun(..))
     }
 
     /// The kind of the objects that are read or written.
@@ -57,6 +59,7 @@ impl Call {
             Self::Get(key)
             | Self::List { all: key, .. }
             | Self::Create(key, _)
+            | Self::DryRun(key, _)
             | Self::Patch { key, .. }
             | Self::Apply { key, .. }
             | Self::Delete { key, .. } => key.kind,
@@ -82,6 +85,7 @@ pub(crate) enum Answer {
 pub(crate) struct Port {
     /// The kinds of the environment.
     kinds: Arc<[KindId]>,
+    executes_dry_runs: bool,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -96,10 +100,12 @@ struct Shared {
 }
 
 impl Port {
-    /// A port without calls, for the kinds of an environment.
-    pub(crate) fn new(kinds: Arc<[KindId]>, instant: Instant) -> Self {
+    /// A port without calls, for the kinds of an environment. `executes_dry_runs` is
+    /// [`Environment::executes_dry_runs`](super::world::Environment::executes_dry_runs).
+    pub(crate) fn new(kinds: Arc<[KindId]>, instant: Instant, executes_dry_runs: bool) -> Self {
         Self {
             kinds,
+            executes_dry_runs,
             shared: Arc::new(Mutex::new(Shared {
                 now: Timestamp::UNIX_EPOCH,
                 instant,
@@ -124,6 +130,11 @@ impl Port {
             let text = format!("the simulated environment has no kind {}", kind.title());
             kube::Error::Service(text.into())
         })
+    }
+
+    /// Whether dry-run creations reach the API server.
+    pub(super) fn executes_dry_runs(&self) -> bool {
+        self.executes_dry_runs
     }
 
     /// Sets the clocks of the process.

@@ -1,34 +1,70 @@
-//! The scenario of the neighbours: other components act on the machines of the set.
+//! The scenario of the neighbours: other components act on the machines of the set, and the cluster
+//! is one that others have installed.
 
 use crate::random::Random;
-use crate::simulation::engine::schedule::{MINUTE, SECOND};
-use crate::simulation::machine_api::act::{ClusterFault, MachineFault, UserAction};
+use crate::simulation::engine::schedule::{Incident, MINUTE, SECOND};
+use crate::simulation::machine_api::act::{Act, ClusterFault, MachineFault, UserAction};
+use crate::simulation::machine_api::neighbours::{Names, Neighbours};
 use crate::simulation::machine_api::state::ClusterSchedule;
 
 use super::control_plane_machine_set::rollout;
 use super::draw::{minute, position, time};
 
-/// A webhook of another component adds labels to new machines, and another one refuses new machines
-/// for a time. Nodes are ready long before the machines name them. Users delete machines.
+/// Webhooks of other components change and refuse machines, nodes register early, nodes of others
+/// exist, and users delete machines. No fault stops a process or delays a cache.
 pub(super) fn neighbours(random: &mut Random, schedule: &mut ClusterSchedule) {
-    schedule.setup.has_foreign_webhooks = true;
+    surround(random, schedule);
+    schedule.setup.neighbours.judges_status = true;
+    rollout(random, schedule);
+}
+
+/// Adds neighbours to a schedule.
+pub(super) fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
+    schedule.setup.neighbours = Neighbours {
+        webhooks: random.permille(700),
+        workers: random.permille(400),
+        names: match random.below(10) {
+            0 => Names::OtherNumbers,
+            1 => Names::SameNumber,
+            2 => Names::Letters,
+            _ => Names::Numbered,
+        },
+        prunes_selector: random.permille(300),
+        etcd_messages: random.permille(600),
+        judges_status: false,
+    };
     for _ in 0..random.between(0, 3) {
         let at = minute(random, 30);
-        schedule.at_ms(at, ClusterFault::Machine(MachineFault::EarlyNode));
+        let fault = match random.below(6) {
+            0 | 1 => MachineFault::EarlyNode,
+            2 | 3 => MachineFault::EarlyUnknownNode,
+            4 => MachineFault::Fails,
+            _ => MachineFault::NeverJoins,
+        };
+        schedule.at_ms(at, ClusterFault::Machine(fault));
     }
-    rollout(random, schedule);
-    for _ in 0..random.between(0, 3) {
-        let act = ClusterFault::Refusals(time(random, 10 * SECOND, 30 * MINUTE));
-        let at = minute(random, 60);
-        schedule.at_ms(at, act);
+    for _ in 0..random.between(1, 5) {
+        let at = minute(random, 60) + time(random, 0, MINUTE);
+        let duration = time(random, 10 * SECOND, 30 * MINUTE);
+        let index = u32::try_from(position(random, 3)).unwrap_or(0);
+        let incident: Incident<Act> = match random.below(11) {
+            0 | 1 => ClusterFault::Refusals(duration).into(),
+            2 | 3 => ClusterFault::Drops(duration).into(),
+            4 | 5 => ClusterFault::EtcdSick(duration).into(),
+            6 => UserAction::EditLabels.into(),
+            7 => UserAction::EditTemplate.into(),
+            8 => UserAction::Delete(position(random, 5), 1).into(),
+            _ => {
+                // The next machine of the index is deleted too.
+                let later = at + time(random, MINUTE, 30 * MINUTE);
+                schedule.at_ms(later, UserAction::ForceDelete(index));
+                UserAction::ForceDelete(index).into()
+            }
+        };
+        schedule.at_ms(at, incident);
     }
-    if random.permille(400) {
-        let act = UserAction::Delete(position(random, 5), 1);
-        let at = minute(random, 60);
-        schedule.at_ms(at, act);
-    }
-    if random.permille(300) {
-        let at = minute(random, 60);
-        schedule.at_ms(at, UserAction::EditTemplate);
+    if random.permille(150) {
+        let at = minute(random, 40);
+        schedule.at_ms(at, ClusterFault::ForeignNode);
     }
 }
