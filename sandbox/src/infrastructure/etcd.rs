@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::machine_openshift_io::machine::{LifecycleHook, Machine};
 
 /// The name of the lifecycle hook.
@@ -26,19 +25,6 @@ pub(crate) enum Report {
     /// The operator reports nothing.
     #[default]
     Nothing,
-}
-
-impl Report {
-    /// The report that a ClusterOperator contains.
-    pub(crate) fn of(operator: &ClusterOperator) -> Self {
-        match operator.condition("Available") {
-            None => Self::Nothing,
-            Some(condition) => match &condition.message {
-                Some(message) if message.contains("unhealthy") => Self::Unhealthy,
-                _ => Self::Healthy,
-            },
-        }
-    }
 }
 
 /// A control plane machine, as the operator sees it.

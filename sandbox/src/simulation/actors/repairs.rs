@@ -17,7 +17,7 @@ use crate::simulation::invariants::check::first_violation;
 use crate::simulation::invariants::control_plane_machine_set::rest::Rest;
 use crate::simulation::invariants::moment::{index_of, is_of_template, is_selected};
 use crate::simulation::machine_api::neighbours::is_foreign_node;
-use crate::simulation::machine_api::objects;
+use crate::simulation::machine_api::objects::{self, DROPPED};
 use crate::simulation::machine_api::state::ControlPlane;
 
 /// The result of the repair of one machine.
@@ -124,8 +124,8 @@ impl World<ControlPlane> {
         // A machine that was created from the current template is not replaced after an edit.
         let provider_spec = machine.spec.provider_spec.value.as_ref();
         let type_ = provider_spec.and_then(|value| value.get("instanceType")?.as_str());
-        let edited = type_.is_some_and(|type_| type_.starts_with(EDITED))
-            && machine.metadata.annotations.contains_key(CREATED_FROM);
+        let differs = type_.is_some_and(|type_| type_.starts_with(EDITED)) || self.environment.lost_field(&machine);
+        let edited = differs && machine.metadata.annotations.contains_key(CREATED_FROM);
         if (lost || failed || edited) && !deleting && is_active {
             self.trace(|| format!("-- repair: machine {name} is deleted, so that it is created again"));
             self.delete_machine(name);
@@ -154,6 +154,18 @@ impl World<ControlPlane> {
 }
 
 impl ControlPlane {
+    /// Whether a webhook of another component dropped a field of the template from a machine.
+    fn lost_field(&self, machine: &Machine) -> bool {
+        let Some(set) = self.set.as_ref().filter(|_| self.webhook.drops == 0) else {
+            return false;
+        };
+        let template = set.spec.template.machine.as_ref();
+        let wanted = template.and_then(|template| template.spec.provider_spec.value.as_ref()?.get(DROPPED));
+        let provider_spec = machine.spec.provider_spec.value.as_ref();
+        let there = provider_spec.and_then(|value| value.get(DROPPED));
+        is_of_template(set, machine) && wanted.is_some() && there.is_none()
+    }
+
     /// A machine of an index that has several machines of the template: one that is not ready, or
     /// the newest one.
     fn excess_machine(&self) -> Option<String> {

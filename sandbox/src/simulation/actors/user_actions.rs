@@ -147,6 +147,12 @@ impl World<ControlPlane> {
             return;
         };
         let name = machine.metadata.name();
+        let nodes = self.environment.nodes.values();
+        let mut others = nodes.filter(|node| node.is_ready() && Some(node.metadata.name()) != machine.node_name());
+        // Without a ready node there is no API server, and only a backup helps.
+        if others.next().is_none() {
+            return;
+        }
         self.environment.evidence.vanished.insert(name.to_owned());
         self.environment.provider.instances.remove(machine.metadata.uid());
         self.environment.etcd.members.remove(name);

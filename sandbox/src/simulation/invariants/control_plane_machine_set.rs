@@ -98,7 +98,7 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "P5",
-        text: "while an index has no machine, a ready machine is deleted only for its ready replacement",
+        text: "while an index has no ready machine, a ready machine is deleted only for its ready replacement",
     },
     Invariant {
         id: "P6",
@@ -110,6 +110,6 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "P8",
-        text: "a new machine does not have the name of a machine that is gone",
+        text: "a new machine of an empty index does not have the name of a machine that is gone",
     },
 ];

@@ -253,11 +253,11 @@ impl Moment {
             .map(|(other, _)| format!("both are outdated, and {other} is ready"))
     }
 
-    /// The number of indexes with a machine that is not being deleted.
-    pub(crate) fn indexes(&self) -> usize {
+    /// The number of indexes with a ready machine that is not being deleted.
+    pub(crate) fn ready_indexes(&self) -> usize {
         let live = self.machines.values().filter(|machine| !machine.metadata.is_deleting());
         let indexes: BTreeSet<Option<u32>> = live
-            .filter(|machine| belongs_to_set(machine))
+            .filter(|machine| belongs_to_set(machine) && self.is_ready(machine))
             .map(|machine| index_of(machine))
             .collect();
         indexes.len()

@@ -142,7 +142,7 @@ impl Environment for ControlPlane {
             return true;
         };
         let given_up = environment.gave_up && mutant.gives_up(call);
-        !given_up && mutant.write(call, &environment.machines, number)
+        !given_up && mutant.write(call, environment, number)
     }
 
     fn alter_answer(world: &mut World<Self>, replica: usize, call: &Call, answer: &mut kube::Result<Answer>) {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use capstan::controllers::GENERATED;
 use capstan::runtime::View;
-use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
+use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ClusterOperatorCondition, ETCD};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::objects::CachedObject;
+use capstan_core::cpms::created_from::CREATED_FROM;
 use capstan_core::cpms::indexes::REPLACES;
+use capstan_core::cpms::selector::{MASTER, MEMBER_LABELS};
 use capstan_core::cpms::spec::PAUSED_ROLLOUT;
 use capstan_core::model::NamespacedName;
 use serde::Serialize;
@@ -104,6 +106,10 @@ impl Mutant {
         self.alter_machines(&mut shown.machines, deleting, &nodes);
         let claimed = shown.claimed();
         shown.nodes.values_mut().for_each(|node| self.node(Arc::make_mut(node)));
+        if self == Self::NodesJoinForever {
+            let unclaimed = shown.nodes.iter_mut().filter(|(name, _)| !claimed.contains(*name));
+            unclaimed.for_each(|(_, node)| Arc::make_mut(node).metadata.creation_timestamp = None);
+        }
         shown
             .nodes
             .retain(|name, _| !self.hides_unmanaged_nodes() || claimed.contains(name));
@@ -143,12 +149,22 @@ impl Mutant {
     pub(crate) fn answer(self, answer: &mut kube::Result<Answer>, call: &Call, cached: Option<&View>) {
         let Ok(answer) = answer else { return };
         let cached = cached.map(Shown::of).unwrap_or_default();
+        if let (Self::TemplateAsSent | Self::DomainMisread, Call::DryRun(..)) = (self, call) {
+            *answer = Answer::Gone;
+        }
         if self.trusts_caches(call) {
             from_caches(answer, call, &cached);
         }
         match answer {
             Answer::Object(Some(version)) => self.object(version, call, &cached),
             Answer::List(all) => self.list(all, call, &cached),
+            Answer::Written(object) if self == Self::SelectorTrusted => {
+                let status = Arc::make_mut(object).get_mut("status").and_then(Value::as_object_mut);
+                let is_status = matches!(call, Call::Patch { key, status: true, .. } if key.kind == SET);
+                if let (Some(status), true) = (status, is_status) {
+                    status.entry("selector").or_insert_with(|| "pruned".into());
+                }
+            }
             Answer::Written(object) if self == Self::DefinitionTrusted => {
                 let status = Arc::make_mut(object).get_mut("status").and_then(Value::as_object_mut);
                 let is_status = matches!(call, Call::Patch { key, status: true, .. } if key.kind == SET);
@@ -251,6 +267,19 @@ impl Mutant {
                 "lastTransitionTime": "2026-01-01T00:00:00Z"});
             conditions.extend(serde_json::from_value(good));
         }
+        if self == Self::NotStartedUnseen {
+            let text = |condition: &ClusterOperatorCondition| condition.message.clone().unwrap_or_default();
+            let conditions = &mut operator.status.conditions;
+            let is_available = |one: &ClusterOperatorCondition| one.type_ != "Available" || one.status == "True";
+            if conditions.iter().all(|one| is_available(one) && !text(one).contains("unhealthy")) {
+                for condition in conditions {
+                    let message = "EtcdMembersAvailable: 3 members are available";
+                    let is_available = condition.type_ == "Available";
+                    condition.message = is_available.then(|| message.to_owned());
+                    condition.status = if is_available { "True" } else { "False" }.to_owned();
+                }
+            }
+        }
     }
 
     fn alter_machines(self, machines: &mut Vec<Arc<Machine>>, deleting: bool, nodes: &Nodes) {
@@ -296,9 +325,37 @@ impl Mutant {
                     }
                 }
             }
+            Self::TemplateAsSent => {
+                for machine in machines {
+                    machine.metadata.annotations.remove(CREATED_FROM);
+                }
+            }
+            Self::DomainMisread => {
+                for machine in machines {
+                    machine.metadata.annotations.remove(CREATED_FROM);
+                    misread_domain(machine);
+                }
+            }
+            Self::WorkersTaken => {
+                for machine in machines {
+                    let labels = &mut machine.metadata.labels;
+                    for key in MEMBER_LABELS {
+                        labels.insert(key.to_owned(), MASTER.to_owned());
+                    }
+                }
+            }
             Self::FailureIgnored => machines.retain(|machine| machine.phase() != Some("Failed")),
             _ => {}
         }
+    }
+}
+
+/// Shows a machine of the second failure domain in the first one.
+fn misread_domain(machine: &mut Machine) {
+    let value = machine.spec.provider_spec.value.as_mut();
+    let zone = value.and_then(|value| value.pointer_mut("/placement/availabilityZone"));
+    if let Some(zone) = zone.filter(|zone| **zone == "us-east-1b") {
+        *zone = "us-east-1a".into();
     }
 }
 

@@ -55,7 +55,7 @@ impl<'a> MachineWrite<'a> {
         Check::new("P2", written_outside_set),
         Check::new("P3", deleted_although_of_revision),
         Check::new("P4", created_too_often),
-        Check::new("P5", deleted_while_index_is_empty),
+        Check::new("P5", deleted_while_index_is_not_ready),
         Check::new("P8", created_under_former_name),
     ];
 }
@@ -365,15 +365,15 @@ fn created_too_often(write: &MachineWrite<'_>) -> Option<String> {
     (write.is_creation() && count > MOST_BIRTHS).then(text)
 }
 
-/// A ready machine makes room for an index without a machine.
-fn deleted_while_index_is_empty(write: &MachineWrite<'_>) -> Option<String> {
+/// A ready machine is deleted while another index has no ready one, and nothing replaces it.
+fn deleted_while_index_is_not_ready(write: &MachineWrite<'_>) -> Option<String> {
     let replicas = write.evidence.replicas;
     let costs = |moment: &Moment| {
-        moment.indexes() < replicas && moment.ready() <= replicas && !moment.is_replaced(write.name())
+        moment.ready_indexes() < replicas && moment.ready() <= replicas && !moment.is_replaced(write.name())
     };
     let text = || {
         format!(
-            "machine {} is ready and deleted while an index has no machine",
+            "machine {} is ready and deleted while an index has no ready machine",
             write.name()
         )
     };
@@ -384,5 +384,6 @@ fn deleted_while_index_is_empty(write: &MachineWrite<'_>) -> Option<String> {
 /// instances by name.
 fn created_under_former_name(write: &MachineWrite<'_>) -> Option<String> {
     let text = || format!("machine {} has the name of a machine that is gone", write.name());
-    (write.is_creation() && write.evidence.is_former_name(write.name())).then(text)
+    let repairs = write.is_creation() && write.replaced().is_empty();
+    (repairs && write.evidence.is_former_name(write.name())).then(text)
 }
