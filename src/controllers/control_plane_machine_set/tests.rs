@@ -459,7 +459,10 @@ async fn s1_a_rollout_starts_once_the_webhook_that_dropped_a_field_is_corrected(
     fake.want("n2-standard-8");
     fake.settle(&mut controller).await;
     let requeue = fake.reconcile(&mut controller).await.requeue_at;
-    assert!(requeue.is_some(), "the API server is tried again although nothing changes");
+    assert!(
+        requeue.is_some(),
+        "the API server is tried again although nothing changes"
+    );
     let tried = fake.world(|world| world.tried);
     fake.world(|world| world.webhook = |_| {});
     fake.pass(61);

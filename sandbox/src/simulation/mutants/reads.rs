@@ -262,22 +262,16 @@ impl Mutant {
         if matches!(self, Self::EtcdIgnored | Self::OthersIgnored) {
             let conditions = &mut operator.status.conditions;
             conditions.retain(|condition| condition.type_ != "Available");
-            let message = "EtcdMembersAvailable: 3 members are available";
-            let good = json!({"type": "Available", "status": "True", "message": message,
-                "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            conditions.extend(serde_json::from_value(good));
+            conditions.extend(healthy_report());
         }
         if self == Self::NotStartedUnseen {
-            let text = |condition: &ClusterOperatorCondition| condition.message.clone().unwrap_or_default();
-            let conditions = &mut operator.status.conditions;
-            let is_available = |one: &ClusterOperatorCondition| one.type_ != "Available" || one.status == "True";
-            if conditions.iter().all(|one| is_available(one) && !text(one).contains("unhealthy")) {
-                for condition in conditions {
-                    let message = "EtcdMembersAvailable: 3 members are available";
-                    let is_available = condition.type_ == "Available";
-                    condition.message = is_available.then(|| message.to_owned());
-                    condition.status = if is_available { "True" } else { "False" }.to_owned();
-                }
+            let available = operator.condition("Available");
+            let is_seen = available.is_none_or(|one| {
+                let message = one.message.as_deref().unwrap_or_default();
+                one.status != "True" || message.contains("unhealthy")
+            });
+            if !is_seen {
+                operator.status.conditions = healthy_report();
             }
         }
     }
@@ -348,6 +342,14 @@ impl Mutant {
             _ => {}
         }
     }
+}
+
+/// What the etcd operator reports while all members are healthy.
+fn healthy_report() -> Vec<ClusterOperatorCondition> {
+    let message = "EtcdMembersAvailable: 3 members are available";
+    let condition = json!({"type": "Available", "status": "True", "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    serde_json::from_value(condition).into_iter().collect()
 }
 
 /// Shows a machine of the second failure domain in the first one.

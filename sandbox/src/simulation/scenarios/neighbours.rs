@@ -63,8 +63,32 @@ pub(super) fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
         };
         schedule.at_ms(at, incident);
     }
-    if random.permille(150) {
-        let at = minute(random, 40);
-        schedule.at_ms(at, ClusterFault::ForeignNode);
+    combine(random, schedule);
+}
+
+/// Adds faults that matter only together.
+fn combine(random: &mut Random, schedule: &mut ClusterSchedule) {
+    let at = time(random, 2 * MINUTE, 30 * MINUTE);
+    let later = at + time(random, 10 * SECOND, 10 * MINUTE);
+    let index = u32::try_from(position(random, 3)).unwrap_or(0);
+    match random.below(8) {
+        0 => schedule.at_ms(at, ClusterFault::ForeignNode),
+        // The node of others may be that of the machine that never joins.
+        1 => {
+            schedule.at_ms(0, ClusterFault::Machine(MachineFault::NeverJoins));
+            schedule.at_ms(at, ClusterFault::ForeignNode);
+        }
+        // One machine fails, and another index has none.
+        2 => {
+            schedule.at_ms(0, ClusterFault::Machine(MachineFault::Fails));
+            schedule.at_ms(at, UserAction::ForceDelete(index));
+        }
+        // Labels are refused, and an index has no machine.
+        3 => {
+            schedule.at_ms(at, ClusterFault::Refusals(5 * MINUTE));
+            schedule.at_ms(at + SECOND, UserAction::EditLabels);
+            schedule.at_ms(later, UserAction::ForceDelete(index));
+        }
+        _ => {}
     }
 }

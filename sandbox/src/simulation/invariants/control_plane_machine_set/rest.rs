@@ -1,8 +1,13 @@
 //! What must hold when nothing happens any more, before the users repair what faults left behind.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use capstan_core::api::machine_openshift_io::machine::Machine;
+
 use crate::simulation::invariants::check::Check;
 use crate::simulation::invariants::evidence::Evidence;
-use crate::simulation::invariants::moment::Moment;
+use crate::simulation::invariants::moment::{Moment, index_of};
 use crate::simulation::machine_api::neighbours::is_foreign_node;
 
 /// A control plane in which no event is due.
@@ -32,18 +37,24 @@ fn unmanaged_node_unreported(rest: &Rest<'_>) -> Option<String> {
     rest.now.degraded().is_none().then(text)
 }
 
-/// An index without a machine gets one, also while another machine has failed.
+/// An index without a machine gets one, also while another machine has failed. A machine that is
+/// still starting, or being deleted, comes first.
 fn index_empty(rest: &Rest<'_>) -> Option<String> {
     let now = rest.now;
-    let all_stay = now.machines.values().all(|machine| !machine.metadata.is_deleting());
-    let empty = now.is_active() && all_stay && now.machines.len() < rest.evidence.replicas;
+    let is_settled = |machine: &Arc<Machine>| {
+        let has_failed = machine.phase() == Some("Failed");
+        !machine.metadata.is_deleting() && (has_failed || now.is_ready(machine))
+    };
+    let indexes: BTreeSet<Option<u32>> = now.machines.values().map(|machine| index_of(machine)).collect();
+    let replicas = rest.evidence.replicas;
+    let empty = indexes.len() < replicas && now.machines.len() <= replicas;
     let reason = now.degraded_reason();
     let excused = reason.is_some_and(|reason| reason != "FailedReplacement");
     let text = || {
         format!(
-            "there are {} machines, and the set reports {reason:?}",
-            now.machines.len()
+            "{} indexes have machines, and the set reports {reason:?}",
+            indexes.len()
         )
     };
-    (empty && !excused).then(text)
+    (empty && now.is_active() && now.machines.values().all(is_settled) && !excused).then(text)
 }
