@@ -15,7 +15,7 @@ use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
 use crate::simulation::invariants::check::first_violation;
 use crate::simulation::invariants::control_plane_machine_set::rest::Rest;
-use crate::simulation::invariants::moment::{index_of, is_of_template, is_selected};
+use crate::simulation::invariants::moment::{index_of, instance_type, is_of_template, is_selected, template_type};
 use crate::simulation::machine_api::neighbours::is_foreign_node;
 use crate::simulation::machine_api::objects::{self, DROPPED};
 use crate::simulation::machine_api::state::ControlPlane;
@@ -121,11 +121,7 @@ impl World<ControlPlane> {
         let lost = machine.node_name().is_some_and(|node| !nodes.contains_key(node));
         let failed = machine.phase() == Some("Failed");
         let deleting = machine.metadata.is_deleting();
-        // A machine that was created from the current template is not replaced after an edit.
-        let provider_spec = machine.spec.provider_spec.value.as_ref();
-        let type_ = provider_spec.and_then(|value| value.get("instanceType")?.as_str());
-        let differs = type_.is_some_and(|type_| type_.starts_with(EDITED)) || self.environment.lost_field(&machine);
-        let edited = differs && machine.metadata.annotations.contains_key(CREATED_FROM);
+        let edited = self.environment.keeps_an_edit(&machine) || self.environment.lost_field(&machine);
         if (lost || failed || edited) && !deleting && is_active {
             self.trace(|| format!("-- repair: machine {name} is deleted, so that it is created again"));
             self.delete_machine(name);
@@ -163,7 +159,18 @@ impl ControlPlane {
         let wanted = template.and_then(|template| template.spec.provider_spec.value.as_ref()?.get(DROPPED));
         let provider_spec = machine.spec.provider_spec.value.as_ref();
         let there = provider_spec.and_then(|value| value.get(DROPPED));
-        is_of_template(set, machine) && wanted.is_some() && there.is_none()
+        let is_created = machine.metadata.annotations.contains_key(CREATED_FROM);
+        is_created && is_of_template(set, machine) && wanted.is_some() && there.is_none()
+    }
+
+    /// Whether a machine has an instance type that a user wrote, and Capstan does not replace the
+    /// machine: it records the template that it was created from. The set can be generated from
+    /// such a machine. Then the template has the type as well, and the machine needs no repair
+    /// (seed 50664).
+    fn keeps_an_edit(&self, machine: &Machine) -> bool {
+        let of_template = self.set.as_deref().and_then(template_type);
+        let edited = instance_type(machine).filter(|type_| type_.starts_with(EDITED));
+        edited.is_some() && edited != of_template && machine.metadata.annotations.contains_key(CREATED_FROM)
     }
 
     /// A machine of an index that has several machines of the template: one that is not ready, or

@@ -28,7 +28,7 @@ pub(crate) enum Call {
     List { all: ObjectKey, selectors: Vec<String> },
     /// Creates an object.
     Create(ObjectKey, Value),
-    /// Tries the creation of an object without storing it.
+    /// Tries the creation of an object, and stores nothing.
     DryRun(ObjectKey, Value),
     /// Merges a patch into an object, or into its status.
     Patch { key: ObjectKey, status: bool, patch: Value },
@@ -85,7 +85,6 @@ pub(crate) enum Answer {
 pub(crate) struct Port {
     /// The kinds of the environment.
     kinds: Arc<[KindId]>,
-    executes_dry_runs: bool,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -100,12 +99,10 @@ struct Shared {
 }
 
 impl Port {
-    /// A port without calls, for the kinds of an environment. `executes_dry_runs` is
-    /// [`Environment::executes_dry_runs`](super::world::Environment::executes_dry_runs).
-    pub(crate) fn new(kinds: Arc<[KindId]>, instant: Instant, executes_dry_runs: bool) -> Self {
+    /// A port without calls, for the kinds of an environment.
+    pub(crate) fn new(kinds: Arc<[KindId]>, instant: Instant) -> Self {
         Self {
             kinds,
-            executes_dry_runs,
             shared: Arc::new(Mutex::new(Shared {
                 now: Timestamp::UNIX_EPOCH,
                 instant,
@@ -130,11 +127,6 @@ impl Port {
             let text = format!("the simulated environment has no kind {}", kind.title());
             kube::Error::Service(text.into())
         })
-    }
-
-    /// Whether dry-run creations reach the API server.
-    pub(super) fn executes_dry_runs(&self) -> bool {
-        self.executes_dry_runs
     }
 
     /// Sets the clocks of the process.

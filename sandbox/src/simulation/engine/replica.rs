@@ -113,8 +113,6 @@ pub(crate) struct Replica<M> {
     /// The positions of tasks, by controller and object.
     positions: BTreeMap<(usize, ObjectRef), usize>,
     kinds: Arc<[KindId]>,
-    /// Whether dry-run creations reach the API server.
-    executes_dry_runs: bool,
     /// How far its wall clock is ahead, in milliseconds.
     pub(crate) clock: i64,
     /// It does nothing before this time.
@@ -124,7 +122,7 @@ pub(crate) struct Replica<M> {
 
 impl<M> Replica<M> {
     /// A replica whose controllers have not been started yet.
-    pub(crate) fn new(kinds: Arc<[KindId]>, executes_dry_runs: bool) -> Self {
+    pub(crate) fn new(kinds: Arc<[KindId]>) -> Self {
         Self {
             up: true,
             epoch: 0,
@@ -136,7 +134,6 @@ impl<M> Replica<M> {
             tasks: Vec::new(),
             positions: BTreeMap::new(),
             kinds,
-            executes_dry_runs,
             clock: 0,
             hangs_until: 0,
             stop: CancellationToken::new(),
@@ -151,7 +148,7 @@ impl<M> Replica<M> {
             *task = Task::new(
                 task.controller,
                 task.object.clone(),
-                Port::new(Arc::clone(&self.kinds), *BASE, self.executes_dry_runs),
+                Port::new(Arc::clone(&self.kinds), *BASE),
             );
             // A wake-up of the process before it is void, and a later one must not be.
             task.ticket = ticket;
@@ -163,7 +160,7 @@ impl<M> Replica<M> {
         if let Some(known) = self.positions.get(&(controller, object.clone())) {
             return *known;
         }
-        let port = Port::new(Arc::clone(&self.kinds), *BASE, self.executes_dry_runs);
+        let port = Port::new(Arc::clone(&self.kinds), *BASE);
         let position = self.tasks.len();
         self.tasks.push(Task::new(controller, object.clone(), port));
         self.positions.insert((controller, object.clone()), position);

@@ -384,7 +384,7 @@ fn timeout() -> kube::Error {
 fn describe(call: &Call) -> String {
     match call {
         Call::Create(key, _) => format!("the creation of {:?}", key.name),
-        Call::DryRun(key, _) => format!("the dry-run creation of {:?}", key.name),
+        Call::DryRun(key, _) => format!("the dry run of {:?}", key.name),
         Call::Patch { key, status: true, .. } => format!("the status patch of {:?}", key.name),
         Call::Patch { key, .. } => format!("the patch of {:?}", key.name),
         Call::Delete { key, .. } => format!("the deletion of {:?}", key.name),

@@ -25,7 +25,7 @@ impl<E: Environment> World<E> {
     pub(super) fn start_replicas(&mut self) {
         let ids: Arc<[KindId]> = self.kinds.iter().map(|kind| kind.id).collect();
         for at in 0..REPLICAS {
-            let mut replica = Replica::new(Arc::clone(&ids), self.environment.executes_dry_runs());
+            let mut replica = Replica::new(Arc::clone(&ids));
             for kind in ids.iter() {
                 let all = self.objects.of_kind(*kind);
                 let all = all.map(|(key, version)| (key.clone(), version.clone())).collect();

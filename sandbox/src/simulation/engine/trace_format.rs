@@ -43,7 +43,6 @@ pub(super) fn line(
 
 fn verb(verb: &Verb) -> &'static str {
     match verb {
-        Verb::Create(_, options) if options.dry_run => "tries to create",
         Verb::Create(..) => "creates",
         Verb::Update(..) | Verb::Patch(..) => "writes",
         Verb::Delete(_) => "deletes",

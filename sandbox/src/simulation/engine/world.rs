@@ -178,13 +178,6 @@ pub(crate) trait Environment: Sized + 'static {
         None
     }
 
-    /// Whether dry-run creations reach the API server. Otherwise the controller gets no answer, as
-    /// in a cluster in which admission stores every object as it is sent, and the run draws nothing
-    /// for them.
-    fn executes_dry_runs(&self) -> bool {
-        false
-    }
-
     /// Whether a change of the caches during a reconcile lets the controller begin again at once
     /// and forget its failures. A controller without this begins again after its pause.
     fn restarts_on_change(&self, controller: usize) -> bool;
@@ -595,12 +588,12 @@ impl<E: Environment> World<E> {
             None => self.api.apply_taking(request, now),
         };
         self.api.forget_until(time_at(self.now - BEHIND));
-        if self.options.trace && request.verb.is_write() && actor != Actor::Installer {
+        let stores = request.verb.is_write() && !request.verb.is_dry_run();
+        if self.options.trace && stores && actor != Actor::Installer {
             let line = trace_format::line(&self.name_of(actor), request, &answer, &changes, E::ABBREVIATIONS);
             self.trace(|| line);
         }
-        let is_write = request.verb.is_write() && !request.verb.is_dry_run();
-        if matches!(actor, Actor::Controller { .. }) && is_write && answer.is_ok() {
+        if matches!(actor, Actor::Controller { .. }) && stores && answer.is_ok() {
             self.count_write(!changes.is_empty());
         }
         for change in changes {

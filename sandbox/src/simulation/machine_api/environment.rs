@@ -107,10 +107,6 @@ impl Environment for ControlPlane {
         view.objects.insert(&MACHINE_SETS, KindObjects::<MachineSet>::default());
     }
 
-    fn executes_dry_runs(&self) -> bool {
-        self.setup.neighbours.webhooks
-    }
-
     fn restarts_on_change(&self, controller: usize) -> bool {
         controller == SETS
     }
