@@ -48,7 +48,7 @@ impl ControlPlane {
     }
 
     /// The node of a machine: the one that its status names, or the one of its instance.
-    fn node_of(&self, machine: &Machine) -> Option<&Arc<Node>> {
+    pub(super) fn node_of(&self, machine: &Machine) -> Option<&Arc<Node>> {
         let named = machine.node_name().and_then(|name| self.nodes.get(name));
         named.or_else(|| self.node_with_id(machine.spec.provider_id.as_deref()?))
     }

@@ -147,8 +147,12 @@ impl World<ControlPlane> {
             return;
         };
         let name = machine.metadata.name();
+        // The status may not name the node of the machine yet.
+        let named = || self.environment.nodes.get(name);
+        let node = self.environment.node_of(&machine).or_else(named);
+        let node = node.map(|node| node.metadata.name().to_owned());
         let nodes = self.environment.nodes.values();
-        let mut others = nodes.filter(|node| node.is_ready() && Some(node.metadata.name()) != machine.node_name());
+        let mut others = nodes.filter(|other| other.is_ready() && Some(other.metadata.name()) != node.as_deref());
         // Without a ready node there is no API server, and only a backup helps.
         if others.next().is_none() {
             return;
@@ -158,8 +162,8 @@ impl World<ControlPlane> {
         self.environment.etcd.members.remove(name);
         self.patch_machine(name, json!({"metadata": {"finalizers": null}}));
         self.delete_machine(name);
-        if let Some(node) = machine.node_name() {
-            let _gone = self.delete(USER, &kinds::node(node));
+        if let Some(node) = node {
+            let _gone = self.delete(USER, &kinds::node(&node));
         }
     }
 

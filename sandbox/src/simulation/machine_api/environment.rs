@@ -374,7 +374,8 @@ fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, 
 
 fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, moments: &[Moment]) -> Found {
     let Observation { change, typed, .. } = observation;
-    let (now, judges_status) = (world.now(), world.environment.setup.neighbours.judges_status);
+    let judges_status = world.environment.setup.neighbours.judges_status && !world.has_single_fault();
+    let now = world.now();
     let evidence = &mut world.environment.evidence;
     let incomplete_for = evidence.incomplete_since.map(|since| now - since);
     if matches!(

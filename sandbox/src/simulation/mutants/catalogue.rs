@@ -225,7 +225,7 @@ known_bugs! {
     NotStartedUnseen "not-started-unseen" in "neighbours" violates ["C12"]
         "A report of the etcd operator is healthy unless it contains the word unhealthy."
         "3 of 4 members are available, a member has not started", "1.9 C12";
-    FailureStopsRepair "failure-stops-repair" in "neighbours" violates ["P7"]
+    FailureStopsRepair "failure-stops-repair" in "neighbours" violates ["P7", "ESR"]
         "One failed machine stops the repair of all other indexes."
         "a failed machine, and another index without a machine", "1.9 C3";
     NameReused "name-reused" in "neighbours" violates ["P8"]
