@@ -61,6 +61,10 @@ impl World<ControlPlane> {
         let setup = &self.environment.setup;
         let state = setup.state.unwrap_or("Inactive");
         let mut set = objects::set(setup.replicas, setup.strategy, state, &self.current_type());
+        let value = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value";
+        if let Some(value) = set.pointer_mut(value) {
+            self.environment.add_key(value);
+        }
         if let (Some(selector), true) = (set.pointer_mut("/spec/selector"), setup.neighbours.workers) {
             *selector = objects::wide_selector();
         }

@@ -53,6 +53,11 @@ impl ControlPlane {
         named.or_else(|| self.node_with_id(machine.spec.provider_id.as_deref()?))
     }
 
+    /// The node that runs on the instance of the machine with this uid.
+    pub(super) fn node_of_instance(&self, uid: &str) -> Option<&Arc<Node>> {
+        self.node_with_id(&instance_id(uid))
+    }
+
     fn node_with_id(&self, id: &str) -> Option<&Arc<Node>> {
         self.nodes.values().find(|node| provider_id(node) == Some(id))
     }

@@ -15,7 +15,9 @@ use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
 use crate::simulation::invariants::check::first_violation;
 use crate::simulation::invariants::control_plane_machine_set::rest::Rest;
-use crate::simulation::invariants::moment::{index_of, instance_type, is_of_template, is_selected, template_type};
+use crate::simulation::invariants::moment::{
+    index_of, instance_type, is_of_template, is_selected, template_type, template_value,
+};
 use crate::simulation::machine_api::neighbours::is_foreign_node;
 use crate::simulation::machine_api::objects::{self, DROPPED};
 use crate::simulation::machine_api::state::ControlPlane;
@@ -155,8 +157,7 @@ impl ControlPlane {
         let Some(set) = self.set.as_ref().filter(|_| self.webhook.drops == 0) else {
             return false;
         };
-        let template = set.spec.template.machine.as_ref();
-        let wanted = template.and_then(|template| template.spec.provider_spec.value.as_ref()?.get(DROPPED));
+        let wanted = template_value(set).and_then(|value| value.get(DROPPED));
         let provider_spec = machine.spec.provider_spec.value.as_ref();
         let there = provider_spec.and_then(|value| value.get(DROPPED));
         let is_created = machine.metadata.annotations.contains_key(CREATED_FROM);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{DeleteOptions, Part, Verb};
 use crate::simulation::engine::world::{Actor, World};
-use crate::simulation::invariants::moment::{index_of, template_type, zone};
+use crate::simulation::invariants::moment::{index_of, template_type, template_value, zone};
 use crate::simulation::machine_api::act::{ClusterFault, UserAction};
 use crate::simulation::machine_api::neighbours::foreign_node;
 use crate::simulation::machine_api::objects::StatusFields;
@@ -21,6 +21,18 @@ pub(super) const EDITED: &str = "m7i.";
 const EDITED_LABEL: &str = "example.com/version";
 /// An annotation that no controller reads.
 const UNRELATED: &str = "example.com/seen";
+
+impl ControlPlane {
+    /// Adds the field that the webhook of another component drops for a time, once a user has
+    /// changed the template.
+    pub(super) fn add_key(&self, provider_spec: &mut Value) {
+        let is_used = self.setup.neighbours.webhooks && self.edition > 0;
+        if let Some(fields) = provider_spec.as_object_mut().filter(|_| is_used) {
+            let key = format!("key-{}", self.edition);
+            fields.insert(objects::DROPPED.to_owned(), key.into());
+        }
+    }
+}
 
 impl World<ControlPlane> {
     /// Executes an action of a user.
@@ -125,12 +137,7 @@ impl World<ControlPlane> {
     fn edit_template(&mut self) {
         self.environment.edition += 1;
         let mut value = objects::provider_spec(&self.current_type(), None);
-        if self.environment.setup.neighbours.webhooks
-            && let Some(value) = value.as_object_mut()
-        {
-            let key = format!("key-{}", self.environment.edition);
-            value.insert(objects::DROPPED.to_owned(), key.into());
-        }
+        self.environment.add_key(&mut value);
         self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
     }
 
@@ -149,7 +156,9 @@ impl World<ControlPlane> {
         let name = machine.metadata.name();
         // The status may not name the node of the machine yet.
         let named = || self.environment.nodes.get(name);
-        let node = self.environment.node_of(&machine).or_else(named);
+        let node = self.environment.node_of(&machine);
+        let node = node.or_else(|| self.environment.node_of_instance(machine.metadata.uid()));
+        let node = node.or_else(named);
         let node = node.map(|node| node.metadata.name().to_owned());
         let nodes = self.environment.nodes.values();
         let mut others = nodes.filter(|other| other.is_ready() && Some(other.metadata.name()) != node.as_deref());
@@ -234,7 +243,12 @@ impl World<ControlPlane> {
         let zone = environment.machines.get(&replaced).and_then(|machine| zone(machine));
         let set = environment.set.as_ref();
         let type_ = set.and_then(|set| template_type(set)).unwrap_or("m6i.xlarge");
-        let machine = objects::new_machine(&name, type_, zone);
+        let key = set.and_then(|set| template_value(set)?.get(objects::DROPPED)).cloned();
+        let mut machine = objects::new_machine(&name, type_, zone);
+        let value = machine.pointer_mut("/spec/providerSpec/value");
+        if let (Some(value), Some(key)) = (value.and_then(Value::as_object_mut), key) {
+            value.insert(objects::DROPPED.to_owned(), key);
+        }
         environment.evidence.made_by_hand.insert(name.clone());
         let _made = self.create(USER, &kinds::machine(&name), machine);
     }

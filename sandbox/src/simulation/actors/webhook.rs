@@ -33,8 +33,8 @@ struct Webhook {
 }
 
 /// Capstan's admission. Its rules are compiled once; what it caches belongs to one world. It is out
-/// of reach while `is_down` of the state is set. A seeded bug drops the exemption of Capstan's controllers.
-/// `has_foreign`: other components have webhooks too.
+/// of reach while `is_down` of the state is set. A seeded bug drops the exemption of Capstan's
+/// controllers. `has_foreign`: other components have webhooks too.
 ///
 /// # Errors
 /// When the rules that are built in cannot be compiled.

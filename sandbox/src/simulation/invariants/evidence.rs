@@ -36,6 +36,8 @@ pub(crate) struct Evidence {
     sent: BTreeMap<String, Value>,
     /// When the controller created the last machines of each index.
     births: BTreeMap<Option<u32>, VecDeque<i64>>,
+    /// No fault stops a process or delays a cache, and no request is lost.
+    is_undisturbed: bool,
     /// Names of machines that are gone.
     former_names: BTreeSet<String>,
     /// Since when an index of the Active set has no machine of the template.
@@ -84,8 +86,9 @@ impl PendingCreate {
 
 impl Evidence {
     /// Evidence of a control plane of so many machines.
-    pub(crate) fn new(replicas: u32) -> Self {
+    pub(crate) fn new(replicas: u32, is_undisturbed: bool) -> Self {
         Self {
+            is_undisturbed,
             replicas: usize::try_from(replicas).unwrap_or(3),
             ..Self::default()
         }
@@ -136,9 +139,10 @@ impl Evidence {
         self.former_names.insert(name.to_owned());
     }
 
-    /// Whether a machine that is gone had this name.
+    /// Whether a machine that is gone had this name. After a request without an answer, the same
+    /// name is right.
     pub(crate) fn is_former_name(&self, name: &str) -> bool {
-        self.former_names.contains(name)
+        self.is_undisturbed && self.former_names.contains(name)
     }
 
     /// The controller created a machine. A creation that arrives minutes late may find that its set

@@ -10,11 +10,12 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::meta::Condition;
+use capstan_core::cpms::created_from::CREATED_FROM;
 use capstan_core::cpms::indexes::{INDEX, REPLACES};
 use capstan_core::cpms::spec::PAUSED_ROLLOUT;
 use serde_json::Value;
 
-use crate::simulation::machine_api::objects::SELECTED;
+use crate::simulation::machine_api::objects::{DROPPED, SELECTED};
 
 /// Machines by name.
 pub(crate) type Machines = BTreeMap<String, Arc<Machine>>;
@@ -41,11 +42,14 @@ pub(crate) fn index_of(machine: &Machine) -> Option<u32> {
     index(machine.metadata.name()).or_else(recorded)
 }
 
+/// The provider spec of the template.
+pub(crate) fn template_value(set: &ControlPlaneMachineSet) -> Option<&Value> {
+    set.spec.template.machine.as_ref()?.spec.provider_spec.value.as_ref()
+}
+
 /// The instance type of the template.
 pub(crate) fn template_type(set: &ControlPlaneMachineSet) -> Option<&str> {
-    let template = set.spec.template.machine.as_ref()?;
-    let value = template.spec.provider_spec.value.as_ref()?;
-    value.get("instanceType")?.as_str()
+    template_value(set)?.get("instanceType")?.as_str()
 }
 
 /// The instance type of a machine.
@@ -98,10 +102,18 @@ fn share(counts: &BTreeMap<String, usize>) -> usize {
     counts.values().sum::<usize>().div_ceil(counts.len().max(1))
 }
 
-/// Whether a machine has the instance type of the template, and a zone that the set lists.
+/// Whether a machine has the instance type of the template, and a zone that the set lists. A field
+/// that a webhook drops counts only for machines that the controller did not create: each edit of
+/// the template changes the type, too.
 pub(crate) fn is_of_template(set: &ControlPlaneMachineSet, machine: &Machine) -> bool {
     let placed = zone(machine).is_some_and(|zone| listed_zones(set).contains(zone));
-    instance_type(machine) == template_type(set) && placed
+    let value = machine.spec.provider_spec.value.as_ref();
+    let has_key = || {
+        let key = value.and_then(|value| value.get(DROPPED));
+        key == template_value(set).and_then(|value| value.get(DROPPED))
+    };
+    let is_created = || machine.metadata.annotations.contains_key(CREATED_FROM);
+    instance_type(machine) == template_type(set) && placed && (is_created() || has_key())
 }
 
 /// Whether a machine is of the template, and its zone has no more indexes than its share.
@@ -297,15 +309,13 @@ impl Moment {
         let (Some(set), Some(machine)) = (&self.set, self.machines.get(name)) else {
             return false;
         };
-        let template = set.spec.template.machine.as_ref();
-        let template = template.and_then(|template| template.spec.provider_spec.value.as_ref());
         let mut sent = sent.clone();
         if let Some(placement) = sent.get_mut("placement").and_then(Value::as_object_mut) {
             placement.remove("availabilityZone");
         }
         let others = self.live(index_of(machine)).into_iter();
         let mut others = others.filter(|(other, _)| *other != name);
-        template == Some(&sent)
+        template_value(set) == Some(&sent)
             && is_current(set, machine, &self.machines)
             && !others.any(|(_, other)| is_of_template(set, other))
     }

@@ -45,7 +45,7 @@ pub enum UserAction {
     /// Creates a machine of the template for the index of another one, as the
     /// ControlPlaneMachineSet operator does before Capstan replaces it.
     AddMachine(usize),
-    /// Removes the finalizers of the machine of an index and deletes it, its node, and its instance.
+    /// Deletes the machine of an index without its finalizers, its node, and its instance.
     ForceDelete(u32),
     /// Changes a label of the template that no controller reads.
     EditLabels,

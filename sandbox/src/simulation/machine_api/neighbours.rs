@@ -1,6 +1,6 @@
-//! What surrounds the control plane and belongs to others: admission webhooks, machines that are
-//! not control plane machines, the names that an installer chose, the CRD of OpenShift, and the
-//! messages of the etcd operator.
+//! What surrounds the control plane: admission webhooks of other components, machines that are not
+//! control plane machines, the names that an installer chose, the CRD of OpenShift, and the messages
+//! of the etcd operator.
 //!
 //! The default has none of them. Only the scenario `neighbours` sets them, so that the other
 //! scenarios keep their runs.
@@ -28,8 +28,8 @@ pub struct Neighbours {
     pub prunes_selector: bool,
     /// The etcd operator writes every message that cluster-etcd-operator can write.
     pub etcd_messages: bool,
-    /// No fault stops a process or delays a cache, so that the status of the set is judged while
-    /// faults occur.
+    /// No fault stops a process or delays a cache, so that the status of the set and the names of
+    /// machines are judged while faults occur.
     pub judges_status: bool,
 }
 

@@ -33,7 +33,7 @@ pub struct Setup {
     pub generates: bool,
     /// Whether the CRD of the set contains the field `status.machines` at first.
     pub keeps_machines: bool,
-    /// What belongs to others.
+    /// What surrounds the control plane.
     pub neighbours: Neighbours,
     /// The bug that the controllers have.
     pub mutant: Option<Mutant>,
@@ -204,7 +204,7 @@ impl ControlPlane {
             handmade: 0,
             is_rolling: false,
             gave_up: false,
-            evidence: Evidence::new(setup.replicas),
+            evidence: Evidence::new(setup.replicas, setup.neighbours.judges_status),
         }
     }
 

@@ -1,5 +1,5 @@
-//! The scenario of the neighbours: other components act on the machines of the set, and the cluster
-//! is one that others have installed.
+//! The scenario of the neighbours: other components act on the machines of the set, and another
+//! installer chose the names of its machines.
 
 use crate::random::Random;
 use crate::simulation::engine::schedule::{Incident, MINUTE, SECOND};
@@ -10,8 +10,8 @@ use crate::simulation::machine_api::state::ClusterSchedule;
 use super::control_plane_machine_set::rollout;
 use super::draw::{minute, position, time};
 
-/// Webhooks of other components change and refuse machines, nodes register early, nodes of others
-/// exist, and users delete machines. No fault stops a process or delays a cache.
+/// Webhooks of other components change and refuse machines, nodes register early, there are nodes
+/// without a machine, and users delete machines. No fault stops a process or delays a cache.
 pub(super) fn neighbours(random: &mut Random, schedule: &mut ClusterSchedule) {
     surround(random, schedule);
     schedule.setup.neighbours.judges_status = true;
@@ -73,7 +73,7 @@ fn combine(random: &mut Random, schedule: &mut ClusterSchedule) {
     let index = u32::try_from(position(random, 3)).unwrap_or(0);
     match random.below(8) {
         0 => schedule.at_ms(at, ClusterFault::ForeignNode),
-        // The node of others may be that of the machine that never joins.
+        // The foreign node may be the node of the machine that never joins.
         1 => {
             schedule.at_ms(0, ClusterFault::Machine(MachineFault::NeverJoins));
             schedule.at_ms(at, ClusterFault::ForeignNode);

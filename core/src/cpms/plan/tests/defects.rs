@@ -139,7 +139,7 @@ fn s4_a_machine_of_the_template_in_a_shared_index_replaces_no_other_machine() {
     assert!(creates, "{plan:?}");
 }
 
-/// A machine that was requested for the empty index, and is not ready yet, does not serve the index.
+/// A machine that was requested for the empty index and is not ready yet does not serve the index.
 #[test]
 fn s4_a_shared_index_loses_a_ready_machine_only_while_each_other_index_has_a_ready_one() {
     for instance_type in [NEW, OLD] {
