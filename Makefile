@@ -34,6 +34,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 19) / 20))
+	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 19) / 20))
 
 simulator:
 	@$(CARGO) build --locked --profile $(PROFILE) --package capstan-sandbox --bin capstan-sandbox

@@ -88,10 +88,7 @@ impl Plan {
                 crash_after: rate(20),
                 read: rate(80),
                 stall: 0,
-                // With slow requests, 1 of 140 seeds ends with a node whose machine is gone,
-                // because the simulated provider did not delete the node. The set stays Degraded
-                // then.
-                slow: 0,
+                slow: rate(40),
             },
             expired: rate(80),
             broken: rate(80),

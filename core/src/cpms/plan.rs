@@ -94,6 +94,7 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         .iter()
         .filter_map(|wait| wait.until)
         .chain(deadlines)
+        .chain(question::retry_at(state, now))
         .chain(pending_creates::late(state, now).map(|late| late.until))
         .filter(|until| *until > now)
         .min();

@@ -34,6 +34,9 @@ pub struct TemplateQuestion {
     pub template: String,
     /// The machine.
     pub machine: Machine,
+    /// Whether the API server answered before, and stores the template with other values. The
+    /// webhook that changes machines may have been corrected since.
+    pub again: bool,
 }
 
 /// A template, and what is known of how it is stored.

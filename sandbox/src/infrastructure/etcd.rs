@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::machine_openshift_io::machine::{LifecycleHook, Machine};
 
 /// The name of the lifecycle hook.
@@ -17,27 +16,15 @@ pub(crate) const HOOK: &str = "EtcdQuorumOperator";
 pub(crate) const OWNER: &str = "clusteroperator/etcd";
 
 /// What the operator reports about its members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Report {
     /// All members are available.
     Healthy,
     /// A member is not healthy.
     Unhealthy,
     /// The operator reports nothing.
+    #[default]
     Nothing,
-}
-
-impl Report {
-    /// The report that a ClusterOperator contains.
-    pub(crate) fn of(operator: &ClusterOperator) -> Self {
-        match operator.condition("Available") {
-            None => Self::Nothing,
-            Some(condition) => match &condition.message {
-                Some(message) if message.contains("unhealthy") => Self::Unhealthy,
-                _ => Self::Healthy,
-            },
-        }
-    }
 }
 
 /// A control plane machine, as the operator sees it.

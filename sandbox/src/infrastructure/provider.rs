@@ -226,6 +226,10 @@ impl State {
                 tolerate_absence(self.node_api.delete(node, &DeleteParams::default()).await)?;
             }
             Next::Release => {
+                // The node may have joined after the deletion began, and the status of the machine
+                // does not name it. It is deleted with its instance.
+                let node = machine.node_name().unwrap_or(name);
+                tolerate_absence(self.node_api.delete(node, &DeleteParams::default()).await)?;
                 let remaining = machine
                     .metadata
                     .finalizers

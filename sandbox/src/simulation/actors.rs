@@ -4,6 +4,8 @@
 //! Capstan.
 
 mod etcd;
+mod etcd_messages;
+pub(crate) mod foreign_webhook;
 mod installer;
 mod provider;
 mod repairs;

@@ -8,6 +8,7 @@ pub(crate) mod act;
 pub(crate) mod controllers;
 mod environment;
 pub(crate) mod kinds;
+pub(crate) mod neighbours;
 pub(crate) mod objects;
 mod reading;
 pub(crate) mod state;

@@ -7,6 +7,7 @@ mod control_plane_machine_set;
 mod draw;
 mod generator;
 mod infrastructure;
+mod neighbours;
 mod processes;
 
 use crate::random::Random;
@@ -22,6 +23,9 @@ type Plan = fn(&mut Random, &mut ClusterSchedule);
 /// them have a stream of their own, so that they did not change the runs of older seeds.
 const FIRST: usize = 17;
 
+/// The number of scenarios at the end of the list that no seed chooses.
+const UNCHOSEN: usize = 2;
+
 /// The name of the scenario that mixes one of the later scenarios into a swarm. No seed chooses it
 /// by itself.
 pub(crate) const MELEE: &str = "melee";
@@ -31,7 +35,7 @@ const SWARM: &str = "swarm";
 const INACTIVE: &str = "inactive";
 
 /// The scenarios, by name.
-const PLANS: [(&str, Plan); 24] = [
+const PLANS: [(&str, Plan); 25] = [
     ("rollout", control_plane_machine_set::rollout),
     ("requests", processes::requests),
     ("stale", processes::stale),
@@ -56,6 +60,7 @@ const PLANS: [(&str, Plan); 24] = [
     ("by-hand", control_plane_machine_set::by_hand),
     ("standstill", processes::standstill),
     (MELEE, swarm),
+    ("neighbours", neighbours::neighbours),
 ];
 
 /// The names of the scenarios.
@@ -69,7 +74,7 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
     let mut random = Random::new(seed);
     let mut later_random = Random::new(seed ^ 0x0bad_5eed_1a7e_0001);
     let (first, later) = PLANS.split_at_checked(FIRST)?;
-    let (_, later) = later.split_last()?;
+    let (later, _) = later.split_at_checked(later.len().checked_sub(UNCHOSEN)?)?;
     let (name, plan) = *match scenario {
         Some(name) => PLANS.iter().find(|(known, _)| *known == name)?,
         None if later_random.permille(250) => later_random.pick(later)?,
@@ -92,6 +97,12 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
     plan(&mut random, &mut schedule);
     if name == MELEE {
         mix_in(&mut schedule, &mut later_random, later);
+        // Neighbours have a stream of their own, so that they did not change the runs of the other
+        // seeds.
+        let mut random = Random::new(seed ^ 0x0bad_5eed_1a7e_0002);
+        if random.permille(250) {
+            neighbours::surround(&mut random, &mut schedule);
+        }
     }
     schedule.incidents.sort_by_key(|(at, _)| *at);
     Some(schedule)

@@ -1,7 +1,8 @@
 //! What the API server answered to dry-run creations: how machines of a template are stored.
 //!
 //! The controller sends one dry run for each template, and another one a minute after the API
-//! server refused or failed. The number of answers is bounded. No machine is created.
+//! server refused, failed, or stored the template with other values. The number of answers is
+//! bounded. No machine is created.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use crate::runtime::Cluster;
 /// The largest number of templates that are remembered.
 const MOST: usize = 8;
 
-/// How long after a failure the controller sends another dry run.
+/// How long after a failure, or an answer with other values, the controller sends another dry run.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// The answers, the last one last.
@@ -36,9 +37,13 @@ struct Answer {
 impl Answers {
     /// Sends a dry run, unless its answer is known. Returns whether there is a new answer.
     pub(super) async fn ask(&self, cluster: &impl Cluster, question: TemplateQuestion) -> bool {
-        let TemplateQuestion { template, machine } = question;
+        let TemplateQuestion {
+            template,
+            machine,
+            again,
+        } = question;
         let now = cluster.instant();
-        if !self.begin(&template, now) {
+        if !self.begin(&template, again, now) {
             return false;
         }
         let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
@@ -53,15 +58,10 @@ impl Answers {
         let Some(provider_spec) = stored else { return false };
         tracing::debug!(template, "the API server answered how the template is stored");
         let stored = StoredTemplate {
-            template: template.clone(),
+            template,
             provider_spec,
         };
-        self.insert(Answer {
-            template,
-            at: now,
-            stored: Some(Arc::new(stored)),
-        });
-        true
+        self.learn(stored, now)
     }
 
     /// What is known of how templates are stored.
@@ -70,32 +70,45 @@ impl Answers {
         answers.iter().filter_map(|answer| answer.stored.clone()).collect()
     }
 
-    /// Notes that a dry run is sent now. Returns false if none is needed.
-    fn begin(&self, template: &str, now: Instant) -> bool {
-        let known = {
-            let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut answers = answers.iter();
-            answers.any(|answer| {
-                answer.template == template && (answer.stored.is_some() || now.duration_since(answer.at) < RETRY)
-            })
-        };
-        if !known {
-            self.insert(Answer {
-                template: template.to_owned(),
-                at: now,
-                stored: None,
-            });
-        }
-        !known
-    }
-
-    fn insert(&self, answer: Answer) {
+    /// Notes that a dry run is sent now. Returns false if none is needed, or if the last one was
+    /// sent less than [`RETRY`] ago. `again`: a known answer does not count.
+    fn begin(&self, template: &str, again: bool, now: Instant) -> bool {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.retain(|known| known.template != answer.template);
+        if let Some(answer) = answers.iter_mut().find(|answer| answer.template == template) {
+            let is_due = answer.stored.is_none() || again;
+            let begins = is_due && now.duration_since(answer.at) >= RETRY;
+            if begins {
+                answer.at = now;
+            }
+            return begins;
+        }
         while answers.len() >= MOST {
             answers.pop_front();
         }
-        answers.push_back(answer);
+        answers.push_back(Answer {
+            template: template.to_owned(),
+            at: now,
+            stored: None,
+        });
+        true
+    }
+
+    /// Stores an answer. Returns whether it is a new one.
+    fn learn(&self, stored: StoredTemplate, now: Instant) -> bool {
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = answers.iter().position(|answer| answer.template == stored.template);
+        let before = known.and_then(|at| answers.remove(at)).and_then(|answer| answer.stored);
+        let stored = before
+            .clone()
+            .filter(|before| **before == stored)
+            .unwrap_or_else(|| Arc::new(stored));
+        let is_new = before.is_none_or(|before| !Arc::ptr_eq(&before, &stored));
+        answers.push_back(Answer {
+            template: stored.template.clone(),
+            at: now,
+            stored: Some(stored),
+        });
+        is_new
     }
 }
 

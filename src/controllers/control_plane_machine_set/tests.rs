@@ -450,6 +450,29 @@ async fn s1_a_template_that_is_not_stored_starts_no_rollout_and_degrades_the_set
 }
 
 #[tokio::test(start_paused = true)]
+async fn s1_a_rollout_starts_once_the_webhook_that_dropped_a_field_is_corrected() {
+    let fake = Fake::new();
+    fake.world(|world| world.webhook = |value| drop(value.as_object_mut().unwrap().remove("gcpMetadata")));
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    set_in_template(&fake, "gcpMetadata", &json!([{"key": "k", "value": "v"}]));
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    let requeue = fake.reconcile(&mut controller).await.requeue_at;
+    assert!(
+        requeue.is_some(),
+        "the API server is tried again although nothing changes"
+    );
+    let tried = fake.world(|world| world.tried);
+    fake.world(|world| world.webhook = |_| {});
+    fake.pass(61);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    fake.settle(&mut controller).await;
+    assert_eq!(fake.world(|world| world.tried), tried + 1);
+    assert_eq!(created(&fake), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_field_that_only_the_api_server_knows_starts_a_rollout() {
     let fake = Fake::new();
     let (mut controller, _) = fake.controller();

@@ -1,14 +1,21 @@
 //! The question to the API server how machines of a template are stored.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::made_machine;
+use crate::cpms::machine_state::MachineState;
 use crate::cpms::spec::{SetState, Spec};
 use crate::cpms::state::State;
 use crate::cpms::stored_template::TemplateQuestion;
 
-/// The machine to try, if the answer decides which machines are outdated; `None` also if the answer
-/// is known.
+/// How long after an answer the API server is tried again.
+const RETRY: SignedDuration = SignedDuration::from_mins(1);
+
+/// The machine to try, if the answer decides which machines are outdated; `None` also if it is
+/// known that the API server stores the template as it is in the set.
 pub fn question(spec: &Spec, state: &State) -> Option<TemplateQuestion> {
-    if spec.deleting || spec.state == SetState::Inactive || state.template.stored.is_some() {
+    let again = !state.template.lost.is_empty();
+    if spec.deleting || spec.state == SetState::Inactive || state.template.stored.is_some() && !again {
         return None;
     }
     let mut machines = state.each_machine().filter(|machine| !machine.is_deleting());
@@ -20,5 +27,14 @@ pub fn question(spec: &Spec, state: &State) -> Option<TemplateQuestion> {
     Some(TemplateQuestion {
         template: state.template.key.clone(),
         machine: made_machine(spec, state, index, outdated).ok()?,
+        again,
     })
+}
+
+/// When a rollout that waits for a corrected webhook tries the API server again. No event tells
+/// that the webhook was corrected.
+pub(super) fn retry_at(state: &State, now: Timestamp) -> Option<Timestamp> {
+    let pending = |machine: &MachineState| !machine.is_current() && !machine.is_deleting();
+    let waits = !state.template.lost.is_empty() && state.each_machine().any(pending);
+    now.checked_add(RETRY).ok().filter(|_| waits)
 }

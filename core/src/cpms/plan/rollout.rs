@@ -294,11 +294,12 @@ impl<'a> View<'a> {
             );
             return Some((WaitReason::OtherIndex, message));
         }
-        let empty = self.empty_indexes().next()?;
+        // A machine that was requested for an empty index does not serve it before it is ready.
+        let unserved = self.unserved_indexes().next()?;
         (left < replicas && !self.is_replaced(target)).then(|| {
             let message = format!(
-                "machine {} is not deleted: index {empty} has no machine, only {left} ready machine(s) would be left, \
-                 and no ready machine replaces this one",
+                "machine {} is not deleted: index {unserved} has no ready machine, only {left} ready machine(s) would \
+                 be left, and no ready machine replaces this one",
                 target.name
             );
             (WaitReason::OtherIndex, message)
@@ -309,6 +310,12 @@ impl<'a> View<'a> {
     fn empty_indexes(self) -> impl Iterator<Item = u32> + 'a {
         self.indexes()
             .filter(move |index| self.staying(*index).next().is_none())
+    }
+
+    /// The indexes without a ready machine that stays.
+    fn unserved_indexes(self) -> impl Iterator<Item = u32> + 'a {
+        self.indexes()
+            .filter(move |index| !self.staying(*index).any(|machine| machine.is_ready()))
     }
 
     /// Whether a machine was created to replace this one, and is up to date and ready. Other

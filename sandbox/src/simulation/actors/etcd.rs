@@ -14,6 +14,8 @@ use crate::simulation::machine_api::kinds;
 use crate::simulation::machine_api::state::{Ailment, ControlPlane, Event};
 use crate::simulation::mutants::catalogue::Mutant;
 
+use super::etcd_messages::{self, Message};
+
 const ETCD: Actor = Actor::Named("etcd-operator");
 
 impl ControlPlane {
@@ -23,7 +25,7 @@ impl ControlPlane {
         let hosts = machines.map(|(name, machine)| Host::of(machine, self.has_ready_node(name)));
         let observed = Observed {
             hosts: hosts.collect(),
-            reported: self.report(),
+            reported: Some(self.etcd.reported),
             size: self.evidence.replicas,
             ailments: Ailments {
                 sick: self.etcd.sick > 0,
@@ -88,13 +90,25 @@ impl World<ControlPlane> {
         let _written = self.patch(ETCD, &kinds::machine(name), Part::Main, patch);
     }
 
-    /// Writes the report of the etcd operator.
-    pub(crate) fn report_etcd(&mut self, report: Report) {
-        let message = match report {
-            Report::Healthy => Some("EtcdMembersAvailable: 3 members are available"),
-            Report::Unhealthy => Some("EtcdMembersAvailable: 2 of 3 members are available, a member is unhealthy"),
-            Report::Nothing => None,
+    /// Writes the first report of the etcd operator: all members are healthy.
+    pub(crate) fn report_members(&mut self) {
+        let message = etcd_messages::usual(Report::Healthy);
+        self.write_report(Report::Healthy, message);
+    }
+
+    /// Writes a report of the etcd operator.
+    fn report_etcd(&mut self, report: Report) {
+        let message = if self.environment.setup.neighbours.etcd_messages {
+            let number = self.between(0, i64::from(u16::MAX));
+            etcd_messages::any(report, usize::try_from(number).unwrap_or(0))
+        } else {
+            etcd_messages::usual(report)
         };
+        self.write_report(report, message);
+    }
+
+    fn write_report(&mut self, report: Report, message: Option<Message>) {
+        self.environment.etcd.reported = report;
         let now = self.timestamp().to_string();
         let condition = |name: &str, status: &str, message: &str| {
             json!({"type": name, "status": status, "reason": "AsExpected", "message": message,
@@ -102,8 +116,8 @@ impl World<ControlPlane> {
         };
         let conditions = message.map(|message| {
             [
-                condition("Available", "True", message),
-                condition("Degraded", "False", ""),
+                condition("Available", message.available.0, message.available.1),
+                condition("Degraded", message.degraded.0, message.degraded.1),
             ]
         });
         let conditions = conditions.map(Vec::from).unwrap_or_default();

@@ -4,8 +4,8 @@ use capstan_core::api::config_openshift_io::cluster_operator;
 use serde_json::json;
 
 use crate::api::Part;
-use crate::infrastructure::etcd::Report;
 use crate::simulation::engine::world::{Actor, World};
+use crate::simulation::machine_api::neighbours::workers;
 use crate::simulation::machine_api::state::ControlPlane;
 use crate::simulation::machine_api::{kinds, objects};
 
@@ -19,27 +19,30 @@ impl World<ControlPlane> {
         for name in [cluster_operator::ETCD, cluster_operator::NAME] {
             let _made = self.create(Actor::Installer, &kinds::operator(name), objects::operator(name));
         }
-        for index in 0..self.environment.setup.replicas {
-            self.install_machine(index);
+        let neighbours = self.environment.setup.neighbours;
+        for position in 0..self.environment.setup.replicas {
+            self.install_machine(position, &neighbours.names.name(position));
+        }
+        for name in workers().iter().filter(|_| neighbours.workers) {
+            let _made = self.create(Actor::Installer, &kinds::machine(name), objects::worker(name));
         }
         self.environment.etcd.members.voters = self.environment.machines.keys().cloned().collect();
-        self.report_etcd(Report::Healthy);
+        self.report_members();
         if self.environment.setup.state.is_some() {
             self.create_set(Actor::Installer);
         }
     }
 
-    fn install_machine(&mut self, index: u32) {
-        let name = format!("{}-{index}", objects::PREFIX);
-        let (machine, node) = (kinds::machine(&name), kinds::node(&name));
-        let _made = self.create(Actor::Installer, &machine, objects::machine(index, FIRST_TYPE));
-        let object = objects::node(&name, &format!("aws:///i-{index}"));
+    fn install_machine(&mut self, position: u32, name: &str) {
+        let (machine, node) = (kinds::machine(name), kinds::node(name));
+        let _made = self.create(Actor::Installer, &machine, objects::machine(name, position, FIRST_TYPE));
+        let object = objects::node(name, &format!("aws:///i-{position}"));
         let _made = self.create(Actor::Installer, &node, object);
-        self.set_ready(&name, "True");
+        self.set_ready(name, "True");
         let status = json!({"status": {"phase": "Running", "nodeRef": {"kind": "Node", "name": name}}});
         let _written = self.patch(Actor::Installer, &machine, Part::Status, status);
         let environment = &mut self.environment;
-        if let Some(machine) = environment.machines.get(&name) {
+        if let Some(machine) = environment.machines.get(name) {
             let uid = machine.metadata.uid().to_owned();
             environment.provider.instances.insert(uid);
         }
@@ -57,7 +60,14 @@ impl World<ControlPlane> {
     pub(crate) fn create_set(&mut self, actor: Actor) {
         let setup = &self.environment.setup;
         let state = setup.state.unwrap_or("Inactive");
-        let set = objects::set(setup.replicas, setup.strategy, state, &self.current_type());
+        let mut set = objects::set(setup.replicas, setup.strategy, state, &self.current_type());
+        let value = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value";
+        if let Some(value) = set.pointer_mut(value) {
+            self.environment.add_key(value);
+        }
+        if let (Some(selector), true) = (set.pointer_mut("/spec/selector"), setup.neighbours.workers) {
+            *selector = objects::wide_selector();
+        }
         let _made = self.create(actor, &kinds::set(), set);
     }
 }

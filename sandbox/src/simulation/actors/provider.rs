@@ -48,9 +48,14 @@ impl ControlPlane {
     }
 
     /// The node of a machine: the one that its status names, or the one of its instance.
-    fn node_of(&self, machine: &Machine) -> Option<&Arc<Node>> {
+    pub(super) fn node_of(&self, machine: &Machine) -> Option<&Arc<Node>> {
         let named = machine.node_name().and_then(|name| self.nodes.get(name));
         named.or_else(|| self.node_with_id(machine.spec.provider_id.as_deref()?))
+    }
+
+    /// The node that runs on the instance of the machine with this uid.
+    pub(super) fn node_of_instance(&self, uid: &str) -> Option<&Arc<Node>> {
+        self.node_with_id(&instance_id(uid))
     }
 
     fn node_with_id(&self, id: &str) -> Option<&Arc<Node>> {
@@ -175,14 +180,25 @@ impl World<ControlPlane> {
         } else {
             name.to_owned()
         };
-        if self.environment.nodes.contains_key(&node) {
+        if let Some(known) = self.environment.nodes.get(&node) {
+            if provider_id(known).is_none_or(str::is_empty) {
+                let patch = json!({"spec": {"providerID": instance_id(uid)}});
+                let _written = self.patch(PROVIDER, &kinds::node(&node), Part::Main, patch);
+            }
             let status = json!({"phase": "Running", "nodeRef": {"kind": "Node", "name": node}});
             return self.write_status(name, &status);
         }
-        let object = objects::node(&node, &instance_id(uid));
-        let _made = self.create(PROVIDER, &kinds::node(&node), object);
-        self.set_ready(&node, "Unknown");
-        let delay = self.between(SECOND, 10 * SECOND);
+        let fault = self.environment.provider.faults.get(uid).copied();
+        let is_unknown = fault == Some(MachineFault::EarlyUnknownNode);
+        let is_early = is_unknown || fault == Some(MachineFault::EarlyNode);
+        let id = if is_unknown { String::new() } else { instance_id(uid) };
+        let _made = self.create(PROVIDER, &kinds::node(&node), objects::node(&node, &id));
+        self.set_ready(&node, if is_early { "True" } else { "Unknown" });
+        let delay = if is_early {
+            self.between(5 * MINUTE, 30 * MINUTE)
+        } else {
+            self.between(SECOND, 10 * SECOND)
+        };
         self.environment.provider.due.insert(uid.to_owned(), Next::Join);
         self.schedule(delay, Event::Machine(name.to_owned(), uid.to_owned()));
     }

@@ -13,8 +13,13 @@ use super::user_actions::EDITED;
 use crate::infrastructure::etcd::is_hooked;
 use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
-use crate::simulation::invariants::moment::{index, instance_type, is_of_template, is_selected, template_type};
-use crate::simulation::machine_api::objects;
+use crate::simulation::invariants::check::first_violation;
+use crate::simulation::invariants::control_plane_machine_set::rest::Rest;
+use crate::simulation::invariants::moment::{
+    index_of, instance_type, is_of_template, is_selected, template_type, template_value,
+};
+use crate::simulation::machine_api::neighbours::is_foreign_node;
+use crate::simulation::machine_api::objects::{self, DROPPED};
 use crate::simulation::machine_api::state::ControlPlane;
 
 /// The result of the repair of one machine.
@@ -31,8 +36,10 @@ enum Repair {
 impl World<ControlPlane> {
     /// Repairs what faults and users left behind. Returns whether there was anything to repair.
     pub(crate) fn repair_cluster(&mut self) -> bool {
+        self.judge_rest();
         self.end_machine_faults();
         let mut any = self.is_busy();
+        any |= self.remove_foreign_nodes();
         any |= self.resume_rollout();
         for name in self.environment.provider.down.keys().cloned().collect::<Vec<_>>() {
             self.node_back(&name);
@@ -51,6 +58,33 @@ impl World<ControlPlane> {
         any |= is_active && self.delete_excess();
         if any {
             self.advance(SECOND);
+        }
+        any
+    }
+
+    /// Judges the state that Capstan reached before anything is repaired.
+    fn judge_rest(&mut self) {
+        let rest = Rest {
+            now: &self.environment.moment(),
+            evidence: &self.environment.evidence,
+        };
+        if let Some((invariant, text)) = first_violation(&Rest::CHECKS, &rest) {
+            self.violate(invariant, text);
+        }
+    }
+
+    /// Removes the control plane nodes without a machine that the condition `Degraded` names. No
+    /// condition names them while the set is not Active.
+    fn remove_foreign_nodes(&mut self) -> bool {
+        let moment = self.environment.moment();
+        let is_reported = |name: &str| !moment.is_active() || moment.degraded().is_some_and(|text| text.contains(name));
+        let nodes = self.environment.nodes.values();
+        let foreign = nodes.filter(|node| is_foreign_node(&node.metadata));
+        let names: Vec<String> = foreign.map(|node| node.metadata.name().to_owned()).collect();
+        let mut any = false;
+        for name in names.iter().filter(|name| is_reported(name)) {
+            self.stranger_gone(name);
+            any = true;
         }
         any
     }
@@ -75,7 +109,7 @@ impl World<ControlPlane> {
         };
         let mut repair = Repair::Nothing;
         if !is_selected(&machine) {
-            if self.environment.is_superfluous(name, &machine) {
+            if self.environment.is_superfluous(&machine) {
                 // With its labels it would be the second machine of its index, and Capstan would
                 // ask to delete one of them.
                 self.trace(|| format!("-- repair: machine {name} is deleted; its index has another machine"));
@@ -89,7 +123,7 @@ impl World<ControlPlane> {
         let lost = machine.node_name().is_some_and(|node| !nodes.contains_key(node));
         let failed = machine.phase() == Some("Failed");
         let deleting = machine.metadata.is_deleting();
-        let edited = self.environment.keeps_an_edit(&machine);
+        let edited = self.environment.keeps_an_edit(&machine) || self.environment.lost_field(&machine);
         if (lost || failed || edited) && !deleting && is_active {
             self.trace(|| format!("-- repair: machine {name} is deleted, so that it is created again"));
             self.delete_machine(name);
@@ -118,6 +152,18 @@ impl World<ControlPlane> {
 }
 
 impl ControlPlane {
+    /// Whether a webhook of another component dropped a field of the template from a machine.
+    fn lost_field(&self, machine: &Machine) -> bool {
+        let Some(set) = self.set.as_ref().filter(|_| self.webhook.drops == 0) else {
+            return false;
+        };
+        let wanted = template_value(set).and_then(|value| value.get(DROPPED));
+        let provider_spec = machine.spec.provider_spec.value.as_ref();
+        let there = provider_spec.and_then(|value| value.get(DROPPED));
+        let is_created = machine.metadata.annotations.contains_key(CREATED_FROM);
+        is_created && is_of_template(set, machine) && wanted.is_some() && there.is_none()
+    }
+
     /// Whether a machine has an instance type that a user wrote, and Capstan does not replace the
     /// machine: it records the template that it was created from. The set can be generated from
     /// such a machine. Then the template has the type as well, and the machine needs no repair
@@ -137,7 +183,7 @@ impl ControlPlane {
         for (name, machine) in self.machines.iter() {
             let stays = is_selected(machine) && !machine.metadata.is_deleting();
             if stays && is_of_template(set, machine) {
-                let of_index = alike.entry(index(name)).or_default();
+                let of_index = alike.entry(index_of(machine)).or_default();
                 of_index.push((moment.is_ready(machine), name));
             }
         }
@@ -152,17 +198,17 @@ impl ControlPlane {
     /// Whether a machine without the labels of the set may be deleted: every replica of the set has
     /// a ready machine, one of them with the index of this machine. If one is missing, etcd needs
     /// the member on this machine.
-    fn is_superfluous(&self, name: &str, machine: &Machine) -> bool {
+    fn is_superfluous(&self, machine: &Machine) -> bool {
         let moment = self.moment();
         let serving: BTreeSet<Option<u32>> = moment
             .machines
             .iter()
             .filter(|(_, one)| is_selected(one) && !one.metadata.is_deleting() && moment.is_ready(one))
-            .map(|(other, _)| index(other))
+            .map(|(_, other)| index_of(other))
             .collect();
         moment.set.is_some()
             && !machine.metadata.is_deleting()
             && serving.len() >= self.evidence.replicas
-            && serving.contains(&index(name))
+            && serving.contains(&index_of(machine))
     }
 }

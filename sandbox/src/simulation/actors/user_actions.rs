@@ -7,16 +7,32 @@ use serde_json::{Value, json};
 
 use crate::api::{DeleteOptions, Part, Verb};
 use crate::simulation::engine::world::{Actor, World};
-use crate::simulation::invariants::moment::{index, template_type, zone};
+use crate::simulation::invariants::moment::{index_of, template_type, template_value, zone};
 use crate::simulation::machine_api::act::{ClusterFault, UserAction};
+use crate::simulation::machine_api::neighbours::foreign_node;
+use crate::simulation::machine_api::objects::StatusFields;
 use crate::simulation::machine_api::state::{Ailment, ControlPlane, Event};
 use crate::simulation::machine_api::{kinds, objects};
 
 const USER: Actor = Actor::Named("user");
 /// The first characters of the instance types that a user writes to a machine.
 pub(super) const EDITED: &str = "m7i.";
+/// A label of the template that no controller reads.
+const EDITED_LABEL: &str = "example.com/version";
 /// An annotation that no controller reads.
 const UNRELATED: &str = "example.com/seen";
+
+impl ControlPlane {
+    /// Adds the field that the webhook of another component drops for a time, once a user has
+    /// changed the template.
+    pub(super) fn add_key(&self, provider_spec: &mut Value) {
+        let is_used = self.setup.neighbours.webhooks && self.edition > 0;
+        if let Some(fields) = provider_spec.as_object_mut().filter(|_| is_used) {
+            let key = format!("key-{}", self.edition);
+            fields.insert(objects::DROPPED.to_owned(), key.into());
+        }
+    }
+}
 
 impl World<ControlPlane> {
     /// Executes an action of a user.
@@ -61,6 +77,8 @@ impl World<ControlPlane> {
             UserAction::Remediate => self.remediate(),
             UserAction::EditMachine(position) => self.edit_machine(*position),
             UserAction::AddMachine(position) => self.add_machine(*position),
+            UserAction::ForceDelete(index) => self.force_delete(*index),
+            UserAction::EditLabels => self.edit_labels(),
             UserAction::Unmark => self.annotate_set(GENERATED, None),
         }
     }
@@ -84,17 +102,28 @@ impl World<ControlPlane> {
             ClusterFault::Machine(fault) => self.environment.provider.next_faults.push_back(*fault),
             ClusterFault::Stranger(time) => {
                 let name = format!("stranger-{}", self.now());
-                let node = objects::node(&name, "aws:///stranger");
-                let _made = self.create(USER, &kinds::node(&name), node);
-                self.set_ready(&name, "True");
+                self.create_unmanaged_node(&name);
                 self.schedule(*time, Event::StrangerGone(name));
             }
             ClusterFault::EtcdSick(time) => self.etcd_ails(Ailment::Sick, *time),
             ClusterFault::Unpromoted(time) => self.etcd_ails(Ailment::Unpromoted, *time),
             ClusterFault::EtcdMute(time) => self.etcd_ails(Ailment::Mute, *time),
             ClusterFault::WebhookDown(time) => self.webhook_down(*time),
+            ClusterFault::Refusals(time) => self.refuse_machines(*time),
+            ClusterFault::Drops(time) => self.drop_field(*time),
+            ClusterFault::ForeignNode => {
+                let name = foreign_node(self.now());
+                self.create_unmanaged_node(&name);
+            }
             ClusterFault::Definition(keeps_machines) => self.exchange_definition(*keeps_machines),
         }
+    }
+
+    /// Creates a ready control plane node that belongs to no machine.
+    fn create_unmanaged_node(&mut self, name: &str) {
+        let node = objects::node(name, "aws:///stranger");
+        let _made = self.create(USER, &kinds::node(name), node);
+        self.set_ready(name, "True");
     }
 
     fn patch_set(&mut self, patch: Value) {
@@ -107,8 +136,44 @@ impl World<ControlPlane> {
 
     fn edit_template(&mut self) {
         self.environment.edition += 1;
-        let value = objects::provider_spec(&self.current_type(), None);
+        let mut value = objects::provider_spec(&self.current_type(), None);
+        self.environment.add_key(&mut value);
         self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
+    }
+
+    fn edit_labels(&mut self) {
+        self.environment.relabelled += 1;
+        let value = format!("v{}", self.environment.relabelled);
+        self.patch_template(&json!({"metadata": {"labels": {EDITED_LABEL: value}}}));
+    }
+
+    /// Deletes the machine of an index at once, with its node and its instance.
+    fn force_delete(&mut self, index: u32) {
+        let mut machines = self.environment.machines.values();
+        let Some(machine) = machines.find(|machine| index_of(machine) == Some(index)).cloned() else {
+            return;
+        };
+        let name = machine.metadata.name();
+        // The status may not name the node of the machine yet.
+        let named = || self.environment.nodes.get(name);
+        let node = self.environment.node_of(&machine);
+        let node = node.or_else(|| self.environment.node_of_instance(machine.metadata.uid()));
+        let node = node.or_else(named);
+        let node = node.map(|node| node.metadata.name().to_owned());
+        let nodes = self.environment.nodes.values();
+        let mut others = nodes.filter(|other| other.is_ready() && Some(other.metadata.name()) != node.as_deref());
+        // Without a ready node there is no API server, and only a backup helps.
+        if others.next().is_none() {
+            return;
+        }
+        self.environment.evidence.vanished.insert(name.to_owned());
+        self.environment.provider.instances.remove(machine.metadata.uid());
+        self.environment.etcd.members.remove(name);
+        self.patch_machine(name, json!({"metadata": {"finalizers": null}}));
+        self.delete_machine(name);
+        if let Some(node) = node {
+            let _gone = self.delete(USER, &kinds::node(&node));
+        }
     }
 
     /// Sets an annotation of the set, or removes it.
@@ -169,25 +234,37 @@ impl World<ControlPlane> {
         let Some(replaced) = environment.machine_at(position) else {
             return;
         };
-        let Some(index) = index(&replaced) else { return };
+        let old = environment.machines.get(&replaced);
+        let Some(index) = old.and_then(|machine| index_of(machine)) else {
+            return;
+        };
         environment.handmade += 1;
         let name = format!("{}-h{:04}-{index}", objects::PREFIX, environment.handmade);
         let zone = environment.machines.get(&replaced).and_then(|machine| zone(machine));
         let set = environment.set.as_ref();
         let type_ = set.and_then(|set| template_type(set)).unwrap_or("m6i.xlarge");
-        let machine = objects::new_machine(&name, type_, zone);
+        let key = set.and_then(|set| template_value(set)?.get(objects::DROPPED)).cloned();
+        let mut machine = objects::new_machine(&name, type_, zone);
+        let value = machine.pointer_mut("/spec/providerSpec/value");
+        if let (Some(value), Some(key)) = (value.and_then(Value::as_object_mut), key) {
+            value.insert(objects::DROPPED.to_owned(), key);
+        }
         environment.evidence.made_by_hand.insert(name.clone());
         let _made = self.create(USER, &kinds::machine(&name), machine);
     }
 
-    /// A node without a machine is deleted.
+    /// A user deletes a node without a machine.
     pub(crate) fn stranger_gone(&mut self, name: &str) {
         let _gone = self.delete(USER, &kinds::node(name));
     }
 
     /// Exchanges the CRD of the set: for one with the field `status.machines`, or for one without.
     pub(crate) fn exchange_definition(&mut self, keeps_machines: bool) {
-        if let Ok(kinds) = objects::kinds(keeps_machines) {
+        let fields = StatusFields {
+            machines: keeps_machines,
+            selector: !self.environment.setup.neighbours.prunes_selector,
+        };
+        if let Ok(kinds) = objects::kinds(fields) {
             self.environment.keeps_machines = keeps_machines;
             self.serve(kinds);
         }

@@ -13,7 +13,9 @@ use crate::api::Admit;
 use crate::api::admission::Capstan;
 use crate::api::{Api, Failure, Kind, Part};
 use crate::simulation::engine::world::World;
-use crate::simulation::machine_api::state::{ControlPlane, Event};
+use crate::simulation::machine_api::state::{self, ControlPlane, Event};
+
+use super::foreign_webhook::ForeignWebhooks;
 
 /// What the API server reports when it cannot reach the webhook.
 pub(crate) const OUT_OF_REACH: &str = "failed calling webhook";
@@ -21,27 +23,30 @@ pub(crate) const OUT_OF_REACH: &str = "failed calling webhook";
 static ADMISSION: LazyLock<Option<Arc<Admission>>> =
     LazyLock::new(|| Some(Arc::new(Admission::new(Options::default()).ok()?)));
 
-/// The webhook, as `webhooks/` registers it.
+/// The webhook, as `webhooks/` registers it, and the webhooks of other components.
 struct Webhook {
     capstan: Capstan,
+    foreign: ForeignWebhooks,
     is_down: Arc<AtomicBool>,
     /// Whether changes of metadata alone by Capstan's controllers are exempt, as registered.
     exempts: bool,
 }
 
 /// Capstan's admission. Its rules are compiled once; what it caches belongs to one world. It is out
-/// of reach while `is_down`. A seeded bug drops the exemption of Capstan's controllers.
+/// of reach while `is_down` of the state is set. A seeded bug drops the exemption of Capstan's
+/// controllers. `has_foreign`: other components have webhooks too.
 ///
 /// # Errors
 /// When the rules that are built in cannot be compiled.
-pub(crate) fn admission(is_down: Arc<AtomicBool>, exempts: bool) -> Result<Arc<dyn Admit>> {
+pub(crate) fn admission(state: &state::Webhook, exempts: bool, has_foreign: bool) -> Result<Arc<dyn Admit>> {
     let admission = ADMISSION
         .clone()
         .context("compiling the admission rules that are built in")?;
     let capstan = Capstan::new(admission);
     Ok(Arc::new(Webhook {
         capstan,
-        is_down,
+        foreign: ForeignWebhooks::new(state, has_foreign),
+        is_down: Arc::clone(&state.is_down),
         exempts,
     }))
 }
@@ -74,7 +79,7 @@ fn is_metadata_of_capstan(edit: &Edit<'_>) -> bool {
 
 impl Admit for Webhook {
     fn asks(&self, kind: &Kind, part: Part) -> bool {
-        self.capstan.asks(kind, part)
+        self.foreign.match_part(kind, part) || self.capstan.asks(kind, part)
     }
 
     fn judge(
@@ -85,6 +90,9 @@ impl Admit for Webhook {
         edit: &Edit<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Value>, Failure> {
+        if kind.kind == "Machine" {
+            return self.foreign.judge(phase, edit);
+        }
         if self.exempts && is_metadata_of_capstan(edit) {
             return Ok(None);
         }

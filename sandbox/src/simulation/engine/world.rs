@@ -458,6 +458,11 @@ impl<E: Environment> World<E> {
         self.calm
     }
 
+    /// Whether one given write of the run meets a fault.
+    pub(crate) fn has_single_fault(&self) -> bool {
+        self.options.single.is_some()
+    }
+
     /// Whether an event is due.
     pub(crate) fn is_busy(&self) -> bool {
         !self.queue.is_empty()

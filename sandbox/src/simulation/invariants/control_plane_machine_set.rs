@@ -1,10 +1,11 @@
 //! The invariants of the ControlPlaneMachineSet controller.
 //!
-//! The ids are those of section 1.9 of the reliability page; `P1` is ours.
+//! The ids are those of section 1.9 of the reliability page; those that begin with `P` are ours.
 
 pub(crate) mod at_end;
 pub(crate) mod machines;
 pub(crate) mod members;
+pub(crate) mod rest;
 pub(crate) mod set;
 
 use super::check::Invariant;
@@ -82,5 +83,33 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "P1",
         text: "a paused rollout creates no machine",
+    },
+    Invariant {
+        id: "P2",
+        text: "the controller writes only to control plane machines that the set selects or owns",
+    },
+    Invariant {
+        id: "P3",
+        text: "no machine that was created from the template as it is, the only one of its index, is deleted",
+    },
+    Invariant {
+        id: "P4",
+        text: "at most twelve machines of an index are created in an hour",
+    },
+    Invariant {
+        id: "P5",
+        text: "while an index has no ready machine, a ready machine is deleted only for its ready replacement",
+    },
+    Invariant {
+        id: "P6",
+        text: "Progressing is True while a rollout is incomplete and not stopped",
+    },
+    Invariant {
+        id: "P7",
+        text: "an empty index gets a machine, and a control plane node without a machine is reported",
+    },
+    Invariant {
+        id: "P8",
+        text: "a new machine of an empty index does not have the name of a machine that is gone",
     },
 ];

@@ -1,6 +1,6 @@
 //! What the invariants remember of a run besides the objects that are stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::indexes::REPLACES;
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::api::{Change, ChangeKind};
 use crate::simulation::engine::faults::LATEST;
+use crate::simulation::engine::schedule::HOUR;
 
 use super::moment::{Machines, Moment, index};
 
@@ -31,6 +32,18 @@ pub(crate) struct Evidence {
     /// Uids of machines whose creation arrived when their set was gone. The garbage collector
     /// deletes them.
     pub(crate) born_late: BTreeSet<String>,
+    /// The provider specs that the controller sent, by the names of the machines.
+    sent: BTreeMap<String, Value>,
+    /// When the controller created the last machines of each index.
+    births: BTreeMap<Option<u32>, VecDeque<i64>>,
+    /// No fault stops a process or delays a cache, and no request is lost.
+    is_undisturbed: bool,
+    /// Names of machines that are gone.
+    former_names: BTreeSet<String>,
+    /// Since when an index of the Active set has no machine of the template.
+    pub(crate) incomplete_since: Option<i64>,
+    /// The uid of the last set that is gone.
+    pub(crate) former_set: Option<String>,
     /// Creations that may still arrive.
     in_flight: BTreeSet<PendingCreate>,
 }
@@ -73,8 +86,9 @@ impl PendingCreate {
 
 impl Evidence {
     /// Evidence of a control plane of so many machines.
-    pub(crate) fn new(replicas: u32) -> Self {
+    pub(crate) fn new(replicas: u32, is_undisturbed: bool) -> Self {
         Self {
+            is_undisturbed,
             replicas: usize::try_from(replicas).unwrap_or(3),
             ..Self::default()
         }
@@ -84,6 +98,9 @@ impl Evidence {
     /// same purpose that may still arrive, if there is one.
     pub(crate) fn send_creation(&mut self, machine: &Value, now: i64, machines: &Machines) -> Option<(String, String)> {
         let sent = PendingCreate::of(machine, now);
+        if let Some(provider_spec) = machine.pointer("/spec/providerSpec/value") {
+            self.sent.insert(sent.name.clone(), provider_spec.clone());
+        }
         // A request that has not arrived by then never does.
         self.in_flight.retain(|sent| now - sent.at <= LATEST);
         let is_twin = |other: &&PendingCreate| {
@@ -98,9 +115,34 @@ impl Evidence {
         None
     }
 
-    /// The creation of a machine has arrived.
-    pub(crate) fn receive_creation(&mut self, name: &str) {
+    /// The creation of a machine of an index has arrived.
+    pub(crate) fn receive_creation(&mut self, name: &str, index: Option<u32>, now: i64) {
         self.in_flight.retain(|sent| sent.name != *name);
+        let births = self.births.entry(index).or_default();
+        births.retain(|at| now - at < HOUR);
+        births.push_back(now);
+    }
+
+    /// The provider spec that the controller sent for a machine.
+    pub(crate) fn sent(&self, name: &str) -> Option<&Value> {
+        self.sent.get(name)
+    }
+
+    /// The number of machines of an index that the controller created in the hour before the last
+    /// one, with the last one.
+    pub(crate) fn births(&self, index: Option<u32>) -> usize {
+        self.births.get(&index).map_or(0, VecDeque::len)
+    }
+
+    /// A machine is gone.
+    pub(crate) fn note_end(&mut self, name: &str) {
+        self.former_names.insert(name.to_owned());
+    }
+
+    /// Whether a machine that is gone had this name. After a request without an answer, the same
+    /// name is right.
+    pub(crate) fn is_former_name(&self, name: &str) -> bool {
+        self.is_undisturbed && self.former_names.contains(name)
     }
 
     /// The controller created a machine. A creation that arrives minutes late may find that its set

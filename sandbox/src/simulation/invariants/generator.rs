@@ -10,7 +10,7 @@ use crate::api::{Change, ChangeKind, Object};
 
 use super::check::{Check, Invariant};
 use super::evidence::Evidence;
-use super::moment::{Moment, index, instance_type, is_selected, template_type};
+use super::moment::{Moment, index_of, instance_type, is_selected, template_type};
 
 /// The path of the instance type in a set.
 const TYPE: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value/instanceType";
@@ -111,7 +111,7 @@ pub(crate) fn generated_outdated(now: &Moment, evidence: &Evidence) -> Option<St
     let machines = now.machines.values().filter(|machine| is_selected(machine));
     // An index may have two machines, so the number of machines does not show that another index
     // has none (seed 68988). The missing machine may have been the newest.
-    let indexes: BTreeSet<_> = machines.clone().map(|machine| index(machine.metadata.name())).collect();
+    let indexes: BTreeSet<_> = machines.clone().map(|machine| index_of(machine)).collect();
     let replicas = set.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok());
     if Some(indexes.len()) < replicas {
         return None;

@@ -9,9 +9,13 @@ use std::sync::Arc;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::api::meta::Condition;
+use capstan_core::cpms::created_from::CREATED_FROM;
+use capstan_core::cpms::indexes::{INDEX, REPLACES};
 use capstan_core::cpms::spec::PAUSED_ROLLOUT;
+use serde_json::Value;
 
-use crate::simulation::machine_api::objects::SELECTED;
+use crate::simulation::machine_api::objects::{DROPPED, SELECTED};
 
 /// Machines by name.
 pub(crate) type Machines = BTreeMap<String, Arc<Machine>>;
@@ -31,11 +35,21 @@ pub(crate) fn index(name: &str) -> Option<u32> {
     name.rsplit_once('-')?.1.parse().ok()
 }
 
+/// The index of a machine: the one at the end of its name, or the one that the controller recorded
+/// in an annotation.
+pub(crate) fn index_of(machine: &Machine) -> Option<u32> {
+    let recorded = || machine.metadata.annotations.get(INDEX)?.parse().ok();
+    index(machine.metadata.name()).or_else(recorded)
+}
+
+/// The provider spec of the template.
+pub(crate) fn template_value(set: &ControlPlaneMachineSet) -> Option<&Value> {
+    set.spec.template.machine.as_ref()?.spec.provider_spec.value.as_ref()
+}
+
 /// The instance type of the template.
 pub(crate) fn template_type(set: &ControlPlaneMachineSet) -> Option<&str> {
-    let template = set.spec.template.machine.as_ref()?;
-    let value = template.spec.provider_spec.value.as_ref()?;
-    value.get("instanceType")?.as_str()
+    template_value(set)?.get("instanceType")?.as_str()
 }
 
 /// The instance type of a machine.
@@ -63,8 +77,8 @@ pub(crate) fn spread(set: &ControlPlaneMachineSet, machines: &Machines) -> BTree
     let mut counts: BTreeMap<String, usize> = listed_zones(set).into_iter().map(|zone| (zone, 0)).collect();
     let mut newest: BTreeMap<Option<u32>, &Machine> = BTreeMap::new();
     let rank = |machine: &Machine| (!machine.metadata.is_deleting(), machine.metadata.creation_timestamp);
-    for (name, machine) in machines {
-        let place = newest.entry(index(name)).or_insert(machine);
+    for machine in machines.values() {
+        let place = newest.entry(index_of(machine)).or_insert(machine);
         if rank(machine) >= rank(place) {
             *place = machine;
         }
@@ -88,10 +102,18 @@ fn share(counts: &BTreeMap<String, usize>) -> usize {
     counts.values().sum::<usize>().div_ceil(counts.len().max(1))
 }
 
-/// Whether a machine has the instance type of the template, and a zone that the set lists.
+/// Whether a machine has the instance type of the template, and a zone that the set lists. A field
+/// that a webhook drops counts only for machines that the controller did not create: each edit of
+/// the template changes the type, too.
 pub(crate) fn is_of_template(set: &ControlPlaneMachineSet, machine: &Machine) -> bool {
     let placed = zone(machine).is_some_and(|zone| listed_zones(set).contains(zone));
-    instance_type(machine) == template_type(set) && placed
+    let value = machine.spec.provider_spec.value.as_ref();
+    let has_key = || {
+        let key = value.and_then(|value| value.get(DROPPED));
+        key == template_value(set).and_then(|value| value.get(DROPPED))
+    };
+    let is_created = || machine.metadata.annotations.contains_key(CREATED_FROM);
+    instance_type(machine) == template_type(set) && placed && (is_created() || has_key())
 }
 
 /// Whether a machine is of the template, and its zone has no more indexes than its share.
@@ -110,7 +132,11 @@ pub(crate) fn all_current(set: &ControlPlaneMachineSet, machines: &Machines) -> 
 
 /// Whether the set selects a machine.
 pub(crate) fn is_selected(machine: &Machine) -> bool {
-    machine.metadata.labels.contains_key(SELECTED)
+    machine
+        .metadata
+        .labels
+        .get(SELECTED)
+        .is_some_and(|value| value == "master")
 }
 
 /// Whether a machine belongs to the set: the set selects it, or an object owns it. Without labels
@@ -126,7 +152,7 @@ impl Moment {
     pub(crate) fn of_index(&self, wanted: Option<u32>) -> impl Iterator<Item = (&String, &Arc<Machine>)> {
         self.machines
             .iter()
-            .filter(move |(name, machine)| index(name) == wanted && belongs_to_set(machine))
+            .filter(move |(_, machine)| index_of(machine) == wanted && belongs_to_set(machine))
     }
 
     /// The machines of an index that are not being deleted.
@@ -216,7 +242,7 @@ impl Moment {
     pub(crate) fn reason_to_delete(&self, name: &str) -> Option<String> {
         let set = self.set.as_ref()?;
         let machine = self.machines.get(name)?;
-        let live = self.live(index(name)).into_iter();
+        let live = self.live(index_of(machine)).into_iter();
         let others: Vec<_> = live.filter(|(other, _)| *other != name).collect();
         if !self.is_ready(machine) {
             let other = others.first();
@@ -237,6 +263,77 @@ impl Moment {
         other
             .filter(|_| outdated)
             .map(|(other, _)| format!("both are outdated, and {other} is ready"))
+    }
+
+    /// The number of indexes with a ready machine that is not being deleted.
+    pub(crate) fn ready_indexes(&self) -> usize {
+        let live = self.machines.values().filter(|machine| !machine.metadata.is_deleting());
+        let indexes: BTreeSet<Option<u32>> = live
+            .filter(|machine| belongs_to_set(machine) && self.is_ready(machine))
+            .map(|machine| index_of(machine))
+            .collect();
+        indexes.len()
+    }
+
+    /// Whether a ready machine was created to replace this one.
+    pub(crate) fn is_replaced(&self, name: &str) -> bool {
+        let Some(machine) = self.machines.get(name) else {
+            return false;
+        };
+        let replaces = |other: &Machine| {
+            let replaced = other.metadata.annotations.get(REPLACES);
+            replaced.is_some_and(|uid| uid == machine.metadata.uid())
+        };
+        let mut others = self.live(index_of(machine)).into_iter();
+        others.any(|(_, other)| replaces(other) && self.is_ready(other))
+    }
+
+    /// Whether each index of an Active set has a machine of the template.
+    pub(crate) fn is_complete(&self) -> bool {
+        let Some(set) = self.set.as_ref().filter(|_| self.is_active()) else {
+            return true;
+        };
+        let replicas = set.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok());
+        let live = self.machines.values().filter(|machine| !machine.metadata.is_deleting());
+        let updated: BTreeSet<Option<u32>> = live
+            .filter(|machine| is_selected(machine) && instance_type(machine) == template_type(set))
+            .map(|machine| index_of(machine))
+            .collect();
+        replicas.is_none_or(|replicas| updated.len() >= replicas)
+    }
+
+    /// Whether a machine was created from what the template contains now, in a zone that still is
+    /// right, and no other machine of its index is of the template. `sent` is the provider spec
+    /// that the controller sent.
+    pub(crate) fn is_only_of_revision(&self, name: &str, sent: &Value) -> bool {
+        let (Some(set), Some(machine)) = (&self.set, self.machines.get(name)) else {
+            return false;
+        };
+        let mut sent = sent.clone();
+        if let Some(placement) = sent.get_mut("placement").and_then(Value::as_object_mut) {
+            placement.remove("availabilityZone");
+        }
+        let others = self.live(index_of(machine)).into_iter();
+        let mut others = others.filter(|(other, _)| *other != name);
+        template_value(set) == Some(&sent)
+            && is_current(set, machine, &self.machines)
+            && !others.any(|(_, other)| is_of_template(set, other))
+    }
+
+    fn condition_degraded(&self) -> Option<&Condition> {
+        let conditions = &self.set.as_ref()?.status.as_ref()?.conditions;
+        let mut conditions = conditions.iter().filter(|condition| condition.status == "True");
+        conditions.find(|condition| condition.type_ == "Degraded")
+    }
+
+    /// The message of the condition `Degraded` while it is True.
+    pub(crate) fn degraded(&self) -> Option<&str> {
+        self.condition_degraded().map(|condition| condition.message.as_str())
+    }
+
+    /// The reason of the condition `Degraded` while it is True.
+    pub(crate) fn degraded_reason(&self) -> Option<&str> {
+        self.condition_degraded().map(|condition| condition.reason.as_str())
     }
 
     /// Whether a machine exists and is ready.

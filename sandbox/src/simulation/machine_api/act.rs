@@ -45,6 +45,10 @@ pub enum UserAction {
     /// Creates a machine of the template for the index of another one, as the
     /// ControlPlaneMachineSet operator does before Capstan replaces it.
     AddMachine(usize),
+    /// Deletes the machine of an index without its finalizers, its node, and its instance.
+    ForceDelete(u32),
+    /// Changes a label of the template that no controller reads.
+    EditLabels,
     /// Removes the mark of a generated set, so that the set stays as it is.
     Unmark,
 }
@@ -68,6 +72,14 @@ pub enum ClusterFault {
     EtcdMute(i64),
     /// The webhook cannot be reached for a time.
     WebhookDown(i64),
+    /// The webhook of another component refuses new machines and new labels for a time. This fault
+    /// and the next one need [`Neighbours::webhooks`](super::neighbours::Neighbours::webhooks).
+    Refusals(i64),
+    /// The webhook of another component drops a field of new machines for a time.
+    Drops(i64),
+    /// There is a control plane node without a machine until a user removes it, as the condition
+    /// `Degraded` advises.
+    ForeignNode,
     /// The CRD of the set is exchanged: for one with the field `status.machines`, or for one
     /// without.
     Definition(bool),
@@ -90,6 +102,11 @@ pub enum MachineFault {
     NeverEnds,
     /// It is reported as failed, and its instance starts nevertheless.
     Ghost,
+    /// Its node is ready long before the status of the machine names it, and only the platform's
+    /// id of the instance tells whose node it is.
+    EarlyNode,
+    /// The same, and the node has no id either until then.
+    EarlyUnknownNode,
 }
 
 /// An act of the schedule.

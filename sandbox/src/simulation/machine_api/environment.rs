@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use capstan::runtime::View;
 use capstan_core::api::kinds::MACHINE_SETS;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
 use capstan_core::api::objects::KindObjects;
 use k8s_openapi::api::core::v1::Event as KubernetesEvent;
@@ -22,12 +23,13 @@ use crate::simulation::invariants::control_plane_machine_set::at_end::RunEnd;
 use crate::simulation::invariants::control_plane_machine_set::machines::{MachineWrite, is_deletion};
 use crate::simulation::invariants::control_plane_machine_set::set::SetWrite;
 use crate::simulation::invariants::generator::GeneratorWrite;
-use crate::simulation::invariants::moment::{Moment, all_current};
+use crate::simulation::invariants::moment::{Moment, all_current, index_of};
 use crate::simulation::mutants::catalogue::Mutant;
 
 use super::act::Act;
 use super::controllers::{self, GENERATOR, SETS};
-use super::kinds::{KINDS, MACHINE, NODE, OPERATOR, SET};
+use super::kinds::{KINDS, MACHINE, NODE, SET};
+use super::neighbours::is_worker;
 use super::objects;
 use super::state::{ControlPlane, Event, Setup};
 
@@ -44,7 +46,7 @@ impl Environment for ControlPlane {
     }
 
     fn served(&self) -> Result<Arc<Vec<Kind>>> {
-        objects::kinds(true)
+        objects::kinds(objects::StatusFields::ALL)
     }
 
     fn kinds(&self) -> Vec<CachedKind> {
@@ -61,7 +63,7 @@ impl Environment for ControlPlane {
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
         let exempts = self.setup.mutant != Some(Mutant::WebhookFinal);
-        webhook::admission(Arc::clone(&self.webhook.is_down), exempts).map(Some)
+        webhook::admission(&self.webhook, exempts, self.setup.neighbours.webhooks).map(Some)
     }
 
     fn installation(&self) -> Option<String> {
@@ -70,9 +72,10 @@ impl Environment for ControlPlane {
             strategy,
             state,
             generates,
+            neighbours,
             ..
         } = &self.setup;
-        Some(format!("{replicas} {strategy} {state:?} {generates}"))
+        Some(format!("{replicas} {strategy} {state:?} {generates} {neighbours:?}"))
     }
 
     fn install(world: &mut World<Self>) {
@@ -80,8 +83,10 @@ impl Environment for ControlPlane {
     }
 
     fn installed(world: &mut World<Self>) {
-        if !world.environment.setup.keeps_machines {
-            world.exchange_definition(false);
+        let setup = &world.environment.setup;
+        let (keeps_machines, prunes_selector) = (setup.keeps_machines, setup.neighbours.prunes_selector);
+        if !keeps_machines || prunes_selector {
+            world.exchange_definition(keeps_machines);
         }
     }
 
@@ -133,7 +138,7 @@ impl Environment for ControlPlane {
             return true;
         };
         let given_up = environment.gave_up && mutant.gives_up(call);
-        !given_up && mutant.write(call, &environment.machines, number)
+        !given_up && mutant.write(call, environment, number)
     }
 
     fn alter_answer(world: &mut World<Self>, replica: usize, call: &Call, answer: &mut kube::Result<Answer>) {
@@ -169,6 +174,7 @@ impl Environment for ControlPlane {
 
     fn judge(world: &mut World<Self>, observation: Observation<'_>, moments: &[Moment]) {
         let violation = match observation.key.kind {
+            kind if kind == MACHINE && is_worker(&observation.key.name) => judge_worker(observation),
             kind if kind == MACHINE => judge_machine(world, observation, moments),
             kind if kind == SET => judge_set(world, observation, moments),
             _ => None,
@@ -180,6 +186,7 @@ impl Environment for ControlPlane {
 
     fn store(world: &mut World<Self>, observation: Observation<'_>) {
         world.environment.put(observation);
+        world.note(observation);
         world.count_rollouts();
     }
 
@@ -231,6 +238,8 @@ impl Environment for ControlPlane {
             Event::StrangerGone(name) => world.stranger_gone(&name),
             Event::EtcdWell(ailment) => world.etcd_well(ailment),
             Event::WebhookBack => world.webhook_back(),
+            Event::MachinesAdmitted => world.admit_machines(),
+            Event::FieldStored => world.store_field(),
         }
     }
 
@@ -253,9 +262,9 @@ impl Environment for ControlPlane {
     }
 
     fn writes_after_restart(&self) -> u64 {
-        // A process learns only from a write that the CRD of the set does not contain
-        // `status.machines`.
-        u64::from(!self.keeps_machines)
+        // A process learns only from a write that the CRD of the set does not contain a field of
+        // the status.
+        u64::from(!self.keeps_machines || self.setup.neighbours.prunes_selector)
     }
 }
 
@@ -265,10 +274,11 @@ impl ControlPlane {
         let Observation { key, typed, .. } = observation;
         let (name, gone) = (key.name.clone(), observation.is_gone());
         match key.kind {
+            kind if kind == MACHINE && is_worker(&name) => {}
             kind if kind == MACHINE => put(Arc::make_mut(&mut self.machines), name, typed, gone),
             kind if kind == NODE => put(Arc::make_mut(&mut self.nodes), name, typed, gone),
-            kind if kind == OPERATOR => put(&mut self.operators, name, typed, gone),
-            _ => self.set = typed.shared().filter(|_| !gone),
+            kind if kind == SET => self.set = typed.shared().filter(|_| !gone),
+            _ => {}
         }
     }
 }
@@ -286,6 +296,22 @@ fn put<T: Send + Sync + 'static>(
 }
 
 impl World<ControlPlane> {
+    /// Notes what later checks need to know of a change.
+    fn note(&mut self, observation: Observation<'_>) {
+        let is_complete = self.environment.moment().is_complete();
+        let (now, evidence) = (self.now(), &mut self.environment.evidence);
+        evidence.incomplete_since = evidence.incomplete_since.or(Some(now)).filter(|_| !is_complete);
+        if !observation.is_gone() {
+            return;
+        }
+        if observation.key.kind == MACHINE {
+            evidence.note_end(&observation.key.name);
+        } else if observation.key.kind == SET {
+            let set = observation.typed.get::<ControlPlaneMachineSet>();
+            evidence.former_set = set.map(|set| set.metadata.uid().to_owned());
+        }
+    }
+
     /// Counts rollouts: from an outdated machine to none.
     fn count_rollouts(&mut self) {
         let environment = &mut self.environment;
@@ -298,16 +324,29 @@ impl World<ControlPlane> {
 
 type Found = Option<(&'static str, String)>;
 
+/// P2: no controller writes to a machine that is not a control plane machine.
+fn judge_worker(observation: Observation<'_>) -> Found {
+    let wrong = matches!(observation.actor, Actor::Controller { .. } | Actor::GarbageCollector);
+    let text = || {
+        format!(
+            "machine {} is written, and it is not a control plane machine",
+            observation.key.name
+        )
+    };
+    wrong.then(|| ("P2", text()))
+}
+
 fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, moments: &[Moment]) -> Found {
     let Observation { change, typed, .. } = observation;
     let machine = typed.get()?;
     let now = moments.last()?;
+    let at = world.now();
     let evidence = &mut world.environment.evidence;
     match observation.actor {
         Actor::Controller { controller: SETS, .. } => {
             if change.kind == ChangeKind::Added {
                 evidence.note_birth(machine, now);
-                evidence.receive_creation(machine.metadata.name());
+                evidence.receive_creation(machine.metadata.name(), index_of(machine), at);
             }
             let write = MachineWrite {
                 change,
@@ -335,7 +374,10 @@ fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, 
 
 fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, moments: &[Moment]) -> Found {
     let Observation { change, typed, .. } = observation;
+    let judges_status = world.environment.setup.neighbours.judges_status && !world.has_single_fault();
+    let now = world.now();
     let evidence = &mut world.environment.evidence;
+    let incomplete_for = evidence.incomplete_since.map(|since| now - since);
     if matches!(
         observation.actor,
         Actor::Controller {
@@ -361,6 +403,7 @@ fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, mome
         change,
         set: typed.get()?,
         now: moments.last()?,
+        incomplete_for: incomplete_for.filter(|_| judges_status),
     };
     first_violation(&SetWrite::CHECKS, &write)
 }

@@ -1,6 +1,7 @@
 //! The objects that a run begins with, and the kinds that its API server serves.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -14,33 +15,52 @@ use super::kinds::NAMESPACE;
 pub(crate) const PREFIX: &str = "ocp-x7k2p-master";
 /// The label that a user removes to take a machine out of the set.
 pub(crate) const SELECTED: &str = "machine.openshift.io/cluster-api-machine-type";
+/// The label that all machines of the cluster have.
+const CLUSTER: &str = "machine.openshift.io/cluster-api-cluster";
+/// The field of the provider spec that the webhook of another component drops for a time.
+pub(crate) const DROPPED: &str = "keyName";
 /// The failure domains, in the order in which a set lists them. At first it lists three.
 const ZONES: [&str; 4] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"];
 
-static KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load(true).ok().map(Arc::new));
-static PRUNING_KINDS: LazyLock<Option<Arc<Vec<Kind>>>> = LazyLock::new(|| load(false).ok().map(Arc::new));
+/// The optional fields of the status that the CRD of the set contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StatusFields {
+    pub(crate) machines: bool,
+    pub(crate) selector: bool,
+}
 
-/// The kinds that the API server serves, parsed once. The CRD of the set contains the field
-/// `status.machines`, or it does not, as the CRD of OpenShift.
+impl StatusFields {
+    /// All fields, as in the CRD of Capstan. The CRD of OpenShift contains none of them.
+    pub(crate) const ALL: Self = Self {
+        machines: true,
+        selector: true,
+    };
+}
+
+static KINDS: Mutex<BTreeMap<StatusFields, Arc<Vec<Kind>>>> = Mutex::new(BTreeMap::new());
+
+/// The kinds that the API server serves, parsed once.
 ///
 /// # Errors
 /// When a CRD that is built in cannot be parsed.
-pub(crate) fn kinds(keeps_machines: bool) -> Result<Arc<Vec<Kind>>> {
-    let known = if keeps_machines { &KINDS } else { &PRUNING_KINDS };
-    let known: Option<Arc<Vec<Kind>>> = Option::clone(known);
-    known.map_or_else(|| load(keeps_machines).map(Arc::new), Ok)
+pub(crate) fn kinds(fields: StatusFields) -> Result<Arc<Vec<Kind>>> {
+    let mut known = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(kinds) = known.get(&fields) {
+        return Ok(Arc::clone(kinds));
+    }
+    let kinds = Arc::new(load(fields)?);
+    known.insert(fields, Arc::clone(&kinds));
+    Ok(kinds)
 }
 
-fn load(keeps_machines: bool) -> Result<Vec<Kind>> {
+fn load(fields: StatusFields) -> Result<Vec<Kind>> {
     let mut kinds = Kind::built_ins()?;
     for text in [
         include_str!("../../../../manifests/crds/machine.openshift.io_machines.yaml"),
         include_str!("../../../../manifests/crds/machine.openshift.io_controlplanemachinesets.yaml"),
     ] {
         let mut definition: Value = serde_saphyr::from_str(text)?;
-        if !keeps_machines {
-            remove_machines(&mut definition);
-        }
+        remove_fields(&mut definition, fields);
         kinds.push(Kind::of_definition(&definition)?);
     }
     let open = |field: &str| {
@@ -63,13 +83,20 @@ fn load(keeps_machines: bool) -> Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// Removes the field `status.machines`, which the CRD of OpenShift does not contain.
-fn remove_machines(definition: &mut Value) {
+/// Removes fields of the status from the CRD of the set.
+fn remove_fields(definition: &mut Value, fields: StatusFields) {
+    if definition.pointer("/spec/names/kind").and_then(Value::as_str) != Some("ControlPlaneMachineSet") {
+        return;
+    }
     let versions = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
     for version in versions.into_iter().flatten() {
         let status = version.pointer_mut("/schema/openAPIV3Schema/properties/status/properties");
         if let Some(status) = status.and_then(Value::as_object_mut) {
-            status.remove("machines");
+            status.retain(|field, _| match field.as_str() {
+                "machines" => fields.machines,
+                "selector" => fields.selector,
+                _ => true,
+            });
         }
     }
 }
@@ -77,10 +104,33 @@ fn remove_machines(definition: &mut Value) {
 /// The labels that the set selects machines by.
 pub(crate) fn labels() -> Value {
     json!({
-        "machine.openshift.io/cluster-api-cluster": "ocp-x7k2p",
+        CLUSTER: "ocp-x7k2p",
         "machine.openshift.io/cluster-api-machine-role": "master",
         "machine.openshift.io/cluster-api-machine-type": "master",
     })
+}
+
+/// The labels of a machine that is not a control plane machine.
+fn worker_labels() -> Value {
+    json!({
+        CLUSTER: "ocp-x7k2p",
+        "machine.openshift.io/cluster-api-machine-role": "worker",
+        "machine.openshift.io/cluster-api-machine-type": "worker",
+    })
+}
+
+/// A selector that also matches machines that are not control plane machines.
+pub(crate) fn wide_selector() -> Value {
+    json!({"matchLabels": {CLUSTER: "ocp-x7k2p"}})
+}
+
+/// A machine that is not a control plane machine.
+pub(crate) fn worker(name: &str) -> Value {
+    let mut machine = new_machine(name, "m6i.large", Some("us-east-1a"));
+    if let Some(labels) = machine.pointer_mut("/metadata/labels") {
+        *labels = worker_labels();
+    }
+    machine
 }
 
 /// A provider spec, with or without a zone.
@@ -121,13 +171,13 @@ pub(crate) fn set(replicas: u32, strategy: &str, state: &str, instance_type: &st
     })
 }
 
-/// A machine that an installer created.
-pub(crate) fn machine(index: u32, instance_type: &str) -> Value {
-    let zone = ZONES.iter().take(3).cycle().nth(index as usize).copied();
+/// A machine that an installer created, at a position.
+pub(crate) fn machine(name: &str, position: u32, instance_type: &str) -> Value {
+    let zone = ZONES.iter().take(3).cycle().nth(position as usize).copied();
     json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-        "metadata": {"name": format!("{PREFIX}-{index}"), "namespace": NAMESPACE, "labels": labels(), "finalizers": [FINALIZER]},
-        "spec": {"providerSpec": {"value": provider_spec(instance_type, zone)}, "providerID": format!("aws:///i-{index}"),
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(), "finalizers": [FINALIZER]},
+        "spec": {"providerSpec": {"value": provider_spec(instance_type, zone)}, "providerID": format!("aws:///i-{position}"),
             "lifecycleHooks": {"preDrain": [{"name": HOOK, "owner": OWNER}]}},
     })
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 
@@ -16,6 +15,7 @@ use crate::simulation::invariants::moment::{Machines, Moment};
 use crate::simulation::mutants::catalogue::Mutant;
 
 use super::act::{Act, MachineFault};
+use super::neighbours::Neighbours;
 
 /// A schedule of this environment.
 pub type ClusterSchedule = Schedule<Setup, Act>;
@@ -33,6 +33,8 @@ pub struct Setup {
     pub generates: bool,
     /// Whether the CRD of the set contains the field `status.machines` at first.
     pub keeps_machines: bool,
+    /// What surrounds the control plane.
+    pub neighbours: Neighbours,
     /// The bug that the controllers have.
     pub mutant: Option<Mutant>,
 }
@@ -46,6 +48,7 @@ impl Default for Setup {
             state: Some("Active"),
             generates: false,
             keeps_machines: true,
+            neighbours: Neighbours::default(),
             mutant: None,
         }
     }
@@ -76,7 +79,10 @@ impl Provider {
             Some(MachineFault::NeverJoins) => Fault::NeverJoins,
             Some(MachineFault::NeverReady) => Fault::NeverReady,
             Some(MachineFault::NeverEnds) => Fault::NeverEnds,
-            Some(MachineFault::Slow | MachineFault::OtherName) | None => Fault::None,
+            Some(
+                MachineFault::Slow | MachineFault::OtherName | MachineFault::EarlyNode | MachineFault::EarlyUnknownNode,
+            )
+            | None => Fault::None,
         }
     }
 }
@@ -96,6 +102,8 @@ pub(crate) enum Ailment {
 #[derive(Debug, Default)]
 pub(crate) struct Etcd {
     pub(crate) members: Members,
+    /// What the operator reported last.
+    pub(crate) reported: Report,
     /// The next step is in the queue.
     pub(crate) is_due: bool,
     /// The numbers of faults: sick, unpromoted, mute.
@@ -115,13 +123,21 @@ impl Etcd {
     }
 }
 
-/// Whether the webhook can be reached.
+/// Whether the webhook can be reached, and what the webhooks of other components do.
 #[derive(Debug, Default)]
 pub(crate) struct Webhook {
     /// The number of faults that keep it out of reach.
     pub(crate) outages: u32,
     /// Shared with the admission of the API server.
     pub(crate) is_down: Arc<AtomicBool>,
+    /// The number of faults that make the webhook of another component refuse new machines.
+    pub(crate) refusals: u32,
+    /// Shared with the admission of the API server.
+    pub(crate) refuses_machines: Arc<AtomicBool>,
+    /// The number of faults that make the webhook of another component drop a field.
+    pub(crate) drops: u32,
+    /// Shared with the admission of the API server.
+    pub(crate) drops_field: Arc<AtomicBool>,
 }
 
 /// An event of an actor.
@@ -139,6 +155,10 @@ pub(crate) enum Event {
     EtcdWell(Ailment),
     /// An outage of the webhook ends.
     WebhookBack,
+    /// The webhook of another component admits new machines again.
+    MachinesAdmitted,
+    /// The webhook of another component stops dropping a field.
+    FieldStored,
 }
 
 /// The environment.
@@ -148,7 +168,6 @@ pub(crate) struct ControlPlane {
     // Shared with the moments that invariants look at.
     pub(crate) machines: Arc<Machines>,
     pub(crate) nodes: Arc<BTreeMap<String, Arc<Node>>>,
-    pub(crate) operators: BTreeMap<String, Arc<ClusterOperator>>,
     pub(crate) set: Option<Arc<ControlPlaneMachineSet>>,
     pub(crate) provider: Provider,
     pub(crate) etcd: Etcd,
@@ -157,6 +176,8 @@ pub(crate) struct ControlPlane {
     pub(crate) keeps_machines: bool,
     /// How often a user changed the template.
     pub(crate) edition: u32,
+    /// How often a user changed the labels of the template.
+    pub(crate) relabelled: u32,
     /// How often a user created or changed a machine.
     pub(crate) handmade: u32,
     /// Whether a machine is outdated or being deleted.
@@ -173,17 +194,17 @@ impl ControlPlane {
             setup: setup.clone(),
             machines: Arc::default(),
             nodes: Arc::default(),
-            operators: BTreeMap::new(),
             set: None,
             provider: Provider::default(),
             etcd: Etcd::default(),
             webhook: Webhook::default(),
             keeps_machines: true,
             edition: 0,
+            relabelled: 0,
             handmade: 0,
             is_rolling: false,
             gave_up: false,
-            evidence: Evidence::new(setup.replicas),
+            evidence: Evidence::new(setup.replicas, setup.neighbours.judges_status),
         }
     }
 
@@ -193,14 +214,8 @@ impl ControlPlane {
             machines: Arc::clone(&self.machines),
             nodes: Arc::clone(&self.nodes),
             set: self.set.clone(),
-            etcd_healthy: self.report().is_none_or(|report| report == Report::Healthy),
+            etcd_healthy: self.etcd.reported == Report::Healthy,
         }
-    }
-
-    /// What the etcd operator has reported.
-    pub(crate) fn report(&self) -> Option<Report> {
-        let operator = self.operators.get(cluster_operator::ETCD);
-        operator.map(|operator| Report::of(operator))
     }
 
     /// Whether the node of a machine is ready.

@@ -1,5 +1,6 @@
 //! What a bug changes besides reads and writes.
 
+use crate::simulation::actors::foreign_webhook::POLICY;
 use crate::simulation::actors::webhook::OUT_OF_REACH;
 use crate::simulation::engine::port::Call;
 use crate::simulation::machine_api::kinds::{MACHINE, SET};
@@ -25,7 +26,7 @@ impl Mutant {
     /// Whether events name another machine than the one that was created. This is a consequence of
     /// how the bug is seeded, and not part of the bug.
     pub(crate) fn misnames(self) -> bool {
-        self.uses_random_names() || self == Self::NextIndex
+        self.uses_random_names() || matches!(self, Self::NextIndex | Self::NameReused | Self::IndexSharedFirst)
     }
 
     /// Whether the etcd operator counts learners as voters.
@@ -38,6 +39,11 @@ impl Mutant {
         match self {
             Self::WebhookFinal => refusal.message.contains(OUT_OF_REACH),
             Self::DenialFinal => refusal.code == 403 && self.gives_up(call),
+            Self::RefusalFinal => refusal.message.contains(POLICY) && self.gives_up(call),
+            Self::RefusedLabelBlocks => {
+                let is_patch = matches!(call, Call::Patch { key, status: false, .. } if key.kind == MACHINE);
+                is_patch && refusal.message.contains(POLICY)
+            }
             _ => false,
         }
     }
@@ -46,7 +52,9 @@ impl Mutant {
     pub(crate) fn gives_up(self, call: &Call) -> bool {
         match self {
             Self::WebhookFinal => matches!(call, Call::Patch { key, status: false, .. } if key.kind == SET),
-            Self::DenialFinal => matches!(call, Call::Create(key, _) if key.kind == MACHINE),
+            Self::DenialFinal | Self::RefusalFinal | Self::RefusedLabelBlocks => {
+                matches!(call, Call::Create(key, _) if key.kind == MACHINE)
+            }
             _ => false,
         }
     }

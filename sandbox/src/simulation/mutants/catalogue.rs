@@ -192,10 +192,49 @@ known_bugs! {
     DenialFinal "denial-final" in "outages" violates ["ESR"]
         "The controller does not retry the creation of a machine after a permission was missing."
         "a permission that is granted again", "1.8 A";
+    RefusalFinal "refusal-final" in "neighbours" violates ["ESR"]
+        "A machine that the webhook of another component refused is not requested again."
+        "a webhook of another component that admits machines later", "1.8 G";
     DefinitionTrusted "definition-trusted" in "upgrades" violates ["G4", "ESR"]
         "The controller does not notice that the CRD prunes a field, and writes the field again and again."
         "a field that the other version does not contain", "1.8 H";
     HandmadeUncounted "handmade-uncounted" in "by-hand" violates ["C1", "C13", "G9"]
         "Machines that the controller did not create do not count."
         "KCP surge: machines <= replicas + maxSurge, independent of their creator", "1.9 K4";
+    TemplateAsSent "template-as-sent" in "neighbours" violates ["P3", "P4"]
+        "A machine that does not equal the template as it was sent is outdated: a field that a webhook drops creates and deletes machines without end."
+        "a webhook that drops one field: 289 machines in a minute", "1.8 G";
+    DomainMisread "domain-misread" in "neighbours" violates ["P3", "P4", "G9"]
+        "The controller cannot tell two failure domains apart, so a machine in the second one is always in the wrong one."
+        "two failure domains of vSphere that differ in their networks only", "1.9 C8";
+    WorkersTaken "workers-taken" in "neighbours" violates ["P2"]
+        "The selector alone decides which machines belong to the set, and it also matches workers."
+        "a selector of the cluster label: workers are relabelled or deleted", "1.9 M4";
+    IndexSharedFirst "index-shared-first" in "neighbours" violates ["P5", "C12"]
+        "One of several ready machines of an index is deleted before an empty index gets a machine."
+        "machine names that end in the same number", "1.9 C2";
+    SelectorTrusted "selector-trusted" in "neighbours" violates ["G4", "ESR"]
+        "The controller does not notice that the CRD of OpenShift prunes status.selector, and writes the status again and again."
+        "a status that is written every five seconds", "1.9 G4";
+    RefusedLabelBlocks "refused-label-blocks" in "neighbours" violates ["ESR", "P7"]
+        "After a label patch is refused, no machine is created any more."
+        "a label patch that is refused stops the repair", "1.8 G";
+    NodesJoinForever "nodes-join-forever" in "neighbours" violates ["P7"]
+        "A control plane node without a machine counts as one that joins, for ever."
+        "an unclaimed node beside a machine without a node stops everything", "1.9 C3";
+    NotStartedUnseen "not-started-unseen" in "neighbours" violates ["C12"]
+        "A report of the etcd operator is healthy unless it contains the word unhealthy."
+        "3 of 4 members are available, a member has not started", "1.9 C12";
+    FailureStopsRepair "failure-stops-repair" in "neighbours" violates ["P7", "ESR"]
+        "One failed machine stops the repair of all other indexes."
+        "a failed machine, and another index without a machine", "1.9 C3";
+    NameReused "name-reused" in "neighbours" violates ["P8"]
+        "All machines that are created for an empty index have the same name."
+        "clouds that find instances by name take over a leftover instance", "1.9 G7";
+    ProgressStops "progress-stops" in "neighbours" violates ["P6"]
+        "Progressing is False while a rollout waits for etcd."
+        "oc wait returns in the middle of a rollout", "1.9 G6";
+    FormerSetAdopts "former-set-adopts" in "set-deleted" violates ["C6"]
+        "A replica that was paused adopts a machine for a set that was deleted meanwhile."
+        "the garbage collector deletes a machine whose owner is gone", "1.9 C6";
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use capstan::controllers::GENERATED;
 use capstan::runtime::View;
-use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
+use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ClusterOperatorCondition, ETCD};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::objects::CachedObject;
+use capstan_core::cpms::created_from::CREATED_FROM;
 use capstan_core::cpms::indexes::REPLACES;
+use capstan_core::cpms::selector::{MASTER, MEMBER_LABELS};
 use capstan_core::cpms::spec::PAUSED_ROLLOUT;
 use capstan_core::model::NamespacedName;
 use serde::Serialize;
@@ -104,6 +106,10 @@ impl Mutant {
         self.alter_machines(&mut shown.machines, deleting, &nodes);
         let claimed = shown.claimed();
         shown.nodes.values_mut().for_each(|node| self.node(Arc::make_mut(node)));
+        if self == Self::NodesJoinForever {
+            let unclaimed = shown.nodes.iter_mut().filter(|(name, _)| !claimed.contains(*name));
+            unclaimed.for_each(|(_, node)| Arc::make_mut(node).metadata.creation_timestamp = None);
+        }
         shown
             .nodes
             .retain(|name, _| !self.hides_unmanaged_nodes() || claimed.contains(name));
@@ -143,12 +149,22 @@ impl Mutant {
     pub(crate) fn answer(self, answer: &mut kube::Result<Answer>, call: &Call, cached: Option<&View>) {
         let Ok(answer) = answer else { return };
         let cached = cached.map(Shown::of).unwrap_or_default();
+        if let (Self::TemplateAsSent | Self::DomainMisread, Call::DryRun(..)) = (self, call) {
+            *answer = Answer::Gone;
+        }
         if self.trusts_caches(call) {
             from_caches(answer, call, &cached);
         }
         match answer {
             Answer::Object(Some(version)) => self.object(version, call, &cached),
             Answer::List(all) => self.list(all, call, &cached),
+            Answer::Written(object) if self == Self::SelectorTrusted => {
+                let status = Arc::make_mut(object).get_mut("status").and_then(Value::as_object_mut);
+                let is_status = matches!(call, Call::Patch { key, status: true, .. } if key.kind == SET);
+                if let (Some(status), true) = (status, is_status) {
+                    status.entry("selector").or_insert_with(|| "pruned".into());
+                }
+            }
             Answer::Written(object) if self == Self::DefinitionTrusted => {
                 let status = Arc::make_mut(object).get_mut("status").and_then(Value::as_object_mut);
                 let is_status = matches!(call, Call::Patch { key, status: true, .. } if key.kind == SET);
@@ -246,10 +262,17 @@ impl Mutant {
         if matches!(self, Self::EtcdIgnored | Self::OthersIgnored) {
             let conditions = &mut operator.status.conditions;
             conditions.retain(|condition| condition.type_ != "Available");
-            let message = "EtcdMembersAvailable: 3 members are available";
-            let good = json!({"type": "Available", "status": "True", "message": message,
-                "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            conditions.extend(serde_json::from_value(good));
+            conditions.extend(healthy_report());
+        }
+        if self == Self::NotStartedUnseen {
+            let available = operator.condition("Available");
+            let is_seen = available.is_none_or(|one| {
+                let message = one.message.as_deref().unwrap_or_default();
+                one.status != "True" || message.contains("unhealthy")
+            });
+            if !is_seen {
+                operator.status.conditions = healthy_report();
+            }
         }
     }
 
@@ -296,9 +319,45 @@ impl Mutant {
                     }
                 }
             }
+            Self::TemplateAsSent => {
+                for machine in machines {
+                    machine.metadata.annotations.remove(CREATED_FROM);
+                }
+            }
+            Self::DomainMisread => {
+                for machine in machines {
+                    machine.metadata.annotations.remove(CREATED_FROM);
+                    misread_domain(machine);
+                }
+            }
+            Self::WorkersTaken => {
+                for machine in machines {
+                    let labels = &mut machine.metadata.labels;
+                    for key in MEMBER_LABELS {
+                        labels.insert(key.to_owned(), MASTER.to_owned());
+                    }
+                }
+            }
             Self::FailureIgnored => machines.retain(|machine| machine.phase() != Some("Failed")),
             _ => {}
         }
+    }
+}
+
+/// What the etcd operator reports while all members are healthy.
+fn healthy_report() -> Vec<ClusterOperatorCondition> {
+    let message = "EtcdMembersAvailable: 3 members are available";
+    let condition = json!({"type": "Available", "status": "True", "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    serde_json::from_value(condition).into_iter().collect()
+}
+
+/// Shows a machine of the second failure domain in the first one.
+fn misread_domain(machine: &mut Machine) {
+    let value = machine.spec.provider_spec.value.as_mut();
+    let zone = value.and_then(|value| value.pointer_mut("/placement/availabilityZone"));
+    if let Some(zone) = zone.filter(|zone| **zone == "us-east-1b") {
+        *zone = "us-east-1a".into();
     }
 }
 

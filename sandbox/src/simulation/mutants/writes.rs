@@ -1,22 +1,30 @@
 //! How a bug changes the writes of the controller: the API server executes another write, or none.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use capstan::controllers::GENERATED;
-use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::indexes::REPLACES;
 use serde_json::{Value, json};
 
 use crate::simulation::engine::port::Call;
-use crate::simulation::machine_api::kinds::{MACHINE, SET};
+use crate::simulation::invariants::moment::index_of;
+use crate::simulation::machine_api::kinds::{MACHINE, SET, machine as machine_key};
 use crate::simulation::machine_api::objects::PREFIX;
+use crate::simulation::machine_api::state::ControlPlane;
 
 use super::catalogue::Mutant;
 
 impl Mutant {
     /// Alters a write of the controller, the one with this number. Returns whether it is executed
     /// at all.
-    pub(crate) fn write(self, call: &mut Call, machines: &BTreeMap<String, Arc<Machine>>, number: u64) -> bool {
+    pub(crate) fn write(self, call: &mut Call, environment: &ControlPlane, number: u64) -> bool {
+        let machines = &environment.machines;
+        if let Call::Create(key, machine) = call
+            && key.kind == MACHINE
+            && let Some(other) = self.instead_of(machine, environment)
+        {
+            let Some(deletion) = other else { return false };
+            *call = deletion;
+            return true;
+        }
         match call {
             Call::Create(key, machine) if key.kind == MACHINE => {
                 if let Some(name) = self.name(machine, machines.len(), number) {
@@ -28,7 +36,7 @@ impl Mutant {
                     *zone = "us-east-1a".into();
                 }
             }
-            Call::Patch { key, status: false, .. } if key.kind == MACHINE => self.patch_machine(call),
+            Call::Patch { key, status: false, .. } if key.kind == MACHINE => self.patch_machine(call, environment),
             Call::Patch {
                 key,
                 status: false,
@@ -78,16 +86,41 @@ impl Mutant {
         true
     }
 
+    /// What is done instead of the creation of a machine; `Some(None)`: nothing.
+    fn instead_of(self, machine: &Value, environment: &ControlPlane) -> Option<Option<Call>> {
+        let moment = environment.moment();
+        let repairs = replaced(machine).is_none();
+        match self {
+            Self::FailureStopsRepair if repairs && moment.has_failed_replacement() => Some(None),
+            Self::IndexSharedFirst if repairs => {
+                let shared = environment.machines.values().find(|one| {
+                    let live = moment.live(index_of(one)).into_iter();
+                    moment.is_ready(one) && live.filter(|(_, other)| moment.is_ready(other)).count() > 1
+                })?;
+                let key = machine_key(shared.metadata.name());
+                Some(Some(Call::Delete {
+                    key,
+                    uid: None,
+                    resource_version: None,
+                }))
+            }
+            _ => None,
+        }
+    }
+
     /// The name that a new machine gets instead of its own.
     fn name(self, machine: &Value, count: usize, number: u64) -> Option<String> {
         let name = machine.pointer("/metadata/name").and_then(Value::as_str)?;
         if self.uses_random_names() {
             return Some(format!("{PREFIX}-r{number:04}-{}", index(name).unwrap_or("0")));
         }
+        if self == Self::NameReused && replaced(machine).is_none() {
+            return Some(format!("{PREFIX}-again-{}", index(name).unwrap_or("0")));
+        }
         (self == Self::NextIndex).then(|| format!("{PREFIX}-next-{count}"))
     }
 
-    fn patch_machine(self, call: &mut Call) {
+    fn patch_machine(self, call: &mut Call, environment: &ControlPlane) {
         let Call::Patch { key, patch, .. } = call else {
             return;
         };
@@ -96,6 +129,12 @@ impl Mutant {
             Self::EditedInPlace => {
                 let value = json!({"instanceType": "m7i.xlarge"});
                 put(patch, "", "spec", json!({"providerSpec": {"value": value}}));
+            }
+            Self::FormerSetAdopts => {
+                let owner = patch.pointer_mut("/metadata/ownerReferences/0/uid");
+                if let (Some(owner), Some(former)) = (owner, &environment.evidence.former_set) {
+                    *owner = former.as_str().into();
+                }
             }
             Self::FinalizersOverwritten => put(patch, "/metadata", "finalizers", json!([])),
             Self::SetTakesMachines => {
@@ -121,6 +160,15 @@ impl Mutant {
                     put(condition, "", "lastTransitionTime", time.into());
                 }
             }
+            Self::ProgressStops => {
+                let conditions = patch.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+                let mut waiting = conditions.into_iter().flatten();
+                let waits = |condition: &&mut Value| condition.get("reason") == Some(&"WaitingForEtcd".into());
+                if let Some(condition) = waiting.find(waits) {
+                    put(condition, "", "status", "False".into());
+                    put(condition, "", "reason", "AllReplicasUpdated".into());
+                }
+            }
             Self::GenerationAhead => {
                 if let Some(generation) = patch.pointer_mut("/status/observedGeneration") {
                     *generation = json!(generation.as_i64().unwrap_or(0) + 1);
@@ -129,6 +177,11 @@ impl Mutant {
             _ => {}
         }
     }
+}
+
+/// The uid of the machine that a new machine replaces.
+fn replaced(machine: &Value) -> Option<&Value> {
+    machine.pointer("/metadata/annotations")?.get(REPLACES)
 }
 
 /// The number at the end of a name.

@@ -139,6 +139,22 @@ fn s4_a_machine_of_the_template_in_a_shared_index_replaces_no_other_machine() {
     assert!(creates, "{plan:?}");
 }
 
+/// A machine that was requested for the empty index and is not ready yet does not serve the index.
+#[test]
+fn s4_a_shared_index_loses_a_ready_machine_only_while_each_other_index_has_a_ready_one() {
+    for instance_type in [NEW, OLD] {
+        let mut world = same_index(instance_type);
+        run(&mut world, |world, step| {
+            if matches!(step.action, Action::Delete { .. }) {
+                let state = world.state();
+                let serves = |index: &u32| state.of_index(*index).any(|machine| machine.is_ready());
+                let served = state.indexes.iter().all(serves);
+                assert!(served || ready(world) >= 3, "{instance_type}: {step:?}");
+            }
+        });
+    }
+}
+
 // S3
 
 /// Adds a machine of another role that the selector matches.

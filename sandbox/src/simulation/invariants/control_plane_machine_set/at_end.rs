@@ -9,7 +9,7 @@ use capstan_core::api::meta::Condition;
 use crate::simulation::invariants::check::Check;
 use crate::simulation::invariants::evidence::Evidence;
 use crate::simulation::invariants::generator;
-use crate::simulation::invariants::moment::{Moment, index, instance_type, is_current, spread, unevenness, zone};
+use crate::simulation::invariants::moment::{Moment, index_of, instance_type, is_current, spread, unevenness, zone};
 
 /// A control plane at the end of a run, when no event is due.
 pub(crate) struct RunEnd<'a> {
@@ -125,7 +125,8 @@ fn machine_unowned(end: &RunEnd<'_>) -> Option<String> {
 fn index_empty(end: &RunEnd<'_>) -> Option<String> {
     end.active()?;
     let names = end.now.machines.keys();
-    let indexes: BTreeSet<Option<u32>> = names.clone().map(|name| index(name)).collect();
+    let machines = end.now.machines.values();
+    let indexes: BTreeSet<Option<u32>> = machines.map(|machine| index_of(machine)).collect();
     let text = || format!("{} indexes have machines: {names:?}", indexes.len());
     (indexes.len() != end.evidence.replicas).then(text)
 }

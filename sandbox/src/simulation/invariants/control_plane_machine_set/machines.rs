@@ -10,8 +10,11 @@ use capstan_core::cpms::indexes::REPLACES;
 use crate::api::{Change, ChangeKind, Object};
 use crate::simulation::invariants::check::Check;
 use crate::simulation::invariants::evidence::Evidence;
-use crate::simulation::invariants::moment::{Moment, belongs_to_set, index};
+use crate::simulation::invariants::moment::{Moment, belongs_to_set, index_of};
 use crate::simulation::machine_api::objects::PREFIX;
+
+/// The most creations of one index in an hour. Users, health checks, and failures cause a few.
+const MOST_BIRTHS: usize = 12;
 
 /// A write of the controller to a machine.
 pub(crate) struct MachineWrite<'a> {
@@ -27,7 +30,7 @@ pub(crate) struct MachineWrite<'a> {
 
 impl<'a> MachineWrite<'a> {
     /// The checks of a write to a machine. The first one that fails counts.
-    pub(crate) const CHECKS: [Check<Self>; 21] = [
+    pub(crate) const CHECKS: [Check<Self>; 26] = [
         Check::new("C4", written_while_inactive),
         Check::new("C4", created_or_deleted_without_active_set),
         Check::new("C3", created_or_deleted_with_unmanaged_node),
@@ -49,6 +52,11 @@ impl<'a> MachineWrite<'a> {
         Check::new("C10", hooks_changed),
         Check::new("G8", finalizers_changed),
         Check::new("G9", spec_changed),
+        Check::new("P2", written_outside_set),
+        Check::new("P3", deleted_although_of_revision),
+        Check::new("P4", created_too_often),
+        Check::new("P5", deleted_while_index_is_not_ready),
+        Check::new("P8", created_under_former_name),
     ];
 }
 
@@ -65,7 +73,7 @@ impl MachineWrite<'_> {
     }
 
     fn index(&self) -> Option<u32> {
-        index(self.name())
+        index_of(self.machine)
     }
 
     /// The uid of the machine that a new machine replaces; empty if it replaces none.
@@ -202,8 +210,8 @@ fn created_under_other_name(write: &MachineWrite<'_>) -> Option<String> {
 fn created_for_other_index(write: &MachineWrite<'_>) -> Option<String> {
     let replaced = |moment: &Moment| {
         let mut machines = moment.machines.iter();
-        let (name, _) = machines.find(|(_, machine)| machine.metadata.uid() == write.replaced())?;
-        (index(name) != write.index()).then(|| name.clone())
+        let (name, old) = machines.find(|(_, machine)| machine.metadata.uid() == write.replaced())?;
+        (index_of(old) != write.index()).then(|| name.clone())
     };
     let mut moments = write.moments.iter().filter(|_| write.is_creation());
     let old = moments.find_map(replaced)?;
@@ -323,4 +331,59 @@ fn finalizers_changed(write: &MachineWrite<'_>) -> Option<String> {
 fn spec_changed(write: &MachineWrite<'_>) -> Option<String> {
     let text = || format!("the spec of machine {} changes", write.name());
     changes(write, "/spec").then(text)
+}
+
+/// A machine that belonged to the set at no moment of the reconcile is written.
+fn written_outside_set(write: &MachineWrite<'_>) -> Option<String> {
+    let belonged = |moment: &Moment| {
+        moment
+            .machines
+            .get(write.name())
+            .is_some_and(|machine| belongs_to_set(machine))
+    };
+    let text = || format!("machine {} is written, and it does not belong to the set", write.name());
+    (write.change.kind != ChangeKind::Added && !write.ever(belonged)).then(text)
+}
+
+/// A machine that was created from the template as it is, and is the only one of its index, is
+/// deleted.
+fn deleted_although_of_revision(write: &MachineWrite<'_>) -> Option<String> {
+    let sent = write.evidence.sent(write.name()).filter(|_| write.is_deletion())?;
+    let text = || {
+        format!(
+            "machine {} is deleted, and it was created from the template",
+            write.name()
+        )
+    };
+    let wrong = write.always(|moment| moment.is_only_of_revision(write.name(), sent));
+    wrong.then(text)
+}
+
+fn created_too_often(write: &MachineWrite<'_>) -> Option<String> {
+    let count = write.evidence.births(write.index());
+    let text = || format!("machine {} is number {count} of its index in an hour", write.name());
+    (write.is_creation() && count > MOST_BIRTHS).then(text)
+}
+
+/// A ready machine is deleted while another index has no ready one, and nothing replaces it.
+fn deleted_while_index_is_not_ready(write: &MachineWrite<'_>) -> Option<String> {
+    let replicas = write.evidence.replicas;
+    let costs = |moment: &Moment| {
+        moment.ready_indexes() < replicas && moment.ready() <= replicas && !moment.is_replaced(write.name())
+    };
+    let text = || {
+        format!(
+            "machine {} is ready and deleted while an index has no ready machine",
+            write.name()
+        )
+    };
+    (write.deletes_ready() && write.always(costs)).then(text)
+}
+
+/// A machine that replaces no other one has the name of a machine that is gone. Clouds find
+/// instances by name.
+fn created_under_former_name(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("machine {} has the name of a machine that is gone", write.name());
+    let repairs = write.is_creation() && write.replaced().is_empty();
+    (repairs && write.evidence.is_former_name(write.name())).then(text)
 }

@@ -4,10 +4,24 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{Control
 use serde_json::Value;
 
 use crate::api::{Change, ChangeKind, Object};
+use crate::simulation::engine::schedule::MINUTE;
 use crate::simulation::invariants::check::Check;
 use crate::simulation::invariants::moment::Moment;
 use crate::simulation::invariants::shared;
 use crate::simulation::machine_api::kinds::SET_NAME;
+
+/// The reasons for which an incomplete rollout may be reported as one that does not progress.
+const STOPPED: [&str; 7] = [
+    "RolloutPaused",
+    "RolloutLimitReached",
+    "WaitingForDelete",
+    "OperatorDegraded",
+    "Deleting",
+    "Inactive",
+    "ProgressDeadlineExceeded",
+];
+/// The controller may report within this time what it has just learned, in milliseconds.
+const REPORTED_WITHIN: i64 = MINUTE;
 
 /// A write to the set.
 pub(crate) struct SetWrite<'a> {
@@ -18,11 +32,14 @@ pub(crate) struct SetWrite<'a> {
     pub(crate) set: &'a ControlPlaneMachineSet,
     /// What is true now, before the write.
     pub(crate) now: &'a Moment,
+    /// For how many milliseconds an index has had no machine of the template; `None` if each index
+    /// has one, or if faults delay what the controller knows.
+    pub(crate) incomplete_for: Option<i64>,
 }
 
 impl<'a> SetWrite<'a> {
     /// The checks of a write to the set. The first one that fails counts.
-    pub(crate) const CHECKS: [Check<Self>; 7] = [
+    pub(crate) const CHECKS: [Check<Self>; 8] = [
         Check::new("C5", unusual_name_or_replicas),
         Check::new("C4", deactivated),
         Check::new("C5", scaled),
@@ -30,6 +47,7 @@ impl<'a> SetWrite<'a> {
         Check::new("G6", generation_observed_early),
         Check::new("G6", transition_time_moved),
         Check::new("C6", released_too_early),
+        Check::new("P6", completed_too_early),
     ];
 }
 
@@ -100,4 +118,20 @@ fn released_too_early(write: &SetWrite<'_>) -> Option<String> {
     Some(format!(
         "the finalizer of the set is removed while machine {name} has an owner reference to it"
     ))
+}
+
+/// The status says that a rollout does not progress, and it is neither complete nor stopped.
+fn completed_too_early(write: &SetWrite<'_>) -> Option<String> {
+    write.before().filter(|_| write.by_controller)?;
+    let time = write.incomplete_for.filter(|time| *time > REPORTED_WITHIN)?;
+    let mut conditions = write.set.status.as_ref()?.conditions.iter();
+    let progressing = conditions.find(|condition| condition.type_ == "Progressing")?;
+    let reason = progressing.reason.as_str();
+    let wrong = progressing.status == "False" && !STOPPED.contains(&reason);
+    wrong.then(|| {
+        format!(
+            "Progressing is False ({reason}), and a rollout has been incomplete for {}s",
+            time / 1000
+        )
+    })
 }
