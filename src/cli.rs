@@ -28,6 +28,7 @@ pub mod review;
 pub mod rules;
 pub mod serve;
 pub mod status;
+pub mod version;
 pub mod wait;
 
 /// Guards and rolls the machines that a Kubernetes control plane runs on.
@@ -57,6 +58,7 @@ enum Command {
     Generate(generate::Args),
     Certs(certs::Args),
     Completions(completions::Args),
+    Version(version::Args),
 }
 
 /// Runs the command, and reports an error on standard error.
@@ -85,6 +87,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(&args),
         Command::Certs(args) => certs::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Version(args) => version::run(&args),
     }
 }
 

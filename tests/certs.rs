@@ -16,9 +16,14 @@ fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
-/// The namespace and the name of the Service in the webhooks, and the name of both configurations.
-fn registered() -> (String, String, String) {
-    let configurations = [read("webhooks/mutating.yaml"), read("webhooks/validating.yaml")].concat();
+/// The features with webhooks.
+const FEATURES: [&str; 2] = ["admission", "mirroring"];
+
+/// The namespace and the name of the Service in the webhooks of a feature, and the name of both
+/// configurations.
+fn registered(feature: &str) -> (String, String, String) {
+    let file = |name: &str| read(&format!("webhooks/{feature}/{name}.yaml"));
+    let configurations = [file("mutating"), file("validating")].concat();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let mut all: Vec<_> = configurations
         .iter()
@@ -48,7 +53,8 @@ fn registered() -> (String, String, String) {
 
 #[test]
 fn cert_manager_issues_a_certificate_for_the_service_of_the_webhooks() {
-    let (namespace, service, _) = registered();
+    let (namespace, service, _) = registered("admission");
+    assert_eq!(registered("mirroring").1, service);
     let objects = read("certs/cert-manager/certificate.yaml");
     assert!(
         objects
@@ -67,19 +73,22 @@ fn cert_manager_issues_a_certificate_for_the_service_of_the_webhooks() {
 
 #[test]
 fn the_service_and_both_configurations_have_the_service_ca_annotations() {
-    let (namespace, service, configuration) = registered();
     let objects = read("certs/service-ca/patch.yaml");
-    assert_eq!(
-        named(&objects, "Service", &service)["metadata"]["namespace"],
-        *namespace
-    );
-    named(&objects, "ValidatingWebhookConfiguration", &configuration);
-    named(&objects, "MutatingWebhookConfiguration", &configuration);
+    for feature in FEATURES {
+        let (namespace, service, configuration) = registered(feature);
+        assert_eq!(
+            named(&objects, "Service", &service)["metadata"]["namespace"],
+            *namespace
+        );
+        named(&objects, "ValidatingWebhookConfiguration", &configuration);
+        named(&objects, "MutatingWebhookConfiguration", &configuration);
+    }
 }
 
 #[test]
 fn the_self_managed_role_allows_writes_to_its_secret_and_configurations_only() {
-    let (namespace, _, configuration) = registered();
+    let (namespace, _, configuration) = registered("admission");
+    let (_, _, mirroring) = registered("mirroring");
     let objects = read("certs/self-managed/rbac.yaml");
     let secret = named(&objects, "Secret", "capstan-webhook-tls");
     assert_eq!(secret["metadata"]["namespace"], *namespace);
@@ -93,9 +102,12 @@ fn the_self_managed_role_allows_writes_to_its_secret_and_configurations_only() {
             .unwrap()
             .clone()
     };
-    for (kind, name) in [("Role", "capstan-webhook-tls"), ("ClusterRole", configuration.as_str())] {
+    for (kind, names) in [
+        ("Role", vec!["capstan-webhook-tls"]),
+        ("ClusterRole", vec![configuration.as_str(), mirroring.as_str()]),
+    ] {
         for rule in rules(kind) {
-            assert_eq!(rule["resourceNames"], serde_json::json!([name]), "{kind}");
+            assert_eq!(rule["resourceNames"], serde_json::json!(names), "{kind}");
         }
     }
 }

@@ -125,13 +125,17 @@ fn wanted(is_reader: impl Fn(&KindEntry) -> bool, writes: bool) -> Grants {
 
 #[test]
 fn the_role_of_the_webhook_reads_what_the_kind_table_lists_and_nothing_else() {
-    let readers = [Reader::Admission, Reader::Guards];
-    let wanted = wanted(|entry| readers.iter().any(|reader| entry.is_read_by(*reader)), false);
-    assert_eq!(granted("manifests/rbac.yaml"), wanted);
+    for (manifest, reader) in [
+        ("manifests/base/rbac.yaml", Reader::Admission),
+        ("manifests/components/mirroring/rbac.yaml", Reader::Guards),
+    ] {
+        let wanted = wanted(|entry| entry.is_read_by(reader), false);
+        assert_eq!(granted(manifest), wanted, "{manifest}");
+    }
 }
 
 #[test]
 fn the_role_of_the_controllers_reads_and_writes_what_the_kind_table_lists_and_nothing_else() {
     let wanted = wanted(|entry| entry.is_read_by(Reader::Controllers), true);
-    assert_eq!(granted("manifests/controllers-rbac.yaml"), wanted);
+    assert_eq!(granted("manifests/components/controllers/rbac.yaml"), wanted);
 }

@@ -83,7 +83,11 @@ fn rust_files() -> Vec<File> {
 
 /// The files whose comments begin with `#`, without generated files.
 fn hash_files() -> Vec<File> {
-    const GENERATED: [&str; 2] = ["manifests/crds/", "webhooks/policies/"];
+    const GENERATED: [&str; 3] = [
+        "manifests/crds/",
+        "webhooks/admission/policies/",
+        "webhooks/mirroring/policies/",
+    ];
     let mut found = files("", &[".yaml", ".toml", "Makefile", ".ci/run"]);
     found.retain(|file| !GENERATED.iter().any(|folder| file.path.starts_with(folder)));
     found

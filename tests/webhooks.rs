@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use capstan::manifests::{policy_files, webhook_files};
-use capstan_core::admission::{Admission, Options, Phase, routes, rule_files};
+use capstan_core::admission::{
+    Admission, Feature, Options, Phase, Route, routes, routes_of, rule_files, rule_files_of,
+};
 use capstan_core::cel::Program;
 use capstan_core::cel::rules::{Case, Enforcer, Rule, Scope};
 use capstan_core::schema::crd::crd_files;
@@ -25,7 +27,12 @@ fn admission() -> Admission {
 
 /// The configurations by kind.
 fn configurations() -> Vec<Value> {
-    webhook_files()
+    Feature::ALL.into_iter().flat_map(configurations_of).collect()
+}
+
+/// The configurations of a feature.
+fn configurations_of(feature: Feature) -> Vec<Value> {
+    webhook_files(feature)
         .iter()
         .map(|(name, text)| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}")))
         .collect()
@@ -72,29 +79,74 @@ fn every_route_is_registered_and_every_registration_is_served() {
     assert_eq!(webhooks().len(), routes().len(), "each path must be registered once");
 }
 
+/// The feature that is not installed must have no webhook: nothing would answer it.
+#[test]
+fn a_feature_registers_the_webhooks_that_its_server_serves() {
+    for feature in Feature::ALL {
+        let served: BTreeSet<String> = routes_of(feature).iter().map(|route| route.path.to_owned()).collect();
+        let registered: BTreeSet<String> = configurations_of(feature)
+            .iter()
+            .flat_map(|configuration| configuration["webhooks"].as_array().unwrap().clone())
+            .map(|webhook| {
+                let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
+                path.to_owned()
+            })
+            .collect();
+        assert_eq!(registered, served, "{feature:?}");
+    }
+}
+
+/// The resources of a route with its operations: one rule, and one more for those of which only
+/// deletions are judged.
+fn expected_rules(route: &Route) -> Vec<(BTreeSet<&str>, BTreeSet<&str>)> {
+    let operations = match route.phase {
+        Phase::Mutate => BTreeSet::from(["CREATE", "UPDATE"]),
+        Phase::Validate => BTreeSet::from(["CREATE", "UPDATE", "DELETE"]),
+    };
+    let whole = route
+        .resources
+        .iter()
+        .filter(|resource| !route.only_deletions.contains(resource));
+    let resources = whole.copied().chain(route.subresources.iter().map(String::as_str));
+    let mut rules = vec![(resources.collect(), operations)];
+    if !route.only_deletions.is_empty() {
+        let deleted = route.only_deletions.iter().copied().collect();
+        rules.push((deleted, BTreeSet::from(["DELETE"])));
+    }
+    rules
+}
+
 #[test]
 fn a_route_receives_only_the_resources_that_it_reviews() {
     for (_, webhook) in webhooks() {
         let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
         let route = routes().iter().find(|route| route.path == path).unwrap();
         let rules = webhook["rules"].as_array().unwrap();
-        assert_eq!(rules.len(), 1, "{path}");
-        assert_eq!(words(&rules[0]["apiGroups"]), BTreeSet::from([route.group]), "{path}");
-        let resources: Vec<String> = route
-            .resources
+        let registered: Vec<_> = rules
             .iter()
-            .flat_map(|resource| {
-                let below = route.subresources.iter().map(move |part| format!("{resource}/{part}"));
-                std::iter::once((*resource).to_owned()).chain(below)
+            .map(|rule| {
+                assert_eq!(words(&rule["apiGroups"]), BTreeSet::from([route.group]), "{path}");
+                assert_eq!(rule["scope"], "Namespaced", "{path}");
+                (words(&rule["resources"]), words(&rule["operations"]))
             })
             .collect();
-        let expected: BTreeSet<&str> = resources.iter().map(String::as_str).collect();
-        assert_eq!(words(&rules[0]["resources"]), expected, "{path}");
-        let expected = match route.phase {
-            Phase::Mutate => BTreeSet::from(["CREATE", "UPDATE"]),
-            Phase::Validate => BTreeSet::from(["CREATE", "UPDATE", "DELETE"]),
-        };
-        assert_eq!(words(&rules[0]["operations"]), expected, "{path}");
+        assert_eq!(registered, expected_rules(route), "{path}");
+    }
+}
+
+/// A status is written often. No rule reads the status of a set, of a cluster, or of a cluster's
+/// infrastructure.
+#[test]
+fn a_status_is_sent_only_where_a_rule_reads_it() {
+    for (_, webhook) in webhooks() {
+        for rule in webhook["rules"].as_array().unwrap() {
+            for resource in words(&rule["resources"]) {
+                let (plural, part) = resource.split_once('/').unwrap_or((resource, ""));
+                let unread = plural == "controlplanemachinesets" || plural.ends_with("clusters");
+                assert!(!(unread && part == "status"), "{resource}");
+                assert!(part != "scale" || plural.ends_with("machinesets"), "{resource}");
+            }
+        }
     }
 }
 
@@ -131,7 +183,7 @@ fn every_webhook_fails_closed_with_a_short_timeout_for_all_objects() {
 }
 
 #[test]
-fn only_the_removal_of_finalizers_during_a_deletion_is_exempt() {
+fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_known() {
     let meta = |deleting: bool, finalizers: &[&str]| {
         let mut meta = json!({"name": "cluster"});
         if deleting {
@@ -167,18 +219,26 @@ fn only_the_removal_of_finalizers_during_a_deletion_is_exempt() {
         ("CREATE", object(meta(true, &[]), a.clone()), Value::Null, true),
         ("DELETE", Value::Null, deleting(), true),
     ];
-    for (_, webhook) in webhooks() {
+    for (phase, webhook) in webhooks() {
         let conditions = webhook["matchConditions"].as_array().unwrap();
         let names: Vec<&str> = conditions
             .iter()
             .map(|condition| condition["name"].as_str().unwrap())
             .collect();
         let exempt = "not-the-removal-of-finalizers";
-        if is_mirrored(&webhook) {
-            assert_eq!(names, ["not-by-the-controllers-of-the-api", exempt]);
-        } else {
-            assert_eq!(names, ["not-metadata-written-by-capstan", exempt]);
-        }
+        let (controllers, sync) = ("not-by-the-controllers-of-the-api", "not-by-the-sync-controllers");
+        let sets = "not-by-the-controllers-of-control-plane-machine-sets";
+        let metadata = "not-metadata-written-by-the-controllers";
+        let elsewhere = "not-a-deletion-in-another-namespace";
+        let expected: &[&str] = match (is_mirrored(&webhook), phase) {
+            (true, _) if webhook["name"].as_str().unwrap().contains("machine-api") => {
+                &[controllers, sync, sets, exempt]
+            }
+            (true, _) => &[controllers, sync, exempt],
+            (false, Phase::Mutate) => &[metadata, exempt],
+            (false, Phase::Validate) => &[metadata, elsewhere, exempt],
+        };
+        assert_eq!(names, expected);
         let finalizers = conditions.last().unwrap();
         let program = Program::compile(finalizers["expression"].as_str().unwrap()).unwrap();
         for (operation, object, old, asked) in &cases {
@@ -273,8 +333,11 @@ fn only_requests_of_the_controllers_of_an_api_are_not_reviewed() {
 }
 
 #[test]
-fn metadata_of_a_set_is_not_reviewed_for_the_controllers_of_capstan_only() {
-    let own = ["system:serviceaccount:openshift-machine-api:capstan-controllers"];
+fn metadata_of_a_set_is_not_reviewed_for_its_controllers_only() {
+    let own = [
+        "system:serviceaccount:openshift-machine-api:capstan-controllers",
+        "system:serviceaccount:openshift-machine-api:control-plane-machine-set-operator",
+    ];
     let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
     let set = |annotation: &str, replicas: u8| {
         json!({"metadata": {"name": "cluster", "annotations": {"capstan.dev/pending-creations": annotation}},
@@ -340,13 +403,20 @@ fn assert_generated(folder: &str, expected: Vec<(String, String)>) {
         .collect();
     assert!(
         expected == found,
-        "{folder} must agree with its sources; the first line of each file is the command that generates it"
+        "{folder} must agree with its sources; each file begins with the command that generates it"
     );
 }
 
 #[test]
 fn the_policies_in_the_repository_agree_with_the_rules() {
-    assert_generated("webhooks/policies", policy_files(admission().files()).unwrap());
+    for feature in [Feature::Admission, Feature::Mirroring] {
+        let folder = format!("webhooks/{}/policies", feature.name());
+        assert_generated(
+            &folder,
+            policy_files(feature, &rule_files_of(feature).unwrap()).unwrap(),
+        );
+    }
+    assert!(rule_files_of(Feature::Controllers).unwrap().is_empty());
 }
 
 #[test]
@@ -357,7 +427,9 @@ fn the_crds_in_the_repository_agree_with_the_types_and_rules() {
 #[test]
 fn a_policy_has_the_rules_of_its_rule_file_and_no_others() {
     for file in admission().files() {
-        let (_, text) = policy_files(std::slice::from_ref(file)).unwrap().remove(0);
+        let (_, text) = policy_files(Feature::Admission, std::slice::from_ref(file))
+            .unwrap()
+            .remove(0);
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         let [policy, binding] = documents.as_slice() else {
             panic!("{text}")

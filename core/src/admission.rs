@@ -6,6 +6,7 @@
 mod answer;
 mod caps;
 mod envelope;
+mod feature;
 mod gate;
 mod gates;
 mod judge;
@@ -19,8 +20,9 @@ mod snapshot;
 
 pub use crate::authority::live::{LiveObject, LiveRead};
 pub use answer::{Answer, Record};
+pub use feature::Feature;
 pub use gate::{Outcome, Phase, Route};
-pub use gates::{routes, rule_files};
+pub use gates::{routes, routes_of, rule_files, rule_files_of};
 pub use judge::Admission;
 pub use offline::{Check, CheckError, Checked, Checker};
 pub use options::Options;

@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(60);
 const ATTEMPTS: usize = 5;
 /// The namespace of the Machine API.
 pub const NAMESPACE: &str = "openshift-machine-api";
-/// The user of the server in a cluster, as in `manifests/rbac.yaml`.
+/// The user of the server in a cluster, as in `manifests/base/rbac.yaml`.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:openshift-machine-api:capstan-webhook";
 
 /// A cluster and the way in which kubectl connects to it.
@@ -145,13 +145,21 @@ pub(crate) async fn run(mut command: Command, stdin: &str) -> Result<Output> {
     })
 }
 
-/// The output of `capstan manifests <what>`.
+/// The output of `capstan manifests <what>`, for a default installation.
 ///
 /// # Errors
 /// The binary does not exist, or fails.
 pub async fn manifests(capstan: &Path, what: &str) -> Result<String> {
+    manifests_of(capstan, what, "admission").await
+}
+
+/// The output of `capstan manifests <what>` for features, which commas separate.
+///
+/// # Errors
+/// The binary does not exist, or fails.
+pub async fn manifests_of(capstan: &Path, what: &str, features: &str) -> Result<String> {
     let mut command = Command::new(capstan);
-    command.args(["manifests", what]);
+    command.args(["manifests", what, "--feature", features]);
     Ok(run(command, "").await?.checked()?.stdout)
 }
 
@@ -170,15 +178,20 @@ impl Server {
     /// Starts `capstan serve`, and waits until it is ready: it has a certificate, and its caches
     /// are filled.
     ///
-    /// `flags` select the cluster. `host` is the address at which the API server reaches this
-    /// machine, and the only address on which the server listens. `folder` receives the log and the
-    /// CA certificate.
+    /// `flags` select the cluster, and with `--mirroring` the feature of that name. `host` is the
+    /// address at which the API server reaches this machine, and the only address on which the
+    /// server listens. `folder` receives the log and the CA certificate.
     ///
     /// # Errors
     /// The server cannot be started, exits, or is not ready in time; the error contains the end of
     /// its log.
     pub async fn start(capstan: &Path, flags: &[String], host: &str, folder: &Path) -> Result<Self> {
-        let webhooks = manifests(capstan, "webhooks").await?;
+        let features = if flags.iter().any(|flag| flag == "--mirroring") {
+            "admission,mirroring"
+        } else {
+            "admission"
+        };
+        let webhooks = manifests_of(capstan, "webhooks", features).await?;
         let mut attempt = 1;
         loop {
             let (port, health) = (free_port()?, free_port()?);

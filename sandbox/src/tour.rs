@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use capstan_core::schema::crd;
 
 use crate::control_plane::{ControlPlane, Options, wait_until};
-use crate::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, Server, manifests, policies_in_force};
+use crate::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, Server, manifests, manifests_of, policies_in_force};
 pub use guest::Guest;
 pub use screen::Screen;
 
@@ -73,7 +73,9 @@ impl Home {
         cluster.run(&namespace, "").await?.checked()?;
         let current = ["config", "set-context", "--current", "--namespace", NAMESPACE];
         cluster.run(&current, "").await?.checked()?;
-        cluster.apply(&manifests(capstan, "rbac").await?).await?;
+        cluster
+            .apply(&manifests_of(capstan, "rbac", "admission,controllers").await?)
+            .await?;
         cluster.apply(&manifests(capstan, "policies").await?).await?;
         policies_in_force(&cluster).await?;
         screen.step("Starting capstan serve with a certificate for this machine, and registering its webhooks");

@@ -3,13 +3,14 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
 use capstan_core::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
-use capstan_core::model::{Operation, Propagation, User};
+use capstan_core::model::{Operation, Propagation, User, Warning};
 use serde_json::{Value, json};
 
 use super::cluster::{Authority, feature_gate};
@@ -23,11 +24,12 @@ mod sarif;
 /// object is checked as a creation. With --old, it is checked as an update of the
 /// object with the same kind, namespace and name in that file. --with provides the
 /// objects that rules look up (Machines, Infrastructure, FeatureGate, ...). A rule
-/// whose objects are not given causes a warning. A Scale (autoscaling/v1) is checked
+/// whose objects are not given causes a warning, and with --strict the exit code 1. The
+/// objects of a folder are given to each other. A Scale (autoscaling/v1) is checked
 /// with the KubeadmControlPlane of its name and namespace in --old or --with.
 ///
 /// The exit code is 0 if all objects are allowed, 1 if one is refused, and 2 if the
-/// input cannot be read.
+/// input cannot be read or contains no object.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan check set.yaml
@@ -59,11 +61,15 @@ pub struct Args {
     namespace: String,
     #[command(flatten)]
     authority: Authority,
+    /// Also exit with 1 if a rule was skipped, because an object that it needs was not
+    /// given or Capstan has no rules for the kind.
+    #[arg(long)]
+    strict: bool,
     /// The output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
     /// The objects to check.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
 }
 
@@ -121,57 +127,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if inputs.filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("standard input (-) must be given at most once; it is given more than once");
     }
-    let old = documents::read_all(&args.old)?;
-    let with = documents::read_all(&args.with)?;
-    let snapshot = documents::snapshot(&with)?;
+    let inputs = Inputs::read(args)?;
     let user = args.user.clone().unwrap_or_default();
     let mut rows = Vec::new();
-    for document in documents::read_all(&args.files)? {
-        let before = if is_scale(&document) {
-            old.iter().chain(&with).find(|object| is_scaled_by(object, &document))
-        } else {
-            old.iter().find(|old| identity(old, args) == identity(&document, args))
-        };
-        let operation = match args.operation {
-            Some(OperationArg::Create) => Operation::Create,
-            Some(OperationArg::Update) => Operation::Update,
-            Some(OperationArg::Delete) => Operation::Delete,
-            None if before.is_some() => Operation::Update,
-            None => Operation::Create,
-        };
-        if operation == Operation::Update && before.is_none() {
-            let (kind, namespace, name) = document.key();
-            bail!(
-                "{}: document at line {}: an update of {kind} {namespace}/{name} needs the current object; pass it with --old",
-                document.file,
-                document.line
-            );
-        }
-        if args.operation.is_none() && before.is_none() && !args.old.is_empty() {
-            note(&format!(
-                "{}: document at line {}: --old holds no object of this kind and name, so this one is checked as a creation",
-                document.file, document.line
-            ));
-        }
-        let check = Check {
-            operation,
-            object: &document.object,
-            old: before
-                .filter(|_| operation == Operation::Update)
-                .map(|before| &before.object),
-            propagation: args.propagation.map(|propagation| match propagation {
-                PropagationArg::Foreground => Propagation::Foreground,
-                PropagationArg::Background => Propagation::Background,
-                PropagationArg::Orphan => Propagation::Orphan,
-            }),
-            user: &user,
-        };
-        let checked = checker.check(&check, &snapshot);
-        rows.push(Row {
-            document,
-            operation,
-            checked,
-        });
+    for (document, snapshot) in inputs.documents()? {
+        rows.push(check(args, &checker, &inputs, document, &snapshot, &user)?);
     }
     let text = match args.output {
         Output::Text => rows.iter().map(as_text).collect::<String>(),
@@ -182,10 +142,139 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .write_all(text.as_bytes())
         .context("writing the result")?;
     if rows.is_empty() {
-        note("nothing was checked: the input contains no object");
+        bail!("the input must contain an object to check; it contains none");
     }
     let refused = rows.iter().any(|row| row.checked.status.is_some());
-    Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    let skipped = rows.iter().filter(|row| skipped(row).next().is_some()).count();
+    if args.strict && skipped > 0 {
+        note(&format!(
+            "--strict: rules were skipped for {skipped} object(s); the warnings with \"not checked\" name what is missing"
+        ));
+    }
+    let failed = refused || (args.strict && skipped > 0);
+    Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// The warnings of rules that did not judge the object.
+fn skipped(row: &Row) -> impl Iterator<Item = &Warning> {
+    row.checked.warnings.iter().filter(|warning| warning.not_judged)
+}
+
+/// The objects of the command line.
+struct Inputs {
+    old: Vec<Document>,
+    with: Vec<Document>,
+    /// The objects to check, by file or folder.
+    groups: Vec<Group>,
+}
+
+/// The objects of one argument.
+struct Group {
+    documents: Vec<Document>,
+    is_folder: bool,
+}
+
+impl Inputs {
+    fn read(args: &Args) -> anyhow::Result<Self> {
+        let group = |path: &PathBuf| -> anyhow::Result<Group> {
+            Ok(Group {
+                documents: documents::read_all(std::slice::from_ref(path))?,
+                is_folder: path.is_dir(),
+            })
+        };
+        Ok(Self {
+            old: documents::read_all(&args.old)?,
+            with: documents::read_all(&args.with)?,
+            groups: args.files.iter().map(group).collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    /// Each object to check, with what its rules look up: the objects of --with, and the other
+    /// objects of its folder.
+    fn documents(&self) -> anyhow::Result<Vec<(&Document, Arc<Snapshot>)>> {
+        let given = Arc::new(documents::snapshot(&self.with)?);
+        let mut documents = Vec::new();
+        for group in &self.groups {
+            // An object that does not have the types of its kind is refused when it is checked.
+            let is_readable = |document: &&Document| Snapshot::of_files(std::slice::from_ref(&document.object)).is_ok();
+            let readable: Vec<&Document> = group.documents.iter().filter(is_readable).collect();
+            for document in &group.documents {
+                let snapshot = if group.is_folder {
+                    let others = readable.iter().filter(|other| !std::ptr::eq(**other, document));
+                    let all: Vec<Value> = self
+                        .with
+                        .iter()
+                        .chain(others.copied())
+                        .map(|other| other.object.clone())
+                        .collect();
+                    Arc::new(Snapshot::of_files(&all)?)
+                } else {
+                    Arc::clone(&given)
+                };
+                documents.push((document, snapshot));
+            }
+        }
+        Ok(documents)
+    }
+}
+
+/// Checks one object.
+fn check(
+    args: &Args,
+    checker: &Checker,
+    inputs: &Inputs,
+    document: &Document,
+    snapshot: &Snapshot,
+    user: &User,
+) -> anyhow::Result<Row> {
+    let before = if is_scale(document) {
+        let given = inputs.old.iter().chain(&inputs.with);
+        let folders = inputs.groups.iter().filter(|group| group.is_folder);
+        let siblings = folders.flat_map(|group| &group.documents);
+        given.chain(siblings).find(|object| is_scaled_by(object, document))
+    } else {
+        let mut old = inputs.old.iter();
+        old.find(|old| identity(old, args) == identity(document, args))
+    };
+    let operation = match args.operation {
+        Some(OperationArg::Create) => Operation::Create,
+        Some(OperationArg::Update) => Operation::Update,
+        Some(OperationArg::Delete) => Operation::Delete,
+        None if before.is_some() => Operation::Update,
+        None => Operation::Create,
+    };
+    if operation == Operation::Update && before.is_none() {
+        let (kind, namespace, name) = document.key();
+        bail!(
+            "{}: document at line {}: an update of {kind} {namespace}/{name} needs the current object; pass it with --old",
+            document.file,
+            document.line
+        );
+    }
+    if args.operation.is_none() && before.is_none() && !args.old.is_empty() {
+        note(&format!(
+            "{}: document at line {}: --old holds no object of this kind and name, so this one is checked as a creation",
+            document.file, document.line
+        ));
+    }
+    let check = Check {
+        operation,
+        object: &document.object,
+        old: before
+            .filter(|_| operation == Operation::Update)
+            .map(|before| &before.object),
+        propagation: args.propagation.map(|propagation| match propagation {
+            PropagationArg::Foreground => Propagation::Foreground,
+            PropagationArg::Background => Propagation::Background,
+            PropagationArg::Orphan => Propagation::Orphan,
+        }),
+        user,
+    };
+    Ok(Row {
+        document: document.clone(),
+        operation,
+        checked: checker.check(&check, snapshot),
+    })
 }
 
 /// The identity of an object: group, kind, namespace, name. An object without a namespace belongs
@@ -295,6 +384,7 @@ fn as_json(row: &Row) -> Value {
         "reason": status.map_or("", |status| status.reason),
         "message": status.map_or("", |status| status.message.as_str()),
         "causes": causes,
+        "skipped": skipped(row).map(|warning| json!({"rule": warning.rule, "why": warning.text})).collect::<Vec<_>>(),
         "warnings": row.checked.warnings.iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(),
         "patch": row.checked.patch.as_ref().map_or_else(|| json!([]), |patch| json!(patch)),
     })

@@ -1,9 +1,9 @@
-//! `capstan rules`: lists all rules.
+//! `capstan rules`: lists all rules, or shows some.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use capstan_core::admission::{Admission, Options};
 use capstan_core::model::RuleInfo;
 use serde_json::{Value, json};
@@ -20,9 +20,12 @@ the ValidatingAdmissionPolicies, which work without the webhook; `webhook`, the 
 
 ";
 
-/// List all rules with their fields, demands and enforcers.
+/// List all rules, or those with the given ids, with their fields, demands and enforcers.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// The ids of rules, as a refusal names them in brackets. The default is all rules.
+    #[arg(value_name = "RULE-ID")]
+    ids: Vec<String>,
     /// The output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
@@ -38,11 +41,20 @@ enum Output {
 /// Prints the list.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// A rule does not exist, or standard output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let table = Admission::new(Options::default())
+    let mut table = Admission::new(Options::default())
         .context("loading the built-in rules")?
         .table();
+    for id in &args.ids {
+        ensure!(
+            table.iter().any(|rule| rule.id == *id),
+            "{id} must be the id of a rule; `capstan rules` lists all ids"
+        );
+    }
+    if !args.ids.is_empty() {
+        table.retain(|rule| args.ids.contains(&rule.id));
+    }
     let text = match args.output {
         Output::Text => table.iter().map(as_text).collect(),
         Output::Json => pretty(&Value::from(table.iter().map(as_json).collect::<Vec<_>>()))?,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use capstan_core::admission::{Admission, LiveObject, LiveRead, Snapshot, Source};
+use capstan_core::admission::{Admission, Feature, LiveObject, LiveRead, Snapshot, Source};
+use capstan_core::api::kinds::Reader;
 use capstan_core::cpms::observed::Settings as PlanSettings;
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
@@ -103,6 +104,11 @@ pub struct Args {
     cluster: Cluster,
     #[command(flatten)]
     scope: Scope,
+
+    /// Also guard objects that exist in the Machine API and in Cluster API: serve the
+    /// webhooks of the feature `mirroring`, and watch what their rules look up.
+    #[arg(long, conflicts_with = "controllers_only", help_heading = "Cluster")]
+    mirroring: bool,
 
     /// Also run the controllers, which manage machines.
     #[arg(long, help_heading = "Controllers")]
@@ -259,23 +265,41 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kub
             ..check::snapshot(&args.snapshot)?
         };
         return Ok((
-            Arc::new(Judge::new(admission, Arc::new(FixedSnapshot(Arc::new(snapshot))))),
+            Arc::new(Judge::new(
+                admission,
+                Arc::new(FixedSnapshot(Arc::new(snapshot))),
+                &Feature::ALL,
+            )),
             None,
         ));
     }
     let client = args.cluster.client().await?;
     let cluster_api = &args.scope.authority.cluster_api_namespace;
-    let caches = if args.controllers_only {
-        Caches::start(&client, &args.scope.namespace)
-    } else {
-        Caches::start_mirrored(&client, &args.scope.namespace, cluster_api)
-    };
+    let caches = Caches::start_for(&readers(args), &client, &args.scope.namespace, cluster_api);
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
         live: LiveReader::new(&client),
     };
-    let judge = Judge::new(admission, Arc::new(source));
+    let features: &[Feature] = if args.mirroring {
+        &[Feature::Admission, Feature::Mirroring]
+    } else {
+        &[Feature::Admission]
+    };
+    let judge = Judge::new(admission, Arc::new(source), features);
     Ok((Arc::new(judge), Some((client, caches))))
+}
+
+/// The parts of Capstan that run in this process. It watches what they read and nothing else, so
+/// that it needs no other permissions.
+fn readers(args: &Args) -> Vec<Reader> {
+    [
+        (Reader::Admission, !args.controllers_only),
+        (Reader::Controllers, args.controllers),
+        (Reader::Guards, args.mirroring),
+    ]
+    .into_iter()
+    .filter_map(|(reader, runs)| runs.then_some(reader))
+    .collect()
 }
 
 /// Starts the controllers.

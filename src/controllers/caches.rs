@@ -35,15 +35,20 @@ pub struct Caches {
     stop: CancellationToken,
 }
 
-/// What is watched for the machines of `namespace`; and, with a namespace of Cluster API, for the
-/// objects that exist in both APIs.
-pub fn watches(namespace: &str, cluster_api: Option<&str>) -> Vec<Watch> {
+/// What these parts of Capstan watch. `namespace` is that of the Machine API, and `cluster_api`
+/// that of Cluster API.
+pub fn watches(readers: &[Reader], namespace: &str, cluster_api: &str) -> Vec<Watch> {
     let entries: Vec<KindEntry> = kinds::all().collect();
-    let whole = entries.iter().filter(|entry| entry.is_read_by(Reader::Controllers));
-    let mut watches: Vec<Watch> = whole
+    let is_read_whole = |entry: &&KindEntry| {
+        let mut whole = readers.iter().filter(|reader| **reader != Reader::Guards);
+        whole.any(|reader| entry.is_read_by(*reader))
+    };
+    let mut watches: Vec<Watch> = entries
+        .iter()
+        .filter(is_read_whole)
         .filter_map(|entry| Some(within(as_wire_type(entry)?, entry, namespace, cluster_api)))
         .collect();
-    if cluster_api.is_some() {
+    if readers.contains(&Reader::Guards) {
         let guarded = entries.iter().filter(|entry| entry.is_read_by(Reader::Guards));
         watches.extend(guarded.map(|entry| {
             let watch = Watch::of::<PairMember>(&entry.kind);
@@ -51,6 +56,12 @@ pub fn watches(namespace: &str, cluster_api: Option<&str>) -> Vec<Watch> {
         }));
     }
     watches
+}
+
+/// What the controllers watch for the machines of `namespace`.
+pub(super) fn controller_watches(namespace: &str) -> Vec<Watch> {
+    // They watch no kind of Cluster API, so its namespace does not matter.
+    watches(&[Reader::Controllers], namespace, cluster_x_k8s_io::NAMESPACE)
 }
 
 /// Makes a watch of a line of the kind table.
@@ -74,34 +85,30 @@ fn as_wire_type(entry: &KindEntry) -> Option<Watch> {
     Some(watch(entry))
 }
 
-fn within(watch: Watch, entry: &KindEntry, machine_api: &str, cluster_api: Option<&str>) -> Watch {
+fn within(watch: Watch, entry: &KindEntry, machine_api: &str, cluster_api: &str) -> Watch {
     match entry.home {
         Home::MachineApi => watch.within(machine_api),
-        Home::ClusterApi => watch.within(cluster_api.unwrap_or(cluster_x_k8s_io::NAMESPACE)),
+        Home::ClusterApi => watch.within(cluster_api),
         Home::Cluster => watch,
     }
 }
 
 impl Caches {
-    /// Watches what belongs to the machines of `namespace`.
+    /// Watches what the controllers read for the machines of `namespace`.
     pub fn start(client: &kube::Client, namespace: &str) -> Arc<Self> {
-        Self::start_with(client, namespace, None)
+        Self::start_for(&[Reader::Controllers], client, namespace, cluster_x_k8s_io::NAMESPACE)
     }
 
-    /// The same, and the objects that exist in both APIs. `cluster_api` is the namespace of Cluster
-    /// API.
-    pub fn start_mirrored(client: &kube::Client, namespace: &str, cluster_api: &str) -> Arc<Self> {
-        Self::start_with(client, namespace, Some(cluster_api))
-    }
-
-    fn start_with(client: &kube::Client, namespace: &str, cluster_api: Option<&str>) -> Arc<Self> {
-        let caches = RuntimeCaches::start(client, &watches(namespace, cluster_api));
+    /// Watches what these parts of Capstan read. `namespace` is that of the Machine API, and
+    /// `cluster_api` that of Cluster API.
+    pub fn start_for(readers: &[Reader], client: &kube::Client, namespace: &str, cluster_api: &str) -> Arc<Self> {
+        let caches = RuntimeCaches::start(client, &watches(readers, namespace, cluster_api));
         let empty = Snapshot {
             source: Source::Cluster,
             ..Snapshot::default()
         };
         let (snapshot, stop) = (Arc::new(ArcSwap::from_pointee(empty)), CancellationToken::new());
-        let publishing = publish(caches.views(), Arc::clone(&snapshot), cluster_api.is_some());
+        let publishing = publish(caches.views(), Arc::clone(&snapshot), readers.contains(&Reader::Guards));
         tokio::spawn(stop.clone().run_until_cancelled_owned(publishing));
         Arc::new(Self { caches, snapshot, stop })
     }

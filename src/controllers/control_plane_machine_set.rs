@@ -32,7 +32,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::assess::{Assessment, assess};
-use super::caches::watches;
+use super::caches::controller_watches;
 use super::metrics::Metrics;
 use super::observed::{SetInView, feature_gate, is_complete, observed, set_in};
 use super::pending_creates::PendingCreates;
@@ -221,7 +221,7 @@ impl Reconcile for ControlPlaneMachineSets {
     }
 
     fn watches(&self) -> Vec<Watch> {
-        watches(self.namespace(), None)
+        controller_watches(self.namespace())
     }
 
     fn all(&self, _view: &View) -> Vec<ObjectRef> {

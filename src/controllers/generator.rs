@@ -25,7 +25,7 @@ use capstan_core::model::{NamespacedName, ObjectRef, canonical_json};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::caches::watches;
+use super::caches::controller_watches;
 use super::observed::{control_plane_machine_set, infrastructure, is_decodable};
 use crate::runtime::{
     self, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
@@ -160,7 +160,7 @@ impl Reconcile for Generator {
     }
 
     fn watches(&self) -> Vec<Watch> {
-        watches(&self.namespace, None)
+        controller_watches(&self.namespace)
     }
 
     fn all(&self, _view: &View) -> Vec<ObjectRef> {

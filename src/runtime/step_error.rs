@@ -80,7 +80,7 @@ impl StepError {
         match status.code {
             401 => "the API server does not accept Capstan's credentials: check its service account",
             403 if is_denial(&status.message) => "an admission policy refuses the write: see its message",
-            403 => "grant Capstan this permission: see manifests/controllers-rbac.yaml",
+            403 => "grant Capstan this permission: see manifests/components/controllers/rbac.yaml",
             404 => "does the cluster serve this kind? See capstan manifests crds",
             409 => "the object changed in the meantime; it is reconciled again",
             422 => "the API server finds the object invalid: correct what the message names",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capstan_core::admission::{Admission, Answer, LiveObject, LiveRead, NoReview, Snapshot, routes};
+use capstan_core::admission::{Admission, Answer, Feature, LiveObject, LiveRead, NoReview, Route, Snapshot, routes_of};
 use futures::future::BoxFuture;
 
 use super::answer::Reviewer;
@@ -29,16 +29,22 @@ pub trait SnapshotSource: Send + Sync + 'static {
 pub struct Judge {
     admission: Admission,
     source: Arc<dyn SnapshotSource>,
+    routes: Vec<Route>,
 }
 
 impl Judge {
-    /// A reviewer with these rules and this source of snapshots.
-    pub fn new(admission: Admission, source: Arc<dyn SnapshotSource>) -> Self {
-        Self { admission, source }
+    /// A reviewer with these rules and this source of snapshots. It serves the routes of these
+    /// features only: for another feature, the source may lack the objects that its rules look up.
+    pub fn new(admission: Admission, source: Arc<dyn SnapshotSource>, features: &[Feature]) -> Self {
+        Self {
+            admission,
+            source,
+            routes: features.iter().copied().flat_map(routes_of).collect(),
+        }
     }
 
     fn answer(&self, route: &str, body: &[u8], snapshot: &Snapshot) -> Result<Answer, NoReview> {
-        let known = routes().iter().find(|known| known.path == route);
+        let known = self.routes.iter().find(|known| known.path == route);
         let route = known.ok_or_else(|| NoReview(format!("no webhook is served at {route}")))?;
         self.admission.answer(route, body, snapshot)
     }
@@ -46,7 +52,7 @@ impl Judge {
 
 impl Reviewer for Judge {
     fn routes(&self) -> Vec<String> {
-        routes().iter().map(|route| route.path.to_owned()).collect()
+        self.routes.iter().map(|route| route.path.to_owned()).collect()
     }
 
     fn review(&self, route: &str, body: &[u8]) -> Result<Answer, NoReview> {
@@ -70,7 +76,7 @@ impl Reviewer for Judge {
 
 #[cfg(test)]
 mod tests {
-    use capstan_core::admission::Options;
+    use capstan_core::admission::{Options, routes};
 
     use super::*;
 
@@ -87,7 +93,15 @@ mod tests {
     }
 
     fn judge() -> Judge {
-        Judge::new(Admission::new(Options::default()).unwrap(), Arc::new(NotSynced))
+        judge_of(&Feature::ALL)
+    }
+
+    fn judge_of(features: &[Feature]) -> Judge {
+        Judge::new(
+            Admission::new(Options::default()).unwrap(),
+            Arc::new(NotSynced),
+            features,
+        )
     }
 
     #[test]
@@ -117,6 +131,18 @@ mod tests {
         let route = routes().first().unwrap().path;
         assert!(judge().review(route, b"{}").is_err());
         assert!(judge().review("/elsewhere", b"{}").is_err());
+    }
+
+    #[test]
+    fn only_the_routes_of_installed_features_are_served() {
+        let served = judge_of(&[Feature::Admission]).routes();
+        assert!(!served.is_empty());
+        assert!(served.iter().all(|route| route.ends_with("-controlplanemachineset")));
+        assert!(
+            judge_of(&[Feature::Admission])
+                .review("/validate-cluster-x-k8s-io-v1beta2", b"{}")
+                .is_err()
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 mod conversions;
 mod plans;
+mod strict;
 
 const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
 
@@ -147,6 +148,7 @@ fn a_refused_update_exits_with_1_and_names_field_value_and_rule() {
             "operation",
             "patch",
             "reason",
+            "skipped",
             "warnings"
         ]
     );
@@ -353,8 +355,12 @@ fn duplicate_or_empty_input_is_reported() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("more than once"), "{}", stderr(&output));
     let output = capstan(&["check", "-o", "json", "-"], "# nothing\n");
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "[]\n"));
-    assert!(stderr(&output).contains("nothing was checked"), "{}", stderr(&output));
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), "[]\n"));
+    assert!(
+        stderr(&output).contains("must contain an object"),
+        "{}",
+        stderr(&output)
+    );
     let twice = set()
         .to_string()
         .replacen("\"replicas\":3", "\"replicas\":5,\"replicas\":3", 1);

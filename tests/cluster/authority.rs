@@ -10,7 +10,7 @@ mod hostile;
 mod impersonation;
 mod lag;
 mod migration;
-mod objects;
+pub(crate) mod objects;
 mod policies;
 mod table;
 mod world;

@@ -21,6 +21,7 @@ mod differential;
 mod fixtures;
 mod installation;
 mod openshift;
+mod outage;
 mod policies;
 mod ratcheting;
 mod refusals;

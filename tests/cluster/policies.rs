@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use capstan_core::admission::rule_files;
+use capstan_core::admission::{Feature, rule_files};
 use capstan_core::cel::rules::{Enforcer, Rule};
 use capstan_sandbox::control_plane::{Output, free_port, wait_until};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ async fn without_the_server_no_set_changes_and_every_set_can_be_deleted() {
 
     // With the configurations and without a server, an object that is being deleted can lose its
     // finalizers, also one at a time.
-    let webhooks = capstan::manifests::join(&capstan::manifests::webhook_files());
+    let webhooks = capstan::manifests::join(&capstan::manifests::webhook_files(Feature::Admission));
     let authority = std::fs::read_to_string(cluster.plane().folder().join("ca.crt")).unwrap();
     let unused_port = free_port().unwrap();
     cluster

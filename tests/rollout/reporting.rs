@@ -171,7 +171,7 @@ async fn b21_continuous_errors_are_reported_until_they_end() {
         error.message
     );
     assert!(
-        error.message.contains("manifests/controllers-rbac.yaml"),
+        error.message.contains("manifests/components/controllers/rbac.yaml"),
         "the message must name what to do: {}",
         error.message
     );

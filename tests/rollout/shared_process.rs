@@ -16,16 +16,9 @@ async fn the_process_rolls_machines_under_its_own_webhooks_and_b2_a_foreground_d
         .kubeconfig_for(CONTROLLERS, &["system:serviceaccounts"])
         .unwrap();
     // The account of the controllers also gets the roles of the webhooks.
-    let webhooks = include_str!("../../manifests/rbac.yaml");
+    let webhooks = include_str!("../../manifests/base/rbac.yaml");
     world.plane.apply_yaml(webhooks).await.unwrap();
     world.plane.grant(CONTROLLERS, "capstan-webhook").await.unwrap();
-    let checks = ["machinehealthchecks"];
-    let read = ["get", "list", "watch"];
-    world
-        .plane
-        .allow(CONTROLLERS, &read, "machine.openshift.io", &checks)
-        .await
-        .unwrap();
     let flags = [
         format!("--kubeconfig={}", kubeconfig.display()),
         "--controllers".to_owned(),

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use crate::platforms::{self, Platform};
 
 pub const NAMESPACE: &str = "openshift-machine-api";
-/// The user of the controllers, as in `manifests/controllers-rbac.yaml`.
+/// The user of the controllers, as in `manifests/components/controllers/rbac.yaml`.
 pub const CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 /// The deadline of each wait, also on a loaded machine. No test succeeds because it is reached.
 pub const SOON: Duration = Duration::from_secs(90);
@@ -169,7 +169,9 @@ impl World {
             manifests.extend(setup.crds.configuration()?);
         }
         plane.apply_yaml(&manifests.join("\n---\n")).await?;
-        plane.apply_yaml(&read("manifests/controllers-rbac.yaml")?).await?;
+        plane
+            .apply_yaml(&read("manifests/components/controllers/rbac.yaml")?)
+            .await?;
         let client = plane.client().await?;
         let mut world = Self {
             monitor: Monitor::start(client.clone(), setup.replicas),

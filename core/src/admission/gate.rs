@@ -5,6 +5,7 @@
 
 use json_patch::Patch;
 
+use super::feature::Feature;
 use super::options::Options;
 use super::snapshot::Snapshot;
 use crate::api::kind::KindInfo;
@@ -34,8 +35,10 @@ pub struct Route {
     pub group: &'static str,
     /// The lower-case plurals of the resources.
     pub resources: Vec<&'static str>,
-    /// The subresources whose writes are judged too.
-    pub subresources: &'static [&'static str],
+    /// The subresources whose writes are judged too, such as `machinesets/scale`.
+    pub subresources: Vec<String>,
+    /// Those of the resources of which only deletions are judged.
+    pub only_deletions: Vec<&'static str>,
 }
 
 /// The judgement of an edit.
@@ -73,6 +76,10 @@ pub(super) struct Context<'a> {
 pub(super) trait Gate: Sync {
     /// The kinds.
     fn kinds(&self) -> Vec<KindInfo>;
+
+    /// The feature that the gate belongs to. Its routes are registered and served with that
+    /// feature only.
+    fn feature(&self) -> Feature;
 
     /// The routes of the reviews of these kinds.
     fn routes(&self) -> Vec<Route>;

@@ -8,6 +8,7 @@ mod mirrored;
 
 use std::sync::LazyLock;
 
+use super::feature::Feature;
 use super::gate::{Gate, Phase, Route, RuleSource};
 use crate::api::kind::KindInfo;
 use crate::cel::rules::{RuleError, RuleFile};
@@ -34,14 +35,19 @@ static KINDS: LazyLock<Vec<GatedKind>> = LazyLock::new(|| {
     GATES.iter().flat_map(of_gate).collect()
 });
 
-static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let installed = GATES.iter().filter(|gate| gate.is_installed());
-    installed.flat_map(|gate| gate.routes()).collect()
-});
+static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| Feature::ALL.into_iter().flat_map(routes_of).collect());
 
 /// Every route of the server. A test compares them with the webhook configurations in `webhooks/`.
 pub fn routes() -> &'static [Route] {
     &ROUTES
+}
+
+/// The routes of a feature.
+pub fn routes_of(feature: Feature) -> Vec<Route> {
+    let installed = GATES
+        .iter()
+        .filter(|gate| gate.is_installed() && gate.feature() == feature);
+    installed.flat_map(|gate| gate.routes()).collect()
 }
 
 /// The rule files of `webhooks/rules/`, which are compiled into the binary.
@@ -50,6 +56,17 @@ pub fn routes() -> &'static [Route] {
 /// A file is not a rule file. A test reads all of them.
 pub fn rule_files() -> Result<Vec<RuleFile>, RuleError> {
     rule_sources()
+        .map(|(_, source)| RuleFile::parse(source.path, source.text))
+        .collect()
+}
+
+/// The rule files of a feature.
+///
+/// # Errors
+/// A file is not a rule file. A test reads all of them.
+pub fn rule_files_of(feature: Feature) -> Result<Vec<RuleFile>, RuleError> {
+    rule_sources()
+        .filter(|(gate, _)| gate.feature() == feature)
         .map(|(_, source)| RuleFile::parse(source.path, source.text))
         .collect()
 }

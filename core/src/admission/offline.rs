@@ -183,7 +183,7 @@ fn wrong_version(known: &KnownKind, api_version: &str) -> Checked {
 fn unknown_scale() -> Checked {
     let text = "not checked: a Scale is checked with the KubeadmControlPlane that it scales; pass it with --with";
     Checked {
-        warnings: vec![Warning::new("check-unknown-kind", text)],
+        warnings: vec![Warning::not_judged("check-unknown-kind", text)],
         ..Checked::default()
     }
 }
@@ -192,7 +192,7 @@ fn unknown_scale() -> Checked {
 fn unknown_kind(kind: &str, api_version: &str) -> Checked {
     let text = format!("not checked: Capstan has no rules for {kind} of {api_version}");
     Checked {
-        warnings: vec![Warning::new("check-unknown-kind", text)],
+        warnings: vec![Warning::not_judged("check-unknown-kind", text)],
         ..Checked::default()
     }
 }

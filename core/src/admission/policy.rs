@@ -29,9 +29,16 @@ fn policy(file: &RuleFile) -> Vec<Value> {
     } else {
         format!("capstan-{}", file.name)
     };
+    let mut constraints = json!({ "resourceRules": resource_rules(file) });
+    // Other namespaces have no mirrored objects, and an error of a policy must not refuse an edit
+    // in them. The API server sets this label, and no user can change it.
+    if let (Some(fields), Some(namespace)) = (constraints.as_object_mut(), home(file)) {
+        let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": namespace } });
+        fields.insert("namespaceSelector".to_owned(), selector);
+    }
     let mut spec = json!({
         "failurePolicy": "Fail",
-        "matchConstraints": { "resourceRules": resource_rules(file) },
+        "matchConstraints": constraints,
         "validations": validations,
     });
     if let (Some(fields), false) = (spec.as_object_mut(), file.variables.is_empty()) {
@@ -53,6 +60,13 @@ fn policy(file: &RuleFile) -> Vec<Value> {
             "spec": { "policyName": name, "validationActions": ["Deny"] },
         }),
     ]
+}
+
+/// The namespace of the objects that a rule file is about: its variable `home`, which is a literal.
+/// `None` for a file without the variable, which is about objects in every namespace.
+fn home(file: &RuleFile) -> Option<&str> {
+    let home = file.variables.iter().find(|variable| variable.name == "home")?;
+    home.expression.strip_prefix('\'')?.strip_suffix('\'')
 }
 
 /// The validations of the rules that a policy enforces.

@@ -154,7 +154,7 @@ const OFFLINE: &[Reader] = &[];
 /// The kinds that are known when Capstan is built, apart from the infrastructure of Cluster API.
 pub static KINDS: &[KindEntry] = &[
     read(&MACHINES, Home::MachineApi, EVERY).written(&["create", "patch", "delete"], false),
-    read(&MACHINE_SETS, Home::MachineApi, EVERY),
+    read(&MACHINE_SETS, Home::MachineApi, &[Reader::Guards, Reader::Controllers]),
     read(&CONTROL_PLANE_MACHINE_SETS, Home::MachineApi, BOTH).written(&["create", "patch"], true),
     read(&NODES, Home::Cluster, BOTH),
     read(&INFRASTRUCTURES, Home::Cluster, BOTH).only(&[infrastructure::NAME]),

@@ -120,7 +120,7 @@ impl Config {
 }
 
 /// A string as a CEL literal.
-fn literal(text: &str) -> String {
+pub fn literal(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{escaped}'")
 }

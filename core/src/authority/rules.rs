@@ -177,7 +177,7 @@ impl<'a> Context<'a> {
                     .provisional(),
             );
         } else {
-            verdict.warn(Warning::new(
+            verdict.warn(Warning::not_judged(
                 rule,
                 format!("{path}: not checked: {} was not given", self.title(api)),
             ));

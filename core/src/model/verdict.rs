@@ -19,6 +19,8 @@ pub struct Warning {
     pub rule: String,
     /// The consequence of the edit, the most important part first.
     pub text: String,
+    /// Whether the rule did not judge the edit, because an object that it needs is unknown.
+    pub not_judged: bool,
 }
 
 impl Warning {
@@ -36,6 +38,15 @@ impl Warning {
         Self {
             rule: rule.to_owned(),
             text,
+            not_judged: false,
+        }
+    }
+
+    /// A warning that `rule` did not judge the edit. The text names what is missing.
+    pub fn not_judged(rule: &str, text: impl Into<String>) -> Self {
+        Self {
+            not_judged: true,
+            ..Self::new(rule, text)
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::control_plane::ControlPlane;
 use crate::infrastructure::{Options, Provider, Speeds};
 use crate::installation::{NAMESPACE, Server};
 
-/// The user of the controllers in a cluster, as in `manifests/controllers-rbac.yaml`.
+/// The user of the controllers in a cluster, as in `manifests/components/controllers/rbac.yaml`.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 /// How long a replacement must have been ready. The default of ten seconds is too long for a tour.
 const MIN_READY: &str = "--min-ready=1s";

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-pub(super) const MACHINE_API: &str = "openshift-machine-api";
-pub(super) const CLUSTER_API: &str = "openshift-cluster-api";
-pub(super) const FINALIZER: &str = "sync.machine.openshift.io/finalizer";
-pub(super) const PAUSED: &str = "cluster.x-k8s.io/paused";
+pub(crate) const MACHINE_API: &str = "openshift-machine-api";
+pub(crate) const CLUSTER_API: &str = "openshift-cluster-api";
+pub(crate) const FINALIZER: &str = "sync.machine.openshift.io/finalizer";
+pub(crate) const PAUSED: &str = "cluster.x-k8s.io/paused";
 
 /// The three mirrored kinds.
-pub(super) const KINDS: [&str; 3] = ["Machine", "MachineSet", "MachineHealthCheck"];
+pub(crate) const KINDS: [&str; 3] = ["Machine", "MachineSet", "MachineHealthCheck"];
 
 /// The resource of a kind in the Machine API, as kubectl takes it.
-pub(super) fn machine_api_resource(kind: &str) -> String {
+pub(crate) fn machine_api_resource(kind: &str) -> String {
     format!("{}s.machine.openshift.io", kind.to_lowercase())
 }
 
 /// The resource of a kind in Cluster API.
-pub(super) fn cluster_api_resource(kind: &str) -> String {
+pub(crate) fn cluster_api_resource(kind: &str) -> String {
     format!("{}s.cluster.x-k8s.io", kind.to_lowercase())
 }
 
@@ -26,7 +26,7 @@ fn provider_spec() -> Value {
 }
 
 /// An object of the Machine API, without a status. An empty authority is left out.
-pub(super) fn machine_api(kind: &str, name: &str, authority: &str) -> Value {
+pub(crate) fn machine_api(kind: &str, name: &str, authority: &str) -> Value {
     let mut spec = match kind {
         "Machine" => json!({"providerSpec": provider_spec()}),
         "MachineSet" => json!({"replicas": 3, "selector": {"matchLabels": {"set": name}},
@@ -45,7 +45,7 @@ pub(super) fn machine_api(kind: &str, name: &str, authority: &str) -> Value {
 }
 
 /// An object of Cluster API.
-pub(super) fn cluster_api(kind: &str, name: &str, paused: bool) -> Value {
+pub(crate) fn cluster_api(kind: &str, name: &str, paused: bool) -> Value {
     let machine = |infrastructure: &str, reference: &str| {
         json!({"clusterName": "prod", "bootstrap": {"dataSecretName": "worker-user-data"},
             "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": infrastructure, "name": reference}})
@@ -69,7 +69,7 @@ pub(super) fn cluster_api(kind: &str, name: &str, paused: bool) -> Value {
 }
 
 /// The infrastructure machine of a Machine of Cluster API.
-pub(super) fn aws_machine(name: &str, paused: bool) -> Value {
+pub(crate) fn aws_machine(name: &str, paused: bool) -> Value {
     let mut object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSMachine",
         "metadata": {"name": name, "namespace": CLUSTER_API},
@@ -82,7 +82,7 @@ pub(super) fn aws_machine(name: &str, paused: bool) -> Value {
 }
 
 /// The infrastructure template of a MachineSet of Cluster API.
-pub(super) fn aws_template(name: &str, set: &str) -> Value {
+pub(crate) fn aws_template(name: &str, set: &str) -> Value {
     json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSMachineTemplate",
         "metadata": {"name": name, "namespace": CLUSTER_API, "annotations": {PAUSED: ""},
@@ -92,7 +92,7 @@ pub(super) fn aws_template(name: &str, set: &str) -> Value {
 }
 
 /// The status that the sync controller writes.
-pub(super) fn status(authority: &str) -> Value {
+pub(crate) fn status(authority: &str) -> Value {
     let paused = if authority == "MachineAPI" { "False" } else { "True" };
     let source = if authority == "Migrating" {
         "MachineAPI"

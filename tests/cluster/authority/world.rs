@@ -7,13 +7,15 @@ use std::path::PathBuf;
 use capstan_core::admission::rule_files;
 use capstan_core::schema::crd;
 use capstan_sandbox::control_plane::{ControlPlane, Options, Output, wait_until};
-use capstan_sandbox::installation::{Cluster, SERVICE_ACCOUNT, Server, manifests, policies_in_force};
+use capstan_sandbox::installation::{Cluster, SERVICE_ACCOUNT, Server, manifests_of, policies_in_force};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::super::world::{SOON, capstan};
 use super::objects::{CLUSTER_API, KINDS, MACHINE_API, cluster_api, machine_api, status};
 
+/// The installed features.
+const FEATURES: &str = "admission,mirroring";
 /// The sync controller.
 pub(super) const SYNC: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 /// The garbage collector.
@@ -113,7 +115,7 @@ impl World {
                 .unwrap();
         }
         cluster
-            .apply(&manifests(capstan(), "rbac").await.unwrap())
+            .apply(&manifests_of(capstan(), "rbac", FEATURES).await.unwrap())
             .await
             .unwrap();
         let mut accounts = BTreeMap::new();
@@ -148,7 +150,7 @@ impl World {
         }
         if policies {
             cluster
-                .apply(&manifests(capstan(), "policies").await.unwrap())
+                .apply(&manifests_of(capstan(), "policies", FEATURES).await.unwrap())
                 .await
                 .unwrap();
             policies_in_force(&cluster).await.unwrap();
@@ -161,11 +163,12 @@ impl World {
             std::fs::create_dir(&folder).unwrap();
             let nothing = folder.join("nothing.yaml");
             std::fs::write(&nothing, "").unwrap();
-            let flags = if reads {
-                [format!("--kubeconfig={}", kubeconfig.display())]
+            let objects = if reads {
+                format!("--kubeconfig={}", kubeconfig.display())
             } else {
-                [format!("--snapshot={}", nothing.display())]
+                format!("--snapshot={}", nothing.display())
             };
+            let flags = [objects, "--mirroring".to_owned()];
             let started = Server::start(capstan(), &flags, "127.0.0.1", &folder).await.unwrap();
             started.register(&cluster).await.unwrap();
             server = Some(started);

@@ -1,5 +1,6 @@
 //! The gate of ControlPlaneMachineSets. The rules are in `cpms`.
 
+use crate::admission::feature::Feature;
 use crate::admission::gate::{Context, Gate, Outcome, Phase, Route, RuleSource};
 use crate::admission::snapshot::Source;
 use crate::api::kind::KindInfo;
@@ -23,13 +24,18 @@ impl Gate for ControlPlaneMachineSets {
         vec![CONTROL_PLANE_MACHINE_SETS.clone()]
     }
 
+    fn feature(&self) -> Feature {
+        Feature::Admission
+    }
+
     fn routes(&self) -> Vec<Route> {
         let route = |path, phase| Route {
             path,
             phase,
             group: GROUP,
             resources: vec![PLURAL],
-            subresources: &["scale"],
+            subresources: vec![format!("{PLURAL}/scale")],
+            only_deletions: Vec::new(),
         };
         vec![
             route("/mutate-machine-openshift-io-v1-controlplanemachineset", Phase::Mutate),

@@ -2,6 +2,7 @@
 //!
 //! The gate is not installed: on a cluster with Cluster API, its webhooks judge these kinds.
 
+use crate::admission::feature::Feature;
 use crate::admission::gate::{Context, Gate, Outcome, Phase, Route, RuleSource};
 use crate::api::controlplane_cluster_x_k8s_io::GROUP;
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::PLURAL;
@@ -20,13 +21,18 @@ impl Gate for KubeadmControlPlanes {
         vec![KUBEADM_CONTROL_PLANES.clone(), KUBEADM_CONTROL_PLANE_TEMPLATES.clone()]
     }
 
+    fn feature(&self) -> Feature {
+        Feature::Admission
+    }
+
     fn routes(&self) -> Vec<Route> {
-        let route = |path, phase, plural, subresources| Route {
+        let route = |path, phase, plural, subresources: &[&str]| Route {
             path,
             phase,
             group: GROUP,
             resources: vec![plural],
-            subresources,
+            subresources: subresources.iter().map(|part| format!("{plural}/{part}")).collect(),
+            only_deletions: Vec::new(),
         };
         vec![
             route(

@@ -2,6 +2,7 @@
 //! infrastructure of Cluster API. It also judges the deletion of Clusters and infrastructure
 //! clusters. The rules are in `authority`.
 
+use crate::admission::feature::Feature;
 use crate::admission::gate::{Context, Gate, Outcome, Phase, Route, RuleSource};
 use crate::admission::mirrored_kinds;
 use crate::admission::options::Options;
@@ -41,39 +42,55 @@ impl Gate for Mirrored {
         mirrored.chain(mirrored_kinds::clusters()).cloned().collect()
     }
 
+    fn feature(&self) -> Feature {
+        Feature::Mirroring
+    }
+
+    /// The status of a mirrored object is judged, because it names the authoritative API and must
+    /// not change on a mirror. No rule reads the status of a cluster. Of the kinds, only MachineSet
+    /// has a scale.
     fn routes(&self) -> Vec<Route> {
+        let status = |plurals: &[&str]| plurals.iter().map(|plural| format!("{plural}/status")).collect();
+        let scale_and_status = || [vec![format!("{}/scale", machine_set::PLURAL)], status(&BOTH)].concat();
         let machine_api = |path, phase, subresources| Route {
             path,
             phase,
             group: machine_openshift_io::GROUP,
             resources: BOTH.to_vec(),
             subresources,
+            only_deletions: Vec::new(),
         };
-        let infrastructure = PLATFORMS
+        let mirrored: Vec<&'static str> = PLATFORMS
             .iter()
             .flat_map(|platform| [platform.machines, platform.templates])
-            .chain(CLUSTERS.iter().chain(OTHER_CLUSTERS).map(|cluster| cluster.plural))
+            .collect();
+        let clusters: Vec<&'static str> = CLUSTERS
+            .iter()
+            .chain(OTHER_CLUSTERS)
+            .map(|cluster| cluster.plural)
             .collect();
         vec![
-            machine_api("/mutate-machine-openshift-io-v1beta1", Phase::Mutate, &[]),
+            machine_api("/mutate-machine-openshift-io-v1beta1", Phase::Mutate, Vec::new()),
             machine_api(
                 "/validate-machine-openshift-io-v1beta1",
                 Phase::Validate,
-                &["scale", "status"],
+                scale_and_status(),
             ),
             Route {
                 path: "/validate-cluster-x-k8s-io-v1beta2",
                 phase: Phase::Validate,
                 group: cluster_x_k8s_io::GROUP,
                 resources: [&BOTH[..], &[cluster_x_k8s_io::cluster::PLURAL]].concat(),
-                subresources: &["scale", "status"],
+                subresources: scale_and_status(),
+                only_deletions: vec![cluster_x_k8s_io::cluster::PLURAL],
             },
             Route {
                 path: "/validate-infrastructure-cluster-x-k8s-io",
                 phase: Phase::Validate,
                 group: infrastructure::GROUP,
-                resources: infrastructure,
-                subresources: &["status"],
+                resources: [&mirrored[..], &clusters[..]].concat(),
+                subresources: status(&mirrored),
+                only_deletions: clusters,
             },
         ]
     }

@@ -45,7 +45,7 @@ pub(super) fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdi
             String::from("must not be deleted before Capstan has read which mirrored objects belong to it")
         }
         None => {
-            return verdict.warn(Warning::new(
+            return verdict.warn(Warning::not_judged(
                 IN_USE,
                 "not checked: the objects that belong to this cluster were not given",
             ));

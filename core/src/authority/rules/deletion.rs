@@ -45,7 +45,7 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
         Counterpart::Unknown => {
             // A deletion is not refused because of missing information.
             let other = context.subject.api.other();
-            verdict.warn(Warning::new(
+            verdict.warn(Warning::not_judged(
                 OUTLOOK,
                 format!(
                     "not checked what else this deletion deletes: it is not known whether {} exists",

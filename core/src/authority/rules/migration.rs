@@ -72,7 +72,11 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
         ..old.clone()
     };
     for text in outlook(context, &requested, counterpart) {
-        verdict.warn(Warning::new(OUTLOOK, text));
+        let not_judged = text.starts_with("not checked");
+        verdict.warn(Warning {
+            not_judged,
+            ..Warning::new(OUTLOOK, text)
+        });
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn judge(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict)
     if edit.old.is_none() {
         let text =
             "not checked, because the stored set is not given: the machines of an active set would become unmanaged";
-        return verdict.warn(Warning::new(UNMANAGED, text));
+        return verdict.warn(Warning::not_judged(UNMANAGED, text));
     }
     if !active {
         return;

@@ -78,7 +78,7 @@ impl<'a> Lookup<'a> {
             verdict.deny(violation.advice("try again in a moment"));
         } else {
             let text = format!("{path}: not checked, because {objects} is not given: {why}");
-            verdict.warn(Warning::new(rule, text.replace("Machines is", "Machines are")));
+            verdict.warn(Warning::not_judged(rule, text.replace("Machines is", "Machines are")));
         }
     }
 }

@@ -1,0 +1,32 @@
+//! The features of Capstan, which are installed apart.
+
+/// A part of Capstan that is installed, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    /// The webhooks and the policy of ControlPlaneMachineSets. It is the default of every way to
+    /// install Capstan.
+    Admission,
+    /// The controllers: rollouts and the generator. They have no webhook.
+    Controllers,
+    /// The guards of objects that exist in both APIs, and of their infrastructure.
+    Mirroring,
+}
+
+impl Feature {
+    /// Every feature, in the order in which their manifests are applied.
+    pub const ALL: [Self; 3] = [Self::Admission, Self::Controllers, Self::Mirroring];
+
+    /// The name on the command line and in the names of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admission => "admission",
+            Self::Controllers => "controllers",
+            Self::Mirroring => "mirroring",
+        }
+    }
+
+    /// The feature with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|feature| feature.name() == name)
+    }
+}

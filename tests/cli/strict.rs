@@ -1,0 +1,152 @@
+//! What `capstan check` did not judge, the objects of a folder, single rules, and the version.
+
+use serde_json::{Value, json};
+
+use super::{Folder, capstan, path, set, stderr, stdout};
+
+fn rows(output: &std::process::Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap()
+}
+
+/// The ids of the skipped rules of the object in a row.
+fn skipped(row: &Value) -> Vec<&str> {
+    let skipped = row["skipped"].as_array().unwrap();
+    skipped.iter().map(|rule| rule["rule"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_skipped_rule_is_in_the_output_and_fails_a_strict_check_only() {
+    let folder = Folder::new();
+    let file = folder.objects("set.yaml", &[set()]);
+    let output = capstan(&["check", "-o", "json", path(&file)], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    assert!(!skipped(&rows[0]).is_empty(), "{rows}");
+    assert_eq!(rows[0]["allowed"], true);
+    let strict = capstan(&["check", "--strict", path(&file)], "");
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(
+        stderr(&strict).contains("rules were skipped for 1 object(s)"),
+        "{}",
+        stderr(&strict)
+    );
+}
+
+#[test]
+fn a_kind_without_rules_fails_a_strict_check_only() {
+    let unknown = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
+    assert_eq!(capstan(&["check", "-"], &unknown).status.code(), Some(0));
+    let output = capstan(&["check", "--strict", "-o", "json", "-"], &unknown);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(skipped(&rows(&output)[0]), ["check-unknown-kind"]);
+}
+
+#[test]
+fn a_strict_check_succeeds_if_every_rule_was_evaluated() {
+    let folder = Folder::new();
+    let file = folder.objects("set.yaml", &[set()]);
+    let output = capstan(&["check", "-o", "json", "--operation", "delete", path(&file)], "");
+    assert_eq!(output.status.code(), Some(0));
+    let scale = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+        "metadata": {"name": "cp", "namespace": "ns"},
+        "spec": {"replicas": 3, "version": "v1.33.1", "machineTemplate": {"spec": {"infrastructureRef": {
+            "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSMachineTemplate", "name": "t"}}}}});
+    let output = capstan(&["check", "--strict", "-o", "json", "-"], &scale.to_string());
+    let rows = rows(&output);
+    assert_eq!(skipped(&rows[0]), [""; 0], "{rows}");
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+}
+
+/// The machines beside a set in its folder are what its rules look up.
+#[test]
+fn the_objects_of_a_folder_are_given_to_each_other() {
+    let folder = Folder::new();
+    let machines = folder.machines();
+    let file = folder.objects("set.yaml", &[set()]);
+    let of_set = |output: &std::process::Output| -> Vec<String> {
+        let rows = rows(output);
+        let rows = rows.as_array().unwrap().clone();
+        let row = rows.iter().find(|row| row["kind"] == "ControlPlaneMachineSet").unwrap();
+        let causes = row["causes"].as_array().unwrap().iter();
+        let causes = causes.map(|cause| cause["message"].as_str().unwrap());
+        let warnings = row["warnings"].as_array().unwrap().iter();
+        let all = causes.chain(warnings.map(|warning| warning.as_str().unwrap()));
+        all.map(str::to_owned).collect()
+    };
+    let alone = of_set(&capstan(&["check", "-o", "json", path(&file)], ""));
+    let given = of_set(&capstan(
+        &["check", "-o", "json", "--with", path(&machines), path(&file)],
+        "",
+    ));
+    let parent = file.parent().unwrap().to_path_buf();
+    let together = of_set(&capstan(&["check", "-o", "json", path(&parent)], ""));
+    assert_eq!(together, given);
+    assert_ne!(together, alone, "the machines must have been looked up");
+}
+
+#[test]
+fn an_object_of_a_folder_is_not_given_to_itself() {
+    let folder = Folder::new();
+    let file = folder.objects("set.yaml", &[set()]);
+    let parent = file.parent().unwrap().to_path_buf();
+    let alone = capstan(&["check", path(&file)], "");
+    let in_folder = capstan(&["check", path(&parent)], "");
+    assert_eq!(stdout(&in_folder), stdout(&alone));
+}
+
+#[test]
+fn a_rule_is_shown_by_its_id() {
+    let output = capstan(&["rules", "cpms-replicas-immutable"], "");
+    assert!(
+        stdout(&output).starts_with("cpms-replicas-immutable\n"),
+        "{}",
+        stdout(&output)
+    );
+    assert_eq!(stdout(&output).lines().count(), 4);
+    let output = capstan(&["rules", "cpms-unknown"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("cpms-unknown must be the id of a rule"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let output = capstan(&["version", "-o", "json"], "");
+    let version: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert!(stdout(&capstan(&["version"], "")).starts_with(&format!("capstan {} ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn manifests_are_those_of_the_selected_features() {
+    let printed = |arguments: &[&str]| stdout(&capstan(&[&["manifests"], arguments].concat(), ""));
+    let default = printed(&["all"]);
+    assert_eq!(default, printed(&["all", "--feature", "admission"]));
+    assert!(!default.contains("mirroring") && !default.contains("capstan-controllers\n"));
+    let all = printed(&["all", "--feature", "mirroring,controllers,admission"]);
+    assert!(all.contains("        - --mirroring\n") && all.contains("name: capstan-controllers\n"));
+    // The webhook configurations come last, so that an interrupted installation registers nothing.
+    let last = all.rfind("\nkind: ").unwrap();
+    assert!(all[last..].starts_with("\nkind: ValidatingWebhookConfiguration"));
+    let first = all.find("WebhookConfiguration").unwrap();
+    assert!(all.rfind("kind: Deployment").unwrap() < first && all.rfind("kind: ClusterRole").unwrap() < first);
+    let output = capstan(&["manifests", "deployment", "--feature", "mirroring"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("must include admission"),
+        "{}",
+        stderr(&output)
+    );
+    // The configured sync controller is exempt, and the default ones are not.
+    let own = printed(&[
+        "webhooks",
+        "--feature",
+        "mirroring",
+        "--sync-identity",
+        "system:serviceaccount:a:sync",
+    ]);
+    assert!(own.contains("in ['system:serviceaccount:a:sync']") && !own.contains(":capi-controllers"));
+}
