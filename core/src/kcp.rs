@@ -4,17 +4,28 @@
 //! The module judges and plans offline. It must never be installed beside the webhooks of Cluster
 //! API for the same objects, and no controller executes its plans yet.
 
+pub mod action;
 mod conversion;
 mod core_dns;
+mod create;
 mod defaults;
 mod desired;
+mod domains;
+mod membership;
 mod naming;
 pub mod observed;
 pub mod outdated;
+pub mod plan;
+mod preflight;
+pub mod preview;
 mod qualified;
+mod remediation;
+pub mod report;
 pub mod rules;
+mod safety;
 #[cfg(test)]
 mod samples;
+mod selection;
 mod spec;
 pub mod state;
 mod version;

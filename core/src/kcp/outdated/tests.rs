@@ -10,8 +10,8 @@ fn reasons(world: &World) -> Vec<String> {
 }
 
 fn config_of(world: &mut World) -> &mut Value {
-    let configs = world.others.iter_mut();
-    configs.filter(|other| other["kind"] == "KubeadmConfig").next().unwrap()
+    let mut configs = world.others.iter_mut();
+    configs.find(|other| other["kind"] == "KubeadmConfig").unwrap()
 }
 
 #[test]

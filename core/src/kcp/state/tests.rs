@@ -41,9 +41,7 @@ fn a_snapshot_needs_exactly_one_control_plane_that_can_be_read() {
     assert_eq!(observed(&two), Err(SnapshotError::Several("cp, cp".to_owned())));
     let mut machine = world.machines[0].clone();
     machine["apiVersion"] = json!("cluster.x-k8s.io/v1beta1");
-    let error = observed(&[world.control_plane.clone(), machine])
-        .unwrap_err()
-        .to_string();
+    let error = observed(&[world.control_plane, machine]).unwrap_err().to_string();
     assert_eq!(
         error,
         "Machine \"m-0\" must be readable: apiVersion must be cluster.x-k8s.io/v1beta2"
