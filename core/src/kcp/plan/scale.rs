@@ -11,6 +11,9 @@ use crate::kcp::selection;
 use crate::kcp::state::{MachineState, State};
 use crate::model::Degradation;
 
+/// The fewest machines of a rollout that deletes before it creates.
+const FEWEST_WITHOUT_SURGE: usize = 3;
+
 /// Adds the next creation or deletion to the plan, or what it waits for.
 pub(super) fn decide(state: &State, plan: &mut Plan) {
     let Some(replicas) = state.replicas() else {
@@ -41,6 +44,16 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
         } else if count > replicas + surge {
             remove(state, plan);
         }
+        return;
+    }
+    if state.max_surge() == 0 && replicas < FEWEST_WITHOUT_SURGE {
+        plan.degraded.push(Degradation {
+            reason: "InvalidMaxSurge",
+            message: format!(
+                "spec.rollout.strategy.rollingUpdate.maxSurge must be 1 with {replicas} replicas: a rollout would \
+                 delete a machine that the control plane needs"
+            ),
+        });
         return;
     }
     let most = replicas + state.max_surge();

@@ -4,6 +4,8 @@ use super::*;
 use crate::kcp::desired::Bootstrap;
 use crate::kcp::samples::{World, now};
 
+mod properties;
+
 fn planned(world: &World) -> Plan {
     plan(&world.state(), now())
 }
@@ -391,4 +393,26 @@ fn bug_7_7_the_order_of_the_input_does_not_change_the_plan() {
     assert_eq!(shown(first.disruptive().unwrap()), "delete m-4");
     world.machines.reverse();
     assert_eq!(planned(&world), first);
+}
+
+#[test]
+fn bug_7_2_a_max_surge_that_is_read_as_zero_never_deletes_the_only_machine() {
+    for surge in [json!(0), json!("50%"), json!("abc")] {
+        let mut world = rolled("a", 0);
+        world.spec()["rollout"]["strategy"]["rollingUpdate"]["maxSurge"] = surge.clone();
+        let plan = planned(&world);
+        assert!(plan.steps.is_empty(), "{surge} {plan:?}");
+        assert_eq!(plan.degraded[0].reason, "InvalidMaxSurge");
+    }
+    assert_eq!(next(&rolled("a", 1)), "create b join");
+}
+
+#[test]
+fn bug_7_8_the_failure_domain_with_the_most_eligible_machines_loses_one() {
+    // The proposal deletes where most machines are: in a. Only the machines of b are outdated.
+    let mut world = World::new("aaabb");
+    world.spec()["replicas"] = json!(3);
+    world.outdated(3);
+    world.outdated(4);
+    assert_eq!(next(&world), "delete m-3");
 }
