@@ -9,6 +9,7 @@ mod conversion;
 mod core_dns;
 mod create;
 mod defaults;
+pub mod deletion;
 mod desired;
 mod domains;
 mod membership;
@@ -28,6 +29,7 @@ mod samples;
 mod selection;
 mod spec;
 pub mod state;
+pub mod status;
 mod version;
 
 pub use conversion::{ConversionError, Versions, to_v1beta1, to_v1beta2};

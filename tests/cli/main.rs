@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 mod conversions;
+mod kubeadm_control_plane;
 mod plans;
 
 const MACHINE: &str = "machines_v1beta1_machine_openshift_io";

@@ -120,6 +120,7 @@ impl Observed {
             control_plane: control_plane(object)?,
             ..Self::default()
         };
+        observed.name_cluster(objects);
         let namespace = text(object, "/metadata/namespace");
         for object in objects {
             let own = text(object, "/metadata/namespace");
@@ -128,6 +129,25 @@ impl Observed {
             }
         }
         Ok(observed)
+    }
+
+    /// A control plane that was not stored yet has no owner. The Cluster that refers to it becomes
+    /// its owner later.
+    fn name_cluster(&mut self, objects: &[Value]) {
+        if !cluster_name(&self.control_plane).is_empty() {
+            return;
+        }
+        let metadata = &mut self.control_plane.metadata;
+        let refers = |object: &&Value| {
+            let is_cluster = group(object) == cluster_api::GROUP && text(object, "/kind") == cluster::KIND;
+            let kind = text(object, "/spec/controlPlaneRef/kind");
+            let name = text(object, "/spec/controlPlaneRef/name");
+            is_cluster && kind == kubeadm_control_plane::KIND && name == metadata.name()
+        };
+        if let Some(object) = objects.iter().find(refers) {
+            let name = text(object, "/metadata/name").to_owned();
+            metadata.labels.insert(label::CLUSTER.to_owned(), name);
+        }
     }
 
     fn keep(&mut self, object: &Value) -> Result<(), SnapshotError> {

@@ -1,17 +1,19 @@
-//! The output of `capstan plan -o json` for a KubeadmControlPlane. Pipelines depend on its fields.
-//! Nothing is decided here.
+//! The output of `capstan plan -o json` and `capstan status -o json` for a KubeadmControlPlane.
+//! Pipelines depend on its fields. Nothing is decided here.
 //!
-//! `{set, kind, revision, changes, placement, degraded, next, waits, rollout, etcd}`: the fields of
+//! A plan has the fields `{set, kind, revision, changes, placement, degraded, next, waits, rollout, etcd}`: the fields of
 //! a ControlPlaneMachineSet, and the membership of etcd.
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step, machine_name};
 use super::preview::Preview;
 use super::safety::lost_quorum;
 use super::state::{MachineState, State};
+use super::status::{Condition, Status, machine_conditions};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::KIND;
 use crate::model::{EtcdMember, MembershipChange, canonical_json, hex_hash};
 
@@ -26,16 +28,87 @@ pub fn report(state: &State, plan: &Plan, preview: &Preview) -> Value {
         "revision": revision(state),
         "changes": changes(state),
         "placement": placement(state),
-        "degraded": plan.degraded
-            .iter()
-            .map(|reason| json!({"reason": reason.reason, "message": reason.message}))
-            .collect::<Vec<Value>>(),
+        "degraded": degraded(plan),
         "next": steps(&plan.steps),
         "waits": waits(plan),
         "notes": plan.notes,
         "rollout": steps(&preview.steps),
         "etcd": etcd(state),
     })
+}
+
+/// The output of `capstan status -o json`: the computed status, and the machines.
+pub fn status_report(state: &State, plan: &Plan, status: &Status, now: Timestamp) -> Value {
+    let of_machines = machine_conditions(state, now);
+    let machines: Vec<Value> = state
+        .machines
+        .iter()
+        .map(|machine| {
+            let own = of_machines.iter().find(|(name, _)| *name == machine.name());
+            let waits = plan.waits.iter().filter(|wait| {
+                let subject = wait.subject.as_ref().and_then(machine_name);
+                subject == Some(machine.name())
+            });
+            json!({
+                "name": machine.name(),
+                "failureDomain": Some(machine.failure_domain()).filter(|domain| !domain.is_empty()),
+                "version": machine.machine.spec.version,
+                "phase": machine.machine.status.phase,
+                "node": machine.node(),
+                "ready": is_ready(state, machine),
+                "current": machine.is_current(),
+                "deleting": machine.is_deleting(),
+                "conditions": own.map(|(_, conditions)| conditions.iter().map(condition).collect::<Vec<Value>>()),
+                "waits": waits.map(|wait| wait.message.as_str()).collect::<Vec<&str>>(),
+            })
+        })
+        .collect();
+    let is_done = |machine: &&MachineState| machine.is_current() && !machine.is_deleting() && is_ready(state, machine);
+    let versions = status.versions.iter();
+    json!({
+        "set": state.name(),
+        "kind": KIND,
+        "revision": revision(state),
+        "deleting": state.is_deleting(),
+        "active": !state.is_paused(),
+        "initialized": state.is_initialized(),
+        "conditions": status.conditions.iter().map(condition).collect::<Vec<Value>>(),
+        "progress": {
+            "updated": state.machines.iter().filter(is_done).count(),
+            "total": state.replicas(),
+        },
+        "selector": status.selector,
+        "replicas": status.replicas,
+        "readyReplicas": status.ready_replicas,
+        "availableReplicas": status.available_replicas,
+        "upToDateReplicas": status.up_to_date_replicas,
+        "versions": versions
+            .map(|(version, replicas)| json!({"version": version, "replicas": replicas}))
+            .collect::<Vec<Value>>(),
+        "lastRemediation": status.last_remediation,
+        "machines": machines,
+        "etcd": etcd(state),
+        "next": steps(&plan.steps),
+        "waits": waits(plan),
+        "notes": plan.notes,
+        "degraded": degraded(plan),
+    })
+}
+
+fn condition(condition: &Condition) -> Value {
+    json!({
+        "type": condition.type_,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+    })
+}
+
+fn degraded(plan: &Plan) -> Vec<Value> {
+    let reasons = plan.degraded.iter();
+    reasons
+        .map(|reason| json!({"reason": reason.reason, "message": reason.message}))
+        .collect()
 }
 
 /// What the control plane waits for, as JSON.
@@ -191,6 +264,26 @@ mod tests {
     use crate::kcp::plan::plan;
     use crate::kcp::preview::preview;
     use crate::kcp::samples::{World, now};
+
+    #[test]
+    fn the_status_has_the_conditions_the_counters_and_the_machines() {
+        let mut world = World::new("abc");
+        world.unhealthy(1);
+        let state = world.state();
+        let plan = plan(&state, now());
+        let status = crate::kcp::status::status(&state, &plan, now());
+        let report = super::status_report(&state, &plan, &status, now());
+        assert_eq!(
+            (&report["set"], &report["kind"]),
+            (&json!("cp"), &json!("KubeadmControlPlane"))
+        );
+        assert_eq!(report["conditions"][0]["type"], "Available");
+        assert_eq!(report["progress"], json!({"updated": 3, "total": 3}));
+        assert_eq!(report["readyReplicas"], 3);
+        assert_eq!(report["versions"], json!([{"version": "v1.30.0", "replicas": 3}]));
+        assert_eq!(report["machines"][1]["conditions"][1]["reason"], "MachineDeleting");
+        assert_eq!(report["next"][0]["action"], "delete");
+    }
 
     #[test]
     fn the_report_has_the_fields_of_a_set_and_those_of_etcd() {

@@ -62,6 +62,8 @@ pub struct MachineState {
     pub differences: Vec<Difference>,
     /// The name of its Node, also if only the Node refers to the machine.
     pub member: Option<String>,
+    /// The version that the kubelet of its Node reports.
+    pub kubelet_version: Option<String>,
 }
 
 impl MachineState {
@@ -373,10 +375,15 @@ fn machine_state(
     } else {
         Some(node.clone())
     };
+    let reported = observed.nodes.get(node).and_then(|node| {
+        let info = node.status.unknown_fields.get("nodeInfo")?;
+        info.get("kubeletVersion")?.as_str()
+    });
     MachineState {
         machine: Arc::clone(machine),
         differences: differences(&control_plane.spec, &parts, now),
         member,
+        kubelet_version: reported.map(str::to_owned),
     }
 }
 

@@ -104,3 +104,15 @@ fn a_max_surge_that_is_not_one_creates_no_additional_machine() {
         assert_eq!(surge(zero.clone()), 0, "{zero}");
     }
 }
+
+#[test]
+fn a_control_plane_without_an_owner_belongs_to_the_cluster_that_refers_to_it() {
+    let mut world = World::new("abc");
+    world.control_plane["metadata"]["ownerReferences"] = json!([]);
+    assert_eq!(world.state().cluster_name, "");
+    world.cluster["spec"]["controlPlaneRef"] = json!({
+        "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "cp",
+    });
+    let state = world.state();
+    assert_eq!((state.cluster_name.as_str(), state.machines.len()), ("c", 3));
+}
