@@ -1,5 +1,5 @@
-//! KubeadmControlPlane of Cluster API: which objects and which edits are valid, how the two versions
-//! of the API are converted, and which step a controller takes next.
+//! KubeadmControlPlane of Cluster API: which objects and which edits are valid, how the two
+//! versions of the API are converted, and which step a controller takes next.
 //!
 //! The module judges and plans offline. It must never be installed beside the webhooks of Cluster
 //! API for the same objects, and no controller executes its plans yet.

@@ -27,7 +27,7 @@ const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
 /// The longest value of a label.
 const LONGEST_LABEL: usize = 63;
 
-/// The step that creates a machine in a failure domain; an empty failure domain is none.
+/// The step that creates a machine, in a failure domain if there is one.
 ///
 /// # Errors
 /// The template of names cannot be evaluated.

@@ -1,8 +1,8 @@
 //! Whether a user may delete a control plane Machine now.
 //!
 //! A deletion that would take the quorum from etcd is refused. Without the refusal, the deletion
-//! would be accepted, and would wait at the hook of the Machine until etcd recovers. No webhook uses
-//! this rule yet.
+//! would be accepted, and would wait at the hook of the Machine until etcd recovers. No webhook
+//! uses this rule yet.
 
 use super::safety;
 use super::state::State;
@@ -13,9 +13,9 @@ pub const ALLOW_QUORUM_LOSS: &str = "capstan.dev/allow-quorum-loss";
 
 /// Why the deletion of a Machine is refused; `None` if it is allowed.
 ///
-/// The deletion of a control plane, a Cluster, or a namespace deletes all Machines, so it is always
-/// allowed. `namespace_is_deleted` tells whether the namespace is being deleted. If the etcd members
-/// are unknown, the hook of the Machine decides later.
+/// The deletion of a control plane, a Cluster, or a namespace deletes all Machines, so it is
+/// always allowed. `namespace_is_deleted` tells whether the namespace is being deleted. If the etcd
+/// members are unknown, the hook of the Machine decides later.
 pub fn refusal(state: &State, machine: &str, namespace_is_deleted: bool) -> Option<String> {
     let cluster_is_deleted = state
         .cluster

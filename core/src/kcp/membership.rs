@@ -1,5 +1,5 @@
-//! The etcd members that are removed: members without a machine, and the member of a machine that is
-//! being deleted.
+//! The etcd members that are removed: members without a machine, and the member of a machine that
+//! is being deleted.
 //!
 //! One member is removed at a time, and only if etcd keeps its quorum. A member that has not
 //! started does not vote, so its removal is always safe.

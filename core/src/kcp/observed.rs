@@ -1,4 +1,4 @@
-//! The objects from which a KubeadmControlPlane is planned: one snapshot, from caches or from files.
+//! The objects from which a KubeadmControlPlane is planned: one snapshot, from caches or files.
 //!
 //! Nothing here decides. An object that is not in the snapshot is unknown; the state says what that
 //! means.

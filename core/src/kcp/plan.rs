@@ -63,7 +63,7 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
     plan
 }
 
-/// The one step that changes machines or etcd, or why there is none.
+/// Adds the one step that changes machines or etcd, or what the control plane waits for.
 fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
     match membership::surplus(state) {
         Some(Ok(step)) => return plan.steps.push(step),
@@ -170,7 +170,8 @@ fn foreign(state: &State) -> Degradation {
     Degradation {
         reason: "MachinesAlreadyOwned",
         message: format!(
-            "another controller manages control plane machines of the Cluster: {}. Remove their owner reference, or their label",
+            "another controller manages control plane machines of the Cluster: {}. Remove their owner reference, or \
+             their label",
             state.foreign.join(", ")
         ),
     }

@@ -1,5 +1,5 @@
-//! Whether an unhealthy machine is replaced now: the retry limits, and the safety of etcd and of the
-//! API.
+//! Whether an unhealthy machine is replaced now: the retry limits, and the safety of etcd and of
+//! the API.
 //!
 //! A health check requests the replacement. This module must never replace a machine if the others
 //! could not serve the API without it, or if etcd would lose its quorum. With external etcd, only
@@ -178,8 +178,8 @@ fn retry<'a>(state: &State, machine: &'a MachineState, now: Timestamp) -> Result
     Ok(record)
 }
 
-/// Why the machine cannot be deleted as things are. Before the control plane is initialized there is
-/// nothing to lose.
+/// Why the machine cannot be deleted now. Before the control plane is initialized, there is no data
+/// to lose.
 fn refusal<'a>(state: &State, machine: &'a MachineState) -> Option<Decision<'a>> {
     if !state.is_initialized() {
         return None;

@@ -1,8 +1,8 @@
 //! The output of `capstan plan -o json` and `capstan status -o json` for a KubeadmControlPlane.
 //! Pipelines depend on its fields. Nothing is decided here.
 //!
-//! A plan has the fields `{set, kind, revision, changes, placement, degraded, next, waits, rollout, etcd}`: the fields of
-//! a ControlPlaneMachineSet, and the membership of etcd.
+//! A plan has the fields `{set, kind, revision, changes, placement, degraded, next, waits, notes,
+//! rollout, etcd}`: the fields of a ControlPlaneMachineSet, and four more.
 
 use std::collections::BTreeSet;
 

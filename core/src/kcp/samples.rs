@@ -52,7 +52,8 @@ fn join_config() -> Value {
 
 impl World {
     /// A control plane of machines `m-0`, `m-1`, … in the failure domains, one for each letter; `-`
-    /// is none. Machines with a lower number are older. The failure domains are a, b and c.
+    /// stands for no failure domain. Machines with a lower number are older. The failure domains
+    /// are a, b and c.
     pub(super) fn new(domains: &str) -> Self {
         let count = domains.len();
         let domain_list = ["a", "b", "c"].map(|name| json!({"name": name, "controlPlane": true}));
@@ -118,7 +119,8 @@ impl World {
                 }],
             },
             "spec": {
-                "clusterName": "c", "version": "v1.30.0", "failureDomain": domain, "providerID": format!("dev://{name}"),
+                "clusterName": "c", "version": "v1.30.0", "failureDomain": domain,
+                "providerID": format!("dev://{name}"),
                 "bootstrap": {"configRef": {
                     "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name,
                 }},

@@ -267,7 +267,7 @@ fn serves(state: &State, machine: &MachineState) -> bool {
     state.components().iter().all(|type_| machine.is_true(type_))
 }
 
-/// The components that are not healthy for more than ten seconds, so that a short failure changes no
+/// Whether a component has not been healthy for more than ten seconds. A short failure changes no
 /// message.
 fn fails_for_long(state: &State, machine: &MachineState, now: Timestamp) -> bool {
     const LONG: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);

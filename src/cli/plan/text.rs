@@ -26,24 +26,7 @@ pub(super) fn page(report: &Value) -> String {
         };
         format!("{}: {} → {}", word(change, "field"), shown("old"), shown("new"))
     });
-    section(&mut page, "Placement", list(report, "placement"), |place| {
-        let machines: Vec<String> = list(place, "machines").iter().map(machine).collect();
-        let machines = if machines.is_empty() {
-            String::from("no machine")
-        } else {
-            machines.join(", ")
-        };
-        let index = place.get("index").filter(|index| !index.is_null());
-        let place = format!("{}{}", index.map_or_else(String::new, Value::to_string), domain(place));
-        format!(
-            "{}: {machines}",
-            if place.is_empty() {
-                "no failure domain"
-            } else {
-                place.trim_start()
-            }
-        )
-    });
+    section(&mut page, "Placement", list(report, "placement"), placement);
     section(&mut page, "Degraded", list(report, "degraded"), |reason| {
         format!("{}: {}", word(reason, "reason"), word(reason, "message"))
     });
@@ -90,6 +73,22 @@ fn section(page: &mut String, title: &str, entries: &[Value], mut format_entry: 
     page.push_str(&format!("\n{title}\n"));
     for entry in entries {
         page.push_str(&format!("  {}\n", format_entry(entry)));
+    }
+}
+
+/// The machines of an index, or of a failure domain.
+fn placement(place: &Value) -> String {
+    let machines: Vec<String> = list(place, "machines").iter().map(machine).collect();
+    let machines = if machines.is_empty() {
+        String::from("no machine")
+    } else {
+        machines.join(", ")
+    };
+    let index = place.get("index").filter(|index| !index.is_null());
+    let place = format!("{}{}", index.map_or_else(String::new, Value::to_string), domain(place));
+    match place.trim_start() {
+        "" => format!("no failure domain: {machines}"),
+        place => format!("{place}: {machines}"),
     }
 }
 
