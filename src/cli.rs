@@ -21,6 +21,7 @@ pub mod documents;
 pub mod gather;
 pub mod generate;
 
+mod kubeadm_control_plane;
 pub mod manifests;
 mod observe;
 pub mod plan;

@@ -16,25 +16,29 @@ use capstan_core::cpms::preview::preview;
 use capstan_core::cpms::report::{inactive_report, invalid_report, leaving_report, report, unreadable_report};
 use capstan_core::cpms::spec::{ParseContext, SetState, parse};
 use capstan_core::cpms::state::State;
+use capstan_core::kcp::observed::is_control_plane;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::check::pretty;
 use super::cluster::{Cluster, Scope};
 use super::documents::{self, Document};
-use super::gather;
+use super::{gather, kubeadm_control_plane};
 
 mod text;
 
 /// Show the next step of the controller and the rest of the rollout.
 ///
 /// The input is from files (a set, Machines, Nodes, Infrastructure,
-/// ClusterOperators) or from a cluster. Nothing is written.
+/// ClusterOperators) or from a cluster. Nothing is written. Files may instead
+/// contain a KubeadmControlPlane with its Cluster, Machines, KubeadmConfigs,
+/// infrastructure machines, Nodes, and EtcdMembers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan plan
   capstan plan -f set.yaml -f machines/ -o json
-  kubectl get cpms,machines -n openshift-machine-api -o yaml | capstan plan -f -")]
+  kubectl get cpms,machines -n openshift-machine-api -o yaml | capstan plan -f -
+  capstan plan -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
     /// Objects to plan with: a file or a folder; may be repeated. Without this flag,
     /// they are read from a cluster.
@@ -71,14 +75,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         documents::read_all(&args.files)?
     };
-    let (readable, unparsable) = separate_unparsable(documents)?;
     let now = args.now.unwrap_or_else(Timestamp::now);
-    let report = match unparsable
-        .iter()
-        .find(|object| object.kind == control_plane_machine_set::KIND)
-    {
-        Some(set) => unreadable_report(set),
-        None => plan_over(&documents::snapshot(&readable)?, unparsable, args, now)?,
+    let report = if is_about_control_plane(&documents) {
+        kubeadm_control_plane::plan(&documents, now)?
+    } else {
+        plan_set(documents, args, now)?
     };
     let text = match args.output {
         Output::Json => pretty(&report)?,
@@ -88,6 +89,26 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .write_all(text.as_bytes())
         .context("writing the plan")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the objects are those of a KubeadmControlPlane. A ControlPlaneMachineSet is planned
+/// first.
+pub(super) fn is_about_control_plane(documents: &[Document]) -> bool {
+    let is_set = |document: &Document| document.key().0 == control_plane_machine_set::KIND;
+    !documents.iter().any(is_set) && documents.iter().any(|document| is_control_plane(&document.object))
+}
+
+fn plan_set(documents: Vec<Document>, args: &Args, now: Timestamp) -> anyhow::Result<Value> {
+    let (readable, unparsable) = separate_unparsable(documents)?;
+    Ok(
+        match unparsable
+            .iter()
+            .find(|object| object.kind == control_plane_machine_set::KIND)
+        {
+            Some(set) => unreadable_report(set),
+            None => plan_over(&documents::snapshot(&readable)?, unparsable, args, now)?,
+        },
+    )
 }
 
 /// Separates the sets and Machines that cannot be parsed. The controller reports those in its plan,

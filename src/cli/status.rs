@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use capstan_core::cpms::machine_state::{MachineState, NodeState};
 use capstan_core::cpms::plan::Plan;
 use capstan_core::cpms::progress::progress;
@@ -16,18 +17,29 @@ use serde_json::{Value, json};
 
 use super::check::pretty;
 use super::observe::{ObservedCluster, runtime};
+use super::plan::is_about_control_plane;
+use super::{documents, kubeadm_control_plane};
 use crate::controllers::{Assessment, Reading};
 use crate::runtime::View;
 
 /// Show the state of the control plane and the progress of its rollout.
 ///
 /// The output is a tree of indexes, machines, nodes and hooks, with the reason why
-/// each machine waits.
+/// each machine waits. For a KubeadmControlPlane and its objects in files, the
+/// output has also the conditions that the controller computes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan status --watch
-  capstan status -o json | jq .progress")]
+  capstan status -o json | jq .progress
+  capstan status -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
+    /// Objects of a KubeadmControlPlane: a file or a folder; may be repeated. Without
+    /// this flag, the set of a cluster is shown.
+    #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["watch", "kubeconfig", "context"])]
+    files: Vec<PathBuf>,
+    /// The time of the status of files; the default is now.
+    #[arg(long, value_name = "TIME", requires = "files")]
+    now: Option<Timestamp>,
     /// Continue, and show every change until Ctrl-C.
     #[arg(short, long)]
     watch: bool,
@@ -49,6 +61,9 @@ enum Output {
 /// # Errors
 /// There is no set, or the cluster cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if !args.files.is_empty() {
+        return of_files(args);
+    }
     runtime()?.block_on(async {
         if args.watch {
             watch(args).await
@@ -58,6 +73,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     })
+}
+
+/// Prints the status of a KubeadmControlPlane from files.
+fn of_files(args: &Args) -> anyhow::Result<ExitCode> {
+    let documents = documents::read_all(&args.files)?;
+    if !is_about_control_plane(&documents) {
+        bail!("the files must contain a KubeadmControlPlane; `capstan plan -f` shows a ControlPlaneMachineSet");
+    }
+    let now = args.now.unwrap_or_else(Timestamp::now);
+    let (report, text) = kubeadm_control_plane::state(&documents, now)?;
+    print(&match args.output {
+        Output::Text => text,
+        Output::Json => pretty(&report)?,
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn watch(args: &Args) -> anyhow::Result<ExitCode> {

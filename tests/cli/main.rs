@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 mod conversions;
+mod kubeadm_control_plane;
 mod plans;
 mod strict;
 

@@ -3,6 +3,7 @@
 //! Capstan reads the fields that it needs and keeps all others. It does not install these CRDs.
 
 pub mod cluster;
+pub mod control_plane;
 pub mod machine;
 pub mod machine_health_check;
 pub mod machine_set;
@@ -25,6 +26,18 @@ pub mod annotation {
     /// While an object has this annotation, with any value, the controllers of Cluster API ignore
     /// it.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+    /// On a Machine: it is deleted first when a controller deletes a machine.
+    pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
+    /// On a Machine: a health check reports it as unhealthy, so that it is remediated.
+    pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
+    /// On an infrastructure machine: the name of its template.
+    pub const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
+    /// On an infrastructure machine: the kind and the group of its template, as `Kind.group`.
+    pub const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-groupkind";
+    /// On a Cluster: the version that an upgrade over several minor versions installs now.
+    pub const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+    /// The prefix of hooks that delay the deletion of a Machine after its node is drained.
+    pub const PRE_TERMINATE_PREFIX: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 }
 
 /// Labels that Cluster API reads.
@@ -33,6 +46,8 @@ pub mod label {
     pub const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
     /// Present on the machines of a control plane.
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+    /// The name of the control plane that a machine belongs to.
+    pub const CONTROL_PLANE_NAME: &str = "cluster.x-k8s.io/control-plane-name";
 }
 
 /// A reference to an object without the version of its kind, as `v1beta2` stores it. The reader

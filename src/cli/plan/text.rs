@@ -14,10 +14,11 @@ pub(super) fn page(report: &Value) -> String {
     } else {
         format!(", revision {revision}")
     };
-    line(
-        &mut page,
-        format!("ControlPlaneMachineSet {}{revision}", word(report, "set")),
-    );
+    let kind = match word(report, "kind") {
+        "" => "ControlPlaneMachineSet",
+        kind => kind,
+    };
+    line(&mut page, format!("{kind} {}{revision}", word(report, "set")));
     section(&mut page, "Changes", list(report, "changes"), |change| {
         let shown = |key: &str| match change.get(key) {
             None | Some(Value::Null) => String::from("nothing"),
@@ -25,19 +26,7 @@ pub(super) fn page(report: &Value) -> String {
         };
         format!("{}: {} → {}", word(change, "field"), shown("old"), shown("new"))
     });
-    section(&mut page, "Placement", list(report, "placement"), |place| {
-        let machines: Vec<String> = list(place, "machines").iter().map(machine).collect();
-        let machines = if machines.is_empty() {
-            String::from("no machine")
-        } else {
-            machines.join(", ")
-        };
-        format!(
-            "{}{}: {machines}",
-            place.get("index").unwrap_or(&Value::Null),
-            domain(place)
-        )
-    });
+    section(&mut page, "Placement", list(report, "placement"), placement);
     section(&mut page, "Degraded", list(report, "degraded"), |reason| {
         format!("{}: {}", word(reason, "reason"), word(reason, "message"))
     });
@@ -45,6 +34,9 @@ pub(super) fn page(report: &Value) -> String {
     section(&mut page, "Waits", list(report, "waits"), |wait| {
         format!("{}: {}", word(wait, "for"), word(wait, "message"))
     });
+    for note in list(report, "notes") {
+        line(&mut page, format!("\nNote: {}", note.as_str().unwrap_or_default()));
+    }
     for (title, part) in [
         ("Rollout", "rollout"),
         (
@@ -58,7 +50,7 @@ pub(super) fn page(report: &Value) -> String {
             format!("{number}. {}", step(planned))
         });
     }
-    let idle = ["degraded", "next", "waits", "rollout", "activation"]
+    let idle = ["degraded", "next", "waits", "notes", "rollout", "activation"]
         .iter()
         .all(|part| list(report, part).is_empty());
     if idle {
@@ -81,6 +73,22 @@ fn section(page: &mut String, title: &str, entries: &[Value], mut format_entry: 
     page.push_str(&format!("\n{title}\n"));
     for entry in entries {
         page.push_str(&format!("  {}\n", format_entry(entry)));
+    }
+}
+
+/// The machines of an index, or of a failure domain.
+fn placement(place: &Value) -> String {
+    let machines: Vec<String> = list(place, "machines").iter().map(machine).collect();
+    let machines = if machines.is_empty() {
+        String::from("no machine")
+    } else {
+        machines.join(", ")
+    };
+    let index = place.get("index").filter(|index| !index.is_null());
+    let place = format!("{}{}", index.map_or_else(String::new, Value::to_string), domain(place));
+    match place.trim_start() {
+        "" => format!("no failure domain: {machines}"),
+        place => format!("{place}: {machines}"),
     }
 }
 
@@ -115,6 +123,9 @@ fn domain(value: &Value) -> String {
     let Some(entry) = value.get("failureDomain").filter(|entry| !entry.is_null()) else {
         return String::new();
     };
+    if let Some(name) = entry.as_str() {
+        return format!(" in {name}");
+    }
     // The short name of the failure domain on each platform, or the whole entry.
     let word = ["/placement/availabilityZone", "/zone", "/availabilityZone", "/name"]
         .iter()
@@ -128,8 +139,18 @@ fn step(step: &Value) -> String {
     format!(
         "{} {}{}: {}",
         word(step, "action"),
-        step.get("machine").and_then(Value::as_str).unwrap_or("the set"),
+        subject(step),
         domain(step),
         word(step, "because")
     )
+}
+
+/// The machine of a step, or else its etcd member, or else the set.
+fn subject(step: &Value) -> &str {
+    let text = |key: &str| step.get(key).and_then(Value::as_str);
+    let member = || match text("member") {
+        Some("") => Some("without a name"),
+        member => member,
+    };
+    text("machine").or_else(member).unwrap_or("the set")
 }

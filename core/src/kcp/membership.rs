@@ -1,0 +1,173 @@
+//! The etcd members that are removed: members without a machine, and the member of a machine that
+//! is being deleted.
+//!
+//! One member is removed at a time, and only if etcd keeps its quorum. A member that has not
+//! started does not vote, so its removal is always safe.
+
+use serde_json::{Value, json};
+
+use super::action::{Action, Step, Wait, WaitReason, control_plane_ref, machine_ref};
+use super::preflight::{about, wait};
+use super::safety;
+use super::state::{MachineState, State, condition};
+use super::version::Version;
+use crate::api::cluster_x_k8s_io::annotation::PRE_TERMINATE_PREFIX;
+use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
+use crate::model::{MembershipChange, Precondition};
+
+/// The reason of the condition `Deleting` of a machine that is drained and waits for the hook.
+const WAITING_FOR_HOOK: &str = "WaitingForPreTerminateHook";
+/// From this version, the kubelet uses the API server of its own machine, so that the etcd member
+/// is removed after all other hooks.
+const LOCAL_KUBELET: (u64, u64) = (1, 31);
+
+/// The removal of one member without a machine, or why it waits; `None` if every member has a
+/// machine.
+pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
+    let members = state.members()?;
+    let is_expected = |name: &str| {
+        let mut machines = state.machines.iter();
+        machines.any(|machine| machine.node() == Some(name))
+    };
+    let mut unexpected: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    unexpected.retain(|name| !is_expected(name));
+    unexpected.sort_unstable();
+    let member = *unexpected.first()?;
+    // The member may belong to a machine that has no Node yet.
+    if state.machines.is_empty() || state.machines.iter().any(|machine| machine.node().is_none()) {
+        return None;
+    }
+    if !member.is_empty()
+        && let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member))
+    {
+        let what = format!("the removal of etcd member {member}, which has no machine,");
+        return Some(Err(wait(WaitReason::EtcdHealthy, safety::why(lost, &what))));
+    }
+    let because = match member {
+        "" => String::from("an etcd member has not started and has no machine"),
+        member => format!("etcd member {member} has no machine"),
+    };
+    Some(Ok(Step {
+        action: Action::RemoveMember {
+            member: member.to_owned(),
+        },
+        subject: control_plane_ref(state.namespace(), state.name()),
+        index: None,
+        because,
+        precondition: None,
+    }))
+}
+
+/// The removal of the hook of one machine that is being deleted, or why it waits; `None` if no
+/// machine is being deleted.
+pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
+    let oldest = |machine: &&MachineState| (machine.machine.metadata.deletion_timestamp, machine.name().to_owned());
+    let machine = state.deleting().min_by_key(oldest)?;
+    let removed = state.deleting().find(|machine| !machine.has(PRE_TERMINATE_HOOK));
+    if let Some(other) = removed {
+        let message = format!("machine {} must disappear after its hook was removed", other.name());
+        return Some(Err(about(state, other, WaitReason::MachineRemoved, message)));
+    }
+    let waits = |message: String| Some(Err(about(state, machine, WaitReason::MachineRemoved, message)));
+    let name = machine.name();
+    if let Some(other) = other_hook(state, machine) {
+        return waits(format!(
+            "machine {name} has another hook, {other}, which must be removed first"
+        ));
+    }
+    let drained = machine
+        .condition(condition::DELETING)
+        .is_some_and(|deleting| deleting.status == "True" && deleting.reason == WAITING_FOR_HOOK);
+    if !drained {
+        return waits(format!(
+            "machine {name} must be drained before its etcd member is removed"
+        ));
+    }
+    if state.machines.len() == 1 {
+        return Some(Ok(remove_hook(state, machine, None, "it is the last machine")));
+    }
+    if !safety::serves_without(state, name) {
+        return waits(format!("no machine except {name} has healthy components"));
+    }
+    if !state.is_etcd_managed() {
+        return Some(Ok(remove_hook(state, machine, None, "etcd is external")));
+    }
+    let Some(members) = state.members().filter(|members| !members.is_empty()) else {
+        let message = format!("the etcd members are unknown, so that the member of machine {name} cannot be removed");
+        return Some(Err(about(state, machine, WaitReason::EtcdHealthy, message)));
+    };
+    let Some(member) = machine.member.as_deref() else {
+        return Some(Ok(remove_hook(state, machine, None, "it never had a Node")));
+    };
+    if let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member)) {
+        let what = format!("the removal of etcd member {member}");
+        return Some(Err(about(
+            state,
+            machine,
+            WaitReason::EtcdHealthy,
+            safety::why(lost, &what),
+        )));
+    }
+    let because = "etcd keeps its quorum without its member";
+    Some(Ok(remove_hook(state, machine, Some(member), because)))
+}
+
+/// A hook of another controller that must be removed first.
+fn other_hook<'a>(state: &State, machine: &'a MachineState) -> Option<&'a str> {
+    let version = Version::tolerant(&state.control_plane.spec.version)?;
+    let [major, minor, _] = version.core;
+    let is_other = |name: &&String| name.starts_with(PRE_TERMINATE_PREFIX) && *name != PRE_TERMINATE_HOOK;
+    let mut names = machine.machine.metadata.annotations.keys();
+    names
+        .find(is_other)
+        .map(String::as_str)
+        .filter(|_| (major, minor) >= LOCAL_KUBELET)
+}
+
+fn remove_hook(state: &State, machine: &MachineState, member: Option<&str>, because: &str) -> Step {
+    let precondition = precondition(machine);
+    let mut metadata = precondition.metadata();
+    metadata.insert(String::from("annotations"), json!({ PRE_TERMINATE_HOOK: Value::Null }));
+    Step {
+        action: Action::RemoveHook {
+            member: member.map(str::to_owned),
+            move_leader_to: member.map_or_else(Vec::new, |_| leaders_after(state, machine)),
+            patch: json!({ "metadata": metadata }),
+        },
+        subject: machine_ref(state.namespace(), machine.name()),
+        index: None,
+        because: format!("machine {} is drained, and {because}", machine.name()),
+        precondition: Some(precondition),
+    }
+}
+
+/// The machines to which leadership is moved before the member of a machine is removed, the best
+/// first; empty if that member does not lead.
+pub(super) fn leaders_after(state: &State, machine: &MachineState) -> Vec<String> {
+    let leader = state.reported.as_ref().map(|reported| reported.leader.as_str());
+    if machine.member.is_none() || leader != machine.member.as_deref() {
+        return Vec::new();
+    }
+    let is_candidate =
+        |other: &&MachineState| other.node().is_some() && !other.is_deleting() && other.name() != machine.name();
+    let mut others: Vec<&MachineState> = state.machines.iter().filter(is_candidate).collect();
+    others.sort_by_key(|other| {
+        (
+            !other.is_true(condition::ETCD_MEMBER),
+            !other.is_true(condition::HEALTH_CHECK_SUCCEEDED),
+            !other.is_current(),
+            std::cmp::Reverse(other.machine.metadata.creation_timestamp),
+            other.name().to_owned(),
+        )
+    });
+    others.into_iter().map(|other| other.name().to_owned()).collect()
+}
+
+/// The precondition of a write to a machine.
+pub(super) fn precondition(machine: &MachineState) -> Precondition {
+    let metadata = &machine.machine.metadata;
+    Precondition {
+        uid: metadata.uid().to_owned(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,250 @@
+//! The objects from which a KubeadmControlPlane is planned: one snapshot, from caches or files.
+//!
+//! Nothing here decides. An object that is not in the snapshot is unknown; the state says what that
+//! means.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::defaults;
+use super::spec::read;
+use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, KubeadmConfig};
+use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
+use crate::api::cluster_x_k8s_io::{self as cluster_api, cluster, label, machine};
+use crate::api::controlplane_cluster_x_k8s_io as control_plane_api;
+use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{self, KubeadmControlPlane};
+use crate::api::core_v1::node::{self, Node};
+use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
+use crate::api::meta::ObjectMeta;
+
+/// The group and version of [`EtcdMembers`].
+pub const ETCD_MEMBERS_VERSION: &str = "capstan.dev/v1";
+/// The kind of [`EtcdMembers`].
+pub const ETCD_MEMBERS: &str = "EtcdMembers";
+/// The group of `KubeadmConfig`.
+const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+
+/// The members of an etcd cluster as one of them reports them. A file can contain such an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EtcdMembers {
+    /// The name of the member that leads; empty if it is unknown.
+    pub leader: String,
+    /// The members.
+    pub members: Vec<ReportedMember>,
+}
+
+/// One member of an etcd cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReportedMember {
+    /// The name, which is the name of the Node; empty for a member that has not started.
+    pub name: String,
+    /// Whether the member does not vote yet.
+    #[serde(alias = "isLearner")]
+    pub learner: bool,
+    /// The alarms of the member, such as `NOSPACE` and `CORRUPT`.
+    pub alarms: Vec<String>,
+    /// False for a member that is known to be unhealthy. Without the field, the condition
+    /// `EtcdMemberHealthy` of the Machine decides.
+    pub healthy: Option<bool>,
+}
+
+/// One snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The control plane, with defaults.
+    pub control_plane: KubeadmControlPlane,
+    /// The Cluster of the control plane.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The Machines of the namespace, also of workers and of other clusters.
+    pub machines: Vec<Arc<Machine>>,
+    /// The KubeadmConfigs of the namespace, by name.
+    pub configs: BTreeMap<String, Arc<KubeadmConfig>>,
+    /// The infrastructure machines of the namespace, by kind and name. Only their metadata and the
+    /// field `spec.providerID` are read.
+    pub infrastructure: BTreeMap<(String, String), Arc<Infrastructure>>,
+    /// The Nodes of the managed cluster, by name.
+    pub nodes: BTreeMap<String, Arc<Node>>,
+    /// The etcd members; `None` if no member could be reached.
+    pub etcd: Option<EtcdMembers>,
+}
+
+/// An object of the snapshot that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// There is no control plane of this name.
+    #[error("there must be a KubeadmControlPlane{0} in the input")]
+    Missing(String),
+    /// There are several control planes, and no name selects one.
+    #[error("the input must contain one KubeadmControlPlane; it contains {0}. Pass the objects of one cluster")]
+    Several(String),
+    /// An object has a field of a wrong type, or a version that is not read.
+    #[error("{kind} {name:?} must be readable: {reason}")]
+    Unreadable {
+        /// The kind of the object.
+        kind: String,
+        /// The name of the object.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// Whether an object is a KubeadmControlPlane.
+pub fn is_control_plane(object: &Value) -> bool {
+    group(object) == control_plane_api::GROUP && text(object, "/kind") == kubeadm_control_plane::KIND
+}
+
+impl Observed {
+    /// The snapshot of the objects of one cluster, from files. Objects of unknown kinds are kept if
+    /// a Machine can refer to them. Objects of other namespaces are left out.
+    ///
+    /// # Errors
+    /// The objects do not contain exactly one control plane, or an object cannot be read.
+    pub fn of_objects(objects: &[Value]) -> Result<Self, SnapshotError> {
+        let control_planes: Vec<&Value> = objects.iter().filter(|object| is_control_plane(object)).collect();
+        let object = match control_planes.as_slice() {
+            [] => return Err(SnapshotError::Missing(String::new())),
+            [object] => *object,
+            several => {
+                let names: Vec<&str> = several.iter().map(|object| text(object, "/metadata/name")).collect();
+                return Err(SnapshotError::Several(names.join(", ")));
+            }
+        };
+        let mut observed = Self {
+            control_plane: control_plane(object)?,
+            ..Self::default()
+        };
+        observed.name_cluster(objects);
+        let namespace = text(object, "/metadata/namespace");
+        for object in objects {
+            let own = text(object, "/metadata/namespace");
+            if own.is_empty() || namespace.is_empty() || own == namespace {
+                observed.keep(object)?;
+            }
+        }
+        Ok(observed)
+    }
+
+    /// A control plane that was not stored yet has no owner. The Cluster that refers to it becomes
+    /// its owner later.
+    fn name_cluster(&mut self, objects: &[Value]) {
+        if !cluster_name(&self.control_plane).is_empty() {
+            return;
+        }
+        let metadata = &mut self.control_plane.metadata;
+        let refers = |object: &&Value| {
+            let is_cluster = group(object) == cluster_api::GROUP && text(object, "/kind") == cluster::KIND;
+            let kind = text(object, "/spec/controlPlaneRef/kind");
+            let name = text(object, "/spec/controlPlaneRef/name");
+            is_cluster && kind == kubeadm_control_plane::KIND && name == metadata.name()
+        };
+        if let Some(object) = objects.iter().find(refers) {
+            let name = text(object, "/metadata/name").to_owned();
+            metadata.labels.insert(label::CLUSTER.to_owned(), name);
+        }
+    }
+
+    fn keep(&mut self, object: &Value) -> Result<(), SnapshotError> {
+        let name = text(object, "/metadata/name").to_owned();
+        match (group(object), text(object, "/kind")) {
+            (control_plane_api::GROUP, _) => {}
+            (cluster_api::GROUP, cluster::KIND) => {
+                if name == cluster_name(&self.control_plane) {
+                    self.cluster = Some(decode(object, cluster_api::API_VERSION)?);
+                }
+            }
+            (cluster_api::GROUP, machine::KIND) => self.machines.push(decode(object, cluster_api::API_VERSION)?),
+            (BOOTSTRAP_GROUP, kubeadm_config::KIND) => {
+                let version = "bootstrap.cluster.x-k8s.io/v1beta2";
+                self.configs.insert(name, decode(object, version)?);
+            }
+            ("", node::KIND) => {
+                self.nodes.insert(name, decode(object, "v1")?);
+            }
+            (_, ETCD_MEMBERS) => {
+                let members: Arc<EtcdMembers> = decode(object, ETCD_MEMBERS_VERSION)?;
+                self.etcd = Some(members.as_ref().clone());
+            }
+            (_, kind) => {
+                // A Machine may refer to an object of any group.
+                if let Ok(infrastructure) = Infrastructure::deserialize(object) {
+                    let key = (kind.to_owned(), name);
+                    self.infrastructure.insert(key, Arc::new(infrastructure));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of the Cluster of a control plane: of its owner, or else of its label.
+pub(super) fn cluster_name(control_plane: &KubeadmControlPlane) -> String {
+    let metadata: &ObjectMeta = &control_plane.metadata;
+    let is_cluster = |kind: &str, api_version: &str| {
+        kind == cluster::KIND && api_version.split('/').next() == Some(cluster_api::GROUP)
+    };
+    let owner = metadata
+        .owner_references
+        .iter()
+        .find(|owner| is_cluster(&owner.kind, &owner.api_version));
+    owner
+        .map(|owner| owner.name.clone())
+        .or_else(|| metadata.labels.get(label::CLUSTER).cloned())
+        .unwrap_or_default()
+}
+
+/// A control plane with its defaults.
+fn control_plane(object: &Value) -> Result<KubeadmControlPlane, SnapshotError> {
+    let mut defaulted = object.clone();
+    complete_conditions(&mut defaulted);
+    let patch = defaults::patch(&defaulted);
+    json_patch::patch(&mut defaulted, &patch).map_err(|error| unreadable(object, &error.to_string()))?;
+    read(&defaulted).map_err(|violation| unreadable(object, &violation.to_string()))
+}
+
+/// Gives the conditions of a file the fields that an API server requires.
+fn complete_conditions(object: &mut Value) {
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for (field, value) in [
+            ("reason", ""),
+            ("message", ""),
+            ("lastTransitionTime", "1970-01-01T00:00:00Z"),
+        ] {
+            condition.entry(field).or_insert_with(|| json!(value));
+        }
+    }
+}
+
+fn decode<T: DeserializeOwned>(object: &Value, version: &str) -> Result<Arc<T>, SnapshotError> {
+    if text(object, "/apiVersion") != version {
+        return Err(unreadable(object, &format!("apiVersion must be {version}")));
+    }
+    let object_without_nulls = super::spec::without_empty_fields(object);
+    serde_path_to_error::deserialize(&object_without_nulls)
+        .map(Arc::new)
+        .map_err(|error| unreadable(object, &error.to_string()))
+}
+
+fn unreadable(object: &Value, reason: &str) -> SnapshotError {
+    SnapshotError::Unreadable {
+        kind: text(object, "/kind").to_owned(),
+        name: text(object, "/metadata/name").to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn group(object: &Value) -> &str {
+    let api_version = text(object, "/apiVersion");
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

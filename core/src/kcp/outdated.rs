@@ -1,0 +1,300 @@
+//! Whether a machine agrees with its control plane, and how it differs.
+//!
+//! A machine is outdated only for a reason that is known. A missing KubeadmConfig or infrastructure
+//! machine counts as up to date, so that a failed read never starts a rollout. Labels, annotations,
+//! and the fields that the controller changes in place are not compared.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::desired::{Bootstrap, config};
+use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{
+    CLOUD_CONFIG, InitConfiguration, JoinControlPlane, KubeadmConfig, KubeadmConfigSpec,
+};
+use crate::api::cluster_x_k8s_io::annotation::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
+use crate::api::cluster_x_k8s_io::control_plane::Machine;
+use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::Spec;
+use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
+use crate::model::shorten;
+
+/// One reason why a machine is outdated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The reason, for the condition `UpToDate` of the machine.
+    pub reason: String,
+    /// The fields that differ.
+    pub changes: Vec<Change>,
+}
+
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The path of the field in the spec of the control plane.
+    pub field: String,
+    /// The value of the machine.
+    pub old: Value,
+    /// The value of the control plane.
+    pub new: Value,
+}
+
+/// The reason of a machine whose certificates expire.
+pub(super) const CERTIFICATES_EXPIRE: &str = "Certificates will expire soon";
+/// The reason of a machine that is older than `spec.rollout.after`.
+pub(super) const ROLLOUT_AFTER: &str = "KubeadmControlPlane spec.rollout.after expired";
+/// The prefix of the reason that is shown first.
+pub(super) const VERSION_PREFIX: &str = "Version ";
+/// The most fields that a reason names.
+const MOST_FIELDS: usize = 5;
+/// The most characters of a value in a reason.
+const LONGEST_VALUE: usize = 60;
+/// Fields that may contain a secret. Their values are not shown.
+const SECRET_FIELDS: &[&str] = &["content", "passwd", "token"];
+/// What is shown instead of a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// The objects that belong to a machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) config: Option<&'a KubeadmConfig>,
+    pub(super) infrastructure: Option<&'a Infrastructure>,
+}
+
+/// Why a machine is outdated; empty for a machine that is up to date.
+pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> Vec<Difference> {
+    let machine = parts.machine;
+    let mut found = Vec::new();
+    if machine.spec.version != spec.version {
+        found.push(Difference {
+            reason: format!("{VERSION_PREFIX}{}, {} required", machine.spec.version, spec.version),
+            changes: vec![change("version", &machine.spec.version, &spec.version)],
+        });
+    }
+    if let Some(expiry) = expires_soon(spec, machine, now) {
+        let days = spec.rollout.before.certificates_expiry_days;
+        found.push(Difference {
+            reason: CERTIFICATES_EXPIRE.to_owned(),
+            changes: vec![Change {
+                field: String::from("rollout.before.certificatesExpiryDays"),
+                old: Value::from(expiry.to_string()),
+                new: Value::from(days),
+            }],
+        });
+    }
+    if let (Some(after), Some(created)) = (spec.rollout.after, machine.metadata.creation_timestamp)
+        && created < after
+        && after < now
+    {
+        found.push(Difference {
+            reason: ROLLOUT_AFTER.to_owned(),
+            changes: vec![change("rollout.after", &created.to_string(), &after.to_string())],
+        });
+    }
+    let changes = parts.config.map(|config| config_changes(spec, &config.spec));
+    if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
+        let reason = format!("KubeadmConfig is not up-to-date: {}", summary(&changes));
+        found.push(Difference { reason, changes });
+    }
+    found.extend(
+        parts
+            .infrastructure
+            .and_then(|object| infrastructure(spec, machine, object)),
+    );
+    found
+}
+
+/// When the first certificate expires, if that is soon.
+fn expires_soon(spec: &Spec, machine: &Machine, now: Timestamp) -> Option<Timestamp> {
+    let days = spec.rollout.before.certificates_expiry_days;
+    let expiry = machine.status.certificates_expiry_date?;
+    let ahead = now
+        .checked_add(SignedDuration::from_hours(24 * i64::from(days)))
+        .unwrap_or(Timestamp::MAX);
+    (days != 0 && ahead > expiry).then_some(expiry)
+}
+
+fn infrastructure(spec: &Spec, machine: &Machine, object: &Infrastructure) -> Option<Difference> {
+    let annotations = &object.metadata.annotations;
+    let (name, group_kind) = (
+        annotations.get(CLONED_FROM_NAME)?,
+        annotations.get(CLONED_FROM_GROUP_KIND)?,
+    );
+    let template = &spec.machine_template.spec.infrastructure_ref;
+    let wanted = format!("{}.{}", template.kind, template.api_group);
+    if *name == template.name && *group_kind == wanted {
+        return None;
+    }
+    let kind = &machine.spec.infrastructure_ref.kind;
+    let (old, new) = (format!("{group_kind}/{name}"), format!("{wanted}/{}", template.name));
+    let changes = vec![change("machineTemplate.spec.infrastructureRef", &old, &new)];
+    Some(Difference {
+        reason: format!("{kind} is not up-to-date: {}", summary(&changes)),
+        changes,
+    })
+}
+
+/// The fields in which the KubeadmConfig of a machine differs.
+///
+/// The machine that ran `kubeadm init` is first compared as if it had joined, because users give
+/// both configurations the same content. Only if both comparisons differ is the machine outdated.
+fn config_changes(spec: &Spec, current: &KubeadmConfigSpec) -> Vec<Change> {
+    let desired = config(spec, Bootstrap::Join);
+    if current.join_configuration.control_plane.is_some() {
+        return changes(&comparable(current), &comparable(&desired));
+    }
+    let as_join = changes(&comparable(&as_join(current, &desired)), &comparable(&desired));
+    if as_join.is_empty() {
+        return as_join;
+    }
+    changes(&comparable(current), &comparable(&config(spec, Bootstrap::Init)))
+}
+
+/// The configuration of the first machine as that of a machine that joined.
+fn as_join(current: &KubeadmConfigSpec, desired: &KubeadmConfigSpec) -> KubeadmConfigSpec {
+    let mut config = current.clone();
+    let init = std::mem::take(&mut config.init_configuration);
+    let InitConfiguration {
+        node_registration,
+        local_api_endpoint,
+        skip_phases,
+        timeouts,
+        mut unknown_fields,
+    } = init;
+    let join = &mut config.join_configuration;
+    join.node_registration = node_registration;
+    join.skip_phases = skip_phases;
+    join.timeouts = timeouts;
+    join.control_plane = Some(JoinControlPlane {
+        local_api_endpoint,
+        ..JoinControlPlane::default()
+    });
+    // Only a machine that joins has this field.
+    join.ca_cert_path.clone_from(&desired.join_configuration.ca_cert_path);
+    match unknown_fields.remove("patches") {
+        Some(patches) => join.unknown_fields.insert(String::from("patches"), patches),
+        None => join.unknown_fields.remove("patches"),
+    };
+    config
+}
+
+/// The fields that are compared. Left out are the fields that the bootstrap provider sets, that the
+/// controller changes in place, or that concern only the moment of the join.
+fn comparable(config: &KubeadmConfigSpec) -> Value {
+    // A wire type always serialises.
+    let mut value = serde_json::to_value(config).unwrap_or_default();
+    for (parent, field) in [
+        ("/clusterConfiguration", "controlPlaneEndpoint"),
+        ("/clusterConfiguration", "dns"),
+        ("/joinConfiguration", "discovery"),
+        ("/initConfiguration/timeouts", "controlPlaneComponentHealthCheckSeconds"),
+        ("/joinConfiguration/timeouts", "controlPlaneComponentHealthCheckSeconds"),
+    ] {
+        if let Some(fields) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
+            fields.remove(field);
+        }
+    }
+    if let Some(fields) = value.as_object_mut()
+        && fields.get("format").and_then(Value::as_str) == Some(CLOUD_CONFIG)
+    {
+        fields.remove("format");
+    }
+    without_empty(&value)
+}
+
+/// A value without fields that are empty. The taints of a node keep an empty list, because it has
+/// another meaning than an absent list.
+fn without_empty(value: &Value) -> Value {
+    let is_kept = |name: &str, value: &Value| match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty() || name == "taints",
+        _ => true,
+    };
+    match value {
+        Value::Object(fields) => {
+            let fields: Map<String, Value> = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), without_empty(value)))
+                .filter(|(name, value)| is_kept(name, value))
+                .collect();
+            Value::Object(fields)
+        }
+        Value::Array(items) => items.iter().map(without_empty).collect(),
+        other => other.clone(),
+    }
+}
+
+fn changes(old: &Value, new: &Value) -> Vec<Change> {
+    let mut found = Vec::new();
+    compare("kubeadmConfigSpec", old, new, &mut found);
+    found
+}
+
+fn compare(field: &str, old: &Value, new: &Value, found: &mut Vec<Change>) {
+    match (old, new) {
+        _ if old == new => {}
+        (Value::Object(left), Value::Object(right)) => {
+            let mut names: Vec<&String> = left.keys().chain(right.keys()).collect();
+            names.sort();
+            names.dedup();
+            for name in names {
+                let value = |fields: &Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                compare(&format!("{field}.{name}"), &value(left), &value(right), found);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (index, (old, new)) in left.iter().zip(right).enumerate() {
+                compare(&format!("{field}[{index}]"), old, new, found);
+            }
+        }
+        _ => found.push(Change {
+            field: field.to_owned(),
+            old: visible(field, old),
+            new: visible(field, new),
+        }),
+    }
+}
+
+/// A value without secrets.
+fn visible(field: &str, value: &Value) -> Value {
+    let name = field.rsplit('.').next().unwrap_or_default();
+    match value {
+        Value::Null => Value::Null,
+        _ if SECRET_FIELDS.contains(&name) => Value::from(HIDDEN),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), visible(name, value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(|item| visible("", item)).collect(),
+        other => other.clone(),
+    }
+}
+
+fn change(field: &str, old: &str, new: &str) -> Change {
+    Change {
+        field: field.to_owned(),
+        old: Value::from(old),
+        new: Value::from(new),
+    }
+}
+
+/// The changed fields as one line.
+fn summary(changes: &[Change]) -> String {
+    let shown = |value: &Value| match value {
+        Value::Null => String::from("nothing"),
+        value => shorten(&value.to_string(), LONGEST_VALUE),
+    };
+    let mut fields: Vec<String> = changes
+        .iter()
+        .take(MOST_FIELDS)
+        .map(|change| format!("{}: {} → {}", change.field, shown(&change.old), shown(&change.new)))
+        .collect();
+    let more = changes.len().saturating_sub(MOST_FIELDS);
+    if more > 0 {
+        fields.push(format!("{more} more"));
+    }
+    fields.join("; ")
+}
+
+#[cfg(test)]
+mod tests;

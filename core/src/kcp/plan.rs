@@ -1,0 +1,273 @@
+//! The next step for a KubeadmControlPlane.
+//!
+//! A plan has at most one step that creates or deletes a machine or changes the etcd membership. It
+//! never deletes a machine while another one is missing or does not work, except to replace an
+//! unhealthy machine that the others do not need. Source: the KubeadmControlPlane proposal.
+
+mod scale;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+pub use super::action::{Action, Plan, Step, Wait, WaitReason};
+use super::action::{RemediationRecord, control_plane_ref, machine_ref};
+use super::create::owner;
+use super::membership;
+use super::preflight::{about, wait};
+use super::remediation::{self, Decision};
+use super::state::{State, condition};
+use crate::api::cluster_x_k8s_io::control_plane::Machine;
+use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
+use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
+use crate::model::{Degradation, Precondition};
+
+/// While a control plane has this annotation, no machine is replaced because it is outdated; every
+/// value except `false`. Scaling and remediation continue.
+pub const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
+
+/// The next steps for this control plane.
+pub fn plan(state: &State, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if state.is_paused() {
+        plan.notes
+            .push(String::from("the control plane or its Cluster is paused"));
+        return plan;
+    }
+    if state.is_deleting() {
+        removal(state, &mut plan);
+        return plan;
+    }
+    plan.steps.extend(finalizer(state));
+    if let Some(wait) = cluster_ready(state) {
+        plan.waits.push(wait);
+        return plan;
+    }
+    if !state.adoptable.is_empty() {
+        plan.steps
+            .extend(state.adoptable.iter().map(|machine| adopt(state, machine)));
+        return plan;
+    }
+    if !state.foreign.is_empty() {
+        plan.degraded.push(foreign(state));
+        return plan;
+    }
+    plan.steps.extend(bookkeeping(state));
+    decide(state, now, &mut plan);
+    plan.waits.sort_by(|left, right| {
+        let key = |wait: &Wait| (wait.reason, wait.message.clone());
+        key(left).cmp(&key(right))
+    });
+    plan.waits.dedup();
+    let times = plan.waits.iter().filter_map(|wait| wait.until);
+    plan.reconcile_at = times.filter(|until| *until > now).min();
+    plan
+}
+
+/// Adds the one step that changes machines or etcd, or what the control plane waits for.
+fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
+    match membership::surplus(state) {
+        Some(Ok(step)) => return plan.steps.push(step),
+        Some(Err(wait)) => plan.waits.push(wait),
+        None => {}
+    }
+    match membership::hook(state) {
+        Some(Ok(step)) => return plan.steps.push(step),
+        Some(Err(wait)) => plan.waits.push(wait),
+        None => {}
+    }
+    match remediation::decide(state, now) {
+        Decision::Nothing => {}
+        Decision::InProgress => {
+            let has_record = state.deleting().next().is_none();
+            if has_record {
+                let message = String::from("the replacement of a remediated machine must be created");
+                plan.waits.push(wait(WaitReason::Replacement, message));
+            }
+        }
+        Decision::Deferred(refusal) => plan.waits.push(Wait {
+            until: refusal.until,
+            ..about(
+                state,
+                refusal.machine,
+                WaitReason::RemediationDeferred,
+                format!(
+                    "machine {} is not replaced yet: {}",
+                    refusal.machine.name(),
+                    refusal.message
+                ),
+            )
+        }),
+        Decision::Impossible(refusal) => plan.waits.push(about(
+            state,
+            refusal.machine,
+            WaitReason::CannotBeRemediated,
+            format!(
+                "machine {} cannot be replaced: {}",
+                refusal.machine.name(),
+                refusal.message
+            ),
+        )),
+        Decision::Delete(machine, record) => {
+            // The record is stored first. A crash after it repeats the deletion.
+            plan.steps.push(record_remediation(state, &record));
+            let because = format!("a health check reports machine {} as unhealthy", machine.name());
+            plan.steps.push(scale::delete(state, machine, because));
+            return;
+        }
+    }
+    scale::decide(state, plan);
+}
+
+/// The finalizer keeps the control plane until its machines are deleted.
+fn finalizer(state: &State) -> Option<Step> {
+    let metadata = &state.control_plane.metadata;
+    if metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        return None;
+    }
+    let mut finalizers = metadata.finalizers.clone();
+    finalizers.push(FINALIZER.to_owned());
+    let because = "the finalizer keeps the control plane until its machines are deleted";
+    Some(patch_control_plane(state, "finalizers", json!(finalizers), because))
+}
+
+/// What the Cluster lacks.
+fn cluster_ready(state: &State) -> Option<Wait> {
+    let missing = match state.cluster.as_deref() {
+        None => "does not exist",
+        Some(cluster) if cluster.status.initialization.infrastructure_provisioned != Some(true) => {
+            "has no infrastructure yet"
+        }
+        Some(cluster)
+            if cluster.spec.control_plane_endpoint.host.is_empty() || cluster.spec.control_plane_endpoint.port == 0 =>
+        {
+            "has no control plane endpoint yet"
+        }
+        Some(_) => return None,
+    };
+    let message = format!("Cluster {:?} {missing}", state.cluster_name);
+    Some(wait(WaitReason::ClusterReady, message))
+}
+
+fn adopt(state: &State, machine: &Machine) -> Step {
+    let precondition = Precondition {
+        uid: machine.metadata.uid().to_owned(),
+        resource_version: machine.metadata.resource_version.clone().unwrap_or_default(),
+    };
+    let mut owners = machine.metadata.owner_references.clone();
+    owners.push(owner(state, Some(true)));
+    let mut metadata = precondition.metadata();
+    metadata.insert(String::from("ownerReferences"), json!(owners));
+    Step {
+        action: Action::Patch(json!({ "metadata": metadata })),
+        subject: machine_ref(state.namespace(), machine.metadata.name()),
+        index: None,
+        because: format!("control plane machine {} has no controller", machine.metadata.name()),
+        precondition: Some(precondition),
+    }
+}
+
+fn foreign(state: &State) -> Degradation {
+    Degradation {
+        reason: "MachinesAlreadyOwned",
+        message: format!(
+            "another controller manages control plane machines of the Cluster: {}. Remove their owner reference, or \
+             their label",
+            state.foreign.join(", ")
+        ),
+    }
+}
+
+/// Records of remediations that are out of date are removed.
+fn bookkeeping(state: &State) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let record = state.annotation(REMEDIATION_IN_PROGRESS).map(RemediationRecord::parse);
+    if let Some(Ok(record)) = record
+        && remediation::is_stale(state, &record)
+    {
+        let annotations = json!({ REMEDIATION_IN_PROGRESS: Value::Null });
+        let because = "the remediation is complete";
+        steps.push(patch_control_plane(state, "annotations", annotations, because));
+    }
+    steps
+}
+
+fn record_remediation(state: &State, record: &RemediationRecord) -> Step {
+    let annotations = json!({ REMEDIATION_IN_PROGRESS: record.text() });
+    let because = format!("machine {} is replaced", record.machine);
+    patch_control_plane(state, "annotations", annotations, &because)
+}
+
+fn patch_control_plane(state: &State, field: &str, value: Value, because: &str) -> Step {
+    let metadata = &state.control_plane.metadata;
+    let precondition = Precondition {
+        uid: metadata.uid().to_owned(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+    };
+    let mut patch = precondition.metadata();
+    patch.insert(field.to_owned(), value);
+    Step {
+        action: Action::PatchControlPlane(json!({ "metadata": patch })),
+        subject: control_plane_ref(state.namespace(), state.name()),
+        index: None,
+        because: because.to_owned(),
+        precondition: Some(precondition),
+    }
+}
+
+/// The steps of a control plane that is being deleted: its machines are deleted together, after the
+/// workers. The quorum does not matter any more.
+fn removal(state: &State, plan: &mut Plan) {
+    if state.machines.is_empty() {
+        let others = state.control_plane.metadata.finalizers.iter();
+        let others: Vec<&String> = others.filter(|finalizer| *finalizer != FINALIZER).collect();
+        if others.len() < state.control_plane.metadata.finalizers.len() {
+            let because = "all machines are deleted";
+            plan.steps
+                .push(patch_control_plane(state, "finalizers", json!(others), because));
+        }
+        return;
+    }
+    if !state.workers.is_empty() {
+        let message = format!(
+            "machines of workers must be deleted first: {}",
+            state.workers.join(", ")
+        );
+        return plan.waits.push(wait(WaitReason::WorkersRemoved, message));
+    }
+    for machine in &state.machines {
+        if machine.has(PRE_TERMINATE_HOOK) {
+            let precondition = membership::precondition(machine);
+            let mut metadata = precondition.metadata();
+            metadata.insert(String::from("annotations"), json!({ PRE_TERMINATE_HOOK: Value::Null }));
+            plan.steps.push(Step {
+                action: Action::Patch(json!({ "metadata": metadata })),
+                subject: machine_ref(state.namespace(), machine.name()),
+                index: None,
+                because: String::from("the control plane is being deleted"),
+                precondition: Some(precondition),
+            });
+        } else if machine.is_deleting() {
+            let message = format!("machine {} is being deleted", machine.name());
+            plan.waits
+                .push(about(state, machine, WaitReason::MachineRemoved, message));
+        } else {
+            let because = String::from("the control plane is being deleted");
+            plan.steps.push(scale::delete(state, machine, because));
+        }
+    }
+}
+
+/// The conditions of machines that have no meaning any more: a health check found the machine
+/// healthy again, so that the request to remediate it is withdrawn.
+pub fn withdrawn_remediations(state: &State) -> Vec<&str> {
+    let machines = state.machines.iter().filter(|machine| !machine.is_deleting());
+    machines
+        .filter(|machine| {
+            machine.is_true(condition::HEALTH_CHECK_SUCCEEDED) && machine.is_false(condition::OWNER_REMEDIATED)
+        })
+        .map(super::state::MachineState::name)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

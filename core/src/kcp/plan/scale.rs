@@ -1,0 +1,118 @@
+//! Creations and deletions: to the number of replicas, and to replace outdated machines.
+
+use super::{PAUSED_ROLLOUT, Plan, Step, WaitReason};
+use crate::kcp::action::{Action, machine_ref};
+use crate::kcp::create::create;
+use crate::kcp::desired::Bootstrap;
+use crate::kcp::domains;
+use crate::kcp::membership::{leaders_after, precondition};
+use crate::kcp::preflight::{self, Change, about};
+use crate::kcp::selection;
+use crate::kcp::state::{MachineState, State};
+use crate::model::Degradation;
+
+/// The fewest machines of a rollout that deletes before it creates.
+const FEWEST_WITHOUT_SURGE: usize = 3;
+
+/// Adds the next creation or deletion to the plan, or what it waits for.
+pub(super) fn decide(state: &State, plan: &mut Plan) {
+    let Some(replicas) = state.replicas() else {
+        plan.notes.push(String::from("spec.replicas is not set"));
+        return;
+    };
+    let (count, outdated) = (state.machines.len(), state.outdated());
+    let is_paused = state.annotation(PAUSED_ROLLOUT).is_some_and(|value| value != "false");
+    if is_paused {
+        for machine in &outdated {
+            let message = format!(
+                "machine {} is outdated, and annotation {PAUSED_ROLLOUT} pauses the rollout",
+                machine.name()
+            );
+            plan.waits.push(about(state, machine, WaitReason::Pause, message));
+        }
+    }
+    if outdated.is_empty() || is_paused {
+        // A replacement that was created before the pause stays beside its outdated machine.
+        let has_replacement = state.machines.iter().any(MachineState::is_current);
+        let surge = if outdated.is_empty() || !has_replacement {
+            0
+        } else {
+            state.max_surge()
+        };
+        if count < replicas {
+            add(state, plan, format!("{count} of {replicas} machines exist"));
+        } else if count > replicas + surge {
+            remove(state, plan);
+        }
+        return;
+    }
+    if state.max_surge() == 0 && replicas < FEWEST_WITHOUT_SURGE {
+        plan.degraded.push(Degradation {
+            reason: "InvalidMaxSurge",
+            message: format!(
+                "spec.rollout.strategy.rollingUpdate.maxSurge must be 1 with {replicas} replicas: a rollout would \
+                 delete a machine that the control plane needs"
+            ),
+        });
+        return;
+    }
+    let most = replicas + state.max_surge();
+    if count < most {
+        let names: Vec<&str> = outdated.iter().map(|machine| machine.name()).collect();
+        let reason = outdated.first().and_then(|machine| machine.differences.first());
+        let reason = reason.map_or("", |difference| difference.reason.as_str());
+        add(state, plan, format!("{} must be replaced: {reason}", names.join(", ")));
+    } else {
+        remove(state, plan);
+    }
+}
+
+fn add(state: &State, plan: &mut Plan, because: String) {
+    let waits = preflight::waits(state, Change::Create);
+    if !waits.is_empty() {
+        return plan.waits.extend(waits);
+    }
+    let bootstrap = if state.machines.is_empty() {
+        Bootstrap::Init
+    } else {
+        Bootstrap::Join
+    };
+    let machines: Vec<&MachineState> = state.machines.iter().collect();
+    let domain = domains::for_new_machine(&state.failure_domains, &machines);
+    match create(state, domain, bootstrap, because) {
+        Ok(step) => plan.steps.push(step),
+        Err(problem) => plan.degraded.push(Degradation {
+            reason: "InvalidMachineNaming",
+            message: format!("spec.machineNaming.template {problem}"),
+        }),
+    }
+}
+
+fn remove(state: &State, plan: &mut Plan) {
+    let Some((machine, why)) = selection::to_delete(state) else {
+        return;
+    };
+    let waits = preflight::waits(state, Change::Delete(machine));
+    if !waits.is_empty() {
+        return plan.waits.extend(waits);
+    }
+    let because = match machine.differences.first() {
+        Some(difference) => format!("{why}: {}", difference.reason),
+        None => why.to_owned(),
+    };
+    plan.steps.push(delete(state, machine, because));
+}
+
+/// The deletion of a machine.
+pub(super) fn delete(state: &State, machine: &MachineState, because: String) -> Step {
+    Step {
+        action: Action::Delete {
+            failure_domain: machine.failure_domain().to_owned(),
+            move_leader_to: leaders_after(state, machine),
+        },
+        subject: machine_ref(state.namespace(), machine.name()),
+        index: None,
+        because,
+        precondition: Some(precondition(machine)),
+    }
+}

@@ -1,0 +1,218 @@
+//! Whether an unhealthy machine is replaced now: the retry limits, and the safety of etcd and of
+//! the API.
+//!
+//! A health check requests the replacement. This module must never replace a machine if the others
+//! could not serve the API without it, or if etcd would lose its quorum. With external etcd, only
+//! the components of Kubernetes decide.
+
+use std::cmp::Reverse;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::action::RemediationRecord;
+use super::safety;
+use super::state::{MachineState, State, condition};
+use crate::api::cluster_x_k8s_io::annotation::REMEDIATE_MACHINE;
+use crate::api::controlplane_cluster_x_k8s_io::annotation::{REMEDIATION_FOR, REMEDIATION_IN_PROGRESS};
+use crate::model::MembershipChange;
+
+/// After so many healthy seconds, a failure is not a retry.
+const MIN_HEALTHY_SECONDS: i32 = 3600;
+
+/// The decision about the most broken machine.
+#[derive(Clone, Debug)]
+pub(super) enum Decision<'a> {
+    /// No machine has to be replaced.
+    Nothing,
+    /// The machine is being deleted, or the replacement of another machine does not exist yet.
+    InProgress,
+    /// The machine is replaced later.
+    Deferred(Refusal<'a>),
+    /// The machine cannot be replaced until a user acts.
+    Impossible(Refusal<'a>),
+    /// The machine is deleted now, and the control plane gets this record.
+    Delete(&'a MachineState, RemediationRecord),
+}
+
+/// Why a machine is not replaced now.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal<'a> {
+    pub(super) machine: &'a MachineState,
+    pub(super) message: String,
+    /// When the machine may be replaced, if time alone decides.
+    pub(super) until: Option<Timestamp>,
+}
+
+/// Whether the record of a remediation is out of date: its replacement exists, or its machine
+/// became healthy.
+pub(super) fn is_stale(state: &State, record: &RemediationRecord) -> bool {
+    let is_newer = |machine: &MachineState| machine.machine.metadata.creation_timestamp > record.timestamp;
+    let recovered = |machine: &MachineState| !machine.is_deleting() && !machine.needs_remediation();
+    let own = state.machine(&record.machine);
+    (record.timestamp.is_some() && state.machines.iter().any(is_newer)) || own.is_some_and(recovered)
+}
+
+/// The remediation whose replacement does not exist yet. An annotation that cannot be read counts,
+/// so that nothing else is replaced until a user corrects it.
+pub(super) fn in_progress(state: &State) -> Option<Result<RemediationRecord, String>> {
+    let record = RemediationRecord::parse(state.annotation(REMEDIATION_IN_PROGRESS)?);
+    match record {
+        Ok(record) if is_stale(state, &record) => None,
+        record => Some(record),
+    }
+}
+
+/// Decides about the most broken machine.
+pub(super) fn decide(state: &State, now: Timestamp) -> Decision<'_> {
+    let Some(machine) = most_broken(state) else {
+        return Decision::Nothing;
+    };
+    if machine.is_deleting() {
+        return Decision::InProgress;
+    }
+    match in_progress(state) {
+        None => {}
+        // The deletion did not take effect after the record was written.
+        Some(Ok(record)) if record.machine == machine.name() && state.deleting().next().is_none() => {
+            return match refusal(state, machine) {
+                Some(decision) => decision,
+                None => Decision::Delete(machine, record),
+            };
+        }
+        Some(_) => return Decision::InProgress,
+    }
+    if let Some(version) = state.pending_version() {
+        let message = format!("the Cluster is upgraded to {version}, which the control plane does not have yet");
+        return deferred(machine, message, None);
+    }
+    let record = match retry(state, machine, now) {
+        Ok(record) => record,
+        Err(decision) => return *decision,
+    };
+    match refusal(state, machine) {
+        Some(decision) => decision,
+        None => Decision::Delete(machine, record),
+    }
+}
+
+fn deferred(machine: &MachineState, message: String, until: Option<Timestamp>) -> Decision<'_> {
+    Decision::Deferred(Refusal {
+        machine,
+        message,
+        until,
+    })
+}
+
+fn impossible(machine: &MachineState, message: String) -> Decision<'_> {
+    Decision::Impossible(Refusal {
+        machine,
+        message,
+        until: None,
+    })
+}
+
+/// The machine that is replaced first: the one that works least, so that the others can accept its
+/// replacement.
+fn most_broken(state: &State) -> Option<&MachineState> {
+    let mut order = Vec::new();
+    if state.is_etcd_managed() {
+        order.extend([condition::ETCD_MEMBER, condition::ETCD_POD]);
+    }
+    order.extend([
+        condition::API_SERVER,
+        condition::CONTROLLER_MANAGER,
+        condition::SCHEDULER,
+        condition::LABELS_AND_TAINTS,
+    ]);
+    let candidates = state.machines.iter().filter(|machine| machine.needs_remediation());
+    candidates.min_by_key(|machine| {
+        let broken: Vec<Reverse<bool>> = order.iter().map(|type_| Reverse(!machine.is_true(type_))).collect();
+        (
+            Reverse(machine.has(REMEDIATE_MACHINE)),
+            Reverse(machine.node().is_none()),
+            broken,
+            machine.age(),
+        )
+    })
+}
+
+/// The record of this remediation, or why the retry limits do not allow it.
+fn retry<'a>(state: &State, machine: &'a MachineState, now: Timestamp) -> Result<RemediationRecord, Box<Decision<'a>>> {
+    let mut record = RemediationRecord {
+        machine: machine.name().to_owned(),
+        timestamp: Some(now),
+        retry_count: 0,
+    };
+    let Some(text) = machine.machine.metadata.annotations.get(REMEDIATION_FOR) else {
+        return Ok(record);
+    };
+    let last = RemediationRecord::parse(text).map_err(|error| {
+        let message = format!("annotation {REMEDIATION_FOR} cannot be read ({error}); correct or remove it");
+        Box::new(impossible(machine, message))
+    })?;
+    // A record without a time is from long ago.
+    let Some(last_time) = last.timestamp else {
+        return Ok(record);
+    };
+    let limits = &state.control_plane.spec.remediation;
+    let after = |seconds: i32| {
+        let period = SignedDuration::from_secs(i64::from(seconds));
+        last_time.checked_add(period).unwrap_or(Timestamp::MAX)
+    };
+    if after(limits.min_healthy_period_seconds.unwrap_or(MIN_HEALTHY_SECONDS)) <= now {
+        return Ok(record);
+    }
+    let next = after(limits.retry_period_seconds.unwrap_or(0));
+    if next > now {
+        let message = format!(
+            "the replacement of {} became unhealthy; spec.remediation.retryPeriodSeconds allows the next try at {next}",
+            last.machine
+        );
+        return Err(Box::new(deferred(machine, message, Some(next))));
+    }
+    if let Some(most) = limits.max_retry.filter(|most| last.retry_count >= i64::from(*most)) {
+        let message = format!("the remediation failed {most} times, which spec.remediation.maxRetry allows");
+        return Err(Box::new(impossible(machine, message)));
+    }
+    record.retry_count = last.retry_count.saturating_add(1);
+    Ok(record)
+}
+
+/// Why the machine cannot be deleted now. Before the control plane is initialized, there is no data
+/// to lose.
+fn refusal<'a>(state: &State, machine: &'a MachineState) -> Option<Decision<'a>> {
+    if !state.is_initialized() {
+        return None;
+    }
+    if state.machines.len() <= 1 {
+        let message = String::from("the only machine of a control plane cannot be replaced");
+        return Some(impossible(machine, message));
+    }
+    let mut others = state.machines.iter();
+    if let Some(other) = others.find(|other| !other.is_unhealthy() && other.node().is_none()) {
+        let message = format!("machine {} has no Node yet", other.name());
+        return Some(deferred(machine, message, None));
+    }
+    if let Some(other) = state.deleting().next() {
+        let message = format!("machine {} is being deleted", other.name());
+        return Some(deferred(machine, message, None));
+    }
+    let members = state.members().unwrap_or_default();
+    if state.is_etcd_managed() && members.is_empty() {
+        let message = String::from("the etcd members are unknown");
+        return Some(deferred(machine, message, None));
+    }
+    if !safety::serves_without(state, machine.name()) {
+        let message = String::from("no other machine has healthy components");
+        return Some(impossible(machine, message));
+    }
+    // If the member of the machine is unknown, the request of the health check decides. The hook on
+    // the machine checks the quorum again.
+    let member = machine.member.as_deref().filter(|_| state.is_etcd_managed())?;
+    let lost = safety::lost_quorum(&members, MembershipChange::Remove(member))?;
+    let what = format!("the removal of etcd member {member}");
+    Some(impossible(machine, safety::why(lost, &what)))
+}
+
+#[cfg(test)]
+mod tests;

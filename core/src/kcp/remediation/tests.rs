@@ -1,0 +1,277 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kcp::samples::{World, now};
+
+/// `delete m-0 0`, `deferred …`, `impossible …`, `in progress` or `nothing`.
+fn decided(world: &World) -> String {
+    let state = world.state();
+    match decide(&state, now()) {
+        Decision::Nothing => String::from("nothing"),
+        Decision::InProgress => String::from("in progress"),
+        Decision::Deferred(refusal) => format!("deferred {}: {}", refusal.machine.name(), refusal.message),
+        Decision::Impossible(refusal) => format!("impossible {}: {}", refusal.machine.name(), refusal.message),
+        Decision::Delete(machine, record) => {
+            assert_eq!(record.machine, machine.name());
+            format!("delete {} {}", machine.name(), record.retry_count)
+        }
+    }
+}
+
+/// Three machines, the first of which is unhealthy.
+fn world() -> World {
+    let mut world = World::new("abc");
+    world.unhealthy(0);
+    world.set(0, condition::ETCD_MEMBER, "False");
+    world
+}
+
+fn record(machine: &str, at: &str, retries: i64) -> Value {
+    json!({"machine": machine, "timestamp": at, "retryCount": retries})
+}
+
+#[test]
+fn a_machine_is_replaced_only_if_its_health_check_and_its_owner_are_false() {
+    assert_eq!(decided(&world()), "delete m-0 0");
+    assert_eq!(decided(&World::new("abc")), "nothing");
+    for type_ in [condition::HEALTH_CHECK_SUCCEEDED, condition::OWNER_REMEDIATED] {
+        for status in ["True", "Unknown", ""] {
+            let mut world = world();
+            world.set(0, type_, status);
+            assert_eq!(decided(&world), "nothing", "{type_} {status}");
+        }
+    }
+}
+
+#[test]
+fn the_most_broken_machine_is_first() {
+    let mut world = World::new("abcab");
+    for machine in 0..5 {
+        world.unhealthy(machine);
+    }
+    let most = |world: &World| most_broken(&world.state()).unwrap().name().to_owned();
+    assert_eq!(most(&world), "m-0", "the oldest");
+    for (machine, type_) in [
+        (1, condition::LABELS_AND_TAINTS),
+        (2, condition::SCHEDULER),
+        (3, condition::CONTROLLER_MANAGER),
+        (4, condition::API_SERVER),
+        (1, condition::ETCD_POD),
+        (2, condition::ETCD_MEMBER),
+    ] {
+        world.set(machine, type_, "Unknown");
+        assert_eq!(most(&world), format!("m-{machine}"), "{type_}");
+    }
+    world.machines[3]["status"]["nodeRef"] = json!({});
+    assert_eq!(most(&world), "m-3", "no Node");
+    world.annotate(0, REMEDIATE_MACHINE, "");
+    assert_eq!(most(&world), "m-0", "annotated");
+}
+
+#[test]
+fn machines_of_the_same_age_are_ordered_by_name() {
+    let mut world = World::new("abc");
+    for machine in 0..3 {
+        world.unhealthy(machine);
+        world.created(machine, "2026-01-01T00:00:00Z");
+    }
+    assert_eq!(most_broken(&world.state()).unwrap().name(), "m-0");
+}
+
+#[test]
+fn nothing_is_replaced_while_a_replacement_is_pending() {
+    let mut deleting = world();
+    deleting.delete(0);
+    assert_eq!(decided(&deleting), "in progress");
+    let with_record = |text: &str| {
+        let mut world = world();
+        world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): text});
+        decided(&world)
+    };
+    let of = |machine: &str, at: &str| with_record(&record(machine, at, 2).to_string());
+    assert_eq!(of("m-9", "2026-05-01T00:00:00Z"), "in progress");
+    assert_eq!(with_record("no JSON"), "in progress");
+    // A machine was created after the record.
+    assert_eq!(of("m-9", "2025-01-01T00:00:00Z"), "delete m-0 0");
+    // The recorded machine became healthy.
+    assert_eq!(of("m-1", "2026-05-01T00:00:00Z"), "delete m-0 0");
+    // The deletion after the record failed.
+    assert_eq!(of("m-0", "2026-05-01T00:00:00Z"), "delete m-0 2");
+}
+
+#[test]
+fn a_version_that_is_pending_defers_a_remediation() {
+    let mut world = world();
+    world.cluster["spec"]["topology"] = json!({"version": "v1.31.0"});
+    assert!(decided(&world).starts_with("deferred m-0: the Cluster is upgraded to v1.31.0"));
+}
+
+/// The first machine replaces another one. Now is 12:00.
+fn retried(at: &str, retries: i64, limits: &Value) -> String {
+    let mut world = world();
+    world.annotate(0, REMEDIATION_FOR, &record("old", at, retries).to_string());
+    world.spec()["remediation"] = limits.clone();
+    decided(&world)
+}
+
+#[test]
+fn retries_are_counted_within_the_minimum_healthy_period() {
+    let none = json!({});
+    assert_eq!(retried("2026-06-01T11:30:00Z", 0, &none), "delete m-0 1");
+    assert_eq!(retried("2026-06-01T11:30:00Z", 7, &none), "delete m-0 8");
+    assert_eq!(
+        retried("2026-06-01T11:00:01Z", 7, &none),
+        "delete m-0 8",
+        "default of one hour"
+    );
+    assert_eq!(retried("2026-06-01T11:00:00Z", 7, &none), "delete m-0 0");
+    let short = json!({"minHealthyPeriodSeconds": 60});
+    assert_eq!(retried("2026-06-01T11:58:00Z", 7, &short), "delete m-0 0");
+}
+
+#[test]
+fn a_retry_waits_for_the_retry_period() {
+    let limits = json!({"retryPeriodSeconds": 600});
+    assert_eq!(
+        retried("2026-06-01T11:50:01Z", 0, &limits),
+        "deferred m-0: the replacement of old became unhealthy; \
+         spec.remediation.retryPeriodSeconds allows the next try at 2026-06-01T12:00:01Z"
+    );
+    assert_eq!(retried("2026-06-01T11:50:00Z", 0, &limits), "delete m-0 1");
+}
+
+#[test]
+fn the_number_of_retries_is_limited() {
+    let impossible = |most: i32| {
+        format!("impossible m-0: the remediation failed {most} times, which spec.remediation.maxRetry allows")
+    };
+    assert_eq!(
+        retried("2026-06-01T11:50:00Z", 2, &json!({"maxRetry": 3})),
+        "delete m-0 3"
+    );
+    assert_eq!(
+        retried("2026-06-01T11:50:00Z", 3, &json!({"maxRetry": 3})),
+        impossible(3)
+    );
+    // With 0 a machine is replaced once, and its replacement is not.
+    let zero = json!({"maxRetry": 0});
+    let mut first = world();
+    first.spec()["remediation"] = zero.clone();
+    assert_eq!(decided(&first), "delete m-0 0");
+    assert_eq!(retried("2026-06-01T11:50:00Z", 0, &zero), impossible(0));
+    assert_eq!(
+        retried("2026-06-01T10:00:00Z", 0, &zero),
+        "delete m-0 0",
+        "after the healthy period"
+    );
+}
+
+#[test]
+fn a_record_without_a_time_is_from_long_ago_and_an_unreadable_one_needs_a_user() {
+    let mut world = world();
+    world.annotate(0, REMEDIATION_FOR, "{\"machine\": \"old\", \"retryCount\": 5}");
+    assert_eq!(decided(&world), "delete m-0 0");
+    world.annotate(0, REMEDIATION_FOR, "5 times");
+    assert!(decided(&world).starts_with("impossible m-0: annotation"));
+}
+
+#[test]
+fn the_only_machine_is_replaced_only_before_initialization() {
+    let mut world = World::new("a");
+    world.unhealthy(0);
+    assert!(decided(&world).starts_with("impossible m-0: the only machine"));
+    world.control_plane["status"]["initialization"] = json!({});
+    world.etcd = None;
+    assert_eq!(decided(&world), "delete m-0 0");
+}
+
+#[test]
+fn other_machines_that_change_defer_a_remediation() {
+    let mut creating = world();
+    creating.without_node(2);
+    assert_eq!(decided(&creating), "deferred m-0: machine m-2 has no Node yet");
+    creating.unhealthy(2);
+    assert!(
+        decided(&creating).starts_with("delete m-2"),
+        "the machine without a Node is more broken"
+    );
+    let mut deleting = world();
+    deleting.delete(1);
+    assert_eq!(decided(&deleting), "deferred m-0: machine m-1 is being deleted");
+}
+
+#[test]
+fn unknown_members_defer_a_remediation() {
+    let mut world = world();
+    world.etcd = None;
+    assert_eq!(decided(&world), "deferred m-0: the etcd members are unknown");
+    world.members();
+    world.etcd.as_mut().unwrap()["members"] = json!([]);
+    assert_eq!(decided(&world), "deferred m-0: the etcd members are unknown");
+}
+
+#[test]
+fn bug_7_1_a_machine_is_remediated_with_external_etcd() {
+    let mut world = World::new("abc").external();
+    world.unhealthy(0);
+    assert_eq!(decided(&world), "delete m-0 0");
+    for machine in [1, 2] {
+        world.set(machine, condition::SCHEDULER, "Unknown");
+    }
+    assert_eq!(
+        decided(&world),
+        "impossible m-0: no other machine has healthy components"
+    );
+}
+
+#[test]
+fn a_remediation_keeps_the_quorum() {
+    // (machines, other members that are not healthy, safe)
+    for (machines, bad, safe) in [
+        (2, 0, true),
+        (2, 1, false),
+        (3, 0, true),
+        (3, 1, false),
+        (4, 0, true),
+        (4, 1, true),
+        (4, 2, false),
+        (5, 1, true),
+        (5, 2, false),
+        (7, 2, true),
+        (7, 3, false),
+    ] {
+        let mut world = World::new(&"a".repeat(machines));
+        world.unhealthy(0);
+        world.set(0, condition::ETCD_MEMBER, "False");
+        for other in 1..=bad {
+            world.set(other, condition::ETCD_MEMBER, "Unknown");
+        }
+        let decided = decided(&world);
+        assert_eq!(decided == "delete m-0 0", safe, "{machines} {bad}: {decided}");
+        assert_eq!(
+            decided.contains("the removal of etcd member n-0 would leave"),
+            !safe,
+            "{decided}"
+        );
+    }
+}
+
+#[test]
+fn a_learner_prevents_a_remediation_unless_it_is_the_member_of_the_machine() {
+    let mut world = world();
+    let members = world.etcd.as_mut().unwrap();
+    members["members"][1]["learner"] = json!(true);
+    assert!(decided(&world).contains("do not vote yet"), "{}", decided(&world));
+    world.members();
+    world.etcd.as_mut().unwrap()["members"][0]["learner"] = json!(true);
+    assert_eq!(decided(&world), "delete m-0 0");
+}
+
+#[test]
+fn a_machine_whose_member_is_unknown_is_replaced() {
+    let mut world = World::new("abc");
+    world.without_node(0);
+    world.unhealthy(0);
+    world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(decided(&world), "delete m-0 0");
+}

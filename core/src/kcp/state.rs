@@ -1,0 +1,402 @@
+//! The state of a control plane: its machines with their health, its etcd members, and the failure
+//! domains.
+//!
+//! The state is built from one snapshot and one moment. It decides nothing. A condition that is
+//! absent is not true.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::observed::{EtcdMembers, Observed, cluster_name};
+use super::outdated::{Difference, Parts, differences};
+use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
+use crate::api::cluster_x_k8s_io::{annotation, label};
+use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{self, KubeadmControlPlane};
+use crate::api::meta::Condition;
+use crate::model::EtcdMember;
+
+/// Conditions of control plane machines.
+pub mod condition {
+    /// The pod of the API server is healthy.
+    pub const API_SERVER: &str = "APIServerPodHealthy";
+    /// The pod of the controller manager is healthy.
+    pub const CONTROLLER_MANAGER: &str = "ControllerManagerPodHealthy";
+    /// The pod of the scheduler is healthy.
+    pub const SCHEDULER: &str = "SchedulerPodHealthy";
+    /// The pod of etcd is healthy.
+    pub const ETCD_POD: &str = "EtcdPodHealthy";
+    /// The etcd member is healthy.
+    pub const ETCD_MEMBER: &str = "EtcdMemberHealthy";
+    /// The node has the labels and taints of kubeadm.
+    pub const LABELS_AND_TAINTS: &str = "NodeKubeadmLabelsAndTaintsSet";
+    /// A health check found the machine healthy.
+    pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
+    /// The controller of the machine remediated it.
+    pub const OWNER_REMEDIATED: &str = "OwnerRemediated";
+    /// The machine is being deleted, and how far.
+    pub const DELETING: &str = "Deleting";
+}
+
+/// The components of Kubernetes on a control plane machine.
+const KUBERNETES: &[&str] = &[
+    condition::API_SERVER,
+    condition::CONTROLLER_MANAGER,
+    condition::SCHEDULER,
+];
+/// The same, and the etcd of the machine.
+const KUBERNETES_AND_ETCD: &[&str] = &[
+    condition::API_SERVER,
+    condition::CONTROLLER_MANAGER,
+    condition::SCHEDULER,
+    condition::ETCD_POD,
+    condition::ETCD_MEMBER,
+];
+
+/// A machine of the control plane.
+#[derive(Clone, Debug)]
+pub struct MachineState {
+    /// The machine.
+    pub machine: Arc<Machine>,
+    /// Why it is outdated; empty if it is up to date.
+    pub differences: Vec<Difference>,
+    /// The name of its Node, also if only the Node refers to the machine.
+    pub member: Option<String>,
+    /// The version that the kubelet of its Node reports.
+    pub kubelet_version: Option<String>,
+}
+
+impl MachineState {
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.machine.metadata.name()
+    }
+
+    /// The Node in the status of the machine.
+    pub fn node(&self) -> Option<&str> {
+        let name = self.machine.status.node_ref.name.as_str();
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// The failure domain; empty for none.
+    pub fn failure_domain(&self) -> &str {
+        &self.machine.spec.failure_domain
+    }
+
+    /// Whether the machine agrees with the control plane.
+    pub fn is_current(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// Whether its deletion was requested.
+    pub fn is_deleting(&self) -> bool {
+        self.machine.metadata.is_deleting()
+    }
+
+    /// Whether it has an annotation, with any value.
+    pub fn has(&self, annotation: &str) -> bool {
+        self.machine.metadata.annotations.contains_key(annotation)
+    }
+
+    /// A condition.
+    pub fn condition(&self, type_: &str) -> Option<&MachineCondition> {
+        let mut conditions = self.machine.status.conditions.iter();
+        conditions.find(|condition| condition.type_ == type_)
+    }
+
+    /// Whether a condition is `True`.
+    pub fn is_true(&self, type_: &str) -> bool {
+        self.condition(type_)
+            .is_some_and(|condition| condition.status == "True")
+    }
+
+    /// Whether a condition is `False`.
+    pub fn is_false(&self, type_: &str) -> bool {
+        self.condition(type_)
+            .is_some_and(|condition| condition.status == "False")
+    }
+
+    /// Whether a health check found the machine unhealthy.
+    pub fn is_unhealthy(&self) -> bool {
+        self.is_false(condition::HEALTH_CHECK_SUCCEEDED)
+    }
+
+    /// Whether a health check requests that the control plane replaces the machine.
+    pub fn needs_remediation(&self) -> bool {
+        self.is_unhealthy() && self.is_false(condition::OWNER_REMEDIATED)
+    }
+
+    /// The order of age: the oldest machine first, and then by name.
+    pub fn age(&self) -> (Option<Timestamp>, &str) {
+        (self.machine.metadata.creation_timestamp, self.name())
+    }
+}
+
+/// The state.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The control plane.
+    pub control_plane: KubeadmControlPlane,
+    /// Its Cluster.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The name of its Cluster.
+    pub cluster_name: String,
+    /// The machines that it controls, by name.
+    pub machines: Vec<MachineState>,
+    /// Control plane machines of the Cluster without a controller.
+    pub adoptable: Vec<Arc<Machine>>,
+    /// Control plane machines of the Cluster with another controller.
+    pub foreign: Vec<String>,
+    /// Machines of the Cluster that belong to no control plane.
+    pub workers: Vec<String>,
+    /// The etcd members as they are reported; `None` if etcd is external or no member answers.
+    pub reported: Option<EtcdMembers>,
+    /// The names of the failure domains for control plane machines, sorted.
+    pub failure_domains: Vec<String>,
+}
+
+impl State {
+    /// The state at one moment.
+    pub fn observe(observed: &Observed, now: Timestamp) -> Self {
+        let control_plane = observed.control_plane.clone();
+        let cluster_name = cluster_name(&control_plane);
+        let mut state = Self {
+            failure_domains: failure_domains(observed.cluster.as_deref()),
+            cluster: observed.cluster.clone(),
+            machines: Vec::new(),
+            adoptable: Vec::new(),
+            foreign: Vec::new(),
+            workers: Vec::new(),
+            reported: observed.etcd.clone(),
+            control_plane,
+            cluster_name,
+        };
+        if !state.is_etcd_managed() {
+            state.reported = None;
+        }
+        let labels = |machine: &Machine| {
+            let labels = &machine.metadata.labels;
+            let cluster = labels.get(label::CLUSTER).or(Some(&machine.spec.cluster_name));
+            (
+                cluster == Some(&state.cluster_name),
+                labels.contains_key(label::CONTROL_PLANE),
+            )
+        };
+        let mut machines: Vec<&Arc<Machine>> = observed.machines.iter().collect();
+        machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
+        let (mut owned, mut adoptable, mut foreign, mut workers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for machine in machines {
+            match labels(machine) {
+                (true, true) => match machine.metadata.controller() {
+                    None => adoptable.push(Arc::clone(machine)),
+                    Some(owner) if is_owner(&state.control_plane, owner) => {
+                        owned.push(machine_state(&state.control_plane, machine, observed, now));
+                    }
+                    Some(_) => foreign.push(machine.metadata.name().to_owned()),
+                },
+                (true, false) => workers.push(machine.metadata.name().to_owned()),
+                _ => {}
+            }
+        }
+        Self {
+            machines: owned,
+            adoptable,
+            foreign,
+            workers,
+            ..state
+        }
+    }
+
+    /// The name of the control plane.
+    pub fn name(&self) -> &str {
+        self.control_plane.metadata.name()
+    }
+
+    /// The namespace of all objects.
+    pub fn namespace(&self) -> &str {
+        self.control_plane.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The number of machines that is wanted; `None` before it is set.
+    pub fn replicas(&self) -> Option<usize> {
+        let replicas = self.control_plane.spec.replicas?;
+        if self.is_deleting() {
+            return Some(0);
+        }
+        usize::try_from(replicas).ok()
+    }
+
+    /// How many machines a rollout may create in addition.
+    pub fn max_surge(&self) -> usize {
+        let surge = &self.control_plane.spec.rollout.strategy.rolling_update.max_surge;
+        let number = surge.as_ref().map_or(Some(1), |surge| surge.number());
+        // Admission allows 0 and 1. Any other value is read as 0, which creates no machine.
+        usize::from(number == Some(1))
+    }
+
+    /// Whether the deletion of the control plane was requested.
+    pub fn is_deleting(&self) -> bool {
+        self.control_plane.metadata.is_deleting()
+    }
+
+    /// Whether the API server of the first machine has served once.
+    pub fn is_initialized(&self) -> bool {
+        let initialization = &self.control_plane.status.initialization;
+        initialization.control_plane_initialized == Some(true)
+    }
+
+    /// Whether etcd runs on the machines.
+    pub fn is_etcd_managed(&self) -> bool {
+        let kubeadm = &self.control_plane.spec.kubeadm_config_spec;
+        !kubeadm.cluster_configuration.has_external_etcd()
+    }
+
+    /// The conditions of a machine that works.
+    pub fn components(&self) -> &'static [&'static str] {
+        if self.is_etcd_managed() {
+            KUBERNETES_AND_ETCD
+        } else {
+            KUBERNETES
+        }
+    }
+
+    /// A condition of the control plane.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        let mut conditions = self.control_plane.status.conditions.iter();
+        conditions.find(|condition| condition.type_ == type_)
+    }
+
+    /// An annotation of the control plane.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        let annotations = &self.control_plane.metadata.annotations;
+        annotations.get(name).map(String::as_str)
+    }
+
+    /// Whether the controller must ignore the control plane.
+    pub fn is_paused(&self) -> bool {
+        let by_cluster = self.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused);
+        by_cluster || self.annotation(annotation::PAUSED).is_some()
+    }
+
+    /// A machine by name.
+    pub fn machine(&self, name: &str) -> Option<&MachineState> {
+        self.machines.iter().find(|machine| machine.name() == name)
+    }
+
+    /// The machines that a rollout replaces: outdated, and not being deleted.
+    pub fn outdated(&self) -> Vec<&MachineState> {
+        let outdated = |machine: &&MachineState| !machine.is_current() && !machine.is_deleting();
+        self.machines.iter().filter(outdated).collect()
+    }
+
+    /// The machines that are being deleted.
+    pub fn deleting(&self) -> impl Iterator<Item = &MachineState> {
+        self.machines.iter().filter(|machine| machine.is_deleting())
+    }
+
+    /// The version to which the Cluster is upgraded before the control plane has that version.
+    pub fn pending_version(&self) -> Option<&str> {
+        let cluster = self.cluster.as_deref()?;
+        let (wanted, own) = (&cluster.spec.topology.version, &self.control_plane.spec.version);
+        let step = cluster.metadata.annotations.get(annotation::UPGRADE_STEP);
+        let is_pending = !wanted.is_empty() && wanted != own && step != Some(own);
+        is_pending.then(|| step.filter(|step| !step.is_empty()).unwrap_or(wanted).as_str())
+    }
+
+    /// The etcd members with their health; `None` if they are unknown or etcd is external.
+    ///
+    /// A member without a machine is healthy unless it has an alarm. A member with a machine is
+    /// healthy if the condition of the machine is true.
+    pub fn members(&self) -> Option<Vec<EtcdMember>> {
+        let reported = self.reported.as_ref()?;
+        let members = reported.members.iter().map(|member| {
+            let mut machines = self.machines.iter();
+            let machine = machines.find(|machine| machine.node() == Some(member.name.as_str()));
+            let is_healthy = match machine {
+                Some(machine) => machine.is_true(condition::ETCD_MEMBER),
+                None => member.alarms.is_empty(),
+            };
+            EtcdMember {
+                name: member.name.clone(),
+                is_learner: member.learner,
+                is_healthy: is_healthy && member.healthy != Some(false),
+            }
+        });
+        Some(members.collect())
+    }
+}
+
+/// The failure domains for control plane machines, sorted by name.
+fn failure_domains(cluster: Option<&Cluster>) -> Vec<String> {
+    let domains = cluster.map(|cluster| cluster.status.failure_domains.as_slice());
+    let mut names: Vec<String> = domains
+        .unwrap_or_default()
+        .iter()
+        .filter(|domain| domain.control_plane == Some(true))
+        .map(|domain| domain.name.clone())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Whether an owner reference refers to this control plane. An object from a file may have no UID.
+fn is_owner(control_plane: &KubeadmControlPlane, owner: &crate::api::meta::OwnerReference) -> bool {
+    let uid = control_plane.metadata.uid();
+    let is_named = owner.kind == kubeadm_control_plane::KIND && owner.name == control_plane.metadata.name();
+    is_named && (uid.is_empty() || owner.uid.is_empty() || owner.uid == uid)
+}
+
+fn machine_state(
+    control_plane: &KubeadmControlPlane,
+    machine: &Arc<Machine>,
+    observed: &Observed,
+    now: Timestamp,
+) -> MachineState {
+    let spec = &machine.spec;
+    let config = observed.configs.get(&spec.bootstrap.config_ref.name);
+    let reference = (
+        spec.infrastructure_ref.kind.clone(),
+        spec.infrastructure_ref.name.clone(),
+    );
+    let infrastructure = observed.infrastructure.get(&reference);
+    let parts = Parts {
+        machine,
+        config: config.map(Arc::as_ref),
+        infrastructure: infrastructure.map(Arc::as_ref),
+    };
+    let node = &machine.status.node_ref.name;
+    let provider_id = match spec.provider_id.as_str() {
+        "" => infrastructure.and_then(|object| object.spec.get("providerID")?.as_str()),
+        id => Some(id),
+    };
+    let member = if node.is_empty() {
+        provider_id.and_then(|id| node_of(observed, id))
+    } else {
+        Some(node.clone())
+    };
+    let reported = observed.nodes.get(node).and_then(|node| {
+        let info = node.status.unknown_fields.get("nodeInfo")?;
+        info.get("kubeletVersion")?.as_str()
+    });
+    MachineState {
+        machine: Arc::clone(machine),
+        differences: differences(&control_plane.spec, &parts, now),
+        member,
+        kubelet_version: reported.map(str::to_owned),
+    }
+}
+
+/// The only Node with this provider id.
+fn node_of(observed: &Observed, provider_id: &str) -> Option<String> {
+    let has_id = |node: &crate::api::core_v1::node::Node| {
+        let spec = node.unknown_fields.get("spec");
+        spec.and_then(|spec| spec.get("providerID")?.as_str()) == Some(provider_id)
+    };
+    let mut nodes = observed.nodes.iter().filter(|(_, node)| has_id(node));
+    let only = nodes.next()?;
+    nodes.next().is_none().then(|| only.0.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Plans and states of a KubeadmControlPlane from files, for `capstan plan` and `capstan status`.
+//!
+//! Nothing here decides: `capstan_core::kcp` does.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use capstan_core::kcp::observed::Observed;
+use capstan_core::kcp::plan;
+use capstan_core::kcp::preview::preview;
+use capstan_core::kcp::report::{report, status_report};
+use capstan_core::kcp::state::{MachineState, State};
+use capstan_core::kcp::status::status;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::documents::Document;
+
+/// The report of `capstan plan`.
+///
+/// # Errors
+/// An object cannot be read, or the files contain several control planes.
+pub(super) fn plan(documents: &[Document], now: Timestamp) -> anyhow::Result<Value> {
+    let observed = observed(documents)?;
+    let state = State::observe(&observed, now);
+    if state.is_etcd_managed() && state.reported.is_none() && !state.machines.is_empty() {
+        note("no EtcdMembers are given, so that the conditions of the Machines alone decide about etcd")?;
+    }
+    let next = plan::plan(&state, now);
+    Ok(report(&state, &next, &preview(&observed, now)))
+}
+
+/// The report of `capstan status`, and its text.
+///
+/// # Errors
+/// An object cannot be read, or the files contain several control planes.
+pub(super) fn state(documents: &[Document], now: Timestamp) -> anyhow::Result<(Value, String)> {
+    let observed = observed(documents)?;
+    let state = State::observe(&observed, now);
+    let next = plan::plan(&state, now);
+    let status = status(&state, &next, now);
+    let report = status_report(&state, &next, &status, now);
+    let text = page(&state, &report);
+    Ok((report, text))
+}
+
+fn page(state: &State, report: &Value) -> String {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |key: &str| report.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let number = |pointer: &str| report.pointer(pointer).map_or_else(String::new, Value::to_string);
+    let mut page = format!(
+        "KubeadmControlPlane {}  {}  revision {}\n{} of {} up to date and ready\n",
+        state.name(),
+        state.control_plane.spec.version,
+        text(report, "revision"),
+        number("/progress/updated"),
+        number("/progress/total"),
+    );
+    // Writing to a String does not fail.
+    let last = state.machines.last().map(MachineState::name);
+    for machine in list("machines") {
+        let name = text(&machine, "name");
+        let is_last = last == Some(name.as_str());
+        let (branch, trunk) = if is_last { ("└─", "  ") } else { ("├─", "│ ") };
+        let is = |key: &str| machine.get(key).and_then(Value::as_bool) == Some(true);
+        let mut states = vec![if is("ready") { "ready" } else { "not ready" }];
+        states.push(if is("current") { "up to date" } else { "outdated" });
+        if is("deleting") {
+            states.push("being deleted");
+        }
+        let place = match text(&machine, "failureDomain").as_str() {
+            "" => String::new(),
+            domain => format!("  in {domain}"),
+        };
+        let node = match text(&machine, "node").as_str() {
+            "" => String::from("no Node yet"),
+            node => format!("Node {node}"),
+        };
+        let version = text(&machine, "version");
+        let _ = writeln!(page, "{branch} {name}{place}  {version}  {}, {node}", states.join(", "));
+        let waits = machine.get("waits").and_then(Value::as_array);
+        for wait in waits.into_iter().flatten().filter_map(Value::as_str) {
+            let _ = writeln!(page, "{trunk} waits: {wait}");
+        }
+    }
+    for condition in list("conditions") {
+        let message = text(&condition, "message").replace('\n', "\n    ");
+        let colon = if message.is_empty() { "" } else { ": " };
+        let (type_, status) = (text(&condition, "type"), text(&condition, "status"));
+        let _ = writeln!(
+            page,
+            "{type_}: {status} ({}){colon}{message}",
+            text(&condition, "reason")
+        );
+    }
+    for reason in list("degraded") {
+        let _ = writeln!(
+            page,
+            "Degraded ({}): {}",
+            text(&reason, "reason"),
+            text(&reason, "message")
+        );
+    }
+    for wait in list("waits").iter().filter(|wait| text(wait, "machine").is_empty()) {
+        let _ = writeln!(page, "Waits: {}", text(wait, "message"));
+    }
+    for note in list("notes") {
+        let _ = writeln!(page, "Note: {}", note.as_str().unwrap_or_default());
+    }
+    for step in list("next") {
+        let subject = ["machine", "member"].map(|key| text(&step, key)).join("");
+        let _ = writeln!(
+            page,
+            "Next: {} {subject}: {}",
+            text(&step, "action"),
+            text(&step, "because")
+        );
+    }
+    page
+}
+
+/// The snapshot of the files.
+fn observed(documents: &[Document]) -> anyhow::Result<Observed> {
+    let objects: Vec<Value> = documents.iter().map(|document| document.object.clone()).collect();
+    Observed::of_objects(&objects).context("reading the objects of the KubeadmControlPlane")
+}
+
+fn note(text: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stderr(), "note: {text}").context("writing the note")
+}

@@ -1,0 +1,167 @@
+//! `capstan plan` and `capstan status` with the files of a KubeadmControlPlane.
+
+use serde_json::{Value, json};
+
+use super::{capstan, stderr, stdout};
+
+const NOW: &str = "2026-06-01T12:00:00Z";
+
+/// A healthy control plane of three machines in three failure domains.
+fn objects() -> Vec<Value> {
+    let domains = ["a", "b", "c"].map(|name| json!({"name": name, "controlPlane": true}));
+    let mut objects = vec![
+        json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": {
+                "name": "cp", "namespace": "ns",
+                "ownerReferences": [{
+                    "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c-uid",
+                }],
+            },
+            "spec": {
+                "replicas": 3, "version": "v1.33.0", "kubeadmConfigSpec": {},
+                "machineTemplate": {"spec": {"infrastructureRef": {
+                    "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachineTemplate", "name": "t",
+                }}},
+            },
+            "status": {
+                "initialization": {"controlPlaneInitialized": true},
+                "conditions": [{"type": "CertificatesAvailable", "status": "True"}],
+            },
+        }),
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "c", "namespace": "ns"},
+            "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
+            "status": {"initialization": {"infrastructureProvisioned": true}, "failureDomains": domains},
+        }),
+        json!({
+            "apiVersion": "capstan.dev/v1", "kind": "EtcdMembers", "leader": "n-0",
+            "members": [{"name": "n-0"}, {"name": "n-1"}, {"name": "n-2"}],
+        }),
+    ];
+    for (index, domain) in ["a", "b", "c"].iter().enumerate() {
+        let conditions = [
+            "APIServerPodHealthy",
+            "ControllerManagerPodHealthy",
+            "SchedulerPodHealthy",
+            "EtcdPodHealthy",
+            "EtcdMemberHealthy",
+        ]
+        .map(|type_| json!({"type": type_, "status": "True"}));
+        objects.push(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {
+                "name": format!("m-{index}"), "namespace": "ns",
+                "creationTimestamp": format!("2026-01-0{}T00:00:00Z", index + 1),
+                "labels": {"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/control-plane": ""},
+                "ownerReferences": [{
+                    "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+                    "name": "cp", "uid": "cp-uid", "controller": true,
+                }],
+            },
+            "spec": {"clusterName": "c", "version": "v1.33.0", "failureDomain": domain, "providerID": "dev://x"},
+            "status": {"nodeRef": {"name": format!("n-{index}")}, "conditions": conditions},
+        }));
+    }
+    objects
+}
+
+fn run(arguments: &[&str], objects: &[Value]) -> String {
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let output = capstan(
+        &[arguments, &["-f", "-", "--now", NOW]].concat(),
+        &texts.join("\n---\n"),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
+}
+
+fn planned(objects: &[Value]) -> Value {
+    serde_json::from_str(&run(&["plan", "-o", "json"], objects)).unwrap()
+}
+
+#[test]
+fn a_plan_has_the_keys_of_a_set_and_the_kind() {
+    let mut objects = objects();
+    objects[0]["spec"]["version"] = json!("v1.34.0");
+    let plan = planned(&objects);
+    assert_eq!(
+        (&plan["set"], &plan["kind"]),
+        (&json!("cp"), &json!("KubeadmControlPlane"))
+    );
+    assert_eq!(
+        plan["changes"],
+        json!([{"field": "version", "old": "v1.33.0", "new": "v1.34.0"}])
+    );
+    assert_eq!(
+        (&plan["next"][0]["action"], &plan["next"][0]["failureDomain"]),
+        (&json!("create"), &json!("a"))
+    );
+    let steps = plan["rollout"].as_array().unwrap().iter();
+    let actions: Vec<&str> = steps.map(|step| step["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["create", "delete", "create", "delete", "create", "delete"]);
+    assert_eq!(plan["rollout"][1]["machine"], "m-0");
+    assert_eq!(plan["waits"], json!([]));
+    let text = run(&["plan"], &objects);
+    assert!(text.starts_with("KubeadmControlPlane cp, revision "), "{text}");
+    assert!(text.contains("  in a: m-0 (ready, outdated)"), "{text}");
+}
+
+#[test]
+fn a_plan_shows_the_quorum_and_what_a_step_waits_for() {
+    let mut objects = objects();
+    objects[0]["spec"]["replicas"] = json!(1);
+    let plan = planned(&objects);
+    assert_eq!(plan["next"][0]["machine"], "m-0");
+    assert_eq!(plan["next"][0]["moveLeaderTo"], json!(["m-2", "m-1"]));
+    assert_eq!(plan["etcd"]["quorum"], 2);
+    objects[4]["status"]["conditions"][4]["status"] = json!("Unknown");
+    let plan = planned(&objects);
+    assert_eq!(plan["next"], json!([]));
+    assert_eq!(
+        (&plan["waits"][0]["for"], &plan["waits"][0]["machine"]),
+        (&json!("EtcdHealthy"), &json!("m-1"))
+    );
+    let members = plan["etcd"]["members"].as_array().unwrap().iter();
+    let safe: Vec<bool> = members
+        .map(|member| member["removalIsSafe"].as_bool().unwrap())
+        .collect();
+    assert_eq!(safe, [false, true, false]);
+}
+
+#[test]
+fn the_status_of_files_has_the_conditions() {
+    let status: Value = serde_json::from_str(&run(&["status", "-o", "json"], &objects())).unwrap();
+    assert_eq!(
+        (&status["set"], &status["kind"]),
+        (&json!("cp"), &json!("KubeadmControlPlane"))
+    );
+    assert_eq!(status["progress"], json!({"updated": 3, "total": 3}));
+    let conditions = status["conditions"].as_array().unwrap();
+    let available = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Available")
+        .unwrap();
+    assert_eq!(available["status"], "True");
+    let text = run(&["status"], &objects());
+    assert!(text.contains("Available: True (Available)"), "{text}");
+    assert!(
+        text.contains("├─ m-0  in a  v1.33.0  ready, up to date, Node n-0"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_named() {
+    let mut objects = objects();
+    objects[3]["spec"]["version"] = json!(5);
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let output = capstan(&["plan", "-f", "-"], &texts.join("\n---\n"));
+    assert_eq!(output.status.code(), Some(2));
+    let error = stderr(&output);
+    assert!(
+        error.contains("Machine \"m-0\" must be readable: spec.version"),
+        "{error}"
+    );
+}
