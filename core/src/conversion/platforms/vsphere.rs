@@ -1,6 +1,6 @@
 //! vSphere: `VSphereMachineProviderSpec` and `VSphereMachine` (v1beta1).
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use serde_json::{Value, json};
 
