@@ -6,13 +6,13 @@ use super::carried::Carried;
 use super::infrastructure::IDENTITY;
 use super::metadata::{self, Entries, INSTANCE_STATE, REGION};
 use super::parts::{self, Source, Work};
-use super::shape::is_dns_name;
 use super::status;
 use super::tree::{self, Tree};
 use super::{Api, Context, Converted, Issue};
 use crate::api::cluster_x_k8s_io::label::CLUSTER as CLUSTER_NAME;
 use crate::api::machine_openshift_io::machine as machine_api;
 use crate::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
+use crate::model::is_subdomain;
 
 /// The finalizers that the controllers of Machines add. A converted Machine has them from the
 /// start, so that its deletion cannot be missed.
@@ -28,7 +28,7 @@ pub(super) fn open(object: &Value, to: Api, work: &mut Work) -> (Tree, Tree) {
     let mut metadata = whole.branch("metadata");
     let spec = whole.branch("spec");
     if let Some(name) = metadata.get("name")
-        && !name.as_str().is_some_and(is_dns_name)
+        && !name.as_str().is_some_and(is_subdomain)
     {
         let must = "must be a DNS subdomain: at most 253 lower-case letters, digits, hyphens and dots";
         work.issues

@@ -8,14 +8,13 @@ use super::metadata::{self, Entries, Hints, Pair, Sort};
 use super::pass::rule::Rule;
 use super::pass::{Env, Pass};
 use super::platforms::{self, Platform};
-use super::shape::{is_label_value, is_qualified_name};
 use super::tree::{self, Tree};
 use super::{Api, Context, Issue, Lookup, Role};
 use crate::api::cluster_x_k8s_io::label::CONTROL_PLANE;
 use crate::api::machine_openshift_io::NAMESPACE;
 use crate::api::machine_openshift_io::control_plane_machine_set;
 use crate::api::machine_openshift_io::label::{CLUSTER, ROLE, TYPE};
-use crate::model::FieldPath;
+use crate::model::{FieldPath, is_label_key, is_label_value};
 
 /// The Secrets with user data that the platform copies to the namespace of Cluster API.
 const COPIED: [&str; 2] = ["worker-user-data", "master-user-data"];
@@ -364,7 +363,7 @@ fn taint_fields(taint: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Map<Strin
     let mut block = |field: &str, reason: &str| {
         issues.push(Issue::blocks(taint.path(field), reason, "correct the taint"));
     };
-    if !is_qualified_name(text("key")) {
+    if !is_label_key(text("key")) {
         block(
             "key",
             "must be a qualified name: an optional DNS prefix and a name of at most 63 characters",
@@ -385,19 +384,10 @@ fn taint_fields(taint: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Map<Strin
 
 /// The items of a list as trees. Another value is an issue.
 pub(super) fn items(tree: &mut Tree, path: &str, issues: &mut Vec<Issue>) -> Vec<Tree> {
-    let root = tree.path(path);
-    match tree.take(path) {
-        None => Vec::new(),
-        Some(Value::Array(items)) => items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| Tree::new(format!("{root}[{index}]"), item))
-            .collect(),
-        Some(_) => {
-            issues.push(Issue::blocks(root, "must be a list", "correct the value"));
-            Vec::new()
-        }
-    }
+    tree.take_items(path).unwrap_or_else(|_| {
+        issues.push(Issue::blocks(tree.path(path), "must be a list", "correct the value"));
+        Vec::new()
+    })
 }
 
 fn tree_put(tree: &mut Tree, path: &str, value: Value) {

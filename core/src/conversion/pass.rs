@@ -100,19 +100,11 @@ impl<'a> Pass<'a> {
 
     /// Takes a list of the source, as one tree for each item. A value of another type is an issue.
     pub(super) fn take_list(&mut self, path: &str) -> Vec<Tree> {
-        let root = self.path(path);
-        match self.take(path) {
-            None => Vec::new(),
-            Some(Value::Array(items)) => items
-                .into_iter()
-                .enumerate()
-                .map(|(index, item)| Tree::new(format!("{root}[{index}]"), item))
-                .collect(),
-            Some(_) => {
-                self.block(path, "must be a list", "correct the value");
-                Vec::new()
-            }
-        }
+        let (tree, inner) = self.tree(path);
+        tree.take_items(inner).unwrap_or_else(|_| {
+            self.block(path, "must be a list", "correct the value");
+            Vec::new()
+        })
     }
 
     /// Writes a field of the target.

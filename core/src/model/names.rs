@@ -1,34 +1,41 @@
 //! The syntax of names as Kubernetes defines it: DNS subdomains (RFC 1123), label keys and label
 //! values.
 
-/// Whether the text is a lowercase RFC 1123 subdomain of any length.
-pub(super) fn is_subdomain(text: &str) -> bool {
+/// The largest number of characters of a subdomain.
+const LONGEST_SUBDOMAIN: usize = 253;
+/// The largest number of characters of the name of a label.
+const LONGEST_NAME: usize = 63;
+
+/// Whether the text is a lowercase RFC 1123 subdomain.
+pub fn is_subdomain(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.split('.')
-        .all(|label| label.starts_with(inner) && label.ends_with(inner) && label.chars().all(|c| inner(c) || c == '-'))
+    text.len() <= LONGEST_SUBDOMAIN
+        && text.split('.').all(|label| {
+            label.starts_with(inner) && label.ends_with(inner) && label.chars().all(|c| inner(c) || c == '-')
+        })
 }
 
-/// Whether the text is a label key: a name with an optional DNS prefix before a slash.
-pub(super) fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key
-        .rsplit_once('/')
-        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let prefix_ok = prefix.is_none_or(|prefix| !prefix.is_empty() && prefix.len() <= 253 && is_subdomain(prefix));
-    prefix_ok && is_label_name(name)
+/// Whether the text is the key of a label, an annotation or a taint: a name with an optional DNS
+/// prefix before a slash.
+pub fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        None => is_label_name(key),
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
+    }
 }
 
 /// Whether the text is a label value: empty, or a name.
-pub(super) fn is_label_value(value: &str) -> bool {
+pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_name(value)
 }
 
-fn is_label_name(text: &str) -> bool {
-    text.len() <= 63
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+/// Whether the text is the name in a label key, without the prefix.
+pub fn is_label_name(text: &str) -> bool {
+    let outer = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= LONGEST_NAME
+        && text.starts_with(outer)
+        && text.ends_with(outer)
+        && text.chars().all(|c| outer(c) || matches!(c, '-' | '_' | '.'))
 }
 
 #[cfg(test)]
@@ -37,10 +44,10 @@ mod tests {
 
     #[test]
     fn a_subdomain_is_lowercase_labels_between_dots() {
-        for valid in ["a", "a-b.c1", "0"] {
+        for valid in ["a", "a-b.c1", "0", &"a".repeat(253)] {
             assert!(is_subdomain(valid), "{valid}");
         }
-        for invalid in ["", "-a", "a-", "a..b", ".a", "A", "a_b", "ä"] {
+        for invalid in ["", "-a", "a-", "a..b", ".a", "A", "a_b", "ä", &"a".repeat(254)] {
             assert!(!is_subdomain(invalid), "{invalid}");
         }
     }
@@ -55,6 +62,11 @@ mod tests {
         for invalid in ["", "/a", "a/", "a/b/c", "-a", "a b", long.as_str()] {
             assert!(!is_label_key(invalid), "{invalid}");
         }
-        assert!(is_label_value("") && is_label_value("a.b") && !is_label_value("a/b"));
+    }
+
+    #[test]
+    fn a_label_value_is_empty_or_a_name() {
+        assert!(is_label_value("") && is_label_value("a.b"));
+        assert!(!is_label_value("$a") && !is_label_value("a/b") && !is_label_value(&"a".repeat(64)));
     }
 }
