@@ -32,6 +32,7 @@ pub use client::Client;
 pub(crate) use client::api;
 pub use cluster::{Cluster, FIELD_MANAGER, Written};
 pub use events::{EventSpec, Events};
+pub(crate) use follow::in_other_version;
 pub use leader::{Election, stand};
 pub use metrics::Metrics;
 pub use object::WatchedObject;

@@ -2,11 +2,13 @@
 //!
 //! It decides nothing. A read that fails is reported as unknown, never as an absent object. So is
 //! an object that an earlier review of this process is about to allow. A read of a kind that the
-//! API server does not serve has no result: the caches know whether the kind is served at all.
+//! API server serves in another version only is read in that version. A read of a kind that the API
+//! server does not serve at all has no result: the caches know whether the kind is served.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use capstan_core::api::kind::KindInfo;
 use capstan_core::authority::live::{LiveObject, LiveRead, LiveResult};
 use capstan_core::authority::spec::PairMember;
 use futures::future::join_all;
@@ -16,7 +18,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
 use super::recent_creations::RecentCreations;
-use crate::runtime::api;
+use crate::runtime::{api, in_other_version};
 
 /// The longest wait for the API server. It is shorter than the deadline of a review, so the user
 /// gets a refusal that names the object.
@@ -57,8 +59,7 @@ impl LiveReader {
         let order = self.recent(|recent| recent.register(&read, Instant::now()));
         let reading = async {
             let _permit = self.permits.acquire().await;
-            let objects: kube::Api<DynamicObject> = api(&self.client, read.kind_info(), Some(&read.namespace));
-            objects.get_opt(&read.name).await
+            self.get(&read).await
         };
         let mut result = result(&read, timeout(LONGEST, reading).await)?;
         if result == LiveResult::Absent && self.recent(|recent| recent.may_exist(&read, order, Instant::now())) {
@@ -67,10 +68,31 @@ impl LiveReader {
         Some(LiveObject { read, result })
     }
 
+    /// The object, in the version that Capstan reads or else in another version that is served. A
+    /// cluster with an older Cluster API still shows whether the object exists.
+    async fn get(&self, read: &LiveRead) -> kube::Result<Option<DynamicObject>> {
+        let get = async |kind: &KindInfo| {
+            let objects: kube::Api<DynamicObject> = api(&self.client, kind, Some(&read.namespace));
+            objects.get_opt(&read.name).await
+        };
+        match get(read.kind_info()).await {
+            Err(error) if is_not_served(&error) => match in_other_version(&self.client, read.kind_info()).await? {
+                Some(other) => get(&other).await,
+                None => Err(error),
+            },
+            result => result,
+        }
+    }
+
     fn recent<T>(&self, with: impl FnOnce(&mut RecentCreations) -> T) -> T {
         // Each change is one map operation, so a panic leaves the register whole.
         with(&mut self.recent.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Whether the API server does not serve the path of a kind. An absent object is no error.
+fn is_not_served(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// The result of a read; `None` if the API server does not serve the kind.
@@ -80,9 +102,7 @@ fn result(read: &LiveRead, found: Result<kube::Result<Option<DynamicObject>>, El
             LiveResult::Found(Arc::new(PairMember::keep(&object)))
         }),
         Ok(Ok(None)) => LiveResult::Absent,
-        // An absent object is `None`. This response is about the path, so the version of the kind
-        // is not served.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => return None,
+        Ok(Err(error)) if is_not_served(&error) => return None,
         Ok(Err(error)) => {
             tracing::warn!(kind = %read.kind_info().plural, name = read.name, %error, "a live read failed");
             LiveResult::Unknown

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use capstan_core::api::kind::KindInfo;
 use capstan_core::api::objects::CachedObject;
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -27,7 +28,7 @@ pub(super) async fn follow<T: CachedObject>(client: Client, selection: &Selectio
     let title = selection.title(stream);
     let mut backoff = Backoff::default();
     loop {
-        match served(&client, selection).await {
+        match served(&client, &selection.kind).await {
             Ok(Served::Yes) => {
                 watch(&client, selection, stream, store, &mut backoff).await;
             }
@@ -138,8 +139,7 @@ impl Served {
 }
 
 /// Whether the cluster serves the kind now, and in which version.
-async fn served(client: &Client, selection: &Selection) -> kube::Result<Served> {
-    let kind = &selection.kind;
+async fn served(client: &Client, kind: &KindInfo) -> kube::Result<Served> {
     if kind.definition().is_none() {
         return Ok(Served::Yes);
     }
@@ -157,6 +157,21 @@ async fn served(client: &Client, selection: &Selection) -> kube::Result<Served> 
     Ok(Served::of(&versions, &wanted, &kind.plural))
 }
 
+/// The kind in another version that the cluster serves, if the cluster does not serve the version
+/// that Capstan reads. `None` if it serves that version, or none.
+pub(crate) async fn in_other_version(client: &Client, kind: &KindInfo) -> kube::Result<Option<KindInfo>> {
+    Ok(match served(client, kind).await? {
+        Served::OtherVersion(api_version) => {
+            let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+            Some(KindInfo {
+                version: version.into(),
+                ..kind.clone()
+            })
+        }
+        Served::Yes | Served::No => None,
+    })
+}
+
 /// The plurals of the kinds that a version of a group serves.
 async fn plurals(client: &Client, api_version: &str) -> kube::Result<Vec<String>> {
     match client.list_api_group_resources(api_version).await {
@@ -168,7 +183,7 @@ async fn plurals(client: &Client, api_version: &str) -> kube::Result<Vec<String>
 
 /// Whether the cluster no longer serves the kind as `before`.
 async fn has_changed(client: &Client, selection: &Selection, before: &Served) -> bool {
-    let changed = served(client, selection).await.is_ok_and(|now| now != *before);
+    let changed = served(client, &selection.kind).await.is_ok_and(|now| now != *before);
     if changed {
         tracing::info!(kind = %selection.kind.plural, "the versions that the cluster serves have changed");
     }

@@ -64,14 +64,17 @@ impl Admission {
             .any(|gated| gated.gate.reads_status());
         let request = Request::read(body, reads_status)?;
         let (outcome, status) = self.decide(route, &request, snapshot);
-        let reads_live = status.is_none() && snapshot.source == Source::Cluster && snapshot.mirrors.live.is_empty();
+        // A refusal that rests on a known object stays, whatever the reads would show.
+        let (allowed, violations) = (status.is_none(), &outcome.verdict.violations);
+        let may_change = allowed || !violations.is_empty() && violations.iter().all(|one| one.is_provisional);
+        let reads_live = may_change && snapshot.source == Source::Cluster && snapshot.mirrors.live.is_empty();
         let live_reads = if reads_live {
             self.live_reads(&request, snapshot)
         } else {
             Vec::new()
         };
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
-        let (violations, warnings) = (&outcome.verdict.violations, &outcome.verdict.warnings);
+        let warnings = &outcome.verdict.warnings;
         let record = Record {
             uid: request.uid,
             kind: request.kind.kind,
@@ -80,7 +83,7 @@ impl Admission {
             user: request.user.name,
             operation: request.operation.as_str().to_owned(),
             dry_run: request.dry_run,
-            allowed: status.is_none(),
+            allowed,
             code: status.as_ref().map_or(200, |status| status.code),
             denied_by: unique(violations.iter().map(|violation| &violation.rule)),
             warned_by: unique(warnings.iter().map(|warning| &warning.rule)),

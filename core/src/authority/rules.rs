@@ -172,7 +172,9 @@ impl<'a> Context<'a> {
                 self.title(api)
             );
             verdict.deny(
-                Violation::new(rule, path, ViolationKind::Forbidden, message).advice("try again in a few seconds"),
+                Violation::new(rule, path, ViolationKind::Forbidden, message)
+                    .advice("try again in a few seconds")
+                    .provisional(),
             );
         } else {
             verdict.warn(Warning::new(

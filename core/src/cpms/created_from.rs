@@ -59,13 +59,9 @@ pub(super) fn provider_spec(
 impl CreatedFrom {
     /// The record of a machine of this name that is created with this provider spec.
     pub(super) fn of(sent: &Value, domain: Option<&FailureDomain>, name: &str) -> Self {
-        let hash = |images| {
-            let whole = Comparison { domains: false, images };
-            hex_hash(&json!([name, canonical(sent, whole)]), DIGITS)
-        };
         Self {
-            provider_spec: hash(false),
-            with_image: hash(true),
+            provider_spec: hash(sent, name, false),
+            with_image: hash(sent, name, true),
             failure_domain: domain.map(hash_of_domain),
         }
     }
@@ -92,12 +88,9 @@ impl CreatedFrom {
         let Ok(sent) = provider_spec(&spec.template.provider_spec, domain, infrastructure) else {
             return false;
         };
-        let now = Self::of(&sent, domain, name);
-        if spec.comparison().images {
-            self.with_image == now.with_image
-        } else {
-            self.provider_spec == now.provider_spec
-        }
+        let images = spec.comparison().images;
+        let recorded = if images { &self.with_image } else { &self.provider_spec };
+        *recorded == hash(&sent, name, images)
     }
 
     /// The failure domain of the set in which the machine was created, unless its definition
@@ -118,6 +111,12 @@ impl CreatedFrom {
         self.is_current(spec, Some(listed), infrastructure, name)
             .then_some(listed)
     }
+}
+
+/// The hash of a provider spec that is sent for a machine of this name.
+fn hash(sent: &Value, name: &str, images: bool) -> String {
+    let whole = Comparison { domains: false, images };
+    hex_hash(&json!([name, canonical(sent, whole)]), DIGITS)
 }
 
 fn hash_of_domain(domain: &FailureDomain) -> String {

@@ -64,9 +64,9 @@ fn write_scalar(scalar: &impl serde::Serialize, text: &mut Vec<u8>) {
 /// The first `digits` hexadecimal digits (at most 64) of the SHA-256 of the value's canonical JSON.
 pub fn hex_hash(value: &Value, digits: usize) -> String {
     let digest = Sha256::digest(canonical_json(value).as_bytes());
-    let mut text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    text.truncate(digits);
-    text
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    let text = digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    text.take(digits).collect()
 }
 
 /// Five characters that are computed from `parts`. The same parts always give the same characters.

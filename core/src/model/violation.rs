@@ -75,6 +75,9 @@ pub struct Violation {
     pub allowed: String,
     /// What to do instead; empty if `allowed` is sufficient.
     pub advice: String,
+    /// Whether the rule refuses only because it does not know an object. A read of that object from
+    /// the API server may change the verdict.
+    pub is_provisional: bool,
 }
 
 impl Violation {
@@ -87,7 +90,15 @@ impl Violation {
             got: None,
             allowed: allowed.into(),
             advice: String::new(),
+            is_provisional: false,
         }
+    }
+
+    /// Marks a refusal for an object that is not known yet.
+    #[must_use]
+    pub fn provisional(mut self) -> Self {
+        self.is_provisional = true;
+        self
     }
 
     /// Adds the value of the field.

@@ -78,6 +78,15 @@ impl Verb {
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get | Self::List(_))
     }
+
+    /// Whether the request stores nothing.
+    pub fn is_dry_run(&self) -> bool {
+        match self {
+            Self::Get | Self::List(_) => false,
+            Self::Create(_, options) | Self::Update(_, options) | Self::Patch(_, _, options) => options.dry_run,
+            Self::Delete(options) | Self::DeleteCollection(_, options) => options.dry_run,
+        }
+    }
 }
 
 /// The format of a patch.

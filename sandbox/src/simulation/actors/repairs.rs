@@ -13,7 +13,7 @@ use super::user_actions::EDITED;
 use crate::infrastructure::etcd::is_hooked;
 use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
-use crate::simulation::invariants::moment::{index, is_of_template, is_selected};
+use crate::simulation::invariants::moment::{index, instance_type, is_of_template, is_selected, template_type};
 use crate::simulation::machine_api::objects;
 use crate::simulation::machine_api::state::ControlPlane;
 
@@ -89,11 +89,7 @@ impl World<ControlPlane> {
         let lost = machine.node_name().is_some_and(|node| !nodes.contains_key(node));
         let failed = machine.phase() == Some("Failed");
         let deleting = machine.metadata.is_deleting();
-        // A machine that was created from the current template is not replaced after an edit.
-        let provider_spec = machine.spec.provider_spec.value.as_ref();
-        let type_ = provider_spec.and_then(|value| value.get("instanceType")?.as_str());
-        let edited = type_.is_some_and(|type_| type_.starts_with(EDITED))
-            && machine.metadata.annotations.contains_key(CREATED_FROM);
+        let edited = self.environment.keeps_an_edit(&machine);
         if (lost || failed || edited) && !deleting && is_active {
             self.trace(|| format!("-- repair: machine {name} is deleted, so that it is created again"));
             self.delete_machine(name);
@@ -122,6 +118,16 @@ impl World<ControlPlane> {
 }
 
 impl ControlPlane {
+    /// Whether a machine has an instance type that a user wrote, and Capstan does not replace the
+    /// machine: it records the template that it was created from. The set can be generated from
+    /// such a machine. Then the template has the type as well, and the machine needs no repair
+    /// (seed 50664).
+    fn keeps_an_edit(&self, machine: &Machine) -> bool {
+        let of_template = self.set.as_deref().and_then(template_type);
+        let edited = instance_type(machine).filter(|type_| type_.starts_with(EDITED));
+        edited.is_some() && edited != of_template && machine.metadata.annotations.contains_key(CREATED_FROM)
+    }
+
     /// A machine of an index that has several machines of the template: one that is not ready, or
     /// the newest one.
     fn excess_machine(&self) -> Option<String> {

@@ -106,6 +106,13 @@ impl Cluster for Port {
         written(self.call(Call::Create(self.key_of(kind, object)?, body)).await?, false)
     }
 
+    async fn dry_run(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Option<Value>> {
+        match self.call(Call::DryRun(self.key_of(kind, object)?, body)).await? {
+            Answer::Written(object) => Ok(Some(object.to_value())),
+            _ => Err(unexpected()),
+        }
+    }
+
     async fn patch(&self, kind: &KindInfo, object: &ObjectRef, status: bool, patch: Value) -> kube::Result<Written> {
         let key = self.key_of(kind, object)?;
         written(self.call(Call::Patch { key, status, patch }).await?, status)

@@ -28,6 +28,8 @@ pub(crate) enum Call {
     List { all: ObjectKey, selectors: Vec<String> },
     /// Creates an object.
     Create(ObjectKey, Value),
+    /// Tries the creation of an object, and stores nothing.
+    DryRun(ObjectKey, Value),
     /// Merges a patch into an object, or into its status.
     Patch { key: ObjectKey, status: bool, patch: Value },
     /// Applies an object as a field manager. Only a seeded bug forces conflicts.
@@ -48,7 +50,7 @@ pub(crate) enum Call {
 impl Call {
     /// Whether the call changes an object.
     pub(crate) fn is_write(&self) -> bool {
-        !matches!(self, Self::Get(_) | Self::List { .. })
+        !matches!(self, Self::Get(_) | Self::List { .. } | Self::DryRun(..))
     }
 
     /// The kind of the objects that are read or written.
@@ -57,6 +59,7 @@ impl Call {
             Self::Get(key)
             | Self::List { all: key, .. }
             | Self::Create(key, _)
+            | Self::DryRun(key, _)
             | Self::Patch { key, .. }
             | Self::Apply { key, .. }
             | Self::Delete { key, .. } => key.kind,

@@ -252,6 +252,13 @@ impl<E: Environment> World<E> {
                 let verb = Verb::Create(object.take(), WriteOptions::default());
                 (&*key, Part::Main, verb)
             }
+            Call::DryRun(key, object) => {
+                let options = WriteOptions {
+                    dry_run: true,
+                    ..WriteOptions::default()
+                };
+                (&*key, Part::Main, Verb::Create(object.take(), options))
+            }
             Call::Patch { key, status, patch } => {
                 let part = if *status { Part::Status } else { Part::Main };
                 let verb = Verb::Patch(PatchKind::Merge, patch.take(), WriteOptions::default());
@@ -377,6 +384,7 @@ fn timeout() -> kube::Error {
 fn describe(call: &Call) -> String {
     match call {
         Call::Create(key, _) => format!("the creation of {:?}", key.name),
+        Call::DryRun(key, _) => format!("the dry run of {:?}", key.name),
         Call::Patch { key, status: true, .. } => format!("the status patch of {:?}", key.name),
         Call::Patch { key, .. } => format!("the patch of {:?}", key.name),
         Call::Delete { key, .. } => format!("the deletion of {:?}", key.name),

@@ -588,11 +588,12 @@ impl<E: Environment> World<E> {
             None => self.api.apply_taking(request, now),
         };
         self.api.forget_until(time_at(self.now - BEHIND));
-        if self.options.trace && request.verb.is_write() && actor != Actor::Installer {
+        let stores = request.verb.is_write() && !request.verb.is_dry_run();
+        if self.options.trace && stores && actor != Actor::Installer {
             let line = trace_format::line(&self.name_of(actor), request, &answer, &changes, E::ABBREVIATIONS);
             self.trace(|| line);
         }
-        if matches!(actor, Actor::Controller { .. }) && request.verb.is_write() && answer.is_ok() {
+        if matches!(actor, Actor::Controller { .. }) && stores && answer.is_ok() {
             self.count_write(!changes.is_empty());
         }
         for change in changes {
