@@ -337,6 +337,15 @@ pub(super) fn check_size(annotations: &Entries, path: &str, issues: &mut Vec<Iss
     }
 }
 
+/// The most characters of the name and of the owner of a hook in the Machine API.
+const LONGEST_HOOK: usize = 256;
+const LONGEST_OWNER: usize = 512;
+const HOOK: &str = "the Machine API requires a name of 3 to 256 characters and an owner of 3 to 512 characters";
+
+fn is_hook_text(text: &str, most: usize) -> bool {
+    (3..=most).contains(&text.chars().count())
+}
+
 /// Takes the lifecycle hooks of the Machine API and adds their annotations. `spec` is the spec of
 /// the Machine.
 pub(super) fn hooks_to_cluster_api(spec: &mut Tree, annotations: &mut Entries, issues: &mut Vec<Issue>) {
@@ -358,9 +367,9 @@ pub(super) fn hooks_to_cluster_api(spec: &mut Tree, annotations: &mut Entries, i
                     "Cluster API stores a hook as an annotation, whose name has at most 63 characters and no slash",
                     "let the owner of the hook use a shorter name without a slash",
                 ));
-            } else if owner.is_empty() {
+            } else if !is_hook_text(&name, LONGEST_HOOK) || !is_hook_text(&owner, LONGEST_OWNER) {
                 let at = hook.path("owner");
-                issues.push(Issue::blocks(at, "a hook must have an owner", "set the owner"));
+                issues.push(Issue::blocks(at, HOOK, "let the owner of the hook correct it"));
             } else if annotations.insert(format!("{prefix}{name}"), owner.into()).is_some() {
                 issues.push(Issue::blocks(
                     at,
@@ -392,13 +401,9 @@ pub(super) fn hooks_to_machine_api(
             let owner = annotations.remove(&key).unwrap_or_default();
             let name = key.strip_prefix(prefix).unwrap_or_default();
             let owner = owner.as_str().unwrap_or_default();
-            let fits = |text: &str, most: usize| (3..=most).contains(&text.chars().count());
-            if !fits(name, 256) || !fits(owner, 512) {
-                issues.push(Issue::blocks(
-                    FieldPath::new(path).key(&key).as_str(),
-                    "the Machine API requires a name and an owner of at least 3 characters for a hook",
-                    "let the owner of the hook use a longer name and value",
-                ));
+            if !is_hook_text(name, LONGEST_HOOK) || !is_hook_text(owner, LONGEST_OWNER) {
+                let at = FieldPath::new(path).key(&key);
+                issues.push(Issue::blocks(at.as_str(), HOOK, "let the owner of the hook correct it"));
             }
             hooks.push(json!({"name": name, "owner": owner}));
         }

@@ -191,8 +191,8 @@ fn a_field_planted_in_a_generated_machine_is_an_issue_or_there_afterwards() {
     }
 }
 
-/// The value with a random part replaced by a hostile value. Labels and selectors are left alone: both
-/// APIs refuse a MachineSet whose selector does not select its own machines.
+/// The value with a random part replaced by a hostile value. Labels and selectors are left alone:
+/// both APIs refuse a MachineSet whose selector does not select its own machines.
 fn attacked(object: &Value, values: &[Value], random: &mut Random) -> Value {
     let mut paths = Vec::new();
     leaves(object, "", &mut paths);
