@@ -16,7 +16,6 @@ mod fields;
 pub mod generate;
 pub mod indexes;
 pub mod machine_state;
-mod names;
 pub mod observed;
 pub mod pending_creates;
 pub mod placement;

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod edit;
+mod names;
 mod object_ref;
 mod path;
 mod pending;
@@ -14,6 +15,7 @@ mod violation;
 
 pub use conditions::{NewCondition, StoredCondition, merge_conditions};
 pub use edit::{Edit, Operation, Propagation, User};
+pub use names::{is_label_key, is_label_name, is_label_value, is_subdomain};
 pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;
 pub use pending::{

@@ -5,53 +5,15 @@
     clippy::indexing_slicing,
     reason = "a test fails if it cannot build its own review"
 )]
+mod sets;
+
 use capstan_core::admission::{Admission, Options, Phase, Snapshot, Source, routes};
 use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
 use capstan_core::schema::crd;
 use serde_json::{Value, json};
+use sets::{MACHINE, aws, labels, set_of};
 
-const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
-
-fn labels() -> Value {
-    json!({
-        "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
-        "machine.openshift.io/cluster-api-machine-role": "master",
-        "machine.openshift.io/cluster-api-machine-type": "master",
-    })
-}
-
-/// An active set without failure domains.
-fn set_of(provider_spec: &Value) -> Value {
-    json!({
-        "apiVersion": "machine.openshift.io/v1",
-        "kind": "ControlPlaneMachineSet",
-        "metadata": {"name": "cluster", "namespace": "openshift-machine-api", "uid": "set-uid"},
-        "spec": {
-            "replicas": 3,
-            "state": "Active",
-            "strategy": {"type": "RollingUpdate"},
-            "selector": {"matchLabels": labels()},
-            "template": {"machineType": MACHINE, MACHINE: {
-                "metadata": {"labels": labels()},
-                "spec": {"providerSpec": {"value": provider_spec}},
-            }},
-        },
-    })
-}
-
-fn aws() -> Value {
-    json!({
-        "apiVersion": "machine.openshift.io/v1beta1",
-        "kind": "AWSMachineProviderConfig",
-        "ami": {"id": "ami-0c1"},
-        "blockDevices": [{"ebs": {"volumeSize": 120, "volumeType": "gp3"}}],
-        "credentialsSecret": {"name": "aws-cloud-credentials"},
-        "instanceType": "m6i.xlarge",
-        "placement": {"region": "us-east-1"},
-        "userDataSecret": {"name": "master-user-data"},
-    })
-}
 
 /// An active set on AWS over three zones.
 fn aws_set(change: impl FnOnce(&mut Value)) -> Value {

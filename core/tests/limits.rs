@@ -6,43 +6,16 @@
     clippy::indexing_slicing,
     reason = "a test fails if it cannot build its own review"
 )]
+mod sets;
+
 use capstan_core::admission::{Admission, Answer, Options, Phase, Snapshot, Source, routes};
 use serde_json::{Value, json};
-
-const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
+use sets::{MACHINE, aws, set_of};
 
 fn set(change: impl FnOnce(&mut Value)) -> Value {
-    let labels = json!({
-        "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
-        "machine.openshift.io/cluster-api-machine-role": "master",
-        "machine.openshift.io/cluster-api-machine-type": "master",
-    });
-    let mut set = json!({
-        "apiVersion": "machine.openshift.io/v1",
-        "kind": "ControlPlaneMachineSet",
-        "metadata": {"name": "cluster", "namespace": "openshift-machine-api", "uid": "set-uid"},
-        "spec": {
-            "replicas": 3,
-            "state": "Active",
-            "strategy": {"type": "RollingUpdate"},
-            "selector": {"matchLabels": labels},
-            "template": {"machineType": MACHINE, MACHINE: {
-                "failureDomains": {"platform": "AWS", "aws": [{"placement": {"availabilityZone": "us-east-1a"}}]},
-                "metadata": {"labels": labels},
-                "spec": {"providerSpec": {"value": {
-                    "apiVersion": "machine.openshift.io/v1beta1",
-                    "kind": "AWSMachineProviderConfig",
-                    "ami": {"id": "ami-0c1"},
-                    "blockDevices": [{"ebs": {"volumeSize": 120, "volumeType": "gp3"}}],
-                    "credentialsSecret": {"name": "aws-cloud-credentials"},
-                    "iamInstanceProfile": {"id": "prod-x7k2p-master-profile"},
-                    "instanceType": "m6i.xlarge",
-                    "placement": {"region": "us-east-1"},
-                    "userDataSecret": {"name": "master-user-data"},
-                }}},
-            }},
-        },
-    });
+    let mut set = set_of(&aws());
+    set["spec"]["template"][MACHINE]["failureDomains"] =
+        json!({"platform": "AWS", "aws": [{"placement": {"availabilityZone": "us-east-1a"}}]});
     change(&mut set);
     set
 }

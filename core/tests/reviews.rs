@@ -2,62 +2,26 @@
 //! `kubectl` reads.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic fails the test")]
+mod sets;
+
 use capstan_core::admission::{Admission, Options, Phase, Route, Snapshot, Source, routes};
 use serde_json::{Value, json};
+use sets::{MACHINE, aws, labels, set_of};
 
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
-const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
-
-fn labels() -> Value {
-    json!({
-        "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
-        "machine.openshift.io/cluster-api-machine-role": "master",
-        "machine.openshift.io/cluster-api-machine-type": "master",
-    })
-}
-
-fn provider_spec() -> Value {
-    json!({
-        "apiVersion": "machine.openshift.io/v1beta1",
-        "kind": "AWSMachineProviderConfig",
-        "ami": {"id": "ami-0c1"},
-        "blockDevices": [{"ebs": {"volumeSize": 120, "volumeType": "gp3"}}],
-        "credentialsSecret": {"name": "aws-cloud-credentials"},
-        "iamInstanceProfile": {"id": "prod-x7k2p-master-profile"},
-        "instanceType": "m6i.xlarge",
-        "placement": {"region": "us-east-1"},
-        "userDataSecret": {"name": "master-user-data"},
-    })
-}
-
 fn domain(zone: &str) -> Value {
     json!({"placement": {"availabilityZone": zone}})
 }
 
 fn set() -> Value {
-    json!({
-        "apiVersion": "machine.openshift.io/v1",
-        "kind": "ControlPlaneMachineSet",
-        "metadata": {"name": "cluster", "namespace": "openshift-machine-api", "uid": "set-uid", "generation": 1},
-        "spec": {
-            "replicas": 3,
-            "state": "Active",
-            "strategy": {"type": "RollingUpdate"},
-            "selector": {"matchLabels": labels()},
-            "template": {
-                "machineType": MACHINE,
-                MACHINE: {
-                    "failureDomains": {"platform": "AWS", "aws": ZONES.map(domain)},
-                    "metadata": {"labels": labels()},
-                    "spec": {"providerSpec": {"value": provider_spec()}},
-                },
-            },
-        },
-    })
+    let mut set = set_of(&aws());
+    set["metadata"]["generation"] = json!(1);
+    set["spec"]["template"][MACHINE]["failureDomains"] = json!({"platform": "AWS", "aws": ZONES.map(domain)});
+    set
 }
 
 fn machine(index: usize, zone: &str) -> Value {
-    let mut spec = provider_spec();
+    let mut spec = aws();
     spec["placement"]["availabilityZone"] = json!(zone);
     json!({
         "apiVersion": "machine.openshift.io/v1beta1",

@@ -75,7 +75,8 @@ pub(crate) fn build(go: &Path, module: &Path, program: &Program<'_>, cache: &Pat
 }
 
 /// The folder of a dependency in the module cache. Go downloads it if it is missing, in the version
-/// that `go.mod` in `module` requires, and verifies it by `go.sum`.
+/// that `path` ends with, as in `example.com/a@v1.0.0`, or else in the version that `go.mod` in
+/// `module` requires, and verifies it by `go.sum`.
 ///
 /// # Errors
 /// Go cannot download the dependency.

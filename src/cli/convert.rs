@@ -2,7 +2,7 @@
 //! API and Cluster API, and reports what the other API cannot express.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,9 +10,10 @@ use anyhow::{Context as _, bail};
 use capstan_core::api::cluster_x_k8s_io::NAMESPACE as CLUSTER_API_NAMESPACE;
 use capstan_core::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 use capstan_core::conversion::{self, Api, Context, Converted, Lookup, Severity};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::ser::{SerializeSeq as _, Serializer as _};
+use serde_json::Value;
 
-use super::check::pretty;
 use super::documents::{self, Document};
 
 /// Convert machines between the Machine API and Cluster API.
@@ -26,7 +27,8 @@ use super::documents::{self, Document};
 /// cannot express is reported on standard error.
 ///
 /// The exit code is 0 if everything was converted without loss, 1 if something was
-/// not, and 2 if the input cannot be read.
+/// not, and 2 if the input cannot be read. Input without an object to convert is not
+/// an error: a note reports it, and the exit code is 0.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan convert --with cluster.yaml machines.yaml | kubectl apply -f -
@@ -75,12 +77,6 @@ enum Output {
     Json,
 }
 
-/// One object with its result.
-struct Row<'d> {
-    document: &'d Document,
-    converted: Converted,
-}
-
 /// Converts the objects, prints the results, and reports the issues.
 ///
 /// # Errors
@@ -96,29 +92,23 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let with = documents::read_all(&args.with)?;
     let files = documents::read_all(&args.files)?;
     let others = Others::new(&with, &files);
-    let mut rows = Vec::new();
-    for document in &files {
-        if let Some(converted) = convert(document, args.to.map(Target::api), &others) {
-            rows.push(Row { document, converted });
-        }
+    let mut report = Report::default();
+    let rows = files.iter().filter_map(|document| {
+        let converted = convert(document, args.to.map(Target::api), &others)?;
+        report.add(document, &converted);
+        Some((document, converted))
+    });
+    // Each object is printed before the next one is converted, so that the results do not add up in
+    // memory.
+    let mut output = BufWriter::new(std::io::stdout().lock());
+    match args.output {
+        Output::Json => write_json(rows, &mut output)?,
+        Output::Yaml => write_yaml(rows, args.allow_loss, &mut output)?,
     }
-    let text = match args.output {
-        Output::Json => pretty(&Value::from(rows.iter().map(as_json).collect::<Vec<_>>()))?,
-        Output::Yaml => as_yaml(&rows, args.allow_loss)?,
-    };
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("writing the result")?;
-    report(&rows);
-    let failed = |row: &Row<'_>| {
-        if args.allow_loss {
-            row.converted.is_blocked()
-        } else {
-            !row.converted.issues.is_empty()
-        }
-    };
-    let any = rows.iter().any(failed);
-    Ok(if any { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    output.flush().context("writing the result")?;
+    report.print();
+    let failed = report.blocked > 0 || (report.lossy > 0 && !args.allow_loss);
+    Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 fn explain(field: &str) -> anyhow::Result<ExitCode> {
@@ -256,94 +246,155 @@ fn title(document: &Document) -> String {
     }
 }
 
-fn as_json(row: &Row<'_>) -> Value {
-    let (kind, namespace, name) = row.document.key();
-    let issues: Vec<Value> = row
-        .converted
-        .issues
-        .iter()
-        .map(|issue| {
-            json!({
-                "severity": issue.severity.as_str(),
-                "path": issue.path.as_str(),
-                "reason": issue.reason,
-                "wayOut": issue.way_out,
-            })
-        })
-        .collect();
-    json!({
-        "source": {
-            "apiVersion": row.document.text("/apiVersion"),
-            "kind": kind,
-            "namespace": namespace,
-            "name": name,
-        },
-        "objects": row.converted.objects,
-        "issues": issues,
-    })
+/// The result for an object, as JSON output contains it.
+#[derive(Serialize)]
+struct Row<'a> {
+    issues: Vec<RowIssue<'a>>,
+    objects: &'a [Value],
+    source: RowSource<'a>,
 }
 
-/// The converted objects as YAML documents, without their status, which `kubectl apply` ignores.
-fn as_yaml(rows: &[Row<'_>], allow_loss: bool) -> anyhow::Result<String> {
-    let mut text = String::new();
-    for row in rows {
+/// An issue, as JSON output contains it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RowIssue<'a> {
+    path: &'a str,
+    reason: &'a str,
+    severity: &'static str,
+    way_out: &'a str,
+}
+
+/// The object that was converted, as JSON output names it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RowSource<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+}
+
+impl<'a> Row<'a> {
+    fn new(document: &'a Document, converted: &'a Converted) -> Self {
+        let (kind, namespace, name) = document.key();
+        let issues = converted.issues.iter().map(|issue| RowIssue {
+            path: issue.path.as_str(),
+            reason: &issue.reason,
+            severity: issue.severity.as_str(),
+            way_out: &issue.way_out,
+        });
+        Self {
+            issues: issues.collect(),
+            objects: &converted.objects,
+            source: RowSource {
+                api_version: document.text("/apiVersion"),
+                kind,
+                name,
+                namespace,
+            },
+        }
+    }
+}
+
+/// Writes the results as a JSON array.
+fn write_json<'d>(
+    rows: impl Iterator<Item = (&'d Document, Converted)>,
+    output: &mut impl Write,
+) -> anyhow::Result<()> {
+    const STEP: &str = "writing the result as JSON";
+    let mut serializer = serde_json::Serializer::pretty(&mut *output);
+    let mut list = serializer.serialize_seq(None).context(STEP)?;
+    for (document, converted) in rows {
+        list.serialize_element(&Row::new(document, &converted)).context(STEP)?;
+    }
+    list.end().context(STEP)?;
+    output.write_all(b"\n").context(STEP)
+}
+
+/// Writes the converted objects as YAML documents, without their status, which `kubectl apply`
+/// ignores.
+fn write_yaml<'d>(
+    rows: impl Iterator<Item = (&'d Document, Converted)>,
+    allow_loss: bool,
+    output: &mut impl Write,
+) -> anyhow::Result<()> {
+    for (_, converted) in rows {
         let complete = if allow_loss {
-            !row.converted.is_blocked()
+            !converted.is_blocked()
         } else {
-            row.converted.issues.is_empty()
+            converted.issues.is_empty()
         };
-        for object in row.converted.objects.iter().filter(|_| complete) {
-            let mut object = object.clone();
+        for mut object in converted.objects.into_iter().filter(|_| complete) {
             if let Some(fields) = object.as_object_mut() {
                 fields.remove("status");
             }
             let document = serde_saphyr::to_string(&object).context("writing the result as YAML")?;
-            text.push_str("---\n");
-            text.push_str(&document);
-            if !document.ends_with('\n') {
-                text.push('\n');
-            }
+            let end = if document.ends_with('\n') { "" } else { "\n" };
+            write!(output, "---\n{document}{end}").context("writing the result")?;
         }
     }
-    Ok(text)
+    Ok(())
 }
 
-/// Reports the issues on standard error, each with its object, field, reason and remedy.
-fn report(rows: &[Row<'_>]) {
-    let mut text = String::new();
-    let (mut blocked, mut lossy) = (0, 0);
-    for row in rows {
-        for issue in &row.converted.issues {
+/// What is reported on standard error.
+#[derive(Default)]
+struct Report {
+    /// The issues.
+    text: String,
+    /// Objects that were to be converted.
+    objects: usize,
+    /// Objects that cannot be converted.
+    blocked: usize,
+    /// Objects that lose values.
+    lossy: usize,
+}
+
+impl Report {
+    /// Adds the issues of an object, each with its field, reason and remedy.
+    fn add(&mut self, document: &Document, converted: &Converted) {
+        for issue in &converted.issues {
             let level = match issue.severity {
                 Severity::Blocks => "error",
                 Severity::Loses => "warning",
             };
-            text.push_str(&format!(
+            self.text.push_str(&format!(
                 "{level}: {}: {}\n  --> {}\n  reason: {}\n  help: {}\n",
-                title(row.document),
+                title(document),
                 issue.path,
-                row.document.place(),
+                document.place(),
                 issue.reason,
                 issue.way_out
             ));
         }
-        if row.converted.is_blocked() {
-            blocked += 1;
-        } else if !row.converted.issues.is_empty() {
-            lossy += 1;
+        self.objects += 1;
+        if converted.is_blocked() {
+            self.blocked += 1;
+        } else if !converted.issues.is_empty() {
+            self.lossy += 1;
         }
     }
-    if rows.is_empty() {
-        text.push_str("note: nothing was converted: the input contains no object to convert\n");
-    } else if blocked + lossy > 0 {
-        text.push_str(&format!(
-            "note: {} of {} objects converted without loss, {lossy} lose values, {blocked} cannot be converted\n",
-            rows.len() - blocked - lossy,
-            rows.len()
-        ));
+
+    /// Prints the issues and a summary.
+    fn print(&self) {
+        let Self {
+            text,
+            objects,
+            blocked,
+            lossy,
+        } = self;
+        let summary = if *objects == 0 {
+            String::from("note: nothing was converted: the input contains no object to convert\n")
+        } else if blocked + lossy > 0 {
+            format!(
+                "note: {} of {objects} objects converted without loss, {lossy} lose values, {blocked} cannot be converted\n",
+                objects - blocked - lossy,
+            )
+        } else {
+            String::new()
+        };
+        // If standard error is closed, the issues cannot be reported anywhere.
+        let _ignored = std::io::stderr().write_all(format!("{text}{summary}").as_bytes());
     }
-    // If standard error is closed, the issues cannot be reported anywhere.
-    let _ignored = std::io::stderr().write_all(text.as_bytes());
 }
 
 fn note(text: &str) {

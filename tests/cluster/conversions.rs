@@ -1,8 +1,10 @@
 //! Results of the conversion without issues are accepted by a real API server with the CRDs of
 //! both APIs and of Cluster API's providers.
 //!
-//! The CRDs are not part of this repository. The tests read them from Go's module cache and from
-//! `shared/reference/crds` beside the repository, and print the kinds that they could not check.
+//! The CRDs are not part of this repository. The test downloads those that are in Go modules: of
+//! both APIs, AWS and GCP. It reads those of the other providers from the folders that the variable
+//! `PROVIDER_CRDS` names and from `shared/reference/crds` beside the repository, and prints the
+//! kinds that it could not check.
 
 #[path = "../../core/src/conversion/tests/menus.rs"]
 #[allow(
@@ -24,26 +26,38 @@ use std::path::{Path, PathBuf};
 
 use capstan_core::conversion::{Context, Lookup, convert};
 use capstan_sandbox::control_plane::{ControlPlane, Options};
+use capstan_sandbox::neighbours::openshift_api::{OpenShiftApi, Variant};
+use capstan_sandbox::neighbours::provider_crds;
 use serde_json::{Value, json};
 
 use random::{Random, cluster_api, machine_api};
 use samples::{Sample, samples};
 
 /// Machines that are generated for each platform and direction.
-const RUNS: u64 = 40;
+const RUNS: u64 = 100;
 
-/// Folders of Go modules with CRDs. The pages in `docs/conversion` list the same versions.
-const MODULES: [&str; 4] = [
-    "sigs.k8s.io/cluster-api@v1.14.0/core/config/crd/bases",
-    "sigs.k8s.io/cluster-api-provider-aws/v2@v2.13.0/config/crd/bases",
-    "sigs.k8s.io/cluster-api-provider-gcp@v1.13.1/config/crd/bases",
-    "github.com/openshift/api@v0.0.0-20260420151639-34e60874783e/machine/v1beta1/zz_generated.crd-manifests",
+/// The kinds of the Machine API.
+const MACHINE_API: [&str; 3] = ["machines", "machinesets", "machinehealthchecks"];
+
+/// Kinds that are always checked, because their CRDs are in Go modules.
+const ALWAYS_CHECKED: [&str; 10] = [
+    "cluster.x-k8s.io Machine",
+    "cluster.x-k8s.io MachineHealthCheck",
+    "cluster.x-k8s.io MachineSet",
+    "infrastructure.cluster.x-k8s.io AWSMachine",
+    "infrastructure.cluster.x-k8s.io AWSMachineTemplate",
+    "infrastructure.cluster.x-k8s.io GCPMachine",
+    "infrastructure.cluster.x-k8s.io GCPMachineTemplate",
+    "machine.openshift.io Machine",
+    "machine.openshift.io MachineHealthCheck",
+    "machine.openshift.io MachineSet",
 ];
 
+/// Folders with CRDs of Cluster API and of its providers.
 fn folders() -> Vec<PathBuf> {
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join("go/pkg/mod");
-    let cache = std::env::var_os("GOMODCACHE").map_or(home, PathBuf::from);
-    let mut all: Vec<PathBuf> = MODULES.iter().map(|module| cache.join(module)).collect();
+    let mut all = provider_crds::folders().unwrap();
+    let named = std::env::var_os("PROVIDER_CRDS").unwrap_or_default();
+    all.extend(std::env::split_paths(&named).filter(|folder| folder.is_dir()));
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     for providers in above.map(|folder| folder.join("shared/reference/crds")) {
         let entries = std::fs::read_dir(providers).into_iter().flatten();
@@ -54,33 +68,29 @@ fn folders() -> Vec<PathBuf> {
 
 /// The CRDs of machines by kind, without the webhooks that convert between their versions.
 fn definitions() -> BTreeMap<String, Value> {
-    let mut found = BTreeMap::new();
+    let api = OpenShiftApi::locate().unwrap();
+    let of_machine_api = |plural| api.crd("machine/v1beta1", plural, Variant::CustomNoUpgrade).unwrap();
+    let mut all: Vec<Value> = MACHINE_API.into_iter().map(of_machine_api).collect();
     for folder in folders() {
-        let entries = std::fs::read_dir(folder).into_iter().flatten();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+            .map(|entry| entry.unwrap().path())
+            .filter(|file| {
+                let name = file.file_name().unwrap().to_string_lossy();
+                name.contains("machine") && !name.contains("pool") && name.ends_with(".yaml")
+            })
+            .collect();
         files.sort();
-        for file in files {
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            let is_machine = name.contains("machine") && !name.contains("pool") && name.ends_with(".yaml");
-            // `openshift/api` has a file for each feature set.
-            let is_complete = !name.contains(".crd.yaml")
-                || name.ends_with("s.crd.yaml")
-                || name.ends_with("CustomNoUpgrade.crd.yaml");
-            if !is_machine || !is_complete {
-                continue;
-            }
-            let text = std::fs::read_to_string(&file).unwrap();
-            let mut definition: Value = serde_saphyr::from_str(&text).unwrap();
-            definition["spec"]["conversion"] = json!({"strategy": "None"});
-            definition.as_object_mut().unwrap().remove("status");
-            let names = &definition["spec"];
-            let key = format!(
-                "{} {}",
-                names["group"].as_str().unwrap(),
-                names["names"]["kind"].as_str().unwrap()
-            );
-            found.insert(key, definition);
-        }
+        let read = |file: PathBuf| serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        all.extend(files.into_iter().map(read));
+    }
+    let mut found = BTreeMap::new();
+    for mut definition in all {
+        definition["spec"]["conversion"] = json!({"strategy": "None"});
+        definition.as_object_mut().unwrap().remove("status");
+        let spec = &definition["spec"];
+        let [group, kind] = [&spec["group"], &spec["names"]["kind"]].map(|name| name.as_str().unwrap());
+        found.insert(format!("{group} {kind}"), definition);
     }
     found
 }
@@ -118,8 +128,44 @@ fn results(sample: &Sample) -> Vec<Value> {
     objects
 }
 
+/// The results for MachineHealthChecks, in both directions.
+fn health_checks() -> Vec<Value> {
+    let meta = json!({"name": "workers", "namespace": "openshift-machine-api"});
+    let base = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", "metadata": meta,
+        "spec": {
+            "selector": {"matchLabels": {"machine.openshift.io/cluster-api-machine-role": "worker"}},
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "5m"}]},
+    });
+    let specs = [
+        json!({}),
+        json!({"nodeStartupTimeout": "0", "maxUnhealthy": 1}),
+        json!({"nodeStartupTimeout": "1h5m", "maxUnhealthy": "40%"}),
+        json!({"selector": {}}),
+        json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}),
+        json!({"remediationTemplate": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+            "kind": "Metal3RemediationTemplate", "name": "a", "namespace": "openshift-machine-api"}}),
+    ];
+    let all = samples();
+    let context = all.first().unwrap().context();
+    let mut objects = Vec::new();
+    for spec in specs {
+        let mut check = base.clone();
+        check["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(spec.as_object().cloned().unwrap());
+        let there = convert(&check, &context);
+        assert_eq!(there.issues, [], "{check:#}");
+        let back = convert(&there.objects[0], &context);
+        assert_eq!(back.issues, [], "{check:#}");
+        objects.extend([there.objects, back.objects].concat());
+    }
+    objects
+}
+
 #[tokio::test]
-#[allow(clippy::print_stdout, reason = "the test reports which kinds it could not check")]
+#[allow(clippy::print_stdout, reason = "the test reports what it checked")]
 async fn every_result_without_issues_is_accepted_by_the_api_server() {
     let definitions = definitions();
     let plane = ControlPlane::start(Options::default()).await.unwrap();
@@ -139,12 +185,15 @@ async fn every_result_without_issues_is_accepted_by_the_api_server() {
         let arguments = ["create", "namespace", namespace];
         plane.kubectl().args(arguments).run().await.unwrap().checked().unwrap();
     }
-    let mut unchecked = BTreeSet::new();
-    for sample in samples() {
-        let (known, unknown): (Vec<Value>, Vec<Value>) = results(&sample)
+    let [mut checked, mut unchecked] = [BTreeSet::new(), BTreeSet::new()];
+    let groups = samples().into_iter().map(|sample| (sample.platform, results(&sample)));
+    for (name, objects) in groups.chain([("health checks", health_checks())]) {
+        let (known, unknown): (Vec<Value>, Vec<Value>) = objects
             .into_iter()
             .partition(|object| definitions.contains_key(&key(object)));
+        checked.extend(known.iter().map(key));
         unchecked.extend(unknown.iter().map(key));
+        println!("{name}: {} objects", known.len());
         let documents: Vec<String> = known.iter().map(Value::to_string).collect();
         let arguments = [
             "create",
@@ -162,8 +211,11 @@ async fn every_result_without_issues_is_accepted_by_the_api_server() {
             .run()
             .await
             .unwrap();
-        assert!(output.success(), "{}: {}", sample.platform, output.stderr);
-        assert_eq!(output.stdout.lines().count(), known.len(), "{}", sample.platform);
+        assert!(output.success(), "{name}: {}", output.stderr);
+        assert_eq!(output.stdout.lines().count(), known.len(), "{name}");
+    }
+    for kind in ALWAYS_CHECKED {
+        assert!(checked.contains(kind), "no {kind} was checked");
     }
     for kind in unchecked {
         println!("not checked, because its CRD was not found: {kind}");

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::Api;
+
 /// The result of looking up an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Lookup<'a> {
@@ -58,4 +60,16 @@ pub struct Context<'a> {
     /// The names of the Secrets in the namespace of Cluster API. A Secret with user data must exist
     /// there, except those that the platform copies.
     pub secrets: &'a [String],
+}
+
+impl Context<'_> {
+    /// Why a machine of the API `to` cannot use a Secret that the platform does not copy. `None`:
+    /// the Secret exists in the namespaces of both APIs.
+    pub(super) fn missing_secret(&self, name: &str, copied: &[&str], to: Api) -> Option<String> {
+        let exists = copied.contains(&name) || self.secrets.iter().any(|known| known == name);
+        (!exists).then(|| {
+            let to = to.title();
+            format!("the Secret {name:?} must exist in the namespace of {to}, and it is not copied there")
+        })
+    }
 }

@@ -213,7 +213,7 @@ fn lines(rules: &'static [Rule], machine_api: &str, cluster_api: &str, found: &m
         let all = |side: Api, prefix: &str| {
             let paths = rule
                 .paths(side)
-                .into_iter()
+                .iter()
                 .map(|at| format!("`{}`", of_path(side, prefix, at)));
             paths.collect::<Vec<_>>().join(", ")
         };
@@ -282,7 +282,7 @@ fn lines(rules: &'static [Rule], machine_api: &str, cluster_api: &str, found: &m
 }
 
 /// The prefixes of the fields in an object or in an item of a list.
-fn nested(rule: &Rule, machine_api: &str, cluster_api: &str, end: &str) -> [String; 2] {
+fn nested(rule: &'static Rule, machine_api: &str, cluster_api: &str, end: &str) -> [String; 2] {
     [(Api::MachineApi, machine_api), (Api::ClusterApi, cluster_api)].map(|(side, prefix)| {
         let at = rule.paths(side).first().copied().unwrap_or_default();
         format!("{prefix}{at}{end}")

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::machine::{self, metadata as new_metadata, name};
-use super::metadata::{self, Hints, Pair, Sort};
+use super::metadata::{self, Hints};
+use super::own_metadata;
 use super::parts::{self, Work};
+use super::selector::Selector;
 use super::shape::{Fault, fault};
 use super::tree::{self, Tree};
 use super::{Api, Context, Converted, Issue};
@@ -97,28 +99,12 @@ fn report(tree: &Tree, field: &str, fault: Fault, issues: &mut Vec<Issue>) {
     issues.push(Issue::blocks(tree.path(field), fault.reason, fault.way_out));
 }
 
-/// Takes the metadata of the check itself to Cluster API.
-fn metadata_to_cluster_api(mut tree: Tree, work: &mut Work) -> [Map<String, Value>; 2] {
-    let converted = [Sort::Labels, Sort::Annotations].map(|sort| {
-        let own = metadata::take(&mut tree, sort, &mut work.issues);
-        let pair = Pair { own, ..Pair::default() };
-        let section = if sort == Sort::Labels {
-            "setLabels"
-        } else {
-            "setAnnotations"
-        };
-        metadata::to_cluster_api(sort, section, pair, &work.restored, &mut work.carried)
-    });
-    machine::rest_of_metadata(tree, Api::ClusterApi, work);
-    converted
-}
-
 /// Converts a MachineHealthCheck of the Machine API.
 pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted {
     let mut work = Work::default();
     let (metadata_tree, mut spec) = machine::open(object, Api::ClusterApi, &mut work);
     let cluster = parts::cluster_name(object, &["metadata.labels"], context, &mut work.issues);
-    let [mut labels, mut annotations] = metadata_to_cluster_api(metadata_tree, &mut work);
+    let [mut labels, mut annotations] = own_metadata::to_cluster_api(metadata_tree, &mut work);
     if annotations
         .remove("machine.openshift.io/remediation-strategy")
         .is_some()
@@ -131,15 +117,8 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     }
     let mut check = Map::new();
     check.insert(String::from("clusterName"), cluster.as_str().into());
-    let selector = metadata::take_selector(&mut spec, Api::ClusterApi, &mut work.issues);
-    let selector = metadata::selector_to_cluster_api(
-        selector,
-        "spec.selector",
-        &work.restored,
-        &mut work.carried,
-        &mut work.issues,
-    );
-    check.insert(String::from("selector"), selector);
+    let selector = Selector::convert(&mut spec, Api::ClusterApi, &mut work);
+    check.insert(String::from("selector"), selector.converted);
     checks_to_cluster_api(&mut spec, &mut check, &mut work);
     remediation_to_cluster_api(&mut spec, &mut check, &mut work);
     spec.take("authoritativeAPI");
@@ -289,33 +268,17 @@ fn most_unhealthy(value: &Value) -> Result<(), Fault> {
 /// Converts a MachineHealthCheck of Cluster API.
 pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted {
     let mut work = Work::default();
-    let (mut metadata_tree, mut spec) = machine::open(object, Api::MachineApi, &mut work);
+    let (metadata_tree, mut spec) = machine::open(object, Api::MachineApi, &mut work);
     let cluster = spec.take_text("clusterName").unwrap_or_default();
     let cluster = parts::cluster_to_machine_api(&cluster, "spec.clusterName", context, &mut work.issues);
     let hints = Hints {
         cluster,
         ..Hints::default()
     };
-    let [labels, mut annotations] = [Sort::Labels, Sort::Annotations].map(|sort| {
-        let own = metadata::take(&mut metadata_tree, sort, &mut work.issues);
-        let section = if sort == Sort::Labels {
-            "setLabels"
-        } else {
-            "setAnnotations"
-        };
-        metadata::set_to_machine_api(sort, section, own, hints, &work.restored, &mut work.carried)
-    });
-    machine::rest_of_metadata(metadata_tree, Api::MachineApi, &mut work);
+    let [labels, mut annotations] = own_metadata::to_machine_api(metadata_tree, hints, &mut work);
     let mut check = Map::new();
-    let selector = metadata::take_selector(&mut spec, Api::MachineApi, &mut work.issues);
-    let selector = metadata::selector_to_machine_api(
-        selector,
-        "spec.selector",
-        &work.restored,
-        &mut work.carried,
-        &mut work.issues,
-    );
-    check.insert(String::from("selector"), selector);
+    let selector = Selector::convert(&mut spec, Api::MachineApi, &mut work);
+    check.insert(String::from("selector"), selector.converted);
     checks_to_machine_api(&mut spec, &mut check, &mut work);
     remediation_to_machine_api(&mut spec, &mut check, &mut work);
     metadata::report_rest(&spec, Api::MachineApi, &mut work.issues);

@@ -6,13 +6,13 @@ use super::carried::Carried;
 use super::infrastructure::IDENTITY;
 use super::metadata::{self, Entries, INSTANCE_STATE, REGION};
 use super::parts::{self, Source, Work};
-use super::shape::is_dns_name;
 use super::status;
 use super::tree::{self, Tree};
 use super::{Api, Context, Converted, Issue};
 use crate::api::cluster_x_k8s_io::label::CLUSTER as CLUSTER_NAME;
 use crate::api::machine_openshift_io::machine as machine_api;
 use crate::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
+use crate::model::{is_label_value, is_subdomain};
 
 /// The finalizers that the controllers of Machines add. A converted Machine has them from the
 /// start, so that its deletion cannot be missed.
@@ -28,7 +28,7 @@ pub(super) fn open(object: &Value, to: Api, work: &mut Work) -> (Tree, Tree) {
     let mut metadata = whole.branch("metadata");
     let spec = whole.branch("spec");
     if let Some(name) = metadata.get("name")
-        && !name.as_str().is_some_and(is_dns_name)
+        && !name.as_str().is_some_and(is_subdomain)
     {
         let must = "must be a DNS subdomain: at most 253 lower-case letters, digits, hyphens and dots";
         work.issues
@@ -181,7 +181,7 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
         if let Some(state) = tree::text(infrastructure, "status.instanceState") {
             parts.annotations.own.insert(INSTANCE_STATE.to_owned(), state.into());
         }
-        if let Some(region) = tree::text(infrastructure, "status.region") {
+        if let Some(region) = tree::text(infrastructure, "status.region").filter(|region| is_label_value(region)) {
             parts.labels.own.insert(REGION.to_owned(), region.into());
         }
     }

@@ -3,9 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::machine::{self, metadata as new_metadata, name, node_metadata};
-use super::metadata::{self, Entries, Hints, Pair, Sort};
+use super::metadata::{self, Entries, Hints};
+use super::own_metadata;
 use super::parts::{self, Source, Work};
 use super::platforms::Platform;
+use super::selector::Selector;
 use super::shape::integer;
 use super::status;
 use super::tree::{self, Tree};
@@ -19,22 +21,6 @@ use crate::model::hex_hash;
 const DIGITS: usize = 8;
 /// The deletion policies of both APIs.
 const POLICIES: [&str; 3] = ["Random", "Newest", "Oldest"];
-
-/// Takes the labels or annotations of the MachineSet itself.
-fn own(metadata: &mut Tree, sort: Sort, work: &mut Work) -> Pair {
-    Pair {
-        own: metadata::take(metadata, sort, &mut work.issues),
-        node: Entries::new(),
-    }
-}
-
-/// The section of the carried annotation for the metadata of the set itself.
-fn section(sort: Sort) -> &'static str {
-    match sort {
-        Sort::Labels => "setLabels",
-        Sort::Annotations => "setAnnotations",
-    }
-}
 
 /// Takes an integer of at least 0.
 fn count(spec: &mut Tree, field: &str, work: &mut Work) -> Option<i64> {
@@ -105,19 +91,6 @@ fn template_metadata(mut metadata: Tree, to: Api, work: &mut Work) {
     machine::rest_of_metadata(metadata, to, work);
 }
 
-/// Reports that the converted selector does not select the converted machines, although the source
-/// selector selects the source machines.
-fn check_selection(path: &str, before: (&Value, &Entries), after: (&Value, &Entries), work: &mut Work) {
-    if metadata::selects(before.0, before.1) && !metadata::selects(after.0, after.1) {
-        work.issues.push(Issue::blocks(
-            path,
-            "the selector would not select the machines of the template after the conversion, because labels of the \
-             machine and of its node differ or a label of the selector is not converted",
-            "use labels in the selector that are equal in template.metadata and template.spec.metadata",
-        ));
-    }
-}
-
 fn entries(object: &Value, path: &str) -> Entries {
     tree::get(object, path)
         .and_then(Value::as_object)
@@ -128,7 +101,7 @@ fn entries(object: &Value, path: &str) -> Entries {
 /// Converts a MachineSet of the Machine API.
 pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted {
     let mut work = Work::default();
-    let (mut metadata_tree, mut spec) = machine::open(object, Api::ClusterApi, &mut work);
+    let (metadata_tree, mut spec) = machine::open(object, Api::ClusterApi, &mut work);
     let places = ["metadata.labels", "spec.template.metadata.labels"];
     let cluster = parts::cluster_name(object, &places, context, &mut work.issues);
     let mut set = Map::new();
@@ -143,14 +116,7 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     }
     let order = if policy.is_empty() { "Random" } else { &policy };
     tree::put(&mut set, "deletion.order", order.into());
-    let selector = metadata::take_selector(&mut spec, Api::ClusterApi, &mut work.issues);
-    let converted = metadata::selector_to_cluster_api(
-        selector.clone(),
-        "spec.selector",
-        &work.restored,
-        &mut work.carried,
-        &mut work.issues,
-    );
+    let selector = Selector::convert(&mut spec, Api::ClusterApi, &mut work);
     spec.take("authoritativeAPI");
     let source = template(&mut spec, Api::ClusterApi, &mut work);
     metadata::report_rest(&spec, Api::ClusterApi, &mut work.issues);
@@ -161,19 +127,10 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     let label = (!cluster.is_empty()).then(|| (CLUSTER_NAME.to_owned(), Value::from(cluster.as_str())));
     parts.labels.extend(label.clone());
     let before = entries(object, "spec.template.metadata.labels");
-    check_selection(
-        "spec.selector",
-        (&selector, &before),
-        (&converted, &parts.labels),
-        &mut work,
-    );
-    set.insert(String::from("selector"), converted);
-    let [mut labels, mut annotations] = [Sort::Labels, Sort::Annotations].map(|sort| {
-        let pair = own(&mut metadata_tree, sort, &mut work);
-        metadata::to_cluster_api(sort, section(sort), pair, &work.restored, &mut work.carried)
-    });
+    selector.check(&before, &parts.labels, &mut work.issues);
+    set.insert(String::from("selector"), selector.converted);
+    let [mut labels, mut annotations] = own_metadata::to_cluster_api(metadata_tree, &mut work);
     labels.extend(label);
-    machine::rest_of_metadata(metadata_tree, Api::ClusterApi, &mut work);
     if let Some(seconds) = seconds {
         parts.spec.insert(String::from("minReadySeconds"), seconds.into());
     }
@@ -268,7 +225,7 @@ fn cluster_api_only(spec: &mut Tree, work: &mut Work) -> String {
 /// Converts a MachineSet of Cluster API.
 pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted {
     let mut work = Work::default();
-    let (mut metadata_tree, mut spec) = machine::open(object, Api::MachineApi, &mut work);
+    let (metadata_tree, mut spec) = machine::open(object, Api::MachineApi, &mut work);
     let cluster = cluster_api_only(&mut spec, &mut work);
     let mut set = Map::new();
     if let Some(replicas) = count(&mut spec, "replicas", &mut work) {
@@ -279,14 +236,7 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
     if !order.is_empty() && restored.is_none() {
         set.insert(String::from("deletePolicy"), order.into());
     }
-    let selector = metadata::take_selector(&mut spec, Api::MachineApi, &mut work.issues);
-    let converted = metadata::selector_to_machine_api(
-        selector.clone(),
-        "spec.selector",
-        &work.restored,
-        &mut work.carried,
-        &mut work.issues,
-    );
+    let selector = Selector::convert(&mut spec, Api::MachineApi, &mut work);
     let mut source = template(&mut spec, Api::MachineApi, &mut work);
     metadata::report_rest(&spec, Api::MachineApi, &mut work.issues);
     if let Some(seconds) = count(&mut source.spec, "minReadySeconds", &mut work).filter(|seconds| *seconds != 0) {
@@ -294,28 +244,18 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
     }
     let control_plane = parts::is_control_plane(tree::get(object, "spec.template").unwrap_or(&Value::Null), context);
     let template_tree = source.metadata.clone();
-    let selected = entries(&converted, "matchLabels");
+    let selected = entries(&selector.converted, "matchLabels");
     let mut parts = parts::to_machine_api(source, Some(&selected), control_plane, context, &mut work);
     template_metadata(template_tree, Api::MachineApi, &mut work);
     let before = entries(object, "spec.template.metadata.labels");
-    check_selection(
-        "spec.selector",
-        (&selector, &before),
-        (&converted, &parts.labels.own),
-        &mut work,
-    );
-    set.insert(String::from("selector"), converted);
+    selector.check(&before, &parts.labels.own, &mut work.issues);
+    set.insert(String::from("selector"), selector.converted);
     let hints = Hints {
         role: parts::preferred_role(context),
         selected: None,
         cluster: parts::cluster_to_machine_api(&cluster, "spec.clusterName", context, &mut Vec::new()),
     };
-    let [labels, mut annotations] = [Sort::Labels, Sort::Annotations].map(|sort| {
-        let pair = own(&mut metadata_tree, sort, &mut work);
-        let (restored, carried) = (&work.restored, &mut work.carried);
-        metadata::set_to_machine_api(sort, section(sort), pair.own, hints, restored, carried)
-    });
-    machine::rest_of_metadata(metadata_tree, Api::MachineApi, &mut work);
+    let [labels, mut annotations] = own_metadata::to_machine_api(metadata_tree, hints, &mut work);
     if let Some(infrastructure) = context.infrastructure_machine.found() {
         super::infrastructure::metadata_of(infrastructure, &Value::Null, &mut work.issues);
     }

@@ -1,4 +1,4 @@
-//! Converts labels, annotations, lifecycle hooks and label selectors.
+//! Converts labels, annotations and lifecycle hooks.
 //!
 //! The Machine API keeps the labels of a machine apart from those of its node, and has labels for
 //! the role and the type. Cluster API has one set of labels, and `node-role.kubernetes.io/<role>`.
@@ -9,15 +9,15 @@
 use serde_json::{Map, Value, json};
 
 use super::carried::{CARRIED, Carried};
-use super::shape::{is_label_name, is_label_value, is_qualified_name};
 use super::tree::Tree;
 use super::{Api, Issue, Severity};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
 use crate::api::cluster_x_k8s_io::label::CLUSTER as CLUSTER_NAME;
 use crate::api::machine_openshift_io::label::{CLUSTER, ROLE, TYPE};
-use crate::model::FieldPath;
+use crate::model::{FieldPath, is_label_key, is_label_name, is_label_value};
 
-const NODE_ROLE: &str = "node-role.kubernetes.io/";
+/// The prefix of the label with the role of a node.
+pub(super) const NODE_ROLE: &str = "node-role.kubernetes.io/";
 /// The domain of Cluster API. Keys of this domain describe objects of Cluster API only.
 const CLUSTER_API_DOMAIN: &str = "cluster.x-k8s.io/";
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
@@ -106,7 +106,7 @@ pub(super) fn take(tree: &mut Tree, sort: Sort, issues: &mut Vec<Issue>) -> Entr
     for (key, value) in &entries {
         let at = || FieldPath::new(path.as_str()).key(key).as_str().to_owned();
         match value.as_str() {
-            _ if !is_qualified_name(key) => issues.push(block(
+            _ if !is_label_key(key) => issues.push(block(
                 at(),
                 "must be a qualified name: an optional DNS prefix and a name of at most 63 characters",
             )),
@@ -337,35 +337,39 @@ pub(super) fn check_size(annotations: &Entries, path: &str, issues: &mut Vec<Iss
     }
 }
 
+/// The most characters of the name and of the owner of a hook in the Machine API.
+const LONGEST_HOOK: usize = 256;
+const LONGEST_OWNER: usize = 512;
+const HOOK: &str = "the Machine API requires a name of 3 to 256 characters and an owner of 3 to 512 characters";
+
+fn is_hook_text(text: &str, most: usize) -> bool {
+    (3..=most).contains(&text.chars().count())
+}
+
 /// Takes the lifecycle hooks of the Machine API and adds their annotations. `spec` is the spec of
 /// the Machine.
 pub(super) fn hooks_to_cluster_api(spec: &mut Tree, annotations: &mut Entries, issues: &mut Vec<Issue>) {
     let mut lists = spec.branch("lifecycleHooks");
     for (list, prefix) in HOOKS {
         let path = lists.path(list);
-        let hooks = match lists.take(list) {
-            None => continue,
-            Some(Value::Array(hooks)) => hooks,
-            Some(_) => {
-                issues.push(Issue::blocks(path, "must be a list", "correct the value"));
-                continue;
-            }
-        };
-        for (index, hook) in hooks.into_iter().enumerate() {
-            let mut hook = Tree::new(format!("{path}[{index}]"), hook);
+        let hooks = lists.take_items(list).unwrap_or_else(|_| {
+            issues.push(Issue::blocks(path, "must be a list", "correct the value"));
+            Vec::new()
+        });
+        for mut hook in hooks {
             let name = hook.take_text("name").unwrap_or_default();
             let owner = hook.take_text("owner").unwrap_or_default();
             report_rest(&hook, Api::ClusterApi, issues);
-            let at = format!("{path}[{index}].name");
+            let at = hook.path("name");
             if !is_label_name(&name) {
                 issues.push(Issue::blocks(
                     at,
                     "Cluster API stores a hook as an annotation, whose name has at most 63 characters and no slash",
                     "let the owner of the hook use a shorter name without a slash",
                 ));
-            } else if owner.is_empty() {
-                let at = format!("{path}[{index}].owner");
-                issues.push(Issue::blocks(at, "a hook must have an owner", "set the owner"));
+            } else if !is_hook_text(&name, LONGEST_HOOK) || !is_hook_text(&owner, LONGEST_OWNER) {
+                let at = hook.path("owner");
+                issues.push(Issue::blocks(at, HOOK, "let the owner of the hook correct it"));
             } else if annotations.insert(format!("{prefix}{name}"), owner.into()).is_some() {
                 issues.push(Issue::blocks(
                     at,
@@ -397,13 +401,9 @@ pub(super) fn hooks_to_machine_api(
             let owner = annotations.remove(&key).unwrap_or_default();
             let name = key.strip_prefix(prefix).unwrap_or_default();
             let owner = owner.as_str().unwrap_or_default();
-            let fits = |text: &str, most: usize| (3..=most).contains(&text.chars().count());
-            if !fits(name, 256) || !fits(owner, 512) {
-                issues.push(Issue::blocks(
-                    FieldPath::new(path).key(&key).as_str(),
-                    "the Machine API requires a name and an owner of at least 3 characters for a hook",
-                    "let the owner of the hook use a longer name and value",
-                ));
+            if !is_hook_text(name, LONGEST_HOOK) || !is_hook_text(owner, LONGEST_OWNER) {
+                let at = FieldPath::new(path).key(&key);
+                issues.push(Issue::blocks(at.as_str(), HOOK, "let the owner of the hook correct it"));
             }
             hooks.push(json!({"name": name, "owner": owner}));
         }
@@ -440,166 +440,6 @@ pub(super) fn report_rest(tree: &Tree, to: Api, issues: &mut Vec<Issue>) {
     }
 }
 
-/// Converts a label selector of the Machine API.
-pub(super) fn selector_to_cluster_api(
-    selector: Value,
-    path: &str,
-    restored: &Carried,
-    carried: &mut Carried,
-    issues: &mut Vec<Issue>,
-) -> Value {
-    let converted = match restored.original("selector", &selector) {
-        Some(original) => original.clone(),
-        None => selector_with(&selector, path, issues, |key, value| match key {
-            ROLE | TYPE => Some((format!("{NODE_ROLE}{value}"), String::new())),
-            _ => None,
-        }),
-    };
-    let back = selector_with(&converted, path, &mut Vec::new(), back_requirement);
-    if back != selector {
-        carried.add("selector", selector, &converted);
-    }
-    converted
-}
-
-/// Converts a label selector of Cluster API.
-pub(super) fn selector_to_machine_api(
-    selector: Value,
-    path: &str,
-    restored: &Carried,
-    carried: &mut Carried,
-    issues: &mut Vec<Issue>,
-) -> Value {
-    let converted = match restored.original("selector", &selector) {
-        Some(original) => original.clone(),
-        None => selector_with(&selector, path, issues, back_requirement),
-    };
-    let forth = selector_with(&converted, path, &mut Vec::new(), |key, value| match key {
-        ROLE | TYPE => Some((format!("{NODE_ROLE}{value}"), String::new())),
-        _ => None,
-    });
-    if forth != selector {
-        carried.add("selector", selector, &converted);
-    }
-    converted
-}
-
-fn back_requirement(key: &str, value: &str) -> Option<(String, String)> {
-    let role = key.strip_prefix(NODE_ROLE).filter(|_| value.is_empty())?;
-    Some((ROLE.to_owned(), role.to_owned()))
-}
-
-/// The selector with its requirements translated. A requirement of `matchExpressions` on a
-/// translated label can be converted only if it has one value.
-fn selector_with(
-    selector: &Value,
-    path: &str,
-    issues: &mut Vec<Issue>,
-    translate: impl Fn(&str, &str) -> Option<(String, String)>,
-) -> Value {
-    let mut converted = Map::new();
-    let mut expressions = Vec::new();
-    if let Some(Value::Object(labels)) = selector.get("matchLabels") {
-        let mut translated = Map::new();
-        for (key, value) in labels {
-            let other = value.as_str().and_then(|value| translate(key, value));
-            let (key, value) = other.map_or((key.clone(), value.clone()), |(key, value)| (key, value.into()));
-            translated.insert(key, value);
-        }
-        converted.insert(String::from("matchLabels"), translated.into());
-    }
-    for (index, expression) in selector
-        .get("matchExpressions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
-        let values = expression
-            .get("values")
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice);
-        let role = matches!(text("key"), ROLE | TYPE);
-        match (role, text("operator"), values) {
-            (true, "In" | "NotIn", [Value::String(value)]) => {
-                let operator = if text("operator") == "In" {
-                    "Exists"
-                } else {
-                    "DoesNotExist"
-                };
-                match translate(text("key"), value) {
-                    Some((key, _)) => expressions.push(json!({"key": key, "operator": operator})),
-                    None => expressions.push(expression.clone()),
-                }
-            }
-            (true, ..) if translate(text("key"), "x").is_some() => issues.push(Issue::blocks(
-                format!("{path}.matchExpressions[{index}]"),
-                "Cluster API has one label for each role, so that only In and NotIn with one value can be converted",
-                "use one value",
-            )),
-            _ => expressions.push(expression.clone()),
-        }
-    }
-    if !expressions.is_empty() {
-        converted.insert(String::from("matchExpressions"), expressions.into());
-    }
-    converted.into()
-}
-
-/// Takes a label selector, and reports what is not part of one.
-pub(super) fn take_selector(tree: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Value {
-    let original = tree.branch("selector");
-    let mut rest = original.clone();
-    if original.value.is_null() {
-        return Value::Object(Map::new());
-    }
-    let mut kept = Map::new();
-    match rest.take("matchLabels") {
-        None => {}
-        Some(Value::Object(labels)) if labels.is_empty() => {}
-        Some(Value::Object(labels)) if labels.values().all(Value::is_string) => {
-            kept.insert(String::from("matchLabels"), labels.into());
-        }
-        Some(_) => {
-            let at = original.path("matchLabels");
-            issues.push(Issue::blocks(at, "must be a map of strings", "correct the value"));
-        }
-    }
-    match rest.take("matchExpressions") {
-        Some(Value::Array(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                let at = format!("{}[{index}]", original.path("matchExpressions"));
-                let mut item = Tree::new(at.clone(), item.clone());
-                let key = item.take_text("key");
-                let operator = item.take_text("operator");
-                let values = item.take("values").unwrap_or_else(|| json!([]));
-                let texts = values
-                    .as_array()
-                    .is_some_and(|values| values.iter().all(Value::is_string));
-                report_rest(&item, to, issues);
-                if key.is_none() || operator.is_none() || !texts {
-                    issues.push(Issue::blocks(
-                        at,
-                        "must be a requirement with the strings key and operator and a list of strings values",
-                        "correct the requirement",
-                    ));
-                }
-            }
-            if !items.is_empty() {
-                kept.insert(String::from("matchExpressions"), items.into());
-            }
-        }
-        None => {}
-        Some(_) => {
-            let at = original.path("matchExpressions");
-            issues.push(Issue::blocks(at, "must be a list", "correct the value"));
-        }
-    }
-    report_rest(&rest, to, issues);
-    kept.into()
-}
-
 /// The object without the labels and annotations that are not converted, and with the others in
 /// their normal form, for a comparison.
 pub(super) fn normalise(entries: &mut Entries, of: Api) {
@@ -610,26 +450,6 @@ pub(super) fn normalise(entries: &mut Entries, of: Api) {
         };
         !written && !MECHANISM.contains(&key.as_str())
     });
-}
-
-/// Whether a selector selects an object with these labels.
-pub(super) fn selects(selector: &Value, labels: &Entries) -> bool {
-    let exact = selector.get("matchLabels").and_then(Value::as_object);
-    let all = exact.is_none_or(|exact| exact.iter().all(|(key, value)| labels.get(key) == Some(value)));
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    all && expressions.into_iter().flatten().all(|expression| {
-        let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
-        let values = expression.get("values").and_then(Value::as_array);
-        let found = labels.get(text("key"));
-        let listed = found.is_some_and(|found| values.is_some_and(|values| values.contains(found)));
-        match text("operator") {
-            "In" => listed,
-            "NotIn" => !listed,
-            "Exists" => found.is_some(),
-            "DoesNotExist" => found.is_none(),
-            _ => false,
-        }
-    })
 }
 
 /// Whether a label or annotation belongs to a controller or a tool, and not to a user.

@@ -14,6 +14,7 @@ use super::platforms::{self, Platform};
 use super::shape::Shape;
 use super::tree::{self, Tree};
 use super::{Api, Context};
+use crate::api::infrastructure_cluster_x_k8s_io::GROUP;
 
 /// The normal form of a Machine, MachineSet or MachineHealthCheck of either API, or of an
 /// infrastructure machine.
@@ -132,6 +133,10 @@ fn cluster_api(spec: &mut Map<String, Value>, kind: &str) {
     let Some(machine) = machine else { return };
     if let Some(Value::Object(reference)) = machine.get_mut("infrastructureRef") {
         reference.remove("name");
+        let group = reference.entry("apiGroup").or_insert(Value::Null);
+        if is_empty(group) {
+            *group = GROUP.into();
+        }
     }
     if machine.get("minReadySeconds").and_then(Value::as_i64) == Some(0) {
         machine.remove("minReadySeconds");
@@ -203,18 +208,17 @@ fn platform_form(spec: &mut Map<String, Value>, platform: &'static Platform, sid
             _ => {}
         }
     }
-    if side == Api::MachineApi {
-        cluster_defaults(spec, platform, context);
-    }
+    cluster_defaults(spec, platform, side, context);
     (platform.normal)(side, spec);
 }
 
 /// Adds what the codecs written by hand take from the infrastructure cluster.
-fn cluster_defaults(spec: &mut Map<String, Value>, platform: &'static Platform, context: &Context<'_>) {
-    // The way back from an empty infrastructure machine has exactly these fields.
+fn cluster_defaults(spec: &mut Map<String, Value>, platform: &'static Platform, side: Api, context: &Context<'_>) {
+    const FIELDS: [&str; 4] = ["loadBalancers", "publicLoadBalancer", "internalLoadBalancer", "server"];
+    // The conversion of an empty machine of the other API has exactly these fields.
     let env = super::pass::Env {
         context,
-        to: Api::MachineApi,
+        to: side,
         template: false,
         control_plane: context.role == Some(super::Role::ControlPlane),
         provider_id: None,
@@ -222,7 +226,7 @@ fn cluster_defaults(spec: &mut Map<String, Value>, platform: &'static Platform, 
     };
     let mut pass = Pass::new(env, Tree::new("", json!({})), Tree::default());
     pass.apply(platform.rules);
-    for field in ["loadBalancers", "publicLoadBalancer", "internalLoadBalancer"] {
+    for field in FIELDS {
         if let Some(value) = pass.target.remove(field) {
             spec.entry(field).or_insert(value);
         }

@@ -8,14 +8,14 @@ use super::metadata::{self, Entries, Hints, Pair, Sort};
 use super::pass::rule::Rule;
 use super::pass::{Env, Pass};
 use super::platforms::{self, Platform};
-use super::shape::{is_label_value, is_qualified_name};
 use super::tree::{self, Tree};
 use super::{Api, Context, Issue, Lookup, Role};
 use crate::api::cluster_x_k8s_io::label::CONTROL_PLANE;
+use crate::api::infrastructure_cluster_x_k8s_io::GROUP;
 use crate::api::machine_openshift_io::NAMESPACE;
 use crate::api::machine_openshift_io::control_plane_machine_set;
 use crate::api::machine_openshift_io::label::{CLUSTER, ROLE, TYPE};
-use crate::model::FieldPath;
+use crate::model::{FieldPath, is_label_key, is_label_value};
 
 /// The Secrets with user data that the platform copies to the namespace of Cluster API.
 const COPIED: [&str; 2] = ["worker-user-data", "master-user-data"];
@@ -257,11 +257,11 @@ fn user_data_to_cluster_api(
         ));
         return None;
     };
-    let is_copied = COPIED.contains(&name.as_str()) || env.context.secrets.contains(&name);
-    if !is_copied && env.provider_id.is_none() {
+    let missing = env.context.missing_secret(&name, &COPIED, Api::ClusterApi);
+    if let Some(reason) = missing.filter(|_| env.provider_id.is_none()) {
         issues.push(Issue::blocks(
             user_data.path("name"),
-            format!("the Secret {name:?} must exist in the namespace of Cluster API, and it is not copied there"),
+            reason,
             format!(
                 "copy the Secret with its key userData renamed to value, and give the copy too; or use {}",
                 COPIED.join(" or ")
@@ -364,7 +364,7 @@ fn taint_fields(taint: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Map<Strin
     let mut block = |field: &str, reason: &str| {
         issues.push(Issue::blocks(taint.path(field), reason, "correct the taint"));
     };
-    if !is_qualified_name(text("key")) {
+    if !is_label_key(text("key")) {
         block(
             "key",
             "must be a qualified name: an optional DNS prefix and a name of at most 63 characters",
@@ -385,19 +385,10 @@ fn taint_fields(taint: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Map<Strin
 
 /// The items of a list as trees. Another value is an issue.
 pub(super) fn items(tree: &mut Tree, path: &str, issues: &mut Vec<Issue>) -> Vec<Tree> {
-    let root = tree.path(path);
-    match tree.take(path) {
-        None => Vec::new(),
-        Some(Value::Array(items)) => items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| Tree::new(format!("{root}[{index}]"), item))
-            .collect(),
-        Some(_) => {
-            issues.push(Issue::blocks(root, "must be a list", "correct the value"));
-            Vec::new()
-        }
-    }
+    tree.take_items(path).unwrap_or_else(|_| {
+        issues.push(Issue::blocks(tree.path(path), "must be a list", "correct the value"));
+        Vec::new()
+    })
 }
 
 fn tree_put(tree: &mut Tree, path: &str, value: Value) {
@@ -454,13 +445,15 @@ pub(super) fn to_machine_api(
         .is_some_and(|value| !super::pass::is_empty(value));
     cluster_api_only(&mut source.spec, source.template, issues);
     let user_data = source.spec.take_text("bootstrap.dataSecretName");
-    if user_data.is_none() && !has_reference {
-        issues.push(Issue::blocks(
-            source.spec.path("bootstrap.dataSecretName"),
-            "the Machine API bootstraps a machine from a Secret",
-            "set it to the name of the Secret",
-        ));
-    }
+    let path = source.spec.path("bootstrap.dataSecretName");
+    user_data_to_machine_api(
+        user_data.as_deref(),
+        has_reference,
+        provider_id.is_some(),
+        path,
+        context,
+        issues,
+    );
     let env = Env {
         context,
         to: Api::MachineApi,
@@ -471,6 +464,38 @@ pub(super) fn to_machine_api(
     };
     infrastructure_to_machine_api(env, source.spec, user_data, &mut parts, issues);
     parts
+}
+
+/// Checks the Secret with the bootstrap data. A machine that runs has used it already.
+fn user_data_to_machine_api(
+    name: Option<&str>,
+    has_reference: bool,
+    runs: bool,
+    path: String,
+    context: &Context<'_>,
+    issues: &mut Vec<Issue>,
+) {
+    let Some(name) = name else {
+        if !has_reference {
+            issues.push(Issue::blocks(
+                path,
+                "the Machine API bootstraps a machine from a Secret",
+                "set it to the name of the Secret",
+            ));
+        }
+        return;
+    };
+    let missing = context.missing_secret(name, &COPIED, Api::MachineApi);
+    if let Some(reason) = missing.filter(|_| !runs) {
+        issues.push(Issue::blocks(
+            path,
+            reason,
+            format!(
+                "copy the Secret with its key value renamed to userData, and give the Secret too; or use {}",
+                COPIED.join(" or ")
+            ),
+        ));
+    }
 }
 
 /// Checks the name of the cluster, which the Machine API takes from the Infrastructure. Returns it
@@ -580,7 +605,13 @@ fn infrastructure_to_machine_api(
     let mut reference = machine.branch("infrastructureRef");
     let kind = reference.take_text("kind").unwrap_or_default();
     let name = reference.take_text("name").unwrap_or_default();
-    reference.take("apiGroup");
+    if let Some(group) = reference.take_text("apiGroup").filter(|group| group != GROUP) {
+        issues.push(Issue::blocks(
+            reference.path("apiGroup"),
+            format!("infrastructure of the group {group:?} cannot be converted"),
+            format!("use {GROUP}, or keep the Machine in Cluster API"),
+        ));
+    }
     metadata::report_rest(&reference, Api::MachineApi, issues);
     let platform = platforms::of_machine(kind.strip_suffix("Template").unwrap_or(&kind));
     let Some(platform) = platform else {
@@ -644,7 +675,8 @@ fn provider_spec(
     pass.target.insert(String::from("kind"), platform.provider_spec.into());
     let value = Value::Object(std::mem::take(&mut pass.target));
     for (label, field) in platform.computed {
-        if let Some(text) = tree::text(&value, field) {
+        // A text that is no label value, such as a flavor with spaces, has no label.
+        if let Some(text) = tree::text(&value, field).filter(|text| is_label_value(text)) {
             parts.computed.insert((*label).to_owned(), text.into());
         }
     }

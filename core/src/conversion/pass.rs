@@ -100,19 +100,11 @@ impl<'a> Pass<'a> {
 
     /// Takes a list of the source, as one tree for each item. A value of another type is an issue.
     pub(super) fn take_list(&mut self, path: &str) -> Vec<Tree> {
-        let root = self.path(path);
-        match self.take(path) {
-            None => Vec::new(),
-            Some(Value::Array(items)) => items
-                .into_iter()
-                .enumerate()
-                .map(|(index, item)| Tree::new(format!("{root}[{index}]"), item))
-                .collect(),
-            Some(_) => {
-                self.block(path, "must be a list", "correct the value");
-                Vec::new()
-            }
-        }
+        let (tree, inner) = self.tree(path);
+        tree.take_items(inner).unwrap_or_else(|_| {
+            self.block(path, "must be a list", "correct the value");
+            Vec::new()
+        })
     }
 
     /// Writes a field of the target.
@@ -207,7 +199,7 @@ impl<'a> Pass<'a> {
         else {
             return;
         };
-        let is_counterpart = |other: &&Rule| {
+        let is_counterpart = |other: &&'static Rule| {
             matches!(other, Rule::Field { .. } | Rule::List { .. }) && other.paths(to).first() == Some(at)
         };
         let here = rules
@@ -288,7 +280,7 @@ impl<'a> Pass<'a> {
                 }
             }
             Rule::Hand(hand) => {
-                let present = hand_paths(hand, from).iter().any(|path| {
+                let present = hand.paths(from).iter().any(|path| {
                     let (tree, path) = self.tree(path);
                     tree.get(path).is_some()
                 });
@@ -410,7 +402,10 @@ impl<'a> Pass<'a> {
     pub(super) fn finish(&mut self, rules: &'static [Rule]) {
         let from = self.env.from();
         let value = std::mem::take(&mut self.source.value);
-        let known: Vec<&str> = rules.iter().flat_map(|rule| rule.paths(from)).collect();
+        if value.is_null() || value.as_object().is_some_and(Map::is_empty) {
+            return;
+        }
+        let known: Vec<&str> = rules.iter().flat_map(|rule| rule.paths(from)).copied().collect();
         let mut left = Vec::new();
         leftovers(&value, "", &known, &mut left);
         for (path, is_known) in left {
@@ -549,13 +544,6 @@ fn pick(from: Api, machine_api: &'static str, cluster_api: &'static str) -> (&'s
     match from {
         Api::MachineApi => (machine_api, cluster_api),
         Api::ClusterApi => (cluster_api, machine_api),
-    }
-}
-
-fn hand_paths(hand: &rule::Hand, from: Api) -> &'static [&'static str] {
-    match from {
-        Api::MachineApi => hand.machine_api,
-        Api::ClusterApi => hand.cluster_api,
     }
 }
 

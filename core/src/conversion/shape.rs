@@ -312,37 +312,6 @@ pub(super) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// Whether a text is the name part of a qualified name: of a label, an annotation or a taint.
-pub(super) fn is_label_name(text: &str) -> bool {
-    let is_end = |letter: char| letter.is_ascii_alphanumeric();
-    text.len() <= 63
-        && text.starts_with(is_end)
-        && text.ends_with(is_end)
-        && text.chars().all(|letter| is_end(letter) || "-_.".contains(letter))
-}
-
-/// Whether a text is a qualified name: a name with an optional DNS prefix.
-pub(super) fn is_qualified_name(text: &str) -> bool {
-    match text.split_once('/') {
-        None => is_label_name(text),
-        Some((prefix, name)) => is_dns_name(prefix) && is_label_name(name),
-    }
-}
-
-/// Whether a text is a DNS subdomain.
-pub(super) fn is_dns_name(text: &str) -> bool {
-    let is_end = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
-    text.len() <= 253
-        && text.split('.').all(|part| {
-            part.starts_with(is_end) && part.ends_with(is_end) && part.chars().all(|c| is_end(c) || c == '-')
-        })
-}
-
-/// Whether a text is the value of a label.
-pub(super) fn is_label_value(text: &str) -> bool {
-    text.is_empty() || is_label_name(text)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -42,6 +42,21 @@ impl Tree {
         }
     }
 
+    /// Takes a list, as one tree for each item; empty if it is absent. `Err` has another value,
+    /// which is taken too.
+    pub(super) fn take_items(&mut self, path: &str) -> Result<Vec<Self>, Value> {
+        let root = self.path(path);
+        match self.take(path) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(items)) => Ok(items
+                .into_iter()
+                .enumerate()
+                .map(|(index, item)| Self::new(format!("{root}[{index}]"), item))
+                .collect()),
+            Some(other) => Err(other),
+        }
+    }
+
     /// Takes a subtree, which keeps its path. Null if it is absent.
     pub(super) fn branch(&mut self, path: &str) -> Self {
         let value = self.take(path).unwrap_or_default();

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::names::{is_label_key, is_label_value};
 use crate::api::machine_openshift_io::label;
 use crate::api::meta::LabelSelector;
+use crate::model::{is_label_key, is_label_value};
 
 /// The value of the role label and of the type label of a control plane machine.
 pub const MASTER: &str = "master";

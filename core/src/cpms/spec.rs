@@ -19,13 +19,12 @@ use serde_json::Value;
 
 use super::changes::Comparison;
 use super::domains::{FailureDomain, Platform};
-use super::names::is_subdomain;
 use super::selector::Selector;
 use super::template_metadata::InvalidMetadata;
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::MachineSpec;
 use crate::api::meta::ObjectMeta;
-use crate::model::{PendingCreation, UnreadablePendingCreations};
+use crate::model::{PendingCreation, UnreadablePendingCreations, is_subdomain};
 
 pub use annotations::{
     PAUSED_ROLLOUT, PROGRESS_DEADLINE, RECREATE_ACKNOWLEDGED, RECREATE_RISK, ROLLOUT_LIMIT, Rollout,

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::names::{is_label_key, is_label_value};
+use crate::model::{is_label_key, is_label_value};
 
 /// A label or an annotation that the API server refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]

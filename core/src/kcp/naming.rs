@@ -3,7 +3,7 @@
 //! The template is a Go template. Capstan evaluates text, comments, and references to fields; it
 //! refuses functions, pipelines and control structures, which Cluster API accepts.
 
-use super::qualified::is_subdomain;
+use crate::model::is_subdomain;
 
 /// What a template must contain.
 pub(super) const RANDOM: &str = "{{ .random }}";

@@ -3,7 +3,7 @@
 //! A format that `holds` does not list accepts any text. An offline check must not refuse an object
 //! that a cluster accepts.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use base64::Engine;

@@ -113,47 +113,53 @@ fn is_reported(converted: &Converted, place: &str) -> bool {
     })
 }
 
-fn plant_everywhere(sample: &Sample, object: &Value, context: &Context<'_>) {
+/// Plants a field in every object within a Machine or MachineSet, one at a time.
+pub(crate) fn plant_everywhere(sample: &Sample, object: &Value, context: &Context<'_>) {
     let mut all = Vec::new();
     places(object, "", &mut all);
     for place in all {
-        let mut changed = object.clone();
-        let at = changed.pointer_mut(&place).unwrap().as_object_mut().unwrap();
-        at.insert(PLANTED.to_owned(), "planted".into());
-        let converted = convert(&changed, context);
-        let reported = is_reported(&converted, &place);
-        let kept = converted
-            .objects
-            .iter()
-            .any(|object| object.to_string().contains(PLANTED));
-        assert!(reported || kept, "{} {place}: {:?}", sample.platform, converted.issues);
+        let converted = convert(&planted(object, &place), context);
+        check_planted(sample, &place, &converted);
     }
 }
 
-fn plant_in_infrastructure(sample: &Sample, machine: &Value, infrastructure: &Value) {
+/// Plants a field in every object within the infrastructure of a machine, one at a time.
+pub(crate) fn plant_in_infrastructure(sample: &Sample, machine: &Value, infrastructure: &Value) {
     let mut all = Vec::new();
     places(infrastructure, "", &mut all);
     for place in all {
-        let mut changed = infrastructure.clone();
-        let at = changed.pointer_mut(&place).unwrap().as_object_mut().unwrap();
-        at.insert(PLANTED.to_owned(), "planted".into());
+        let changed = planted(infrastructure, &place);
         let context = Context {
             infrastructure_machine: Lookup::Found(&changed),
             ..sample.context()
         };
-        let converted = convert(machine, &context);
-        let reported = is_reported(&converted, &place);
-        let kept = converted
-            .objects
-            .iter()
-            .any(|object| object.to_string().contains(PLANTED));
-        assert!(reported || kept, "{} {place}: {:?}", sample.platform, converted.issues);
+        check_planted(sample, &place, &convert(machine, &context));
     }
 }
 
-#[test]
-fn a_value_of_a_wrong_type_is_an_issue_or_kept_and_never_a_panic() {
-    let hostile = [
+fn planted(object: &Value, place: &str) -> Value {
+    let mut changed = object.clone();
+    let at = changed.pointer_mut(place).unwrap().as_object_mut().unwrap();
+    at.insert(PLANTED.to_owned(), "planted".into());
+    changed
+}
+
+fn check_planted(sample: &Sample, place: &str, converted: &Converted) {
+    let kept = converted
+        .objects
+        .iter()
+        .any(|object| object.to_string().contains(PLANTED));
+    assert!(
+        kept || is_reported(converted, place),
+        "{} {place}: {:?}",
+        sample.platform,
+        converted.issues
+    );
+}
+
+/// Values that are of a wrong type or beyond the limits of most fields.
+pub(crate) fn hostile() -> [Value; 9] {
+    [
         Value::Null,
         Value::Bool(true),
         Value::from(i64::MAX),
@@ -163,7 +169,12 @@ fn a_value_of_a_wrong_type_is_an_issue_or_kept_and_never_a_panic() {
         Value::from("x".repeat(100_000)),
         Value::Array(vec![Value::Null]),
         Value::Object(serde_json::Map::new()),
-    ];
+    ]
+}
+
+#[test]
+fn a_value_of_a_wrong_type_is_an_issue_or_kept_and_never_a_panic() {
+    let hostile = hostile();
     for sample in samples() {
         let object = sample.set(&sample.provider_spec);
         let there = convert(&object, &sample.context());
@@ -194,7 +205,7 @@ fn a_value_of_a_wrong_type_is_an_issue_or_kept_and_never_a_panic() {
 }
 
 /// All values in a value, as JSON pointers.
-fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(crate) fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     let children: Vec<(String, &Value)> = match value {
         Value::Object(fields) => fields

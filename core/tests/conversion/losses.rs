@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::samples::{aws, samples};
-use crate::conversion::{Context, Converted, convert};
+use crate::conversion::{Context, Converted, Lookup, convert};
 
 /// A sample with changed fields of its provider spec, converted.
 fn converted(platform: &str, change: &Value) -> Converted {
@@ -361,4 +361,75 @@ fn a_dual_stack_cluster_sets_names_and_addresses_of_its_hosts() {
         "resource-name"
     );
     assert!(back.is_some());
+}
+
+/// The machine of a platform in Cluster API, with a change of its spec, on the way back.
+fn issues_of_machine_back(change: &Value) -> Vec<String> {
+    let sample = aws();
+    let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+    let mut machine = there.objects[0].clone();
+    for (field, value) in change.as_object().unwrap() {
+        machine["spec"][field] = value.clone();
+    }
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
+    let issues = convert(&machine, &context).issues;
+    issues.iter().map(|issue| issue.path.as_str().to_owned()).collect()
+}
+
+#[test]
+fn bootstrap_data_that_is_not_copied_is_an_issue_on_the_way_to_the_machine_api() {
+    let change = json!({"bootstrap": {"dataSecretName": "other"}});
+    assert_eq!(issues_of_machine_back(&change), ["spec.bootstrap.dataSecretName"]);
+    let change =
+        json!({"bootstrap": {"dataSecretName": "other"}, "providerID": "aws:///us-east-1a/i-0123456789abcdef0"});
+    assert_eq!(issues_of_machine_back(&change), [""; 0], "a machine that runs");
+}
+
+#[test]
+fn a_reference_to_infrastructure_of_another_group_is_not_lost() {
+    let change = json!({"infrastructureRef": {"apiGroup": "example.com", "kind": "AWSMachine", "name": "a"}});
+    assert_eq!(issues_of_machine_back(&change), ["spec.infrastructureRef.apiGroup"]);
+}
+
+#[test]
+fn a_server_that_only_the_cluster_sets_gives_the_same_template_in_every_round_trip() {
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == "vsphere").unwrap();
+    let mut provider_spec = sample.provider_spec.clone();
+    provider_spec["workspace"].as_object_mut().unwrap().remove("server");
+    let there = convert(&sample.set(&provider_spec), &sample.context());
+    assert_eq!(there.issues, []);
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
+    let back = convert(&there.objects[0], &context);
+    let again = convert(&back.objects[0], &sample.context());
+    assert_eq!(again.objects, there.objects);
+}
+
+#[test]
+fn a_label_that_an_api_server_refuses_is_not_computed() {
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == "openstack").unwrap();
+    let mut provider_spec = sample.provider_spec.clone();
+    provider_spec["flavor"] = json!("8 cores (large)");
+    let there = convert(&sample.machine(&provider_spec), &sample.context());
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
+    let back = convert(&there.objects[0], &context);
+    assert_eq!(back.issues, []);
+    let labels = back.objects[0]["metadata"]["labels"].as_object().unwrap();
+    assert!(!labels.contains_key("machine.openshift.io/instance-type"), "{labels:?}");
+}
+
+#[test]
+fn an_image_id_of_azure_without_a_slash_does_not_become_an_id_of_another_resource() {
+    let image = json!({"image": {"resourceID": "x", "publisher": "", "offer": "", "sku": "", "version": ""}});
+    reports("azure", &image, "image.resourceID");
 }

@@ -24,8 +24,11 @@ const EACH: u32 = 200;
 /// Samples of which the median is taken.
 const SAMPLES: usize = 50;
 
-/// An AWS machine as an installer makes it.
-fn machine(name: &str) -> Value {
+/// The provider spec of an AWS machine as an installer makes it.
+const PROVIDER_SPEC: &str = include_str!("../../../core/src/conversion/tests/aws.json");
+
+/// A machine with this provider spec.
+fn machine(name: &str, provider_spec: &Value) -> Value {
     json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
         "metadata": {"name": name, "namespace": "openshift-machine-api", "labels": {
@@ -34,21 +37,12 @@ fn machine(name: &str) -> Value {
             "machine.openshift.io/cluster-api-machine-type": "worker",
             "machine.openshift.io/cluster-api-machineset": "prod-x7k2p-worker-a",
         }},
-        "spec": {"lifecycleHooks": {}, "metadata": {}, "providerSpec": {"value": {
-            "apiVersion": "machine.openshift.io/v1beta1", "kind": "AWSMachineProviderConfig",
-            "ami": {"id": "ami-0123456789abcdef0"},
-            "blockDevices": [{"ebs": {"encrypted": true, "iops": 0, "kmsKey": {"arn": ""}, "volumeSize": 120,
-                "volumeType": "gp3"}}],
-            "capacityReservationId": "", "credentialsSecret": {"name": "aws-cloud-credentials"}, "deviceIndex": 0,
-            "iamInstanceProfile": {"id": "prod-x7k2p-worker-profile"}, "instanceType": "m6i.xlarge",
-            "metadata": {"creationTimestamp": null}, "metadataServiceOptions": {},
-            "placement": {"availabilityZone": "us-east-1a", "region": "us-east-1"},
-            "securityGroups": [{"filters": [{"name": "tag:Name", "values": ["prod-x7k2p-node"]}]}],
-            "subnet": {"filters": [{"name": "tag:Name", "values": ["prod-x7k2p-subnet-private-us-east-1a"]}]},
-            "tags": [{"name": "kubernetes.io/cluster/prod-x7k2p", "value": "owned"}],
-            "userDataSecret": {"name": "worker-user-data"},
-        }}},
+        "spec": {"lifecycleHooks": {}, "metadata": {}, "providerSpec": {"value": provider_spec}},
     })
+}
+
+fn provider_spec() -> Result<Value> {
+    serde_json::from_str(PROVIDER_SPEC).context("reading the provider spec of the benchmark")
 }
 
 fn cluster() -> [Value; 2] {
@@ -68,7 +62,7 @@ pub(super) fn machines() -> Result<Vec<Ratio>> {
         infrastructure_cluster: Lookup::Found(&of_all),
         ..Context::default()
     };
-    let source = machine("prod-x7k2p-worker-a-abcde");
+    let source = machine("prod-x7k2p-worker-a-abcde", &provider_spec()?);
     let there = convert(&source, &context);
     ensure!(
         there.issues.is_empty(),
@@ -107,9 +101,11 @@ fn sample(object: &Value, context: &Context<'_>) -> f64 {
 /// The time of `capstan convert` for a file of many machines, with its peak memory.
 pub(super) fn file(capstan: &Path, folder: &Path) -> Result<Ratio> {
     let (machines, with) = (folder.join("machines.json"), folder.join("cluster.json"));
+    let provider_spec = provider_spec()?;
     let mut text = String::new();
     for index in 0..MACHINES {
-        writeln!(text, "---\n{}", machine(&format!("prod-x7k2p-worker-a-{index}")))?;
+        let machine = machine(&format!("prod-x7k2p-worker-a-{index}"), &provider_spec);
+        writeln!(text, "---\n{machine}")?;
     }
     std::fs::write(&machines, text).with_context(|| format!("writing {}", machines.display()))?;
     let [infrastructure, of_all] = cluster();

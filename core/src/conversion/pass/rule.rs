@@ -1,5 +1,7 @@
 //! The rules of a conversion, as data: what becomes of a field of one API in the other.
 
+use core::slice::from_ref;
+
 use super::Pass;
 use crate::conversion::shape::Shape;
 use crate::conversion::{Api, Severity};
@@ -284,7 +286,7 @@ pub(in crate::conversion) const fn local(api: Api, at: &'static str, about: &'st
 
 impl Rule {
     /// The paths that the rule consumes in an API.
-    pub(in crate::conversion) fn paths(&self, side: Api) -> Vec<&'static str> {
+    pub(in crate::conversion) fn paths(&'static self, side: Api) -> &'static [&'static str] {
         match self {
             Self::Field {
                 machine_api,
@@ -301,25 +303,25 @@ impl Rule {
                 cluster_api,
                 ..
             } => match side {
-                Api::MachineApi => vec![machine_api],
-                Api::ClusterApi => vec![cluster_api],
+                Api::MachineApi => from_ref(machine_api),
+                Api::ClusterApi => from_ref(cluster_api),
             },
-            Self::Only { api, at, .. } | Self::Fixed { api, at, .. } | Self::Local { api, at, .. } => {
-                if *api == side {
-                    vec![at]
-                } else {
-                    Vec::new()
-                }
+            Self::Only { api, at, .. } | Self::Fixed { api, at, .. } | Self::Local { api, at, .. } if *api == side => {
+                from_ref(at)
             }
-            Self::Required { .. } | Self::Inner { .. } => Vec::new(),
-            Self::Shared { at, .. } => match side {
-                Api::MachineApi => vec![at],
-                Api::ClusterApi => Vec::new(),
-            },
-            Self::Hand(hand) => match side {
-                Api::MachineApi => hand.machine_api.to_vec(),
-                Api::ClusterApi => hand.cluster_api.to_vec(),
-            },
+            Self::Shared { at, .. } if side == Api::MachineApi => from_ref(at),
+            Self::Hand(hand) => hand.paths(side),
+            _ => &[],
+        }
+    }
+}
+
+impl Hand {
+    /// The paths that the codec consumes in an API.
+    pub(in crate::conversion) fn paths(&self, side: Api) -> &'static [&'static str] {
+        match side {
+            Api::MachineApi => self.machine_api,
+            Api::ClusterApi => self.cluster_api,
         }
     }
 }

@@ -388,6 +388,13 @@ const IMAGE: Hand = Hand {
     back: image_to_machine_api,
 };
 
+const RESOURCE_ID: &str = "must be the ID of an Azure resource, which starts with a slash";
+
+/// Whether the ID of a resource names its subscription.
+fn is_absolute(id: &str) -> bool {
+    id.to_ascii_lowercase().starts_with("/subscriptions/")
+}
+
 /// The fields of a marketplace image.
 const MARKETPLACE: [&str; 4] = ["publisher", "offer", "sku", "version"];
 
@@ -405,8 +412,9 @@ fn image_to_cluster_api(pass: &mut Pass<'_>) {
     match (id, kind.as_str()) {
         (Some(id), "" | "ID") if !any => {
             let subscription = of_cluster(pass, &["subscriptionID"], "");
-            let relative = !id.to_ascii_lowercase().starts_with("/subscriptions/");
+            let relative = !is_absolute(&id);
             match subscription {
+                _ if !id.starts_with('/') => pass.block("image.resourceID", RESOURCE_ID, "correct the ID"),
                 Some(subscription) if relative => {
                     pass.put("image.id", format!("/subscriptions/{subscription}{id}").into());
                 }
@@ -452,6 +460,9 @@ fn image_to_machine_api(pass: &mut Pass<'_>) {
     let id = pass.take_text("image.id");
     let mut market = pass.source.branch("image.marketplace");
     if let Some(id) = id {
+        if !is_absolute(&id) {
+            pass.block("image.id", RESOURCE_ID, "start the ID with /subscriptions/");
+        }
         let subscription = of_cluster(pass, &["subscriptionID"], "").map(|known| format!("/subscriptions/{known}"));
         let relative = subscription.and_then(|prefix| {
             let start = id.get(..prefix.len())?;
@@ -459,6 +470,7 @@ fn image_to_machine_api(pass: &mut Pass<'_>) {
                 .eq_ignore_ascii_case(&prefix)
                 .then(|| id.get(prefix.len()..))
                 .flatten()
+                .filter(|rest| rest.starts_with('/'))
         });
         pass.put("image.resourceID", relative.unwrap_or(&id).into());
         if !market.value.is_null() {

@@ -11,8 +11,9 @@ use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, inner, list, machine_api_only, moved, only, required, same, shared,
 };
-use crate::conversion::shape::{Converted, Fault, Shape, fault, is_label_name, pairs};
+use crate::conversion::shape::{Converted, Fault, Shape, fault, pairs};
 use crate::conversion::{Lookup, Severity, tree};
+use crate::model::is_label_name;
 
 /// GCP.
 pub(super) const PLATFORM: Platform = Platform {

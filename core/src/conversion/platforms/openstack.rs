@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
         Shape::TextThat(short, SHORT),
     ),
     Rule::Hand(&SECURITY_GROUPS),
-    inner("securityGroups[]", "securityGroups[]", GROUP_TO),
+    inner("securityGroups[]", "securityGroups[]", GROUP),
     object("rootVolume", "rootVolume", ROOT_VOLUME),
     Rule::Hand(&BLOCK_DEVICES),
     inner("additionalBlockDevices[]", "additionalBlockDevices[]", BLOCK_DEVICE),
@@ -244,6 +244,7 @@ const CREDENTIALS: Hand = Hand {
 
 /// The Secret that the platform provides in the namespaces of both APIs.
 const SECRET: &str = "openstack-cloud-credentials";
+const COPY: &str = "copy the Secret and give the copy too, or use openstack-cloud-credentials";
 
 fn credentials_to_cluster_api(pass: &mut Pass<'_>) {
     const RULES: &[Rule] = &[
@@ -267,14 +268,8 @@ fn credentials_to_cluster_api(pass: &mut Pass<'_>) {
     match (name, cloud) {
         (None, None) => {}
         (Some(name), Some(cloud)) => {
-            if name != SECRET && !pass.env.context.secrets.contains(&name) {
-                pass.block(
-                    "cloudsSecret.name",
-                    format!(
-                        "the Secret {name:?} must exist in the namespace of Cluster API, and it is not copied there"
-                    ),
-                    format!("copy the Secret and give the copy too, or use {SECRET}"),
-                );
+            if let Some(reason) = pass.env.context.missing_secret(&name, &[SECRET], ClusterApi) {
+                pass.block("cloudsSecret.name", reason, COPY);
             }
             reference.insert(String::from("cloudName"), cloud.into());
             reference.insert(String::from("type"), "Secret".into());
@@ -311,16 +306,9 @@ fn credentials_to_machine_api(pass: &mut Pass<'_>) {
     for (field, to) in [("name", "cloudsSecret.name"), ("cloudName", "cloudName")] {
         match reference.take_text(field) {
             Some(text) => {
-                if field == "name" && text != SECRET && !pass.env.context.secrets.contains(&text) {
-                    pass.report(
-                        Severity::Blocks,
-                        reference.path(field),
-                        format!(
-                            "the Secret {text:?} must exist in the namespace of the Machine API, and it is not copied \
-                             there"
-                        ),
-                        format!("copy the Secret and give the copy too, or use {SECRET}"),
-                    );
+                let missing = pass.env.context.missing_secret(&text, &[SECRET], MachineApi);
+                if let Some(reason) = missing.filter(|_| field == "name") {
+                    pass.report(Severity::Blocks, reference.path(field), reason, COPY);
                 }
                 pass.put(to, text.into());
             }
@@ -407,29 +395,19 @@ const SECURITY_GROUPS: Hand = Hand {
     machine_api: &["securityGroups"],
     cluster_api: &["securityGroups"],
     about: "uuid is id, name is filter.name; tags are a list in Cluster API",
-    to: |pass| {
-        let groups = pass.take_list("securityGroups");
-        let groups: Vec<Value> = groups
-            .into_iter()
-            .map(|group| pass.item(GROUP_TO, group).into())
-            .collect();
-        if !groups.is_empty() {
-            pass.put("securityGroups", groups.into());
-        }
-    },
-    back: |pass| {
-        let groups = pass.take_list("securityGroups");
-        let groups: Vec<Value> = groups
-            .into_iter()
-            .map(|group| pass.item(GROUP_TO, group).into())
-            .collect();
-        if !groups.is_empty() {
-            pass.put("securityGroups", groups.into());
-        }
-    },
+    to: security_groups,
+    back: security_groups,
 };
 
-const GROUP_TO: &[Rule] = &[
+fn security_groups(pass: &mut Pass<'_>) {
+    let groups = pass.take_list("securityGroups");
+    let groups: Vec<Value> = groups.into_iter().map(|group| pass.item(GROUP, group).into()).collect();
+    if !groups.is_empty() {
+        pass.put("securityGroups", groups.into());
+    }
+}
+
+const GROUP: &[Rule] = &[
     Rule::Hand(&GROUP_NAME),
     moved("uuid", "id", Shape::TextThat(is_uuid, UUID)),
     moved("filter.description", "filter.description", Shape::Text),

@@ -1,6 +1,6 @@
 //! vSphere: `VSphereMachineProviderSpec` and `VSphereMachine` (v1beta1).
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -267,10 +267,13 @@ fn disk_names(pass: &mut Pass<'_>) {
 const SERVER: Hand = Hand {
     machine_api: &[],
     cluster_api: &["server"],
-    about: "workspace.server, which must also be the server of the VSphereCluster",
+    about: "workspace.server, or else the server of the VSphereCluster; both must be equal",
     to: |pass| {
-        if let Some(server) = tree::text(&pass.source.value, "workspace.server").map(str::to_owned) {
-            pass.put("server", server.into());
+        let of_cluster = pass.cluster().found().and_then(|cluster| tree::text(cluster, "server"));
+        // The way back has the server of the cluster, and so has the next conversion.
+        if let Some(server) = tree::text(&pass.source.value, "workspace.server").or(of_cluster) {
+            let server = Value::from(server);
+            pass.put("server", server);
         }
     },
     back: |pass| {

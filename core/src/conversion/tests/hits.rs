@@ -11,7 +11,7 @@ thread_local! {
 }
 
 /// The name of a rule in one direction.
-pub(crate) fn name(rule: &Rule, from: Api) -> String {
+pub(crate) fn name(rule: &'static Rule, from: Api) -> String {
     let kind = match rule {
         Rule::Field { .. } => "field",
         Rule::Object { .. } => "object",
@@ -29,7 +29,7 @@ pub(crate) fn name(rule: &Rule, from: Api) -> String {
 }
 
 /// Notes that a rule had something to do.
-pub(crate) fn note(rule: &Rule, from: Api) {
+pub(crate) fn note(rule: &'static Rule, from: Api) {
     HITS.with_borrow_mut(|hits| hits.insert(name(rule, from)));
 }
 

@@ -90,7 +90,7 @@ fn machine_spec(infrastructure: &mut Value) -> &mut Value {
 }
 
 /// Sets each field that only this API has, in the items of lists too.
-fn plant(value: &mut Value, rules: &[Rule], side: Api) {
+fn plant(value: &mut Value, rules: &'static [Rule], side: Api) {
     for rule in rules {
         let at = rule.paths(side).first().copied().unwrap_or_default();
         let Value::Object(fields) = &mut *value else { return };
@@ -132,7 +132,7 @@ fn plant(value: &mut Value, rules: &[Rule], side: Api) {
 }
 
 /// Plants fields in the parts of a value that a path names; `[]` is every item of a list.
-fn plant_inner(value: &mut Value, path: &str, rules: &[Rule], side: Api) {
+fn plant_inner(value: &mut Value, path: &str, rules: &'static [Rule], side: Api) {
     let Some((list, rest)) = path.split_once("[]") else {
         let pointer = path.split('.').filter(|field| !field.is_empty());
         let pointer: String = pointer.map(|field| format!("/{field}")).collect();
@@ -167,7 +167,7 @@ fn drop_one(value: &mut Value, random: &mut Random) {
     }
 }
 
-fn collect(rules: &[Rule], wanted: &mut BTreeSet<String>) {
+fn collect(rules: &'static [Rule], wanted: &mut BTreeSet<String>) {
     for rule in rules {
         match rule {
             Rule::Only { api, .. } | Rule::Required { api, .. } | Rule::Local { api, .. } | Rule::Fixed { api, .. } => {

@@ -91,20 +91,8 @@ pub(super) fn samples() -> Vec<Sample> {
 pub(super) fn aws() -> Sample {
     Sample {
         platform: "aws",
-        provider_spec: json!({
-            "apiVersion": "machine.openshift.io/v1beta1", "kind": "AWSMachineProviderConfig",
-            "ami": {"id": "ami-0123456789abcdef0"},
-            "blockDevices": [{"ebs": {"encrypted": true, "iops": 0, "kmsKey": {"arn": ""}, "volumeSize": 120,
-                "volumeType": "gp3"}}],
-            "capacityReservationId": "", "credentialsSecret": {"name": "aws-cloud-credentials"}, "deviceIndex": 0,
-            "iamInstanceProfile": {"id": "prod-x7k2p-worker-profile"}, "instanceType": "m6i.xlarge",
-            "metadata": {"creationTimestamp": null}, "metadataServiceOptions": {},
-            "placement": {"availabilityZone": "us-east-1a", "region": "us-east-1"},
-            "securityGroups": [{"filters": [{"name": "tag:Name", "values": ["prod-x7k2p-node"]}]}],
-            "subnet": {"filters": [{"name": "tag:Name", "values": ["prod-x7k2p-subnet-private-us-east-1a"]}]},
-            "tags": [{"name": "kubernetes.io/cluster/prod-x7k2p", "value": "owned"}],
-            "userDataSecret": {"name": "worker-user-data"},
-        }),
+        // The benchmark reads the same file.
+        provider_spec: serde_json::from_str(include_str!("aws.json")).unwrap(),
         cluster: cluster("AWSCluster", json!({"region": "us-east-1"})),
         infrastructure: infrastructure("aws", &json!({"region": "us-east-1"})),
     }

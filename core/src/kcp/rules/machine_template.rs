@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::Judge;
 use super::table::{INFRASTRUCTURE, TAINT_KEY, TAINTS_GATE, TEMPLATE_METADATA};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{Spec, TemplateMeta};
-use crate::kcp::qualified::{is_label_value, key_problem};
-use crate::model::{FieldPath, Violation, ViolationKind};
+use crate::kcp::qualified::key_problem;
+use crate::model::{FieldPath, Violation, ViolationKind, is_label_value};
 
 /// The most bytes of all annotations of an object.
 const LARGEST_ANNOTATIONS: usize = 256 * 1024;

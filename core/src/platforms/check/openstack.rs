@@ -4,6 +4,28 @@
 
 use crate::platforms::schema::{Field, Type};
 
+/// A filter of networks, subnets or security groups: the fields that all of them have, and others.
+macro_rules! filter {
+    ($($field:expr),*) => {
+        Type::Object(&[
+            ("description", Type::Text),
+            ("id", Type::Text),
+            ("limit", Type::Number),
+            ("marker", Type::Text),
+            ("name", Type::Text),
+            ("notTags", Type::Text),
+            ("notTagsAny", Type::Text),
+            ("projectId", Type::Text),
+            ("sortDir", Type::Text),
+            ("sortKey", Type::Text),
+            ("tags", Type::Text),
+            ("tagsAny", Type::Text),
+            ("tenantId", Type::Text),
+            $($field),*
+        ])
+    };
+}
+
 pub(super) const PROVIDER_SPEC: &[Field] = &[
     (
         "additionalBlockDevices",
@@ -41,24 +63,11 @@ pub(super) const PROVIDER_SPEC: &[Field] = &[
         Type::List(&Type::Object(&[
             (
                 "filter",
-                Type::Object(&[
+                filter!(
                     ("adminStateUp", Type::Flag),
-                    ("description", Type::Text),
-                    ("id", Type::Text),
-                    ("limit", Type::Number),
-                    ("marker", Type::Text),
-                    ("name", Type::Text),
-                    ("notTags", Type::Text),
-                    ("notTagsAny", Type::Text),
-                    ("projectId", Type::Text),
                     ("shared", Type::Flag),
-                    ("sortDir", Type::Text),
-                    ("sortKey", Type::Text),
-                    ("status", Type::Text),
-                    ("tags", Type::Text),
-                    ("tagsAny", Type::Text),
-                    ("tenantId", Type::Text),
-                ]),
+                    ("status", Type::Text)
+                ),
             ),
             ("fixedIp", Type::Text),
             ("noAllowedAddressPairs", Type::Flag),
@@ -70,29 +79,16 @@ pub(super) const PROVIDER_SPEC: &[Field] = &[
                 Type::List(&Type::Object(&[
                     (
                         "filter",
-                        Type::Object(&[
+                        filter!(
                             ("cidr", Type::Text),
-                            ("description", Type::Text),
                             ("enableDhcp", Type::Flag),
                             ("gateway_ip", Type::Text),
-                            ("id", Type::Text),
                             ("ipVersion", Type::Number),
                             ("ipv6AddressMode", Type::Text),
                             ("ipv6RaMode", Type::Text),
-                            ("limit", Type::Number),
-                            ("marker", Type::Text),
-                            ("name", Type::Text),
                             ("networkId", Type::Text),
-                            ("notTags", Type::Text),
-                            ("notTagsAny", Type::Text),
-                            ("projectId", Type::Text),
-                            ("sortDir", Type::Text),
-                            ("sortKey", Type::Text),
-                            ("subnetpoolId", Type::Text),
-                            ("tags", Type::Text),
-                            ("tagsAny", Type::Text),
-                            ("tenantId", Type::Text),
-                        ]),
+                            ("subnetpoolId", Type::Text)
+                        ),
                     ),
                     ("portSecurity", Type::Flag),
                     ("portTags", Type::List(&Type::Text)),
@@ -145,24 +141,7 @@ pub(super) const PROVIDER_SPEC: &[Field] = &[
     (
         "securityGroups",
         Type::List(&Type::Object(&[
-            (
-                "filter",
-                Type::Object(&[
-                    ("description", Type::Text),
-                    ("id", Type::Text),
-                    ("limit", Type::Number),
-                    ("marker", Type::Text),
-                    ("name", Type::Text),
-                    ("notTags", Type::Text),
-                    ("notTagsAny", Type::Text),
-                    ("projectId", Type::Text),
-                    ("sortDir", Type::Text),
-                    ("sortKey", Type::Text),
-                    ("tags", Type::Text),
-                    ("tagsAny", Type::Text),
-                    ("tenantId", Type::Text),
-                ]),
-            ),
+            ("filter", filter!()),
             ("name", Type::Text),
             ("uuid", Type::Text),
         ])),
