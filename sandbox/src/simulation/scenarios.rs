@@ -97,12 +97,6 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
     plan(&mut random, &mut schedule);
     if name == MELEE {
         mix_in(&mut schedule, &mut later_random, later);
-        // Neighbours have a stream of their own, so that they did not change the runs of the other
-        // seeds.
-        let mut random = Random::new(seed ^ 0x0bad_5eed_1a7e_0002);
-        if random.permille(250) {
-            neighbours::surround(&mut random, &mut schedule);
-        }
     }
     schedule.incidents.sort_by_key(|(at, _)| *at);
     Some(schedule)

@@ -217,6 +217,8 @@ impl World<ControlPlane> {
         let environment = &mut self.environment;
         environment.provider.instances.remove(uid);
         let ghost = environment.node_with_id(&instance_id(uid));
+        // The node of a machine may have joined without an id.
+        let ghost = ghost.or_else(|| environment.nodes.get(name));
         if let Some(ghost) = ghost.map(|ghost| ghost.metadata.name().to_owned()) {
             let _gone = self.delete(PROVIDER, &kinds::node(&ghost));
         }

@@ -14,7 +14,7 @@ use crate::infrastructure::etcd::is_hooked;
 use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
 use crate::simulation::invariants::check::first_violation;
-use crate::simulation::invariants::control_plane_machine_set::rest::Rest;
+use crate::simulation::invariants::control_plane_machine_set::idle::Idle;
 use crate::simulation::invariants::moment::{
     index_of, instance_type, is_of_template, is_selected, template_type, template_value,
 };
@@ -36,7 +36,7 @@ enum Repair {
 impl World<ControlPlane> {
     /// Repairs what faults and users left behind. Returns whether there was anything to repair.
     pub(crate) fn repair_cluster(&mut self) -> bool {
-        self.judge_rest();
+        self.judge_idle();
         self.end_machine_faults();
         let mut any = self.is_busy();
         any |= self.remove_foreign_nodes();
@@ -63,12 +63,12 @@ impl World<ControlPlane> {
     }
 
     /// Judges the state that Capstan reached before anything is repaired.
-    fn judge_rest(&mut self) {
-        let rest = Rest {
+    fn judge_idle(&mut self) {
+        let idle = Idle {
             now: &self.environment.moment(),
             evidence: &self.environment.evidence,
         };
-        if let Some((invariant, text)) = first_violation(&Rest::CHECKS, &rest) {
+        if let Some((invariant, text)) = first_violation(&Idle::CHECKS, &idle) {
             self.violate(invariant, text);
         }
     }

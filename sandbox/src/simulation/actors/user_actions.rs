@@ -160,10 +160,10 @@ impl World<ControlPlane> {
         let node = node.or_else(|| self.environment.node_of_instance(machine.metadata.uid()));
         let node = node.or_else(named);
         let node = node.map(|node| node.metadata.name().to_owned());
-        let nodes = self.environment.nodes.values();
-        let mut others = nodes.filter(|other| other.is_ready() && Some(other.metadata.name()) != node.as_deref());
+        let live = self.environment.machines.values();
+        let mut others = live.filter(|other| other.metadata.name() != name && !other.metadata.is_deleting());
         // Without a ready node there is no API server, and only a backup helps.
-        if others.next().is_none() {
+        if !others.any(|other| self.environment.has_ready_node(other.metadata.name())) {
             return;
         }
         self.environment.evidence.vanished.insert(name.to_owned());

@@ -3,9 +3,9 @@
 //! The ids are those of section 1.9 of the reliability page; those that begin with `P` are ours.
 
 pub(crate) mod at_end;
+pub(crate) mod idle;
 pub(crate) mod machines;
 pub(crate) mod members;
-pub(crate) mod rest;
 pub(crate) mod set;
 
 use super::check::Invariant;

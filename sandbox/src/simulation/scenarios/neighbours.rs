@@ -19,7 +19,7 @@ pub(super) fn neighbours(random: &mut Random, schedule: &mut ClusterSchedule) {
 }
 
 /// Adds neighbours to a schedule.
-pub(super) fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
+fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
     schedule.setup.neighbours = Neighbours {
         webhooks: random.permille(700),
         workers: random.permille(400),

@@ -211,7 +211,9 @@ fn created_for_other_index(write: &MachineWrite<'_>) -> Option<String> {
     let replaced = |moment: &Moment| {
         let mut machines = moment.machines.iter();
         let (name, old) = machines.find(|(_, machine)| machine.metadata.uid() == write.replaced())?;
-        (index_of(old) != write.index()).then(|| name.clone())
+        // At the first moments, the index of a machine whose name has none may not be recorded yet.
+        let index = index_of(old).filter(|index| Some(*index) != write.index());
+        index.map(|_| name.clone())
     };
     let mut moments = write.moments.iter().filter(|_| write.is_creation());
     let old = moments.find_map(replaced)?;

@@ -11,12 +11,12 @@ use crate::simulation::invariants::moment::{Moment, index_of};
 use crate::simulation::machine_api::neighbours::is_foreign_node;
 
 /// A control plane in which no event is due.
-pub(crate) struct Rest<'a> {
+pub(crate) struct Idle<'a> {
     pub(crate) now: &'a Moment,
     pub(crate) evidence: &'a Evidence,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> Idle<'a> {
     /// The checks. The first one that fails counts.
     pub(crate) const CHECKS: [Check<Self>; 2] = [
         Check::new("P7", unmanaged_node_unreported),
@@ -25,8 +25,8 @@ impl<'a> Rest<'a> {
 }
 
 /// A condition that is not True names no remedy.
-fn unmanaged_node_unreported(rest: &Rest<'_>) -> Option<String> {
-    let mut nodes = rest.now.nodes.values().filter(|_| rest.now.is_active());
+fn unmanaged_node_unreported(idle: &Idle<'_>) -> Option<String> {
+    let mut nodes = idle.now.nodes.values().filter(|_| idle.now.is_active());
     let node = nodes.find(|node| is_foreign_node(&node.metadata))?;
     let text = || {
         format!(
@@ -34,19 +34,19 @@ fn unmanaged_node_unreported(rest: &Rest<'_>) -> Option<String> {
             node.metadata.name()
         )
     };
-    rest.now.degraded().is_none().then(text)
+    idle.now.degraded().is_none().then(text)
 }
 
 /// An index without a machine gets one, also while another machine has failed. A machine that is
 /// still starting, or being deleted, comes first.
-fn index_empty(rest: &Rest<'_>) -> Option<String> {
-    let now = rest.now;
+fn index_empty(idle: &Idle<'_>) -> Option<String> {
+    let now = idle.now;
     let is_settled = |machine: &Arc<Machine>| {
         let has_failed = machine.phase() == Some("Failed");
         !machine.metadata.is_deleting() && (has_failed || now.is_ready(machine))
     };
     let indexes: BTreeSet<Option<u32>> = now.machines.values().map(|machine| index_of(machine)).collect();
-    let replicas = rest.evidence.replicas;
+    let replicas = idle.evidence.replicas;
     let empty = indexes.len() < replicas && now.machines.len() <= replicas;
     let reason = now.degraded_reason();
     let excused = reason.is_some_and(|reason| reason != "FailedReplacement");
