@@ -433,3 +433,15 @@ fn an_image_id_of_azure_without_a_slash_does_not_become_an_id_of_another_resourc
     let image = json!({"image": {"resourceID": "x", "publisher": "", "offer": "", "sku": "", "version": ""}});
     reports("azure", &image, "image.resourceID");
 }
+
+#[test]
+fn a_hook_beyond_the_limits_of_the_machine_api_is_an_issue() {
+    let sample = aws();
+    for (name, owner) in [("ab", "owner"), ("name", "me"), ("name", &"x".repeat(513))] {
+        let mut machine = sample.machine(&sample.provider_spec);
+        machine["spec"]["lifecycleHooks"]["preDrain"] = json!([{"name": name, "owner": owner}]);
+        let issues = convert(&machine, &sample.context()).issues;
+        assert_eq!(issues.len(), 1, "{name} {owner}");
+        assert_eq!(issues[0].path.as_str(), "spec.lifecycleHooks.preDrain[0].owner");
+    }
+}
