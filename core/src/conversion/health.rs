@@ -8,7 +8,7 @@ use super::machine::{self, metadata as new_metadata, name};
 use super::metadata::{self, Hints};
 use super::own_metadata;
 use super::parts::{self, Work};
-use super::selector::Selector;
+use super::selector::{Machines, Selector};
 use super::shape::{Fault, fault};
 use super::tree::{self, Tree};
 use super::{Api, Context, Converted, Issue};
@@ -19,6 +19,8 @@ use crate::api::{cluster_x_k8s_io, machine_openshift_io};
 const MOST_CONDITIONS: usize = 100;
 /// How long a node may take to start in the Machine API if the check does not say.
 const STARTUP_SECONDS: i64 = 600;
+/// The shortest time in which a node must start that Cluster API accepts; 0 disables the check.
+const LEAST_STARTUP_SECONDS: i64 = 30;
 /// How many machines may be unhealthy if the check does not say.
 const MAX_UNHEALTHY: &str = "100%";
 
@@ -118,6 +120,7 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     let mut check = Map::new();
     check.insert(String::from("clusterName"), cluster.as_str().into());
     let selector = Selector::convert(&mut spec, Api::ClusterApi, &mut work);
+    selector.check(Machines::Any, &mut work.issues);
     check.insert(String::from("selector"), selector.converted);
     checks_to_cluster_api(&mut spec, &mut check, &mut work);
     remediation_to_cluster_api(&mut spec, &mut check, &mut work);
@@ -141,6 +144,15 @@ fn checks_to_cluster_api(spec: &mut Tree, check: &mut Map<String, Value>, work: 
     let issues = &mut work.issues;
     let startup = spec.take("nodeStartupTimeout").unwrap_or_else(|| "10m".into());
     match seconds(&startup) {
+        Ok(seconds) if (1..LEAST_STARTUP_SECONDS).contains(&seconds) => report(
+            spec,
+            "nodeStartupTimeout",
+            fault(
+                "Cluster API accepts 0, or at least 30 seconds",
+                "use 0, or at least 30s",
+            ),
+            issues,
+        ),
         Ok(seconds) => {
             tree::put(check, "checks.nodeStartupTimeoutSeconds", seconds.into());
             if startup.as_str() != Some(&duration(seconds)) {
@@ -278,6 +290,7 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
     let [labels, mut annotations] = own_metadata::to_machine_api(metadata_tree, hints, &mut work);
     let mut check = Map::new();
     let selector = Selector::convert(&mut spec, Api::MachineApi, &mut work);
+    selector.check(Machines::Any, &mut work.issues);
     check.insert(String::from("selector"), selector.converted);
     checks_to_machine_api(&mut spec, &mut check, &mut work);
     remediation_to_machine_api(&mut spec, &mut check, &mut work);

@@ -7,7 +7,7 @@ use super::metadata::{self, Entries, Hints};
 use super::own_metadata;
 use super::parts::{self, Source, Work};
 use super::platforms::Platform;
-use super::selector::Selector;
+use super::selector::{Machines, Selector};
 use super::shape::integer;
 use super::status;
 use super::tree::{self, Tree};
@@ -127,7 +127,11 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     let label = (!cluster.is_empty()).then(|| (CLUSTER_NAME.to_owned(), Value::from(cluster.as_str())));
     parts.labels.extend(label.clone());
     let before = entries(object, "spec.template.metadata.labels");
-    selector.check(&before, &parts.labels, &mut work.issues);
+    let machines = Machines::Template {
+        before: &before,
+        after: &parts.labels,
+    };
+    selector.check(machines, &mut work.issues);
     set.insert(String::from("selector"), selector.converted);
     let [mut labels, mut annotations] = own_metadata::to_cluster_api(metadata_tree, &mut work);
     labels.extend(label);
@@ -248,7 +252,11 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
     let mut parts = parts::to_machine_api(source, Some(&selected), control_plane, context, &mut work);
     template_metadata(template_tree, Api::MachineApi, &mut work);
     let before = entries(object, "spec.template.metadata.labels");
-    selector.check(&before, &parts.labels.own, &mut work.issues);
+    let machines = Machines::Template {
+        before: &before,
+        after: &parts.labels.own,
+    };
+    selector.check(machines, &mut work.issues);
     set.insert(String::from("selector"), selector.converted);
     let hints = Hints {
         role: parts::preferred_role(context),

@@ -452,6 +452,12 @@ pub(super) fn normalise(entries: &mut Entries, of: Api) {
     });
 }
 
+/// Whether every machine keeps a label in a conversion, whatever its other labels are.
+pub(super) fn is_kept(key: &str) -> bool {
+    let is_dropped = key.contains(CLUSTER_API_DOMAIN) || COMPUTED.contains(&key) || MECHANISM.contains(&key);
+    !is_dropped && !key.starts_with(NODE_ROLE)
+}
+
 /// Whether a label or annotation belongs to a controller or a tool, and not to a user.
 pub(super) fn is_mechanism(key: &str) -> bool {
     key.contains(CLUSTER_API_DOMAIN) || key == TEMPLATE_SET || MECHANISM.contains(&key)

@@ -3,20 +3,43 @@
 //! The labels of the role and the type are `node-role.kubernetes.io/<role>` in Cluster API. A
 //! selector that the way back would not restore is carried along (see `carried`).
 //!
+//! The labels of the machines of a MachineSet are known from its template. The machines of a
+//! MachineHealthCheck are not known, so its selector may use only labels that every machine keeps.
+//!
 //! Must never: select other machines than the source without an issue.
 
 use serde_json::{Map, Value, json};
 
-use super::metadata::{Entries, NODE_ROLE, report_rest};
+use super::metadata::{Entries, NODE_ROLE, is_kept, report_rest};
 use super::parts::Work;
 use super::tree::Tree;
 use super::{Api, Issue};
 use crate::api::machine_openshift_io::label::{ROLE, TYPE};
+use crate::model::{FieldPath, is_label_key};
+
+const PATH: &str = "spec.selector";
+
+/// The machines that a selector may select.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Machines<'a> {
+    /// Those of a template, by their labels in both APIs.
+    Template {
+        /// The labels in the source.
+        before: &'a Entries,
+        /// The labels after the conversion.
+        after: &'a Entries,
+    },
+    /// Machines that are not known.
+    Any,
+}
 
 /// A selector before and after its conversion.
 #[derive(Clone, Debug)]
 pub(super) struct Selector {
     source: Value,
+    to: Api,
+    /// Whether the other API had this selector before, and the source carries it.
+    is_restored: bool,
     /// The selector of the other API.
     pub(super) converted: Value,
 }
@@ -24,33 +47,91 @@ pub(super) struct Selector {
 impl Selector {
     /// Takes the selector of a spec and converts it.
     pub(super) fn convert(spec: &mut Tree, to: Api, work: &mut Work) -> Self {
-        let path = spec.path("selector");
         let source = take(spec, to, &mut work.issues);
         let (forth, back): (Translate, Translate) = match to {
             Api::ClusterApi => (to_cluster_api, to_machine_api),
             Api::MachineApi => (to_machine_api, to_cluster_api),
         };
-        let converted = match work.restored.original("selector", &source) {
+        let original = work.restored.original("selector", &source);
+        let is_restored = original.is_some();
+        let converted = match original {
             Some(original) => original.clone(),
-            None => translated(&source, &path, &mut work.issues, forth),
+            None => translated(&source, &mut work.issues, forth),
         };
-        if translated(&converted, &path, &mut Vec::new(), back) != source {
+        if translated(&converted, &mut Vec::new(), back) != source {
             work.carried.add("selector", source.clone(), &converted);
         }
-        Self { source, converted }
+        Self {
+            source,
+            to,
+            is_restored,
+            converted,
+        }
     }
 
-    /// Reports that the converted selector does not select the converted machines, although the
-    /// source selector selects the source machines.
-    pub(super) fn check(&self, before: &Entries, after: &Entries, issues: &mut Vec<Issue>) {
-        if selects(&self.source, before) && !selects(&self.converted, after) {
+    /// Reports a selector that would select other machines after the conversion, or that both APIs
+    /// refuse.
+    pub(super) fn check(&self, machines: Machines<'_>, issues: &mut Vec<Issue>) {
+        if self.source.as_object().is_none_or(Map::is_empty) {
             issues.push(Issue::blocks(
-                "spec.selector",
-                "the selector would not select the machines of the template after the conversion, because labels of \
-                 the machine and of its node differ or a label of the selector is not converted",
-                "use labels in the selector that are equal in template.metadata and template.spec.metadata",
+                PATH,
+                "the selector must have at least one requirement",
+                "select the machines by their labels",
             ));
+            return;
         }
+        if let Machines::Template { before, after } = machines {
+            if !selects(&self.source, before) {
+                issues.push(Issue::blocks(
+                    PATH,
+                    "the selector must select the machines of the template, and does not",
+                    "add the labels of the selector to template.metadata.labels, or correct the selector",
+                ));
+            } else if !selects(&self.converted, after) {
+                issues.push(Issue::blocks(
+                    PATH,
+                    "the selector would not select the machines of the template after the conversion, because labels \
+                     of the machine and of its node differ or a label of the selector is not converted",
+                    "use labels in the selector that are equal in template.metadata and template.spec.metadata",
+                ));
+            }
+        }
+        if !self.is_restored {
+            self.check_keys(machines, issues);
+        }
+    }
+
+    /// Reports requirements on labels that machines do not keep. The template of a MachineSet shows
+    /// whether its machines have a label, but a label that must be absent is absent from every
+    /// machine if the conversion drops it.
+    fn check_keys(&self, machines: Machines<'_>, issues: &mut Vec<Issue>) {
+        let labels = self.source.get("matchLabels").and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flatten() {
+            let is_translated =
+                self.to == Api::MachineApi && to_machine_api(key, value.as_str().unwrap_or_default()).is_some();
+            if matches!(machines, Machines::Any) && !is_translated && !is_kept(key) {
+                self.report(FieldPath::new(PATH).child("matchLabels").key(key).as_str(), key, issues);
+            }
+        }
+        for (index, expression) in expressions(&self.source).enumerate() {
+            let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
+            let is_negative = matches!(text("operator"), "NotIn" | "DoesNotExist");
+            if (is_negative || matches!(machines, Machines::Any)) && !is_kept(text("key")) {
+                self.report(&format!("{PATH}.matchExpressions[{index}]"), text("key"), issues);
+            }
+        }
+    }
+
+    fn report(&self, path: &str, key: &str, issues: &mut Vec<Issue>) {
+        issues.push(Issue::blocks(
+            path,
+            format!(
+                "the selector would not select the same machines after the conversion, because machines of {} do not \
+                 keep the label {key}",
+                self.to.title()
+            ),
+            "select the machines by a label that both APIs keep, such as a label of your own",
+        ));
     }
 }
 
@@ -121,25 +202,16 @@ fn take(tree: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Value {
 
 /// The selector with its requirements translated. A requirement of `matchExpressions` on a
 /// translated label can be converted only if it has one value.
-fn translated(selector: &Value, path: &str, issues: &mut Vec<Issue>, translate: Translate) -> Value {
+fn translated(selector: &Value, issues: &mut Vec<Issue>, translate: Translate) -> Value {
     let mut converted = Map::new();
-    let mut expressions = Vec::new();
+    let mut found = Vec::new();
     if let Some(Value::Object(labels)) = selector.get("matchLabels") {
-        let mut translated = Map::new();
-        for (key, value) in labels {
-            let other = value.as_str().and_then(|value| translate(key, value));
-            let (key, value) = other.map_or((key.clone(), value.clone()), |(key, value)| (key, value.into()));
-            translated.insert(key, value);
-        }
-        converted.insert(String::from("matchLabels"), translated.into());
+        converted.insert(
+            String::from("matchLabels"),
+            translated_labels(labels, issues, translate).into(),
+        );
     }
-    for (index, expression) in selector
-        .get("matchExpressions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (index, expression) in expressions(selector).enumerate() {
         let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
         let values = expression
             .get("values")
@@ -154,30 +226,74 @@ fn translated(selector: &Value, path: &str, issues: &mut Vec<Issue>, translate: 
                     "DoesNotExist"
                 };
                 match translate(text("key"), value) {
-                    Some((key, _)) => expressions.push(json!({"key": key, "operator": operator})),
-                    None => expressions.push(expression.clone()),
+                    Some((key, _)) => {
+                        check_role(&key, &format!("{PATH}.matchExpressions[{index}]"), issues);
+                        found.push(json!({"key": key, "operator": operator}));
+                    }
+                    None => found.push(expression.clone()),
                 }
             }
             (true, ..) if translate(text("key"), "x").is_some() => issues.push(Issue::blocks(
-                format!("{path}.matchExpressions[{index}]"),
+                format!("{PATH}.matchExpressions[{index}]"),
                 "Cluster API has one label for each role, so that only In and NotIn with one value can be converted",
                 "use one value",
             )),
-            _ => expressions.push(expression.clone()),
+            _ => found.push(expression.clone()),
         }
     }
-    if !expressions.is_empty() {
-        converted.insert(String::from("matchExpressions"), expressions.into());
+    if !found.is_empty() {
+        converted.insert(String::from("matchExpressions"), found.into());
     }
     converted.into()
+}
+
+/// The labels of a selector with their translation. Two labels that become one label with different
+/// values cannot be converted, because the selector would lose a requirement.
+fn translated_labels(labels: &Entries, issues: &mut Vec<Issue>, translate: Translate) -> Entries {
+    let mut converted = Entries::new();
+    for (key, value) in labels {
+        let other = value.as_str().and_then(|value| translate(key, value));
+        let path = FieldPath::new(PATH).child("matchLabels").key(key);
+        let (key, value) = match other {
+            Some((key, value)) => {
+                check_role(&key, path.as_str(), issues);
+                (key, value.into())
+            }
+            None => (key.clone(), value.clone()),
+        };
+        let of_key = converted.entry(key).or_insert_with(|| value.clone());
+        if *of_key != value {
+            issues.push(Issue::blocks(
+                path.as_str(),
+                "the Machine API has one label for the role of a machine, and the selector requires several roles",
+                "select the machines by one role, or by a label of your own",
+            ));
+        }
+    }
+    converted
+}
+
+/// Reports a translated label with a role that is not part of a valid name.
+fn check_role(key: &str, path: &str, issues: &mut Vec<Issue>) {
+    if !is_label_key(key) {
+        issues.push(Issue::blocks(
+            path,
+            format!("Cluster API stores the role in the name of the label {key:?}, which is invalid"),
+            "use a role of at most 63 letters, digits, hyphens, underscores and dots",
+        ));
+    }
+}
+
+fn expressions(selector: &Value) -> impl Iterator<Item = &Value> {
+    let list = selector.get("matchExpressions").and_then(Value::as_array);
+    list.into_iter().flatten()
 }
 
 /// Whether a selector selects an object with these labels.
 pub(super) fn selects(selector: &Value, labels: &Entries) -> bool {
     let exact = selector.get("matchLabels").and_then(Value::as_object);
     let all = exact.is_none_or(|exact| exact.iter().all(|(key, value)| labels.get(key) == Some(value)));
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    all && expressions.into_iter().flatten().all(|expression| {
+    all && expressions(selector).all(|expression| {
         let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
         let values = expression.get("values").and_then(Value::as_array);
         let found = labels.get(text("key"));

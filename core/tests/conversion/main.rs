@@ -26,3 +26,4 @@ mod random;
 #[path = "../../src/conversion/tests/samples.rs"]
 mod samples;
 mod schemas;
+mod selectors;
