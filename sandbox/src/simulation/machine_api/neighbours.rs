@@ -1,6 +1,6 @@
 //! What surrounds the control plane: admission webhooks of other components, machines that are not
-//! control plane machines, the names that an installer chose, the CRD of OpenShift, and the messages
-//! of the etcd operator.
+//! control plane machines, the names that an installer chose, the CRD of OpenShift, and the
+//! messages of the etcd operator.
 //!
 //! The default has none of them. Only the scenario `neighbours` sets them, so that the other
 //! scenarios keep their runs.
