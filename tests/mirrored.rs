@@ -106,6 +106,7 @@ fn manifests_contain_the_requested_namespaces() {
             .args([
                 "manifests",
                 what,
+                "--feature=admission,controllers,mirroring",
                 "--namespace=machines",
                 "--cluster-api-namespace=capi",
             ])
