@@ -141,7 +141,6 @@ fn health_checks() -> Vec<Value> {
         json!({}),
         json!({"nodeStartupTimeout": "0", "maxUnhealthy": 1}),
         json!({"nodeStartupTimeout": "1h5m", "maxUnhealthy": "40%"}),
-        json!({"selector": {}}),
         json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}),
         json!({"remediationTemplate": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
             "kind": "Metal3RemediationTemplate", "name": "a", "namespace": "openshift-machine-api"}}),

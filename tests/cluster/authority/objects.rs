@@ -54,7 +54,7 @@ pub(crate) fn cluster_api(kind: &str, name: &str, paused: bool) -> Value {
         "Machine" => machine("AWSMachine", name),
         "MachineSet" => json!({"clusterName": "prod", "replicas": 3, "selector": {"matchLabels": {"set": name}},
             "template": {"metadata": {"labels": {"set": name}}, "spec": machine("AWSMachineTemplate", name)}}),
-        _ => json!({"clusterName": "prod", "selector": {},
+        _ => json!({"clusterName": "prod", "selector": {"matchLabels": {"set": name}},
             "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "Unknown", "timeoutSeconds": 300}]}}),
     };
     let mut object = json!({

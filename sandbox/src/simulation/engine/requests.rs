@@ -324,9 +324,11 @@ impl<E: Environment> World<E> {
     /// The answer to a write that was not executed, as if it had been.
     fn pretend(&self, call: &Call) -> kube::Result<Answer> {
         match call {
-            Call::Patch { key, .. } => {
-                let stored = self.stored(key).cloned();
-                stored.map(Answer::Written).ok_or_else(timeout)
+            Call::Patch { key, patch, .. } => {
+                let mut object = self.stored(key).ok_or_else(timeout)?.to_value();
+                json_patch::merge(&mut object, patch);
+                let object = Object::of(object).ok_or_else(timeout)?;
+                Ok(Answer::Written(Arc::new(object)))
             }
             _ => Ok(Answer::Gone),
         }
