@@ -2,12 +2,13 @@
 //! expectation: each of its cells is a request to a real API server with the features installed,
 //! the policies in force, and the server of the webhooks killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::process::Command;
 
 use capstan_core::admission::rule_files;
 use capstan_core::schema::crd;
-use capstan_sandbox::control_plane::{ControlPlane, Options, Output, wait_until};
+use capstan_sandbox::control_plane::{ControlPlane, Options, Output, Process, free_port, wait_until};
 use capstan_sandbox::installation::{Cluster, SERVICE_ACCOUNT, Server, manifests_of, policies_in_force};
 use serde_json::{Value, json};
 
@@ -231,6 +232,11 @@ impl Outage {
     /// Stores the objects to change in the home namespaces and elsewhere, before anything judges
     /// them.
     async fn store_objects(&mut self, cluster: &Cluster) {
+        cluster.apply(&fixtures::surroundings()).await.unwrap();
+        for machine in fixtures::machines(3) {
+            cluster.apply(&machine.to_string()).await.unwrap();
+            self.report_running(&machine).await;
+        }
         for home in [MACHINE_API, ELSEWHERE] {
             let set = in_namespace(fixtures::set(), home).to_string();
             cluster.apply(&set).await.unwrap();
@@ -302,6 +308,72 @@ impl Outage {
         }
     }
 
+    /// Writes the status of a machine, and of its node, as the other controllers and the kubelet
+    /// do.
+    async fn report_running(&self, machine: &Value) {
+        let name = machine["metadata"]["name"].as_str().unwrap();
+        let node = machine["status"]["nodeRef"]["name"].as_str().unwrap();
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        let status = json!({"status": machine["status"]});
+        for (resource, name, patch) in [(MACHINES, name, status), ("nodes", node, ready)] {
+            let patch = patch.to_string();
+            let arguments = [
+                "patch",
+                "-n",
+                MACHINE_API,
+                resource,
+                name,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &patch,
+            ];
+            self.plane
+                .kubectl()
+                .args(arguments)
+                .run()
+                .await
+                .unwrap()
+                .checked()
+                .unwrap();
+        }
+    }
+
+    /// Starts Capstan's controllers with their token.
+    async fn start_controllers(&self) -> Process {
+        let (listen, health) = (free_port().unwrap(), free_port().unwrap());
+        let mut command = Command::new(capstan());
+        command
+            .args([
+                "serve",
+                "--controllers",
+                "--controllers-only",
+                "--dev-certificate=memory",
+            ])
+            .args(["--min-ready=0s", "--shutdown-delay=0s", "--drain-timeout=2s"])
+            .arg(format!("--listen=127.0.0.1:{listen}"))
+            .arg(format!("--health-addr=127.0.0.1:{health}"))
+            .arg("--kubeconfig")
+            .arg(&self.accounts["Capstan's controllers"]);
+        let ready = format!("http://127.0.0.1:{health}/readyz");
+        self.plane.start_server("controllers", command, &ready).await.unwrap()
+    }
+
+    /// Runs kubectl in the namespace of the Machine API, as a user of the table.
+    async fn run(&self, user: &str, arguments: &[&str]) -> Output {
+        let kubectl = self.plane.kubectl().args(["-n", MACHINE_API]).args(arguments.to_vec());
+        kubectl.with_kubeconfig(&self.accounts[user]).run().await.unwrap()
+    }
+
+    /// The names of the control plane machines.
+    async fn control_plane(&self) -> BTreeSet<String> {
+        let role = "machine.openshift.io/cluster-api-machine-role=master";
+        let get = ["get", MACHINES, "-l", role, "-o", "name"];
+        let listed = self.run("Capstan's controllers", &get).await.checked().unwrap();
+        listed.stdout.lines().map(str::to_owned).collect()
+    }
+
     /// Sends a request as a dry run.
     async fn send(&self, user: &str, request: &Request, namespace: &str) -> Output {
         let mut arguments = vec!["--dry-run=server".to_owned(), "-n".to_owned(), namespace.to_owned()];
@@ -370,4 +442,53 @@ async fn without_the_server_of_admission_and_controllers_the_table_holds() {
 async fn without_the_server_of_all_features_the_table_holds() {
     let outage = Outage::start("admission,controllers,mirroring", &["--mirroring"]).await;
     outage.compare([2, 3]).await;
+}
+
+/// The whole path of a repair: the controllers record the creation in the set, create the machine,
+/// and set the owner references of the others.
+#[tokio::test]
+async fn without_the_server_of_all_features_capstan_replaces_a_deleted_machine() {
+    let outage = Outage::start("admission,controllers,mirroring", &["--mirroring"]).await;
+    let before = outage.control_plane().await;
+    assert_eq!(before.len(), 3);
+    let _controllers = outage.start_controllers().await;
+    let lost = before.first().unwrap().as_str();
+    let delete = ["delete", lost, "--wait=false"];
+    let user = "Machine API controllers";
+    // The machine that the requests of the table change has no labels of the set.
+    let strange = ["delete", MACHINES, "owned", "--wait=false"];
+    outage.run(user, &strange).await.checked().unwrap();
+    let node = fixtures::machines(1)[0]["status"]["nodeRef"]["name"].clone();
+    let kubectl = outage.plane.kubectl().args(["delete", "node", node.as_str().unwrap()]);
+    kubectl.run().await.unwrap().checked().unwrap();
+    outage.run(user, &delete).await.checked().unwrap();
+    let release = [
+        "patch",
+        lost,
+        "--type=merge",
+        "-p",
+        r#"{"metadata": {"finalizers": null}}"#,
+    ];
+    let released = outage.run(user, &release).await;
+    assert!(released.success() || released.stderr.contains("NotFound"), "{released}");
+    wait_until(
+        "the replacement of the machine",
+        std::time::Duration::from_secs(20),
+        async || {
+            let now = outage.control_plane().await;
+            anyhow::ensure!(now.difference(&before).count() <= 1, "one machine is created: {now:?}");
+            let get = ["get", SETS, "cluster", "-o", "jsonpath={.status.conditions}"];
+            let conditions = outage.run("Capstan's controllers", &get).await.stdout;
+            anyhow::ensure!(
+                now.len() == 3 && !now.contains(lost),
+                "no machine replaces {lost}: {now:?}; conditions of the set: {conditions}"
+            );
+            Ok(Some(()))
+        },
+    )
+    .await
+    .unwrap();
+    let edit = Request::Create(machine_api("Machine", "new", "MachineAPI"));
+    let refused = outage.send("administrator", &edit, MACHINE_API).await;
+    assert!(is_unanswered(&refused), "the webhook must still be down: {refused}");
 }
