@@ -135,7 +135,7 @@ known_bugs! {
     SelectedReleased "selected-released" in "set-deleted" violates ["C6"]
         "Only selected machines lose their owner reference to a deleted set."
         "CPMS operator: a deselected machine is deleted with the set", "1.9 C6";
-    NoFinalizer "no-finalizer" in "set-deleted" violates ["C6"]
+    NoFinalizer "no-finalizer" in "set-deleted" violates ["C6", "ESR"]
         "The set has no finalizer that would delay its deletion until its machines are released."
         "CPMS operator: garbage collection with a stale graph", "1.9 C6";
     SetTakesMachines "set-takes-machines" in "set-deleted" violates ["C6", "C4", "G9"]
