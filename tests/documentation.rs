@@ -628,3 +628,9 @@ fn every_path_in_the_documentation_exists() {
         }
     }
 }
+
+#[test]
+fn the_readme_has_at_most_80_lines() {
+    let lines = text("README.md").lines().count();
+    assert!(lines <= 80, "README.md has {lines} lines; move details to docs/");
+}
