@@ -66,12 +66,19 @@ enum Command {
 pub fn main(cli: Cli) -> ExitCode {
     match run(cli) {
         Ok(code) => code,
+        // The reader of the output has seen enough, as `head` has.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // If standard error is closed, the message cannot be reported anywhere.
             let _ignored = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::from(2)
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_pipe = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(is_pipe)
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {

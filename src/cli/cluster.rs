@@ -124,11 +124,15 @@ impl Scope {
 /// # Errors
 /// The text has another form.
 pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
-    match text.split_once('=') {
-        Some((name, "true")) if !name.is_empty() => Ok((name.to_owned(), true)),
-        Some((name, "false")) if !name.is_empty() => Ok((name.to_owned(), false)),
-        _ => Err(String::from("must be NAME=true or NAME=false")),
+    let (name, on) = match text.split_once('=') {
+        Some((name, "true")) => (name, true),
+        Some((name, "false")) => (name, false),
+        _ => return Err(String::from("must be NAME=true or NAME=false")),
+    };
+    if !Options::FEATURE_GATES.contains(&name) {
+        return Err(format!("must name one of {}", Options::FEATURE_GATES.join(", ")));
     }
+    Ok((name.to_owned(), on))
 }
 
 #[cfg(test)]

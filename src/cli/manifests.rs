@@ -9,6 +9,7 @@ use capstan_core::admission::{Feature, rule_files, rule_files_of};
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::authority::config::{Config, literal};
+use capstan_core::model::is_subdomain;
 use capstan_core::schema::crd;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -29,13 +30,21 @@ pub struct Args {
         value_name = "FEATURE")]
     feature: Vec<Feature>,
     /// Namespace of the Machine API, which is also that of Capstan.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE")]
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: String,
     #[command(flatten)]
     authority: Authority,
     /// Write each manifest to a file in this folder instead of printing it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+fn namespace(text: &str) -> Result<String, &'static str> {
+    if is_subdomain(text) && text.len() <= 63 && !text.contains('.') {
+        Ok(text.to_owned())
+    } else {
+        Err("must be the name of a namespace: lowercase letters, digits and hyphens, at most 63")
+    }
 }
 
 fn features() -> impl clap::builder::TypedValueParser<Value = Feature> {

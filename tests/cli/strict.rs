@@ -150,3 +150,31 @@ fn manifests_are_those_of_the_selected_features() {
     ]);
     assert!(own.contains("in ['system:serviceaccount:a:sync']") && !own.contains(":capi-controllers"));
 }
+
+#[test]
+fn a_feature_gate_that_does_not_exist_is_refused() {
+    let output = capstan(&["check", "--feature-gates", "CPMSRecreat=true", "-"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("must name one of"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_namespace_of_manifests_must_be_a_valid_name() {
+    for name in ["", "Foo Bar", "a.b"] {
+        let output = capstan(&["manifests", "rbac", "--namespace", name], "");
+        assert_eq!(output.status.code(), Some(2), "{name}");
+    }
+}
+
+#[test]
+fn output_to_a_closed_pipe_is_no_error() {
+    let mut process = std::process::Command::new(env!("CARGO_BIN_EXE_capstan"))
+        .args(["manifests", "crds"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+}

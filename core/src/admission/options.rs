@@ -6,6 +6,7 @@ use crate::api::config_openshift_io::feature_gate::FeatureGate;
 use crate::api::machine_openshift_io;
 use crate::authority::config::Config;
 use crate::cpms::spec::Gates;
+use crate::kcp;
 
 /// The configuration of admission.
 #[derive(Clone, Debug)]
@@ -34,6 +35,15 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The names of the feature gates that Capstan knows.
+    pub const FEATURE_GATES: [&'static str; 5] = [
+        Gates::NAME_PREFIX,
+        Gates::RECREATE,
+        kcp::Gates::CLUSTER_TOPOLOGY,
+        kcp::Gates::IGNITION,
+        kcp::Gates::MACHINE_TAINTS,
+    ];
+
     /// The feature gates of ControlPlaneMachineSets: the defaults, then the FeatureGate of the
     /// cluster, then the configuration. A later one overrides an earlier one.
     pub fn gates(&self, cluster: Option<&FeatureGate>) -> Gates {

@@ -25,13 +25,20 @@ pub struct Gates {
 }
 
 impl Gates {
+    /// The name of the gate of ClusterClasses and their templates.
+    pub const CLUSTER_TOPOLOGY: &'static str = "ClusterTopology";
+    /// The name of the gate of the format `ignition`.
+    pub const IGNITION: &'static str = "KubeadmBootstrapFormatIgnition";
+    /// The name of the gate of taints in templates of machines.
+    pub const MACHINE_TAINTS: &'static str = "MachineTaintPropagation";
+
     /// Reads the gates from their names. A gate that is not listed is off, as in Cluster API.
     pub fn of(gates: &BTreeMap<String, bool>) -> Self {
         let is_on = |name: &str| gates.get(name).copied().unwrap_or(false);
         Self {
-            cluster_topology: is_on("ClusterTopology"),
-            ignition: is_on("KubeadmBootstrapFormatIgnition"),
-            taints: is_on("MachineTaintPropagation"),
+            cluster_topology: is_on(Self::CLUSTER_TOPOLOGY),
+            ignition: is_on(Self::IGNITION),
+            taints: is_on(Self::MACHINE_TAINTS),
         }
     }
 }
