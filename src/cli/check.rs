@@ -26,7 +26,8 @@ mod sarif;
 /// objects that rules look up (Machines, Infrastructure, FeatureGate, ...). A rule
 /// whose objects are not given causes a warning, and with --strict the exit code 1. The
 /// objects of a folder are given to each other. A Scale (autoscaling/v1) is checked
-/// with the KubeadmControlPlane of its name and namespace in --old or --with.
+/// with the KubeadmControlPlane of its name and namespace in --old or --with. There is
+/// no CRD schema for KubeadmControlPlane yet: only the rules of the webhook are checked.
 ///
 /// The exit code is 0 if all objects are allowed, 1 if one is refused, and 2 if the
 /// input cannot be read or contains no object.
