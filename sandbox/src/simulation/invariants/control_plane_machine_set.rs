@@ -110,6 +110,6 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "P8",
-        text: "a new machine of an empty index does not have the name of a machine that is gone",
+        text: "a new machine of an empty index does not have the name of a machine that is gone, unless the machine was gone before the record of its creation was removed",
     },
 ];

@@ -8,6 +8,7 @@ use capstan_core::api::kinds::MACHINE_SETS;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
 use capstan_core::api::objects::KindObjects;
+use capstan_core::cpms::pending_creates;
 use k8s_openapi::api::core::v1::Event as KubernetesEvent;
 use tokio::sync::watch;
 
@@ -305,7 +306,14 @@ impl World<ControlPlane> {
             return;
         }
         if observation.key.kind == MACHINE {
-            evidence.note_end(&observation.key.name);
+            let name = &observation.key.name;
+            let recorded = self.environment.set.as_ref().map(|set| pending_creates::recorded(set));
+            let mut recorded = recorded.into_iter().flatten().flatten();
+            // Until the controller removes the record of a creation, it cannot know whether the
+            // machine existed, and requests it again under its name (neighbours, seed 4287).
+            if !recorded.any(|creation| creation.machine == *name) {
+                evidence.note_end(name);
+            }
         } else if observation.key.kind == SET {
             let set = observation.typed.get::<ControlPlaneMachineSet>();
             evidence.former_set = set.map(|set| set.metadata.uid().to_owned());
