@@ -12,7 +12,7 @@ FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/m
 # The laws of the conversion, optimised; CONVERSION_RUNS machines for each platform and direction.
 LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --test conversion laws::
 
-.PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz
+.PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz image pictures release
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -35,6 +35,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 19) / 20))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 19) / 20))
+	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 19) / 20))
 
 simulator:
 	@$(CARGO) build --locked --profile $(PROFILE) --package capstan-sandbox --bin capstan-sandbox
@@ -56,12 +57,35 @@ lint: ## Check format and lints as CI does
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
+DENY ?= advisories bans licenses sources
 deny: ## Check licences, advisories and sources of the dependencies (needs cargo-deny)
-	$(CARGO) deny check
+	$(CARGO) deny --locked check --hide-inclusion-graph $(DENY)
 
 bench: ## Compare the server with a null server; the result is target/bench/summary.json
-	$(CARGO) build --release --locked --package capstan --bin capstan --package capstan-sandbox --bin capstan-sandbox
+	$(CARGO) build --release --locked --package capstan --bin capstan --features bench \
+		--package capstan-sandbox --bin capstan-sandbox
 	$(or $(CARGO_TARGET_DIR),target)/release/capstan-sandbox bench
+
+IMAGE ?= ghcr.io/capstan-dev/capstan:$(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+IMAGE_ROOT := $(or $(CARGO_TARGET_DIR),target)/image
+IMAGE_PROFILE ?= release
+IMAGE_BINARY := $(or $(CARGO_TARGET_DIR),target)/$(patsubst dev,debug,$(IMAGE_PROFILE))/capstan
+image: ## Build the image IMAGE with buildah, for this architecture, without pulling anything
+	$(CARGO) build --profile $(IMAGE_PROFILE) --locked --package capstan --bin capstan
+	rm -rf $(IMAGE_ROOT)
+	image/root-file-system.sh $(IMAGE_BINARY) $(IMAGE_ROOT)
+	buildah build --pull-never --file Containerfile --tag '$(IMAGE)' $(IMAGE_ROOT)
+
+PICTURES := rollout both-apis kubeadm-control-plane
+pictures: build ## Draw the pictures of the documentation from tests/fixtures/pictures
+	@for picture in $(PICTURES); do $(BIN)/capstan status -o svg --now 2026-06-01T12:00:00Z \
+		-f tests/fixtures/pictures/$$picture.yaml > docs/pictures/live-$$picture.svg || exit 1; done
+
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release-files
+release: build ## Write manifests, chart, binary, SBOM, provenance and checksums of a release
+	$(CARGO) build --release --locked --package capstan --bin capstan
+	rm -rf $(RELEASE)
+	$(BIN)/capstan-sandbox release --capstan $(or $(CARGO_TARGET_DIR),target)/release/capstan --out $(RELEASE)
 
 RUNS ?= 20000
 fuzz: ## Run every fuzz target RUNS times, and convert a million machines for RUNS=20000

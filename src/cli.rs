@@ -16,19 +16,31 @@ pub mod certs;
 pub mod check;
 pub mod cluster;
 pub mod completions;
+mod control_plane;
 pub mod convert;
+pub mod dashboard;
 pub mod documents;
 pub mod gather;
 pub mod generate;
-
+pub mod install;
+mod installed;
 mod kubeadm_control_plane;
+mod machine_pool;
+pub mod man;
+mod managed_cluster;
 pub mod manifests;
 mod observe;
+mod output;
+mod page_report;
 pub mod plan;
+pub mod preflight;
+mod report;
 pub mod review;
 pub mod rules;
 pub mod serve;
 pub mod status;
+pub mod uninstall;
+pub mod verify;
 pub mod version;
 pub mod wait;
 
@@ -51,14 +63,20 @@ enum Command {
     Check(check::Args),
     Review(review::Args),
     Rules(rules::Args),
+    Preflight(preflight::Args),
+    Install(install::Args),
     Manifests(manifests::Args),
+    Verify(verify::Args),
+    Uninstall(uninstall::Args),
     Convert(convert::Args),
     Plan(plan::Args),
     Status(status::Args),
+    Dashboard(dashboard::Args),
     Wait(wait::Args),
     Generate(generate::Args),
     Certs(certs::Args),
     Completions(completions::Args),
+    Man(man::Args),
     Version(version::Args),
 }
 
@@ -87,14 +105,20 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Review(args) => review::run(&args),
         Command::Rules(args) => rules::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
+        Command::Install(args) => install::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Uninstall(args) => uninstall::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Dashboard(args) => dashboard::run(&args),
         Command::Wait(args) => wait::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Certs(args) => certs::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args),
     }
 }

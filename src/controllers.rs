@@ -10,6 +10,7 @@ mod control_plane_machine_set;
 mod generator;
 mod live;
 mod metrics;
+mod mirroring;
 mod observed;
 mod pending_creates;
 mod recent_creations;
@@ -28,6 +29,7 @@ pub use control_plane_machine_set::{Configuration, ControlPlaneMachineSets};
 pub use generator::{FIELD_MANAGER as GENERATOR, GENERATED, Generator, REFUSED};
 pub use live::LiveReader;
 pub use metrics::Metrics;
+pub use mirroring::{LEASE as MIRRORING_LEASE, Mirroring, MirroringConfiguration, MirroringMetrics};
 pub use observed::{control_plane_machine_set, control_plane_machine_sets, observed};
 
 /// The running controllers.

@@ -3,7 +3,9 @@
 
 pub mod cli;
 pub mod controllers;
+pub mod dashboard;
 pub mod manifests;
 pub mod runtime;
 pub mod server;
 pub mod tls;
+pub mod workload;

@@ -1,12 +1,18 @@
 //! The manifests to install, as text: the files of `webhooks/` and `manifests/` by feature, and the
 //! admission policies, which are generated from the rules. `capstan manifests` prints them.
 //!
+//! Components change an installation: the source of the certificates, or a single node. Their
+//! patches are those of the kustomize components in `manifests/components`.
+//!
 //! This module decides nothing. Tests compare the files with the server's routes, with the rules,
 //! and with what kustomize builds from the same files.
 
 use anyhow::Context;
 use capstan_core::admission::{Feature, policies};
 use capstan_core::cel::rules::RuleFile;
+
+mod component;
+mod namespace;
 
 /// A file in the binary: its name, which is unique within a kind of manifest, and its text.
 type File = (&'static str, &'static str);
@@ -25,15 +31,68 @@ const MIRRORING_WEBHOOKS: &[File] = &[
         include_str!("../webhooks/mirroring/validating.yaml"),
     ),
 ];
-const ADMISSION_RBAC: &[File] = &[("rbac.yaml", include_str!("../manifests/base/rbac.yaml"))];
+const KUBEADM_WEBHOOKS: &[File] = &[
+    (
+        "kubeadm-control-plane-mutating.yaml",
+        include_str!("../webhooks/kubeadm-control-plane/mutating.yaml"),
+    ),
+    (
+        "kubeadm-control-plane-validating.yaml",
+        include_str!("../webhooks/kubeadm-control-plane/validating.yaml"),
+    ),
+];
+const CONTROL_PLANE_WEBHOOKS: &[File] = &[
+    (
+        "control-plane-mutating.yaml",
+        include_str!("../webhooks/control-plane/mutating.yaml"),
+    ),
+    (
+        "control-plane-validating.yaml",
+        include_str!("../webhooks/control-plane/validating.yaml"),
+    ),
+];
+const ADMISSION_RBAC: &[File] = &[
+    ("rbac.yaml", include_str!("../manifests/base/rbac.yaml")),
+    ("certificates.yaml", include_str!("../manifests/base/certificates.yaml")),
+];
 const CONTROLLERS_RBAC: &[File] = &[(
     "controllers-rbac.yaml",
     include_str!("../manifests/components/controllers/rbac.yaml"),
 )];
-const MIRRORING_RBAC: &[File] = &[(
-    "mirroring-rbac.yaml",
-    include_str!("../manifests/components/mirroring/rbac.yaml"),
+const MIRRORING_RBAC: &[File] = &[
+    (
+        "mirroring-rbac.yaml",
+        include_str!("../manifests/components/mirroring/rbac.yaml"),
+    ),
+    (
+        "mirroring-certificates.yaml",
+        include_str!("../manifests/components/mirroring/certificates.yaml"),
+    ),
+];
+const MIRRORING_CONTROLLERS_RBAC: &[File] = &[(
+    "mirroring-controllers-rbac.yaml",
+    include_str!("../manifests/components/mirroring-controllers/rbac.yaml"),
 )];
+const KUBEADM_RBAC: &[File] = &[
+    (
+        "kubeadm-control-plane-rbac.yaml",
+        include_str!("../manifests/components/kubeadm-control-plane/rbac.yaml"),
+    ),
+    (
+        "kubeadm-control-plane-certificates.yaml",
+        include_str!("../manifests/components/kubeadm-control-plane/certificates.yaml"),
+    ),
+];
+const CONTROL_PLANE_RBAC: &[File] = &[
+    (
+        "control-plane-rbac.yaml",
+        include_str!("../manifests/components/control-plane/rbac.yaml"),
+    ),
+    (
+        "control-plane-certificates.yaml",
+        include_str!("../manifests/components/control-plane/certificates.yaml"),
+    ),
+];
 const ADMISSION_DEPLOYMENT: &[File] = &[
     ("service.yaml", include_str!("../manifests/base/service.yaml")),
     ("deployment.yaml", include_str!("../manifests/base/deployment.yaml")),
@@ -42,16 +101,97 @@ const CONTROLLERS_DEPLOYMENT: &[File] = &[(
     "controllers.yaml",
     include_str!("../manifests/components/controllers/deployment.yaml"),
 )];
-/// The flags that a feature adds to the webhook server, as the component of kustomize does.
-const MIRRORING_FLAGS: &[&str] = &["--mirroring", "--webhook-configuration=capstan-mirroring"];
+const MIRRORING_CONTROLLERS_DEPLOYMENT: &[File] = &[(
+    "mirroring-controllers.yaml",
+    include_str!("../manifests/components/mirroring-controllers/deployment.yaml"),
+)];
+const CERT_MANAGER: &[File] = &[(
+    "cert-manager.yaml",
+    include_str!("../manifests/components/cert-manager/certificates.yaml"),
+)];
+const NETWORK_POLICIES: &[File] = &[(
+    "network-policies.yaml",
+    include_str!("../manifests/components/network-policies/networkpolicies.yaml"),
+)];
+
+/// A folder of `manifests/components` that changes the objects of the features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// What the feature `mirroring` changes in the webhook server.
+    Mirroring,
+    /// What the feature `kubeadm-control-plane` changes in the webhook server.
+    KubeadmControlPlane,
+    /// What the feature `control-plane` changes in the webhook server.
+    ControlPlane,
+    /// The webhook server reads its certificate from files that another program writes.
+    CertificateFiles,
+    /// cert-manager issues the certificate, and writes the `caBundle`s.
+    CertManager,
+    /// OpenShift's service CA issues the certificate, and writes the `caBundle`s.
+    ServiceCa,
+    /// One replica of each Deployment.
+    SingleNode,
+    /// Limits the connections of the pods.
+    NetworkPolicies,
+}
+
+impl Component {
+    /// The text of its `kustomization.yaml`.
+    fn kustomization(self) -> &'static str {
+        match self {
+            Self::Mirroring => include_str!("../manifests/components/mirroring/kustomization.yaml"),
+            Self::KubeadmControlPlane => {
+                include_str!("../manifests/components/kubeadm-control-plane/kustomization.yaml")
+            }
+            Self::ControlPlane => include_str!("../manifests/components/control-plane/kustomization.yaml"),
+            Self::CertificateFiles => include_str!("../manifests/components/certificate-files/kustomization.yaml"),
+            Self::CertManager => include_str!("../manifests/components/cert-manager/kustomization.yaml"),
+            Self::ServiceCa => include_str!("../manifests/components/service-ca/kustomization.yaml"),
+            Self::SingleNode => include_str!("../manifests/components/single-node/kustomization.yaml"),
+            Self::NetworkPolicies => include_str!("../manifests/components/network-policies/kustomization.yaml"),
+        }
+    }
+
+    /// The objects that it adds to the Deployments.
+    #[must_use]
+    pub fn files(self) -> Vec<(String, String)> {
+        files(match self {
+            Self::CertManager => CERT_MANAGER,
+            Self::NetworkPolicies => NETWORK_POLICIES,
+            _ => &[],
+        })
+    }
+
+    /// Applies its patches to files. A file without objects is removed.
+    ///
+    /// # Errors
+    /// A patch does not fit; tests prevent that.
+    pub fn patch(self, files: Vec<(String, String)>) -> anyhow::Result<Vec<(String, String)>> {
+        component::apply(self.kustomization(), files)
+    }
+
+    /// As [`Component::patch`], with patches that `place` adapts, for example to another namespace.
+    ///
+    /// # Errors
+    /// A patch does not fit; tests prevent that.
+    pub fn patch_placed(
+        self,
+        files: Vec<(String, String)>,
+        place: impl Fn(&str) -> String,
+    ) -> anyhow::Result<Vec<(String, String)>> {
+        component::apply(&place(self.kustomization()), files)
+    }
+}
 
 /// The webhook configurations of a feature: file names and texts.
 #[must_use]
 pub fn webhook_files(feature: Feature) -> Vec<(String, String)> {
     files(match feature {
         Feature::Admission => ADMISSION_WEBHOOKS,
-        Feature::Controllers => &[],
+        Feature::Controllers | Feature::MirroringControllers => &[],
         Feature::Mirroring => MIRRORING_WEBHOOKS,
+        Feature::KubeadmControlPlane => KUBEADM_WEBHOOKS,
+        Feature::ControlPlane => CONTROL_PLANE_WEBHOOKS,
     })
 }
 
@@ -62,27 +202,23 @@ pub fn rbac_files(feature: Feature) -> Vec<(String, String)> {
         Feature::Admission => ADMISSION_RBAC,
         Feature::Controllers => CONTROLLERS_RBAC,
         Feature::Mirroring => MIRRORING_RBAC,
+        Feature::MirroringControllers => MIRRORING_CONTROLLERS_RBAC,
+        Feature::KubeadmControlPlane => KUBEADM_RBAC,
+        Feature::ControlPlane => CONTROL_PLANE_RBAC,
     })
 }
 
-/// The Deployments of a feature, and the Service of the webhook server. The feature `mirroring` has
-/// none: it adds [`server_flags`] to the webhook server.
+/// The Deployments of a feature, and the Service of the webhook server. The features `mirroring`,
+/// `kubeadm-control-plane`, and `control-plane` have none: the components of the same names add
+/// flags to the webhook server.
 #[must_use]
 pub fn deployment_files(feature: Feature) -> Vec<(String, String)> {
     files(match feature {
         Feature::Admission => ADMISSION_DEPLOYMENT,
         Feature::Controllers => CONTROLLERS_DEPLOYMENT,
-        Feature::Mirroring => &[],
+        Feature::MirroringControllers => MIRRORING_CONTROLLERS_DEPLOYMENT,
+        Feature::Mirroring | Feature::KubeadmControlPlane | Feature::ControlPlane => &[],
     })
-}
-
-/// The flags that a feature adds to the webhook server.
-#[must_use]
-pub fn server_flags(feature: Feature) -> &'static [&'static str] {
-    match feature {
-        Feature::Admission | Feature::Controllers => &[],
-        Feature::Mirroring => MIRRORING_FLAGS,
-    }
 }
 
 /// The admission policies of a feature with their bindings, one file for each of its rule files.
@@ -107,6 +243,18 @@ pub fn policy_files(feature: Feature, rules: &[RuleFile]) -> anyhow::Result<Vec<
             Ok((format!("{}.yaml", file.title()), text))
         })
         .collect()
+}
+
+/// The kustomize transformer that moves all manifests from their namespace to another one: its file
+/// name and text.
+///
+/// # Errors
+/// A manifest contains the namespace where no replacement can reach it; tests prevent that.
+pub fn namespace_transformer(manifests: &[(String, String)], namespace: &str) -> anyhow::Result<(String, String)> {
+    Ok((
+        "replacements.yaml".to_owned(),
+        namespace::transformer(&join(manifests), namespace)?,
+    ))
 }
 
 /// Joins files into one text for `kubectl apply -f -`.

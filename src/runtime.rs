@@ -12,6 +12,7 @@ mod client;
 mod cluster;
 mod events;
 mod follow;
+mod history;
 mod leader;
 mod metrics;
 mod object;

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
-use crate::tls::{Certificates, MinVersion};
+use crate::tls::{Certificates, Policy};
 
 mod accept;
 mod answer;
@@ -32,6 +32,7 @@ pub mod logs;
 mod metrics;
 mod null;
 
+mod process;
 mod refusal;
 mod webhook;
 
@@ -49,8 +50,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The address of `/livez`, `/readyz` and `/metrics` (plain HTTP).
     pub health: SocketAddr,
-    /// The oldest TLS version that the server accepts.
-    pub min_version: MinVersion,
+    /// What the server accepts in a handshake.
+    pub tls: Policy,
     /// The limits on what the server accepts at once.
     pub limits: Limits,
     /// How long the server continues to accept connections after `/readyz` reports a shutdown.
@@ -85,7 +86,8 @@ impl Server {
     ) -> io::Result<Self> {
         let metrics = Arc::new(metrics::Metrics::register(&mut registry));
         certificates.register(&mut registry);
-        let tls = crate::tls::server_config(&certificates, settings.min_version).map_err(io::Error::other)?;
+        Registry::register_collector(&mut registry, Box::new(process::Process));
+        let tls = crate::tls::server_config(&certificates, &settings.tls).map_err(io::Error::other)?;
         let budget = Budget::new(settings.limits.bodies);
         let shared = connection::Shared {
             router: webhook::router(&reviewer, &settings.limits, &budget, &metrics),

@@ -7,6 +7,7 @@
 //! review.
 
 mod certificates;
+pub mod clients;
 mod config;
 pub mod development;
 pub mod files;
@@ -16,4 +17,4 @@ pub mod rotation;
 pub mod self_managed;
 
 pub use certificates::{Certificates, Invalid};
-pub use config::{MinVersion, server_config};
+pub use config::{CipherSuite, MinVersion, Policy, server_config};

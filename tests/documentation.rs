@@ -24,7 +24,7 @@ use std::time::Duration;
 use capstan::cli::Cli;
 use capstan::controllers;
 use capstan::server::{Lifecycle, Limits, NullReviewer, Server, Settings};
-use capstan::tls::{Certificates, MinVersion};
+use capstan::tls::{Certificates, Policy};
 use clap::Parser as _;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -177,7 +177,7 @@ async fn a_server_exposes_metrics_with_the_names_and_types_of_the_sources() {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         health: "127.0.0.1:0".parse().unwrap(),
-        min_version: MinVersion::default(),
+        tls: Policy::default(),
         limits: Limits::default(),
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::from_secs(1),
@@ -196,9 +196,17 @@ async fn a_server_exposes_metrics_with_the_names_and_types_of_the_sources() {
     running.await.unwrap();
 
     let registered = registered();
-    let mut exposed = 0;
+    let (mut exposed, mut process) = (0, 0);
+    let documented = documented();
     for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, metric) = line.split_once(' ').unwrap();
+        // The names of these metrics are those of other exporters.
+        if name.starts_with("process_") {
+            let total = if metric == "counter" { "_total" } else { "" };
+            assert!(documented.contains_key(&format!("{name}{total}")), "{name}");
+            process += 1;
+            continue;
+        }
         let name = if metric == "counter" {
             format!("{name}_total")
         } else {
@@ -211,6 +219,7 @@ async fn a_server_exposes_metrics_with_the_names_and_types_of_the_sources() {
         exposed += 1;
     }
     assert!(exposed > 8, "{page}");
+    assert_eq!(process, 5, "{page}");
 }
 
 /// Parses a query: returns the metrics that it reads, with the labels of their selectors.
@@ -480,11 +489,12 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-const OTHER_PAGES: [&str; 7] = [
+const OTHER_PAGES: [&str; 8] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
+    "SECURITY.md",
     "certs/README.md",
     "manifests/README.md",
     "webhooks/README.md",
@@ -535,6 +545,27 @@ fn a_log_line_that_a_runbook_searches_for_exists() {
         }
     }
     assert!(found >= 4, "{found}");
+}
+
+#[test]
+fn every_message_that_troubleshooting_explains_exists() {
+    let mut code = String::new();
+    for folder in ["src", "core/src"] {
+        for path in files(&root().join(folder), "rs") {
+            // A long literal continues in the next line.
+            let text = std::fs::read_to_string(path).unwrap();
+            let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let lines: Vec<&str> = lines.map(|line| line.trim().trim_end_matches('\\')).collect();
+            code += &lines.join("");
+        }
+    }
+    let page = text("docs/troubleshooting.md");
+    let messages: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("### `")).collect();
+    for message in &messages {
+        let message = message.trim_end_matches('`');
+        assert!(code.contains(message), "the sources contain no message {message:?}");
+    }
+    assert!(messages.len() >= 10, "{messages:?}");
 }
 
 /// A heading as an anchor, as code hosting sites generate it.

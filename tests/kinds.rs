@@ -128,10 +128,37 @@ fn the_role_of_the_webhook_reads_what_the_kind_table_lists_and_nothing_else() {
     for (manifest, reader) in [
         ("manifests/base/rbac.yaml", Reader::Admission),
         ("manifests/components/mirroring/rbac.yaml", Reader::Guards),
+        ("manifests/components/control-plane/rbac.yaml", Reader::ControlPlanes),
     ] {
         let wanted = wanted(|entry| entry.is_read_by(reader), false);
         assert_eq!(granted(manifest), wanted, "{manifest}");
     }
+}
+
+/// The Role in the namespace of Cluster API is one in a namespace too.
+#[test]
+fn the_roles_of_the_mirroring_controllers_write_machines_and_read_what_the_kind_table_lists() {
+    let mut wanted = Grants::new();
+    for ((scoped, group, resource, name), verbs) in self::wanted(|entry| entry.is_read_by(Reader::Mirroring), false) {
+        let is_definition = resource == "customresourcedefinitions";
+        let scoped = match group.ends_with("x-k8s.io") {
+            true => Scoped::Namespace,
+            false => scoped,
+        };
+        let scoped = if is_definition { Scoped::Cluster } else { scoped };
+        let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
+        grant(&mut wanted, (scoped, &group, &resource, &name), &verbs);
+        if resource.ends_with("machines") {
+            grant(
+                &mut wanted,
+                (scoped, &group, &resource, "*"),
+                &["create", "patch", "delete"],
+            );
+            let status = format!("{resource}/status");
+            grant(&mut wanted, (scoped, &group, &status, "*"), &["patch"]);
+        }
+    }
+    assert_eq!(granted("manifests/components/mirroring-controllers/rbac.yaml"), wanted);
 }
 
 #[test]

@@ -83,8 +83,13 @@ fn rust_files() -> Vec<File> {
 
 /// The files whose comments begin with `#`, without generated files.
 fn hash_files() -> Vec<File> {
-    const GENERATED: [&str; 3] = [
+    const GENERATED: [&str; 8] = [
+        "charts/capstan/templates/",
         "manifests/crds/",
+        "manifests/namespace/replacements.yaml",
+        "manifests/crds-kubeadm-control-plane/",
+        "manifests/crds-control-plane/",
+        "webhooks/control-plane/policies/",
         "webhooks/admission/policies/",
         "webhooks/mirroring/policies/",
     ];

@@ -1,5 +1,5 @@
 //! Self-managed certificates with a real API server, under the permissions of
-//! `certs/self-managed/rbac.yaml`.
+//! `manifests/base/certificates.yaml`.
 // A failed test panics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -11,7 +11,7 @@ use capstan::server::{Lifecycle, Limits, NullReviewer, Server, Settings};
 use capstan::tls::issue::Names;
 use capstan::tls::rotation::Profile;
 use capstan::tls::self_managed::{self, SelfManaged};
-use capstan::tls::{Certificates, MinVersion};
+use capstan::tls::{Certificates, MinVersion, Policy};
 use capstan_sandbox::control_plane::{ControlPlane, Options, Output, wait_until};
 use prometheus_client::registry::Registry;
 
@@ -25,7 +25,10 @@ async fn replica(plane: &ControlPlane) -> u16 {
     let settings = Settings {
         listen: any,
         health: any,
-        min_version: MinVersion::Tls13,
+        tls: Policy {
+            min_version: MinVersion::Tls13,
+            ..Policy::default()
+        },
         limits: Limits::default(),
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::ZERO,
@@ -46,6 +49,7 @@ async fn replica(plane: &ControlPlane) -> u16 {
         namespace: "openshift-machine-api".to_owned(),
         secret: "capstan-webhook-tls".to_owned(),
         configurations: vec!["capstan".to_owned()],
+        definitions: Vec::new(),
         names: Names::new(["127.0.0.1".to_owned()]).unwrap(),
         profile: Profile::default(),
     };
@@ -123,7 +127,7 @@ async fn two_replicas_maintain_secret_and_bundles_with_the_permissions_of_the_ma
     kubectl(&plane, &["create", "namespace", "openshift-machine-api"])
         .await
         .unwrap();
-    let rights = concat!(env!("CARGO_MANIFEST_DIR"), "/certs/self-managed/rbac.yaml");
+    let rights = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/base/certificates.yaml");
     plane
         .apply_yaml(&std::fs::read_to_string(rights).unwrap())
         .await

@@ -18,7 +18,7 @@ use capstan_core::admission::{
 };
 use capstan_core::cel::Program;
 use capstan_core::cel::rules::{Case, Enforcer, Rule, Scope};
-use capstan_core::schema::crd::crd_files;
+use capstan_core::schema::crd::{control_plane_crd_files, crd_files, kubeadm_crd_files};
 use serde_json::{Value, json};
 
 fn admission() -> Admission {
@@ -101,6 +101,8 @@ fn a_feature_registers_the_webhooks_that_its_server_serves() {
 fn expected_rules(route: &Route) -> Vec<(BTreeSet<&str>, BTreeSet<&str>)> {
     let operations = match route.phase {
         Phase::Mutate => BTreeSet::from(["CREATE", "UPDATE"]),
+        // Every KubeadmControlPlane may be deleted.
+        Phase::Validate if route.group == "controlplane.cluster.x-k8s.io" => BTreeSet::from(["CREATE", "UPDATE"]),
         Phase::Validate => BTreeSet::from(["CREATE", "UPDATE", "DELETE"]),
     };
     let whole = route
@@ -142,9 +144,15 @@ fn a_status_is_sent_only_where_a_rule_reads_it() {
         for rule in webhook["rules"].as_array().unwrap() {
             for resource in words(&rule["resources"]) {
                 let (plural, part) = resource.split_once('/').unwrap_or((resource, ""));
-                let unread = plural == "controlplanemachinesets" || plural.ends_with("clusters");
+                let unread = plural == "controlplanemachinesets"
+                    || plural == "controlplanes"
+                    || plural.ends_with("clusters")
+                    || plural.starts_with("kubeadmcontrolplane");
                 assert!(!(unread && part == "status"), "{resource}");
-                assert!(part != "scale" || plural.ends_with("machinesets"), "{resource}");
+                assert!(
+                    part != "scale" || plural.ends_with("machinesets") || plural.ends_with("controlplanes"),
+                    "{resource}"
+                );
             }
         }
     }
@@ -231,6 +239,9 @@ fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_
         let metadata = "not-metadata-written-by-the-controllers";
         let elsewhere = "not-a-deletion-in-another-namespace";
         let expected: &[&str] = match (is_mirrored(&webhook), phase) {
+            _ if is_of(&webhook, "kubeadmcontrolplane") => &[exempt],
+            (_, Phase::Mutate) if is_of(&webhook, ".controlplane.") => &[exempt],
+            _ if is_of(&webhook, ".controlplane.") => &[elsewhere, exempt],
             (true, _) if webhook["name"].as_str().unwrap().contains("machine-api") => {
                 &[controllers, sync, sets, exempt]
             }
@@ -252,7 +263,12 @@ fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_
 
 /// Whether a webhook reviews objects that exist in both APIs.
 fn is_mirrored(webhook: &Value) -> bool {
-    !webhook["name"].as_str().unwrap().contains("controlplanemachineset")
+    !is_of(webhook, "controlplane")
+}
+
+/// Whether the name of a webhook contains a kind.
+fn is_of(webhook: &Value, kind: &str) -> bool {
+    webhook["name"].as_str().unwrap().contains(kind)
 }
 
 #[test]
@@ -356,7 +372,10 @@ fn metadata_of_a_set_is_not_reviewed_for_its_controllers_only() {
         ("DELETE", Value::Null, set("", 3), true),
     ];
     let mut judged = 0;
-    for (_, webhook) in webhooks().iter().filter(|(_, webhook)| !is_mirrored(webhook)) {
+    for (_, webhook) in webhooks()
+        .iter()
+        .filter(|(_, webhook)| is_of(webhook, "controlplanemachineset"))
+    {
         let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
         let program = Program::compile(expression).unwrap();
         for (operation, object, old, asked) in &cases {
@@ -409,7 +428,7 @@ fn assert_generated(folder: &str, expected: Vec<(String, String)>) {
 
 #[test]
 fn the_policies_in_the_repository_agree_with_the_rules() {
-    for feature in [Feature::Admission, Feature::Mirroring] {
+    for feature in [Feature::Admission, Feature::Mirroring, Feature::ControlPlane] {
         let folder = format!("webhooks/{}/policies", feature.name());
         assert_generated(
             &folder,
@@ -422,6 +441,14 @@ fn the_policies_in_the_repository_agree_with_the_rules() {
 #[test]
 fn the_crds_in_the_repository_agree_with_the_types_and_rules() {
     assert_generated("manifests/crds", crd_files(&rule_files().unwrap()).unwrap());
+    assert_generated(
+        "manifests/crds-kubeadm-control-plane",
+        kubeadm_crd_files(&rule_files().unwrap()).unwrap(),
+    );
+    assert_generated(
+        "manifests/crds-control-plane",
+        control_plane_crd_files(&rule_files().unwrap()).unwrap(),
+    );
 }
 
 #[test]
@@ -591,7 +618,10 @@ fn h10_the_webhook_reviews_scale_requests_of_controllers() {
 #[test]
 fn f11_a_kind_is_reviewed_in_every_version_that_is_served() {
     for (phase, webhook) in webhooks() {
-        if phase == Phase::Validate && webhook["rules"][0]["apiGroups"][0] != "machine.openshift.io" {
+        // The API server converts KubeadmControlPlanes to the version that the rule names.
+        let converted = is_of(&webhook, "kubeadmcontrolplane");
+        let group = &webhook["rules"][0]["apiGroups"][0];
+        if phase == Phase::Validate && !converted && group != "machine.openshift.io" {
             assert_eq!(webhook["rules"][0]["apiVersions"], json!(["*"]), "{}", webhook["name"]);
         }
     }

@@ -19,14 +19,16 @@ mod response;
 mod snapshot;
 
 pub use crate::authority::live::{LiveObject, LiveRead};
+pub use crate::kcp::{ConversionAnswer, answer_conversion};
+pub use crate::schema::crd::CONVERSION_PATH;
 pub use answer::{Answer, Record};
 pub use feature::Feature;
 pub use gate::{Outcome, Phase, Route};
 pub use gates::{routes, routes_of, rule_files, rule_files_of};
 pub use judge::Admission;
 pub use offline::{Check, CheckError, Checked, Checker};
-pub use options::Options;
+pub use options::{Enforcement, Options};
 pub use policy::policies;
 pub use request::{NoReview, Request};
 pub use response::Status;
-pub use snapshot::{Snapshot, Source, Unreadable};
+pub use snapshot::{InfrastructureVersions, Snapshot, Source, Unreadable};

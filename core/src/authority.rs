@@ -5,16 +5,37 @@
 //! step of a migration from one API to the other. `rules` judge an edit. The object that is not
 //! authoritative is the mirror. Only the sync controller changes the spec of a mirror.
 //!
+//! `reconcile` computes the next action of a sync controller for a Machine of both APIs. Its `pair`
+//! is the full objects, `sync` copies, `removal` carries out deletions, `migration` carries out the
+//! plan, and `finalizers`, `pause` and `report` compute the writes of these. `other` finds another
+//! sync controller, and `progress` is what metrics and events report. MachineSets and
+//! MachineHealthChecks are not copied.
+//!
 //! Must never: assume anything about an object in the other API that has not been read.
 //!
 //! Source: the Converting Machine API to Cluster API enhancement; decisions 9 to 13.
 
 pub mod config;
+mod difference;
+pub mod finalizers;
 pub mod live;
+pub mod migration;
+pub mod other;
+pub mod pair;
+mod pause;
 pub mod plan;
+pub mod progress;
+pub mod reconcile;
+mod record;
+pub mod removal;
+pub mod report;
 pub mod rules;
 pub mod spec;
 pub mod state;
+pub mod sync;
+mod sync_status;
+#[cfg(test)]
+mod tests;
 
 /// The finalizer with which the sync controller coordinates the deletion of a mirrored pair.
 pub const FINALIZER: &str = "sync.machine.openshift.io/finalizer";

@@ -30,6 +30,7 @@ mod platforms;
 mod selector;
 mod shape;
 mod status;
+mod taints;
 mod tree;
 
 #[cfg(test)]
@@ -43,7 +44,7 @@ use crate::model::FieldPath;
 pub use carried::CARRIED;
 pub use context::{Context, Lookup, Role};
 pub use explain::{explain, page, pages};
-pub use infrastructure::{cluster_kind, cluster_of, hand_over, infrastructure_of};
+pub use infrastructure::{cluster_kind, cluster_kind_of_infrastructure, cluster_of, hand_over, infrastructure_of};
 pub use normal::normalise;
 
 /// One of the two APIs.
@@ -208,11 +209,20 @@ fn refuse(object: &Value, from: Api) -> Option<Converted> {
     let version = tree::text(object, "apiVersion").unwrap_or_default();
     let issue = if api_of(object) != Some(from) {
         let kind = tree::text(object, "kind").unwrap_or_default();
-        Issue::blocks(
-            "kind",
-            format!("a {kind} has no counterpart in the other API"),
-            "convert only Machines, MachineSets and MachineHealthChecks",
-        )
+        let same = |known: &&str| known.eq_ignore_ascii_case(kind);
+        let spelling = [machine_kind::KIND, set::KIND, machine_health_check::KIND];
+        match spelling.into_iter().find(same) {
+            Some(known) if known != kind => Issue::blocks(
+                "kind",
+                format!("no API server knows the kind {kind:?}: upper and lower case matter"),
+                format!("set it to {known}"),
+            ),
+            _ => Issue::blocks(
+                "kind",
+                format!("a {kind} has no counterpart in the other API"),
+                "convert only Machines, MachineSets and MachineHealthChecks",
+            ),
+        }
     } else if version != known {
         Issue::blocks(
             "apiVersion",

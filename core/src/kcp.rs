@@ -1,10 +1,14 @@
 //! KubeadmControlPlane of Cluster API: which objects and which edits are valid, how the two
 //! versions of the API are converted, and which step a controller takes next.
 //!
-//! The module judges and plans offline. It must never be installed beside the webhooks of Cluster
-//! API for the same objects, and no controller executes its plans yet.
+//! The webhooks of the feature `kubeadm-control-plane` judge and convert objects with it. They must
+//! never be installed beside the webhooks of Cluster API for the same objects. No controller
+//! executes the plans yet.
 
 pub mod action;
+mod adoption;
+mod canonical;
+pub mod certificates;
 mod conversion;
 mod core_dns;
 mod create;
@@ -12,6 +16,7 @@ mod defaults;
 pub mod deletion;
 mod desired;
 mod domains;
+mod known_fields;
 mod membership;
 mod naming;
 pub mod observed;
@@ -32,6 +37,6 @@ pub mod state;
 pub mod status;
 mod version;
 
-pub use conversion::{ConversionError, Versions, to_v1beta1, to_v1beta2};
+pub use conversion::{ConversionAnswer, FALLBACK_VERSION, Versions, answer_conversion, to_v1beta1, to_v1beta2};
 pub use desired::Bootstrap;
 pub use spec::Gates;

@@ -7,6 +7,7 @@ mod object_ref;
 mod path;
 mod pending;
 mod plan;
+mod quantity;
 mod quorum;
 mod revision;
 mod stored;
@@ -22,6 +23,7 @@ pub use pending::{
     PENDING_CREATIONS, PendingCreation, UnreadablePendingCreations, pending_creations, pending_creations_patch,
 };
 pub use plan::{Act, Degradation, Plan, Precondition, Step, Wait};
+pub use quantity::normalize_quantity;
 pub use quorum::{EtcdMember, MembershipChange, Quorum, quorum_after};
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use stored::{Stored, is_same};

@@ -485,3 +485,44 @@ fn w2_a_set_that_owns_machines_is_not_deleted_without_its_finalizer() {
     kept["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
     assert!(judge_with(&kept, &Value::Null, &owned, "Background").allowed);
 }
+
+#[test]
+fn w20_a_record_of_capstan_that_cannot_be_read_is_refused() {
+    let creation = |at: &str| {
+        json!([{"index": 0, "machine": "a-0", "requestedBy": "p", "requestedAt": at, "newField": 1}]).to_string()
+    };
+    let names = r#"{"0":"prod-x7k2p-master-1"}"#;
+    let (pending, last) = ("capstan.dev/pending-creations", "capstan.dev/last-created");
+    let cases = [
+        (pending, creation("2026-01-01T00:00:00Z"), true),
+        (pending, creation("2999-01-01T00:00:00Z"), true),
+        (pending, String::from("[]"), true),
+        (pending, String::from("junk"), false),
+        (pending, String::new(), false),
+        (pending, creation("tomorrow"), false),
+        (pending, creation("2026-01-01T00:00:00Z").replace("a-0", "A 0"), false),
+        (pending, String::from("{}"), false),
+        (last, names.to_owned(), true),
+        (last, String::from("{}"), true),
+        (last, String::from("junk"), false),
+        (last, String::from("[]"), false),
+        (last, String::from(r#"{"first":"a-0"}"#), false),
+        (last, String::from(r#"{"0":"A 0"}"#), false),
+    ];
+    for (key, value, allowed) in &cases {
+        let annotate = |set: &mut Value| set["metadata"]["annotations"] = json!({*key: value});
+        let old = aws_set(|_| {});
+        let answer = judge(&old, &edited(&old, annotate));
+        assert_eq!(answer.allowed, *allowed, "{key}: {value}: {}", answer.message);
+        if *allowed {
+            continue;
+        }
+        assert_eq!(answer.denied_by, ["cpms-records"]);
+        // A value that was stored while the webhook was down does not prevent other edits.
+        let stored = aws_set(annotate);
+        let labelled = edited(&stored, |set| set["metadata"]["labels"] = json!({"a": "b"}));
+        assert!(judge(&stored, &labelled).allowed);
+        let removed = edited(&stored, |set| set["metadata"]["annotations"] = json!({}));
+        assert!(judge(&stored, &removed).allowed);
+    }
+}

@@ -42,17 +42,19 @@ fn control_plane(version: &str) -> Value {
         "apiVersion": format!("controlplane.cluster.x-k8s.io/{version}"),
         "kind": "KubeadmControlPlane",
         "metadata": {"name": "cp", "namespace": "ns"},
-        "spec": {"version": "1.33.1", "machineTemplate": reference, "kubeadmConfigSpec": {}},
+        "spec": {"version": "1.33.1", "machineTemplate": reference, "kubeadmConfigSpec": {"verbosity": 1}},
     })
 }
 
 #[test]
 fn a_creation_gets_defaults_in_both_versions() {
-    for (version, pointer) in [
-        ("v1beta2", "/spec/rollout/strategy"),
-        ("v1beta1", "/spec/rolloutStrategy"),
+    // In v1beta1, the CRD has the default of the strategy, and the webhook that of its type.
+    let mut older = control_plane("v1beta1");
+    older["spec"]["rolloutStrategy"] = json!({"rollingUpdate": {"maxSurge": 1}});
+    for (mut object, pointer) in [
+        (control_plane("v1beta2"), "/spec/rollout/strategy"),
+        (older, "/spec/rolloutStrategy"),
     ] {
-        let mut object = control_plane(version);
         let checked = check(&object, None, &[]);
         assert_eq!(checked.status, None);
         json_patch::patch(&mut object, &checked.patch.unwrap()).unwrap();
@@ -63,6 +65,98 @@ fn a_creation_gets_defaults_in_both_versions() {
             &json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}})
         );
     }
+}
+
+/// The fields that the schema refuses. An API server adds that it did not evaluate the rules.
+fn refused_fields(object: &Value) -> Vec<String> {
+    let checked = check(object, None, &[]);
+    let is_schema = |rule: &str| rule.starts_with("schema-");
+    assert!(checked.violations.iter().all(|violation| is_schema(&violation.rule)));
+    let named = checked
+        .violations
+        .iter()
+        .filter(|violation| violation.rule != "schema-incomplete");
+    named.map(|violation| violation.path.as_str().to_owned()).collect()
+}
+
+#[test]
+fn the_schema_of_each_version_refuses_values_that_its_crd_refuses() {
+    for (field, value) in [
+        ("machineTemplate.spec.deletion.nodeDrainTimeoutSeconds", json!(-1)),
+        ("remediation.retryPeriodSeconds", json!(-1)),
+        ("rollout.before.certificatesExpiryDays", json!(6)),
+        ("kubeadmConfigSpec.format", json!("foo")),
+        ("kubeadmConfigSpec.verbosity", json!("1")),
+        (
+            "kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays",
+            json!(1096),
+        ),
+        (
+            "kubeadmConfigSpec.clusterConfiguration.caCertificateValidityPeriodDays",
+            json!(36501),
+        ),
+        (
+            "kubeadmConfigSpec.clusterConfiguration.encryptionAlgorithm",
+            json!("RSA-1024"),
+        ),
+        (
+            "kubeadmConfigSpec.clusterConfiguration.apiServer.extraArgs",
+            json!([{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]),
+        ),
+    ] {
+        let mut object = control_plane("v1beta2");
+        let path: Vec<&str> = field.split('.').collect();
+        let (last, above) = path.split_last().unwrap();
+        above.iter().fold(&mut object["spec"], |value, name| &mut value[*name])[*last] = value;
+        assert_eq!(refused_fields(&object), [format!("spec.{field}")]);
+    }
+    // These values have the types of v1beta2.
+    for (field, value) in [("nodeDrainTimeout", json!(10)), ("readinessGates", json!({}))] {
+        let mut object = control_plane("v1beta1");
+        object["spec"]["machineTemplate"][field] = value;
+        assert_eq!(refused_fields(&object), [format!("spec.machineTemplate.{field}")]);
+    }
+    let mut object = control_plane("v1beta1");
+    object["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"]["extraArgs"] = json!([{"name": "a"}]);
+    // The fields of an item are unknown.
+    assert_eq!(
+        refused_fields(&object),
+        ["spec.kubeadmConfigSpec.clusterConfiguration.apiServer.extraArgs[0].name"]
+    );
+}
+
+#[test]
+fn f28_a_name_that_no_object_can_have_is_refused() {
+    let mut object = control_plane("v1beta2");
+    object["metadata"]["name"] = json!("A B");
+    assert_eq!(refused_fields(&object), ["metadata.name"]);
+}
+
+#[test]
+fn the_items_of_lists_are_checked_too() {
+    for (field, items, refused) in [
+        ("files", json!([{"content": "x"}]), "files[0].path"),
+        ("files", json!([{"path": "/x", "encoding": "foo"}]), "files[0].encoding"),
+        ("users", json!([{"shell": "/bin/sh"}]), "users[0].name"),
+        (
+            "diskSetup",
+            json!({"partitions": [{"device": "/dev/sda"}]}),
+            "diskSetup.partitions[0]",
+        ),
+        (
+            "diskSetup",
+            json!({"partitions": [{"device": "/dev/sda", "diskLayout": [{"percentage": 1, "partitionType": "Foo"}]}]}),
+            "diskSetup.partitions[0].diskLayout[0].partitionType",
+        ),
+    ] {
+        let mut object = control_plane("v1beta2");
+        object["spec"]["kubeadmConfigSpec"][field] = items;
+        assert_eq!(refused_fields(&object), [format!("spec.kubeadmConfigSpec.{refused}")]);
+    }
+    let mut object = control_plane("v1beta2");
+    object["spec"]["rolloutStrategy"] = json!({"type": "RollingUpdate"});
+    let checked = check(&object, None, &[]);
+    assert_eq!((checked.status.unwrap().code, checked.violations.len()), (400, 1));
 }
 
 #[test]
@@ -103,7 +197,7 @@ fn a_scale_is_checked_with_its_control_plane() {
 fn a_template_needs_its_feature_gate_and_has_no_defaults() {
     let object = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
         "kind": "KubeadmControlPlaneTemplate", "metadata": {"name": "t", "namespace": "ns"},
-        "spec": {"template": {"spec": {"kubeadmConfigSpec": {}}}}});
+        "spec": {"template": {"spec": {"kubeadmConfigSpec": {"verbosity": 1}}}}});
     assert_eq!(rules(&check(&object, None, &[])), ["kcpt-cluster-topology"]);
     let checked = check(&object, None, &["ClusterTopology"]);
     assert_eq!((checked.status, checked.patch), (None, None));

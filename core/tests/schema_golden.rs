@@ -59,7 +59,7 @@ fn as_stored(value: &Value) -> Value {
 }
 
 #[test]
-fn the_engine_says_of_every_golden_object_what_the_api_server_said() {
+fn the_engine_agrees_with_the_api_server_on_every_golden_object() {
     let (cpms, widget) = (definition("cpms"), definition("widget"));
     let cases = read("verdicts.json");
     let mut wrong = Vec::new();

@@ -1,10 +1,10 @@
 //! `make bench`: what an admission verdict costs, as a ratio to a baseline server.
 //!
-//! The baseline is the shipped binary with `--null-reviewer`: the same TLS, HTTP, logs and metrics,
-//! but it reads only the envelope of a review and allows everything. With `--against`, the baseline
-//! is another build of Capstan, which judges the same review. Both servers take turns in one run,
-//! so that other load on the machine affects both. The servers share one core; the client has
-//! another.
+//! The baseline is the binary with the cargo feature `bench` and `--null-reviewer`: the same TLS,
+//! HTTP, logs and metrics, but it reads only the envelope of a review and allows everything. With
+//! `--against`, the baseline is another build of Capstan, which judges the same review. Both
+//! servers take turns in one run, so that other load on the machine affects both. The servers share
+//! one core; the client has another.
 //!
 //! Absolute figures depend on the machine. Only ratios are compared with a goal. The benchmark must
 //! never decide anything but whether its own goals are met.

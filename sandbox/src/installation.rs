@@ -111,9 +111,23 @@ impl Cluster {
         let definitions = applied.stdout.lines();
         wait.extend(definitions.filter(|name| name.starts_with("customresourcedefinition")));
         if wait.len() > before {
-            self.run(&wait, "").await?.checked()?;
+            self.wait_until_established(&wait).await?;
         }
         Ok(())
+    }
+
+    /// `kubectl wait` fails at once for a CRD that has no conditions yet, so it is repeated.
+    async fn wait_until_established(&self, wait: &[&str]) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
+        loop {
+            let waited = self.run(wait, "").await?;
+            let has_no_conditions = waited.stderr.contains("accessor error");
+            if !has_no_conditions || tokio::time::Instant::now() > deadline {
+                waited.checked()?;
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
     }
 }
 
@@ -178,16 +192,22 @@ impl Server {
     /// Starts `capstan serve`, and waits until it is ready: it has a certificate, and its caches
     /// are filled.
     ///
-    /// `flags` select the cluster, and with `--mirroring` the feature of that name. `host` is the
-    /// address at which the API server reaches this machine, and the only address on which the
-    /// server listens. `folder` receives the log and the CA certificate.
+    /// `flags` select the cluster, and with `--mirroring`, `--kubeadm-control-plane`, or
+    /// `--control-plane` the feature of that name. `host` is the address at which the API server
+    /// reaches this machine, and the only address on which the server listens. `folder` receives
+    /// the log and the CA certificate.
     ///
     /// # Errors
     /// The server cannot be started, exits, or is not ready in time; the error contains the end of
     /// its log.
     pub async fn start(capstan: &Path, flags: &[String], host: &str, folder: &Path) -> Result<Self> {
-        let features = if flags.iter().any(|flag| flag == "--mirroring") {
+        let has = |name: &str| flags.iter().any(|flag| flag == name);
+        let features = if has("--mirroring") {
             "admission,mirroring"
+        } else if has("--kubeadm-control-plane") {
+            "admission,kubeadm-control-plane"
+        } else if has("--control-plane") {
+            "admission,control-plane"
         } else {
             "admission"
         };
@@ -223,6 +243,12 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// The URL of a path of this server, and the PEM of the authority of its certificate.
+    #[must_use]
+    pub fn address(&self, path: &str) -> (String, &str) {
+        (format!("https://{}:{}{path}", self.host, self.port), &self.authority)
     }
 
     /// The process.

@@ -11,5 +11,6 @@ pub mod infrastructure;
 pub mod installation;
 pub mod neighbours;
 pub mod random;
+pub mod release;
 pub mod simulation;
 pub mod tour;

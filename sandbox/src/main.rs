@@ -2,15 +2,15 @@
 //! benchmark.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
-use capstan_sandbox::simulation;
 use capstan_sandbox::tour::{self, Guest, Home, Screen};
+use capstan_sandbox::{release, simulation};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -66,6 +66,15 @@ enum Command {
     /// Print the folder of etcd, kube-apiserver, kube-controller-manager and kubectl; build them if
     /// they are missing
     Kube,
+    /// Write the files of a release: manifests, chart, binary, components, provenance, checksums
+    Release {
+        /// The capstan binary
+        #[arg(long, value_name = "FILE")]
+        capstan: PathBuf,
+        /// The folder, which must be empty
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
     /// Start a control plane, print its kubeconfig, and stop it at Ctrl-C
     ControlPlane {
         /// Write an audit log to the folder of the control plane
@@ -113,6 +122,13 @@ enum Command {
         #[arg(short, long, value_enum, default_value = "text")]
         output: TableOutput,
     },
+    /// Insert mutants of decisions into a copy of the sources, and check that the simulation finds
+    /// them; exits 1 if a result differs from docs/mutants.md
+    Decisions {
+        /// The folder for the copy and its build
+        #[arg(long, value_name = "DIR", default_value = "target/decisions")]
+        folder: PathBuf,
+    },
     /// Measure the server against one that allows everything; both binaries must be release builds
     Bench {
         /// The capstan binary; by default the one in the folder of this program
@@ -154,6 +170,7 @@ fn main() -> ExitCode {
             capstan,
         } => tour_in_context(&context, address.as_deref(), capstan),
         Command::Kube => kube(),
+        Command::Release { capstan, out } => release::assemble(&capstan, &out),
         Command::ControlPlane { audit } => control_plane(Options {
             audit,
             ..Options::default()
@@ -186,6 +203,7 @@ fn main() -> ExitCode {
             ..
         } => simulate(from, seeds, scenario.as_deref(), cores, output),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
+        Command::Decisions { folder } => decisions(&folder),
         Command::Bench {
             capstan,
             against,
@@ -268,7 +286,7 @@ fn exhaust(scenario: Option<&str>, cores: Option<u64>) -> Result<()> {
 fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, output: Output) -> Result<()> {
     let sum = simulation::simulate(from, seeds, scenario, threads(cores))?;
     match output {
-        Output::Text => print!("{}", simulation::show::summary(&sum)),
+        Output::Text => print!("{}", simulation::show::summary(&sum, scenario)),
         Output::Json => println!("{:#}", sum.to_value()),
     }
     if !sum.violations.is_empty() {
@@ -297,6 +315,16 @@ fn mutants(seeds: u64, trace: bool, output: TableOutput) -> Result<()> {
     if !survivors.is_empty() {
         anyhow::bail!("not caught: {}", survivors.join(", "));
     }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn decisions(folder: &Path) -> Result<()> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let lines = simulation::decisions::hunt(&repository, folder)?;
+    lines.iter().for_each(|(line, _)| println!("{line}"));
+    let differs = lines.iter().filter(|(_, agrees)| !agrees).count();
+    anyhow::ensure!(differs == 0, "{differs} result(s) differ from docs/mutants.md");
     Ok(())
 }
 

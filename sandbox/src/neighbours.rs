@@ -10,3 +10,4 @@ pub mod openshift_api;
 mod programs;
 pub mod provider_crds;
 pub mod suite;
+pub mod tools;

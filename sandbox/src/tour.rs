@@ -6,6 +6,7 @@
 //! tour deletes every object that it created and changes no other object.
 
 mod guest;
+mod page;
 mod rollout;
 mod screen;
 
@@ -47,6 +48,7 @@ pub fn capstan_beside() -> Result<PathBuf> {
 /// A cluster of the sandbox with Capstan in it. It stops when it is dropped.
 pub struct Home {
     // Fields are dropped in this order: the server stops before the cluster that it watches.
+    page: page::Page,
     _machines: rollout::Machines,
     _server: Server,
     capstan: PathBuf,
@@ -92,7 +94,14 @@ impl Home {
         create_control_plane(&cluster).await?;
         screen.step("Starting the controllers and the simulated machines");
         let machines = rollout::Machines::start(capstan, &plane).await?;
+        let page = page::Page::start(capstan, &plane).await?;
+        screen.blank();
+        screen.plain(&format!(
+            "Open this page in a browser and watch the control plane: {}",
+            page.address()
+        ));
         Ok(Self {
+            page,
             _machines: machines,
             _server: server,
             capstan: capstan.to_owned(),
@@ -120,6 +129,7 @@ impl Home {
     /// The kubeconfig cannot be written.
     pub fn show_next_steps(&self, screen: &mut Screen) -> Result<()> {
         screen.blank();
+        screen.plain(&format!("The control plane as a page: {}", self.page.address()));
         screen.plain("The cluster keeps running. In another terminal:");
         screen.blank();
         screen.plain(&format!("  export KUBECONFIG={}", self.plane.kubeconfig()?.display()));

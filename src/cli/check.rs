@@ -1,20 +1,21 @@
 //! `capstan check`: gives the verdict of a cluster offline.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
 use capstan_core::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane;
-use capstan_core::api::machine_openshift_io::NAMESPACE;
+use capstan_core::api::machine_openshift_io::{NAMESPACE, control_plane};
 use capstan_core::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
-use capstan_core::model::{Operation, Propagation, User, Warning};
+use capstan_core::model::{Operation, Propagation, User, Violation, Warning};
 use serde_json::{Value, json};
 
-use super::cluster::{Authority, feature_gate};
-use super::documents::{self, Document};
+use super::cluster::{Authority, feature_gate, namespace};
+use super::documents::{self, Document, note};
 
 mod sarif;
 
@@ -26,8 +27,8 @@ mod sarif;
 /// objects that rules look up (Machines, Infrastructure, FeatureGate, ...). A rule
 /// whose objects are not given causes a warning, and with --strict the exit code 1. The
 /// objects of a folder are given to each other. A Scale (autoscaling/v1) is checked
-/// with the KubeadmControlPlane of its name and namespace in --old or --with. There is
-/// no CRD schema for KubeadmControlPlane yet: only the rules of the webhook are checked.
+/// with the control plane of its name and namespace in --old or --with. An object
+/// that differs from --old in its status only is checked as an update of the status.
 ///
 /// The exit code is 0 if all objects are allowed, 1 if one is refused, and 2 if the
 /// input cannot be read or contains no object.
@@ -58,7 +59,7 @@ pub struct Args {
     feature_gates: Vec<(String, bool)>,
     /// Namespace of the Machine API. An object without a namespace is taken to be in
     /// the namespace of its API.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE")]
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: String,
     #[command(flatten)]
     authority: Authority,
@@ -131,8 +132,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(args)?;
     let user = args.user.clone().unwrap_or_default();
     let mut rows = Vec::new();
-    for (document, snapshot) in inputs.documents()? {
-        rows.push(check(args, &checker, &inputs, document, &snapshot, &user)?);
+    let given = documents::snapshot(&inputs.with)?;
+    for group in &inputs.groups {
+        for (position, document) in group.documents.iter().enumerate() {
+            let snapshot = group.snapshot_around(position, &given);
+            rows.push(check(args, &checker, &inputs, document, &snapshot, &user)?);
+        }
     }
     let text = match args.output {
         Output::Text => rows.iter().map(as_text).collect::<String>(),
@@ -173,49 +178,64 @@ struct Inputs {
 struct Group {
     documents: Vec<Document>,
     is_folder: bool,
+    /// A snapshot of each object. It is empty for an object of --with, and for an object that does
+    /// not have the types of its kind, which is refused when it is checked.
+    snapshots: Vec<Snapshot>,
+}
+
+impl Group {
+    fn read(path: &PathBuf, with: &[Document]) -> anyhow::Result<Self> {
+        let is_folder = path.is_dir();
+        let mut documents = documents::read_all(std::slice::from_ref(path))?;
+        // The objects of a folder are looked up together; those of a file are not.
+        if is_folder {
+            documents = documents::distinct(documents)?;
+        }
+        let given: BTreeSet<[&str; 4]> = with.iter().map(Document::identity).collect();
+        let snapshot = |document: &Document| {
+            if given.contains(&document.identity()) {
+                return Snapshot::default();
+            }
+            let snapshot = Snapshot::of_files(std::slice::from_ref(&document.object));
+            snapshot.unwrap_or_default()
+        };
+        let snapshots = if is_folder {
+            documents.iter().map(snapshot).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            documents,
+            is_folder,
+            snapshots,
+        })
+    }
+
+    /// What the rules of the object at this position look up: the given objects, and the other
+    /// objects of its folder that are not among them.
+    fn snapshot_around<'s>(&self, position: usize, given: &'s Snapshot) -> Cow<'s, Snapshot> {
+        if !self.is_folder {
+            return Cow::Borrowed(given);
+        }
+        let mut snapshot = given.clone();
+        for (other, added) in self.snapshots.iter().enumerate() {
+            if other != position {
+                snapshot.add(added);
+            }
+        }
+        Cow::Owned(snapshot)
+    }
 }
 
 impl Inputs {
     fn read(args: &Args) -> anyhow::Result<Self> {
-        let group = |path: &PathBuf| -> anyhow::Result<Group> {
-            Ok(Group {
-                documents: documents::read_all(std::slice::from_ref(path))?,
-                is_folder: path.is_dir(),
-            })
-        };
+        let with = documents::read_distinct(&args.with)?;
+        let groups = args.files.iter().map(|path| Group::read(path, &with));
         Ok(Self {
-            old: documents::read_all(&args.old)?,
-            with: documents::read_all(&args.with)?,
-            groups: args.files.iter().map(group).collect::<anyhow::Result<_>>()?,
+            old: documents::read_distinct(&args.old)?,
+            groups: groups.collect::<anyhow::Result<_>>()?,
+            with,
         })
-    }
-
-    /// Each object to check, with what its rules look up: the objects of --with, and the other
-    /// objects of its folder.
-    fn documents(&self) -> anyhow::Result<Vec<(&Document, Arc<Snapshot>)>> {
-        let given = Arc::new(documents::snapshot(&self.with)?);
-        let mut documents = Vec::new();
-        for group in &self.groups {
-            // An object that does not have the types of its kind is refused when it is checked.
-            let is_readable = |document: &&Document| Snapshot::of_files(std::slice::from_ref(&document.object)).is_ok();
-            let readable: Vec<&Document> = group.documents.iter().filter(is_readable).collect();
-            for document in &group.documents {
-                let snapshot = if group.is_folder {
-                    let others = readable.iter().filter(|other| !std::ptr::eq(**other, document));
-                    let all: Vec<Value> = self
-                        .with
-                        .iter()
-                        .chain(others.copied())
-                        .map(|other| other.object.clone())
-                        .collect();
-                    Arc::new(Snapshot::of_files(&all)?)
-                } else {
-                    Arc::clone(&given)
-                };
-                documents.push((document, snapshot));
-            }
-        }
-        Ok(documents)
     }
 }
 
@@ -300,17 +320,12 @@ fn is_scale(document: &Document) -> bool {
     document.text("/apiVersion") == "autoscaling/v1" && document.key().0 == "Scale"
 }
 
-/// Whether an object is the KubeadmControlPlane with the name and namespace of a Scale.
+/// Whether an object is the control plane with the name and namespace of a Scale.
 fn is_scaled_by(object: &Document, scale: &Document) -> bool {
     let (kind, namespace, name) = object.key();
     let (_, scale_namespace, scale_name) = scale.key();
     let same_namespace = scale_namespace.is_empty() || namespace == scale_namespace;
-    kind == kubeadm_control_plane::KIND && name == scale_name && same_namespace
-}
-
-fn note(text: &str) {
-    // If standard error is closed, the note cannot be reported anywhere.
-    let _ignored = writeln!(std::io::stderr(), "note: {text}");
+    [kubeadm_control_plane::KIND, control_plane::KIND].contains(&kind) && name == scale_name && same_namespace
 }
 
 /// The objects that rules look up.
@@ -318,7 +333,7 @@ fn note(text: &str) {
 /// # Errors
 /// A file cannot be read, or an object does not have the types of its kind.
 pub fn snapshot(paths: &[PathBuf]) -> anyhow::Result<Snapshot> {
-    documents::snapshot(&documents::read_all(paths)?)
+    documents::snapshot(&documents::read_distinct(paths)?)
 }
 
 /// Formatted JSON with a final line break.
@@ -347,11 +362,17 @@ fn as_text(row: &Row) -> String {
     let mut text = format!("{kind} {place} ({}): {verdict}\n", operation_word(row.operation));
     match &row.checked.status {
         Some(status) if row.checked.violations.is_empty() => text.push_str(&format!("  {}\n", status.message)),
-        _ => row
-            .checked
-            .violations
-            .iter()
-            .for_each(|violation| text.push_str(&format!("  {violation}\n"))),
+        _ => {
+            // The API server reports a hint about the whole object with the field `<nil>`.
+            let is_hint = |violation: &&Violation| violation.path.as_str() == "<nil>";
+            let violations = &row.checked.violations;
+            for violation in violations.iter().filter(|violation| !is_hint(violation)) {
+                text.push_str(&format!("  {violation}\n"));
+            }
+            for hint in violations.iter().filter(is_hint) {
+                text.push_str(&format!("  {}\n", hint.plainly()));
+            }
+        }
     }
     for warning in &row.checked.warnings {
         text.push_str(&format!("  warning: {} [{}]\n", warning.text, warning.rule));

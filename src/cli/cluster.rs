@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use capstan_core::admission::Options;
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::authority::config::Config;
+use capstan_core::model::is_subdomain;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// The cluster to connect to.
@@ -24,39 +26,104 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns a client for the cluster.
+    /// Returns a client for the cluster. It does not connect.
     ///
     /// # Errors
     /// The configuration cannot be read, or it does not describe a usable cluster.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
+        kube::Client::try_from(self.config().await?).context("connecting to the API server")
+    }
+
+    /// Connects to the cluster, for a command that a user waits for. Each request of the client
+    /// ends within the timeout. Watches of it end too, so it is not for a watch.
+    ///
+    /// # Errors
+    /// The API server does not respond within the timeout; the error is one sentence.
+    pub(super) async fn connect(&self, timeout: Duration) -> anyhow::Result<Connection> {
+        let mut config = self.config().await?;
+        config.connect_timeout = Some(timeout);
+        config.read_timeout = Some(timeout);
+        config.write_timeout = Some(timeout);
+        let address = config.cluster_url.to_string();
+        let address = address.trim_end_matches('/');
+        let client = kube::Client::try_from(config).context("connecting to the API server")?;
+        let late = || format!("the API server at {address} did not respond within {timeout:?}");
+        match tokio::time::timeout(timeout, client.apiserver_version()).await {
+            Ok(Ok(version)) => Ok(Connection {
+                client,
+                version: version.git_version.clone(),
+                minor: minor(&version.major, &version.minor),
+            }),
+            Ok(Err(kube::Error::Api(status))) => {
+                bail!(
+                    "the API server at {address} refused to report its version: {}",
+                    status.message
+                )
+            }
+            Ok(Err(error)) if is_timeout(&error) => bail!(late()),
+            Ok(Err(error)) => bail!("cannot reach the API server at {address}: {}", last_cause(&error)),
+            Err(_elapsed) => bail!(late()),
+        }
+    }
+
+    async fn config(&self) -> anyhow::Result<kube::Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let config = match (&self.kubeconfig, &self.context) {
+        match (&self.kubeconfig, &self.context) {
             (None, None) => kube::Config::infer()
                 .await
-                .context("finding the configuration of the cluster")?,
+                .context("finding the configuration of the cluster"),
             (None, Some(_)) => kube::Config::from_kubeconfig(&options)
                 .await
-                .context("reading the kubeconfig")?,
+                .context("reading the kubeconfig"),
             (Some(path), _) => {
                 let reading = || format!("reading {}", path.display());
                 let kubeconfig = Kubeconfig::read_from(path).with_context(reading)?;
                 kube::Config::from_custom_kubeconfig(kubeconfig, &options)
                     .await
-                    .with_context(reading)?
+                    .with_context(reading)
             }
-        };
-        kube::Client::try_from(config).context("connecting to the API server")
+        }
     }
+}
+
+/// A connection to an API server that responded.
+pub(super) struct Connection {
+    pub(super) client: kube::Client,
+    /// The version that it reports, for example `v1.36.3`.
+    pub(super) version: String,
+    /// The minor version of Kubernetes 1; none if it cannot be read.
+    pub(super) minor: Option<u32>,
+}
+
+/// The minor version of Kubernetes 1. Some platforms append a plus sign.
+fn minor(major: &str, minor: &str) -> Option<u32> {
+    let digits: String = minor.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok().filter(|_| major == "1")
+}
+
+fn is_timeout(error: &kube::Error) -> bool {
+    let text = format!("{error:?}");
+    text.contains("TimedOut") || text.contains("Elapsed")
+}
+
+/// The cause that names the operating system's error, without the layers of the client.
+fn last_cause(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
 }
 
 /// The objects that Capstan guards and manages.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Scope {
     /// Namespace of the Machine API.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", help_heading = "Cluster")]
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace,
+        help_heading = "Cluster")]
     pub namespace: String,
     /// Override feature gates of the cluster, for example
     /// CPMSMachineNamePrefix=true,CPMSRecreate=true.
@@ -78,21 +145,43 @@ pub struct Scope {
     pub authority: Authority,
 }
 
+/// What happens to a request that breaks a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Enforcement {
+    /// It is refused.
+    #[default]
+    Deny,
+    /// It is allowed with a warning, for a trial.
+    Warn,
+}
+
 /// The location of mirrored objects, and the users that may write mirrors.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Authority {
     /// Namespace of Cluster API.
-    #[arg(long, default_value = cluster_x_k8s_io::NAMESPACE, value_name = "NAMESPACE", help_heading = "Cluster")]
+    #[arg(long, default_value = cluster_x_k8s_io::NAMESPACE, value_name = "NAMESPACE", value_parser = namespace,
+        help_heading = "Cluster")]
     pub cluster_api_namespace: String,
     /// User that synchronizes mirrors and may write them; may be repeated. The default
-    /// is the service account of Capstan's controllers.
-    #[arg(long, value_name = "USER", help_heading = "Cluster")]
+    /// is the service accounts of Capstan's controllers, and OpenShift's
+    /// capi-controllers.
+    #[arg(long, value_name = "USER", value_parser = identity, help_heading = "Cluster")]
     pub sync_identity: Vec<String>,
     /// User, such as an autoscaler, that may scale a Cluster API MachineSet while the
     /// Machine API is authoritative; may be repeated. The synchronizing user must copy
     /// the number to the Machine API.
-    #[arg(long, value_name = "USER", help_heading = "Cluster")]
+    #[arg(long, value_name = "USER", value_parser = identity, help_heading = "Cluster")]
     pub autoscaler_identity: Vec<String>,
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self {
+            cluster_api_namespace: cluster_x_k8s_io::NAMESPACE.to_owned(),
+            sync_identity: Vec::new(),
+            autoscaler_identity: Vec::new(),
+        }
+    }
 }
 
 impl Authority {
@@ -115,7 +204,35 @@ impl Scope {
             namespace: self.namespace.clone(),
             feature_gates: self.feature_gates.iter().cloned().collect::<BTreeMap<_, _>>(),
             release_version: self.release_version.clone(),
+            ..Options::default()
         }
+    }
+}
+
+/// Parses the name of a namespace.
+///
+/// # Errors
+/// An API server refuses a namespace with this name.
+pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
+    if is_subdomain(text) && text.len() <= 63 && !text.contains('.') {
+        Ok(text.to_owned())
+    } else {
+        Err("must be the name of a namespace: lowercase letters, digits and hyphens, at most 63")
+    }
+}
+
+/// Parses the name of a user as the API server reports it. It may contain any other character.
+///
+/// # Errors
+/// The name is empty, or has control characters or white space at an end. No user is known to have
+/// such a name, so that it is an error in the command line.
+pub(super) fn identity(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        Err("must be the name of a user; it is empty, and the API server reports no such user")
+    } else if text.chars().any(char::is_control) || text.trim() != text {
+        Err("must be the name of a user, without control characters, and without white space at its ends")
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -137,7 +254,22 @@ pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::feature_gate;
+    use super::{feature_gate, identity};
+
+    #[test]
+    fn an_identity_is_any_name_without_control_characters() {
+        for name in [
+            "system:serviceaccount:a:b",
+            "oidc:Jane Doe, Ops # 1",
+            "$(x)",
+            "a' || 'b",
+        ] {
+            assert_eq!(identity(name), Ok(name.to_owned()));
+        }
+        for name in ["", " ", "a ", "a\nb", "a\u{7f}"] {
+            assert!(identity(name).is_err(), "{name:?}");
+        }
+    }
 
     #[test]
     fn a_feature_gate_is_a_name_with_true_or_false() {

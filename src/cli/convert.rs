@@ -1,15 +1,19 @@
 //! `capstan convert`: converts Machines, MachineSets and MachineHealthChecks between the Machine
 //! API and Cluster API, and reports what the other API cannot express.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use capstan_core::api::cluster_x_k8s_io::NAMESPACE as CLUSTER_API_NAMESPACE;
+use capstan_core::api::cluster_x_k8s_io::annotation::PAUSED;
+use capstan_core::api::machine_openshift_io::NAMESPACE as MACHINE_API_NAMESPACE;
 use capstan_core::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
-use capstan_core::conversion::{self, Api, Context, Converted, Lookup, Severity};
+use capstan_core::conversion::{self, Api, Context, Converted, Issue, Lookup, Severity};
+use capstan_core::model::FieldPath;
 use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer as _};
 use serde_json::Value;
@@ -91,10 +95,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let with = documents::read_all(&args.with)?;
     let files = documents::read_all(&args.files)?;
-    let others = Others::new(&with, &files);
+    let others = Others::new(&with, &files)?;
     let mut report = Report::default();
+    let mut given = GivenObjects::default();
     let rows = files.iter().filter_map(|document| {
-        let converted = convert(document, args.to.map(Target::api), &others)?;
+        let duplicate = given.check(document);
+        if matches!(duplicate, Duplicate::Same) {
+            return None;
+        }
+        let mut converted = convert(document, args.to.map(Target::api), &others)?;
+        if document.key().2.is_empty() {
+            converted.issues.insert(0, nameless_issue());
+        }
+        if let Duplicate::Other(place) = duplicate {
+            converted.objects.clear();
+            converted.issues.insert(0, duplicate_issue(&place));
+        }
+        if !converted.issues.is_empty() {
+            report.missing.extend(others.missing(document));
+        }
         report.add(document, &converted);
         Some((document, converted))
     });
@@ -137,12 +156,79 @@ struct Others<'d> {
     infrastructure: Option<&'d Value>,
     /// Objects of Cluster API's infrastructure and mirrors, by kind and name.
     by_name: BTreeMap<(Api, &'d str, &'d str), &'d Value>,
-    infrastructure_objects: BTreeMap<(&'d str, &'d str), &'d Value>,
+    /// By kind, name and namespace.
+    infrastructure_objects: BTreeMap<(&'d str, &'d str, &'d str), &'d Document>,
     secrets: Vec<String>,
 }
 
+/// Whether an object was given before.
+enum Duplicate {
+    /// It is the first one.
+    First,
+    /// It was given before with the same content.
+    Same,
+    /// It was given before with other content, at this place.
+    Other(String),
+}
+
+/// The objects to convert that were read so far. Both namespaces of an API convert to one, so that
+/// objects that differ only in the namespace would overwrite each other.
+#[derive(Default)]
+struct GivenObjects<'d> {
+    by_name: BTreeMap<(&'d str, &'d str, &'d str), &'d Document>,
+}
+
+impl<'d> GivenObjects<'d> {
+    fn check(&mut self, document: &'d Document) -> Duplicate {
+        let (kind, _, name) = document.key();
+        if name.is_empty() || conversion::api_of(&document.object).is_none() {
+            return Duplicate::First;
+        }
+        match self.by_name.entry((group(document), kind, name)) {
+            Entry::Vacant(entry) => {
+                entry.insert(document);
+                Duplicate::First
+            }
+            Entry::Occupied(entry) if entry.get().object == document.object => {
+                note(&format!(
+                    "{}: {} is given more than once and is converted once",
+                    document.place(),
+                    title(document)
+                ));
+                Duplicate::Same
+            }
+            Entry::Occupied(entry) => Duplicate::Other(format!("{} at {}", title(entry.get()), entry.get().place())),
+        }
+    }
+}
+
+/// The issue of an object without a name. An API server generates names, and an offline conversion
+/// cannot know them.
+fn nameless_issue() -> Issue {
+    Issue {
+        severity: Severity::Blocks,
+        path: FieldPath::new("metadata.name"),
+        reason: String::from("the converted objects have the name of this one, and it has none"),
+        way_out: String::from("set it"),
+    }
+}
+
+/// The issue of an object that was given before with other content.
+fn duplicate_issue(place: &str) -> Issue {
+    Issue {
+        severity: Severity::Blocks,
+        path: FieldPath::new("metadata.name"),
+        reason: format!("the converted object would overwrite that of {place}"),
+        way_out: String::from("give one of them, or rename one of them"),
+    }
+}
+
 impl<'d> Others<'d> {
-    fn new(with: &'d [Document], files: &'d [Document]) -> Self {
+    /// # Errors
+    /// Two objects of the same kind, namespace and name differ, so that the result would depend on
+    /// their order.
+    fn new(with: &'d [Document], files: &'d [Document]) -> anyhow::Result<Self> {
+        let mut infrastructure: Option<&Document> = None;
         let mut others = Self {
             infrastructure: None,
             by_name: BTreeMap::new(),
@@ -153,10 +239,12 @@ impl<'d> Others<'d> {
             let (kind, namespace, name) = document.key();
             match (group(document), kind) {
                 (config_openshift_io::GROUP, config_openshift_io::infrastructure::KIND) => {
-                    others.infrastructure.get_or_insert(&document.object);
+                    one_of(infrastructure, document)?;
+                    infrastructure = Some(document);
                 }
                 (infrastructure_cluster_x_k8s_io::GROUP, _) => {
-                    others.infrastructure_objects.insert((kind, name), &document.object);
+                    let known = others.infrastructure_objects.insert((kind, name, namespace), document);
+                    one_of(known, document)?;
                 }
                 ("", "Secret") if namespace == CLUSTER_API_NAMESPACE => others.secrets.push(name.to_owned()),
                 _ => {
@@ -166,20 +254,53 @@ impl<'d> Others<'d> {
                 }
             }
         }
-        others
+        others.infrastructure = infrastructure.map(|document| &document.object);
+        Ok(others)
+    }
+
+    /// An infrastructure object. One without a namespace is in every namespace.
+    fn infrastructure_object(&self, kind: &str, name: &str, namespace: &str) -> Option<&'d Value> {
+        let all = &self.infrastructure_objects;
+        let found = all
+            .get(&(kind, name, namespace))
+            .or_else(|| all.get(&(kind, name, "")))
+            .or_else(|| {
+                let mut all = all.iter().filter(|_| namespace.is_empty());
+                let named = all.find(|((of_kind, of_name, _), _)| *of_kind == kind && *of_name == name);
+                named.map(|(_, document)| document)
+            });
+        found.map(|document| &document.object)
     }
 
     /// The infrastructure cluster of a kind: the one with the name of the cluster, or the only one.
     fn cluster(&self, kind: &str, name: &str) -> Option<&'d Value> {
-        if let Some(named) = self.infrastructure_objects.get(&(kind, name)) {
+        if let Some(named) = self.infrastructure_object(kind, name, CLUSTER_API_NAMESPACE) {
             return Some(named);
         }
         let mut all = self
             .infrastructure_objects
             .iter()
-            .filter(|((found, _), _)| *found == kind);
+            .filter(|((found, _, _), _)| *found == kind);
         let only = all.next().filter(|_| all.next().is_none());
-        only.map(|(_, object)| *object)
+        only.map(|(_, document)| &document.object)
+    }
+
+    /// The kind of the infrastructure cluster that an object belongs to.
+    fn cluster_kind(&self, document: &Document) -> Option<&'static str> {
+        let of_infrastructure = || conversion::cluster_kind_of_infrastructure(self.infrastructure?);
+        conversion::cluster_kind(&document.object).or_else(of_infrastructure)
+    }
+
+    /// The kinds of cluster objects that the conversion of an object reads, without those that were
+    /// given.
+    fn missing(&self, document: &'d Document) -> Vec<&'static str> {
+        let mut missing = Vec::new();
+        if self.infrastructure.is_none() && conversion::api_of(&document.object) == Some(Api::MachineApi) {
+            missing.push(config_openshift_io::infrastructure::KIND);
+        }
+        let is_missing = |kind: &&str| self.cluster(kind, self.cluster_name(document)).is_none();
+        missing.extend(self.cluster_kind(document).filter(is_missing));
+        missing
     }
 
     /// The name of the cluster that an object belongs to.
@@ -207,13 +328,38 @@ fn convert<'d>(document: &'d Document, to: Option<Api>, others: &Others<'d>) -> 
         ));
         return None;
     }
-    let (kind, _, name) = document.key();
-    let cluster = conversion::cluster_kind(object).and_then(|kind| others.cluster(kind, others.cluster_name(document)));
+    let (kind, namespace, name) = document.key();
+    if !namespace.is_empty() && namespace != home(from) {
+        note(&format!(
+            "{}: {} is not in the namespace {}, and its counterpart is created in {}",
+            document.place(),
+            title(document),
+            home(from),
+            home(from.other())
+        ));
+    }
+    if object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(|time| !time.is_null())
+    {
+        note(&format!(
+            "{}: {} is being deleted; the converted object is not",
+            document.place(),
+            title(document)
+        ));
+    }
+    if is_paused(object) {
+        note(&format!(
+            "{}: {} is paused with the annotation {PAUSED}; the converted object is not: add the annotation before you \
+             apply the object if it must stay paused",
+            document.place(),
+            title(document)
+        ));
+    }
+    let cluster = others.cluster_kind(document);
+    let cluster = cluster.and_then(|kind| others.cluster(kind, others.cluster_name(document)));
     let machine = conversion::infrastructure_of(object);
-    let machine = machine.and_then(|(kind, name)| {
-        let found = others.infrastructure_objects.get(&(kind.as_str(), name.as_str()));
-        found.copied()
-    });
+    let machine = machine.and_then(|(kind, name)| others.infrastructure_object(&kind, &name, namespace));
     let owner = document.text("/metadata/ownerReferences/0/name");
     let parent = others.by_name.get(&(from.other(), "MachineSet", owner)).copied();
     let context = Context {
@@ -228,6 +374,43 @@ fn convert<'d>(document: &'d Document, to: Option<Api>, others: &Others<'d>) -> 
     Some(conversion::convert(object, &context))
 }
 
+/// Whether an object, or the template of its machines, has the annotation that pauses it.
+fn is_paused(object: &Value) -> bool {
+    let of = |path: &str| object.pointer(path).and_then(|annotations| annotations.get(PAUSED));
+    of("/metadata/annotations").is_some() || of("/spec/template/metadata/annotations").is_some()
+}
+
+/// Whether an object is one of Cluster API with taints, or with taints in its template.
+fn has_taints(object: &Value) -> bool {
+    let taints = |path: &str| object.pointer(path).and_then(Value::as_array);
+    let any = ["/spec/taints", "/spec/template/spec/taints"]
+        .into_iter()
+        .find_map(taints);
+    conversion::api_of(object) == Some(Api::ClusterApi) && any.is_some_and(|taints| !taints.is_empty())
+}
+
+/// Refuses two objects of the same kind, namespace and name that differ.
+fn one_of(known: Option<&Document>, document: &Document) -> anyhow::Result<()> {
+    match known {
+        Some(known) if known.object != document.object => bail!(
+            "{}: {} differs from {} at {}: the result would depend on their order; give one of them",
+            document.place(),
+            title(document),
+            title(known),
+            known.place()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The namespace of the objects of an API.
+fn home(api: Api) -> &'static str {
+    match api {
+        Api::MachineApi => MACHINE_API_NAMESPACE,
+        Api::ClusterApi => CLUSTER_API_NAMESPACE,
+    }
+}
+
 /// The result for an object of another kind: an issue for a kind of the two APIs that has no
 /// counterpart. Every other object is part of the context.
 fn unknown_kind(document: &Document) -> Option<Converted> {
@@ -239,7 +422,9 @@ fn unknown_kind(document: &Document) -> Option<Converted> {
 
 fn title(document: &Document) -> String {
     let (kind, namespace, name) = document.key();
-    if namespace.is_empty() {
+    if name.is_empty() {
+        format!("{kind} without a name")
+    } else if namespace.is_empty() {
         format!("{kind} {name}")
     } else {
         format!("{kind} {namespace}/{name}")
@@ -347,6 +532,10 @@ struct Report {
     blocked: usize,
     /// Objects that lose values.
     lossy: usize,
+    /// Converted objects of Cluster API with taints.
+    tainted: usize,
+    /// Kinds of cluster objects that objects with issues need, and that were not given.
+    missing: BTreeSet<&'static str>,
 }
 
 impl Report {
@@ -369,9 +558,10 @@ impl Report {
         self.objects += 1;
         if converted.is_blocked() {
             self.blocked += 1;
-        } else if !converted.issues.is_empty() {
-            self.lossy += 1;
+            return;
         }
+        self.lossy += usize::from(!converted.issues.is_empty());
+        self.tainted += usize::from(converted.objects.iter().any(has_taints));
     }
 
     /// Prints the issues and a summary.
@@ -381,8 +571,10 @@ impl Report {
             objects,
             blocked,
             lossy,
+            tainted,
+            missing,
         } = self;
-        let summary = if *objects == 0 {
+        let mut summary = if *objects == 0 {
             String::from("note: nothing was converted: the input contains no object to convert\n")
         } else if blocked + lossy > 0 {
             format!(
@@ -392,6 +584,19 @@ impl Report {
         } else {
             String::new()
         };
+        if *tainted > 0 {
+            summary.push_str(&format!(
+                "note: {tainted} of {objects} objects have taints, which Cluster API refuses unless its feature gate \
+                 MachineTaintPropagation is on\n"
+            ));
+        }
+        if !missing.is_empty() {
+            let kinds: Vec<&str> = missing.iter().copied().collect();
+            summary.push_str(&format!(
+                "note: these objects of the cluster were not given: {}; pass them with --with\n",
+                kinds.join(", ")
+            ));
+        }
         // If standard error is closed, the issues cannot be reported anywhere.
         let _ignored = std::io::stderr().write_all(format!("{text}{summary}").as_bytes());
     }

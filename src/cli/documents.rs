@@ -2,7 +2,8 @@
 //! `-` for standard input. The items of a `List` become separate objects. An error names the file,
 //! the document and the line.
 
-use std::io::Read as _;
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -38,6 +39,20 @@ impl Document {
         }
     }
 
+    /// The API group, kind, namespace and name of the object.
+    pub fn identity(&self) -> [&str; 4] {
+        let (kind, namespace, name) = self.key();
+        let group = self.text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
+        [group, kind, namespace, name]
+    }
+
+    /// The kind and the name of the object, for messages.
+    fn title(&self) -> String {
+        let (kind, namespace, name) = self.key();
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        format!("{kind} {namespace}{slash}{name}")
+    }
+
     /// The kind, namespace and name of the object.
     pub fn key(&self) -> (&str, &str, &str) {
         (
@@ -49,10 +64,10 @@ impl Document {
 }
 
 /// Reads files. For a folder, reads all its `.yaml`, `.yml` and `.json` files in the order of their
-/// names.
+/// names, and notes the subfolders that it does not read.
 ///
 /// # Errors
-/// A file cannot be read, or a document is not a Kubernetes object.
+/// A file cannot be read, a folder has none, or a document is not a Kubernetes object.
 pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
     for path in paths {
@@ -67,17 +82,89 @@ pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     Ok(documents)
 }
 
+/// Reads files whose objects are looked up together. An object that is given more than once counts
+/// once.
+///
+/// # Errors
+/// A file cannot be read, a document is not a Kubernetes object, or two objects of one kind,
+/// namespace and name differ.
+pub fn read_distinct(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    distinct(read_all(paths)?)
+}
+
+/// Removes the objects that are given more than once, with a note about each. An object without a
+/// name is kept, because an API server would generate one.
+///
+/// # Errors
+/// Two objects of one kind, namespace and name differ: the result would depend on their order.
+pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
+    let mut positions: BTreeMap<[String; 4], usize> = BTreeMap::new();
+    let mut kept: Vec<Document> = Vec::new();
+    for document in documents {
+        let identity = document.identity().map(str::to_owned);
+        let first = positions.get(&identity).and_then(|position| kept.get(*position));
+        match first {
+            Some(first) if first.object == document.object => {
+                note(&format!(
+                    "{}: {} is given more than once and counts once",
+                    document.place(),
+                    document.title()
+                ));
+                continue;
+            }
+            Some(first) => bail!(
+                "{}: {} differs from the one at {}; give each object once",
+                document.place(),
+                document.title(),
+                first.place()
+            ),
+            None if document.key().2.is_empty() => {}
+            None => {
+                positions.insert(identity, kept.len());
+            }
+        }
+        kept.push(document);
+    }
+    Ok(kept)
+}
+
+/// Prints a note to standard error.
+pub(super) fn note(text: &str) {
+    // If standard error is closed, the note cannot be reported anywhere.
+    let _ignored = writeln!(std::io::stderr(), "note: {text}");
+}
+
+/// The manifests of a folder. Its subfolders are not read, as with `kubectl -f`.
 fn files_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let step = || format!("reading the folder {}", folder.display());
-    let mut files = Vec::new();
+    let (mut files, mut subfolders) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(folder).with_context(step)? {
         let path = entry.with_context(step)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && !name.starts_with('.') {
+            subfolders.push(name.to_owned());
+        }
         let is_manifest = path.extension().and_then(|extension| extension.to_str());
         if path.is_file() && is_manifest.is_some_and(|extension| ["yaml", "yml", "json"].contains(&extension)) {
             files.push(path);
         }
     }
     files.sort();
+    subfolders.sort();
+    let (folder, subfolders) = (folder.display(), subfolders.join(", "));
+    if files.is_empty() {
+        let hint = if subfolders.is_empty() {
+            ""
+        } else {
+            "; its subfolders are not read: "
+        };
+        bail!("the folder {folder} must contain a file that ends in .yaml, .yml or .json{hint}{subfolders}");
+    }
+    if !subfolders.is_empty() {
+        note(&format!(
+            "the subfolders of {folder} are not read: {subfolders}; name each folder"
+        ));
+    }
     Ok(files)
 }
 

@@ -7,6 +7,7 @@ use kube::{Api, Client};
 
 use super::cluster::Cluster;
 use super::documents::Document;
+use super::observe::CONNECT;
 
 /// The kinds that plans and rules need, and whether they are in the namespace of the Machine API.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
@@ -41,7 +42,7 @@ pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Documen
         .build()
         .context("starting the runtime")?;
     runtime.block_on(async {
-        let client = cluster.client().await?;
+        let client = cluster.connect(CONNECT).await?.client;
         let mut objects = Vec::new();
         for (group, version, kind, plural, namespaced) in KINDS {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
@@ -52,7 +53,15 @@ pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Documen
     })
 }
 
-async fn list(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> anyhow::Result<Vec<Document>> {
+/// The objects of a kind; no objects if the cluster does not serve it.
+///
+/// # Errors
+/// The cluster does not respond, or it refuses the request.
+pub(super) async fn list(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+) -> anyhow::Result<Vec<Document>> {
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),

@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let documents = if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
     } else {
-        documents::read_all(&args.files)?
+        documents::read_distinct(&args.files)?
     };
     let snapshot = documents::snapshot(&documents)?;
     let of_machine_api = |document: &&Document| {

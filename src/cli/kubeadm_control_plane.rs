@@ -1,4 +1,5 @@
-//! Plans and states of a KubeadmControlPlane from files, for `capstan plan` and `capstan status`.
+//! Plans and states of a KubeadmControlPlane from its objects, for `capstan plan` and
+//! `capstan status`.
 //!
 //! Nothing here decides: `capstan_core::kcp` does.
 
@@ -6,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use capstan_core::kcp::observed::Observed;
+use capstan_core::kcp::observed::{Observed, SnapshotError};
 use capstan_core::kcp::plan;
 use capstan_core::kcp::preview::preview;
 use capstan_core::kcp::report::{report, status_report};
@@ -29,6 +30,21 @@ pub(super) fn plan(documents: &[Document], now: Timestamp) -> anyhow::Result<Val
     }
     let next = plan::plan(&state, now);
     Ok(report(&state, &next, &preview(&observed, now)))
+}
+
+/// The reports of `capstan plan` and `capstan status`, without notes about the input.
+///
+/// # Errors
+/// An object cannot be read, or the objects contain several control planes.
+pub(super) fn reports(documents: &[Document], now: Timestamp) -> anyhow::Result<(Value, Value)> {
+    let observed = observed(documents)?;
+    let state = State::observe(&observed, now);
+    let next = plan::plan(&state, now);
+    let status = status(&state, &next, now);
+    Ok((
+        report(&state, &next, &preview(&observed, now)),
+        status_report(&state, &next, &status, now),
+    ))
 }
 
 /// The report of `capstan status`, and its text.
@@ -120,10 +136,23 @@ fn page(state: &State, report: &Value) -> String {
     page
 }
 
-/// The snapshot of the files.
-fn observed(documents: &[Document]) -> anyhow::Result<Observed> {
+/// The snapshot of the objects.
+///
+/// # Errors
+/// An object cannot be read, or the objects contain several control planes.
+pub(super) fn observed(documents: &[Document]) -> anyhow::Result<Observed> {
     let objects: Vec<Value> = documents.iter().map(|document| document.object.clone()).collect();
-    Observed::of_objects(&objects).context("reading the objects of the KubeadmControlPlane")
+    let places = |error: &SnapshotError| match error {
+        SnapshotError::Repeated { places, .. } => {
+            let two = places.map(|place| documents.get(place).map_or_else(String::new, Document::place));
+            format!(": {}", two.join(" and "))
+        }
+        _ => String::new(),
+    };
+    Observed::of_objects(&objects).map_err(|error| {
+        let step = format!("reading the objects of the KubeadmControlPlane{}", places(&error));
+        anyhow::Error::new(error).context(step)
+    })
 }
 
 fn note(text: &str) -> anyhow::Result<()> {

@@ -9,13 +9,16 @@ use capstan_core::admission::{Feature, rule_files, rule_files_of};
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::authority::config::{Config, literal};
-use capstan_core::model::is_subdomain;
 use capstan_core::schema::crd;
+
+use serde_json::Value;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
-use super::cluster::Authority;
-use crate::manifests;
+mod chart;
+
+use super::cluster::{Authority, Enforcement, namespace};
+use crate::manifests::{self, Component};
 
 /// Print the manifests to install, for `kubectl apply -f -`.
 #[derive(Debug, clap::Args)]
@@ -24,35 +27,77 @@ pub struct Args {
     #[arg(value_enum)]
     what: What,
     /// Features to install; may be repeated. `admission` checks
-    /// ControlPlaneMachineSets, `controllers` replaces machines, and `mirroring` guards
-    /// objects that exist in both APIs.
+    /// ControlPlaneMachineSets, `controllers` replaces machines, `mirroring` guards
+    /// objects that exist in both APIs, `mirroring-controllers` mirrors and migrates
+    /// their Machines, `kubeadm-control-plane` checks KubeadmControlPlanes in place of
+    /// Cluster API, and `control-plane` checks ControlPlanes.
     #[arg(long, value_parser = features(), value_delimiter = ',', default_value = Feature::Admission.name(),
         value_name = "FEATURE")]
     feature: Vec<Feature>,
-    /// Namespace of the Machine API, which is also that of Capstan.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
-    namespace: String,
     #[command(flatten)]
-    authority: Authority,
+    choices: Choices,
     /// Write each manifest to a file in this folder instead of printing it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-fn namespace(text: &str) -> Result<String, &'static str> {
-    if is_subdomain(text) && text.len() <= 63 && !text.contains('.') {
-        Ok(text.to_owned())
-    } else {
-        Err("must be the name of a namespace: lowercase letters, digits and hyphens, at most 63")
-    }
+/// The choices of an installation beside its features.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Choices {
+    /// Namespace of the Machine API, which is also that of Capstan.
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
+    pub(super) namespace: String,
+    /// Source of the webhook server's certificate.
+    #[arg(long, value_enum, default_value = "self-managed", value_name = "SOURCE")]
+    pub(super) certificates: Certificates,
+    /// Install one replica of each Deployment, for a control plane with one node.
+    #[arg(long)]
+    pub(super) single_node: bool,
+    /// Install NetworkPolicies, which limit the connections of the pods.
+    #[arg(long)]
+    pub(super) network_policies: bool,
+    /// What happens to a request that breaks a rule. With `warn`, nothing is refused,
+    /// also while the webhook server is down.
+    #[arg(long, value_enum, default_value = "deny", value_name = "ACTION")]
+    pub(super) enforcement: Enforcement,
+    #[command(flatten)]
+    pub(super) authority: Authority,
 }
 
-fn features() -> impl clap::builder::TypedValueParser<Value = Feature> {
+/// An installation: its features and its choices.
+#[derive(Clone, Debug)]
+pub(super) struct Installation {
+    feature: Vec<Feature>,
+    choices: Choices,
+}
+
+pub(super) fn features() -> impl clap::builder::TypedValueParser<Value = Feature> {
     PossibleValuesParser::new(Feature::ALL.map(Feature::name))
         .try_map(|name| Feature::named(&name).ok_or("must be the name of a feature"))
 }
 
-impl Args {
+impl Installation {
+    /// An installation of these features.
+    pub(super) fn new(feature: &[Feature], choices: &Choices) -> Self {
+        Self {
+            feature: feature.to_vec(),
+            choices: choices.clone(),
+        }
+    }
+
+    /// The objects of one kind of manifest.
+    ///
+    /// # Errors
+    /// A manifest cannot be read; tests prevent that.
+    pub(super) fn objects(&self, what: What) -> anyhow::Result<Vec<Value>> {
+        let mut objects = Vec::new();
+        for (name, text) in self.files(what)? {
+            let read: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("reading {name}"))?;
+            objects.extend(read);
+        }
+        Ok(objects)
+    }
+
     /// The selected features, each once, in the order in which they are installed.
     fn features(&self) -> impl Iterator<Item = Feature> {
         Feature::ALL
@@ -60,40 +105,104 @@ impl Args {
             .filter(|feature| self.feature.contains(feature))
     }
 
-    /// The manifests of one kind, for the configured namespaces.
+    /// The components that change the objects of the features, in the order in which they apply.
+    fn components(&self) -> Vec<Component> {
+        let mut components: Vec<Component> = self.server_components().collect();
+        components.extend(self.choices.certificates.components());
+        if self.choices.single_node {
+            components.push(Component::SingleNode);
+        }
+        if self.choices.network_policies {
+            components.push(Component::NetworkPolicies);
+        }
+        components
+    }
+
+    /// The components of the features that add flags to the webhook server.
+    fn server_components(&self) -> impl Iterator<Item = Component> {
+        self.features().filter_map(|feature| match feature {
+            Feature::Admission | Feature::Controllers | Feature::MirroringControllers => None,
+            Feature::Mirroring => Some(Component::Mirroring),
+            Feature::KubeadmControlPlane => Some(Component::KubeadmControlPlane),
+            Feature::ControlPlane => Some(Component::ControlPlane),
+        })
+    }
+
+    /// The manifests of one kind, for the configured namespaces and components.
     fn files(&self, what: What) -> anyhow::Result<Vec<(String, String)>> {
+        let mut files = self.unpatched(what)?;
+        if matches!(what, What::Chart | What::NamespaceTransformer) {
+            return Ok(files);
+        }
+        for component in self.components() {
+            files = component.patch_placed(files, |text| self.place(text))?;
+        }
+        if self.choices.enforcement == Enforcement::Warn {
+            for (_, text) in &mut files {
+                *text = for_trial(text);
+            }
+        }
+        Ok(files)
+    }
+
+    fn unpatched(&self, what: What) -> anyhow::Result<Vec<(String, String)>> {
         let of_features = |files: fn(Feature) -> Vec<(String, String)>| -> Vec<(String, String)> {
-            let placed = self.features().flat_map(files);
-            placed.map(|(name, text)| (name, self.place(&text))).collect()
+            self.features().flat_map(files).collect()
         };
-        Ok(match what {
+        let files = match what {
             What::All => {
                 let kinds = [What::Rbac, What::Deployment, What::Policies, What::Webhooks];
                 let files: Vec<_> = kinds
                     .iter()
-                    .map(|what| self.files(*what))
+                    .map(|what| self.unpatched(*what))
                     .collect::<anyhow::Result<_>>()?;
-                files.concat()
+                return Ok(files.concat());
             }
-            What::Crds => crd::crd_files(&rule_files()?)?,
-            What::Policies => self.policies()?,
+            What::Crds => return self.crds(),
+            What::Policies => return self.policies(),
+            What::NamespaceTransformer => return Ok(vec![transformer()?]),
+            What::Chart => return chart::templates(),
             What::Webhooks => of_features(manifests::webhook_files),
             What::Rbac => of_features(manifests::rbac_files),
             What::Deployment => {
-                let adds_flags = |feature: &Feature| !manifests::server_flags(*feature).is_empty();
                 ensure!(
-                    self.feature.contains(&Feature::Admission) || !self.features().any(|feature| adds_flags(&feature)),
-                    "--feature must include admission: the feature mirroring adds flags to the webhook server; \
-                     use --feature admission,mirroring"
+                    self.feature.contains(&Feature::Admission) || self.server_components().next().is_none(),
+                    "--feature must include admission: the features mirroring, kubeadm-control-plane and \
+                     control-plane add flags to the webhook server; use --feature admission,mirroring"
                 );
-                of_features(manifests::deployment_files)
+                let mut files = of_features(manifests::deployment_files);
+                files.extend(self.components().into_iter().flat_map(Component::files));
+                files
             }
-        })
+        };
+        Ok(files
+            .into_iter()
+            .map(|(name, text)| (name, self.place(&text)))
+            .collect())
+    }
+
+    /// The CRDs of the Machine API and, with their features, those of KubeadmControlPlanes and of
+    /// ControlPlanes.
+    fn crds(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let rules = rule_files()?;
+        let mut files = Vec::new();
+        let own = [Feature::KubeadmControlPlane, Feature::ControlPlane];
+        if self.features().any(|feature| !own.contains(&feature)) {
+            files.extend(crd::crd_files(&rules)?);
+        }
+        if self.feature.contains(&Feature::KubeadmControlPlane) {
+            let kubeadm = crd::kubeadm_crd_files(&rules)?;
+            files.extend(kubeadm.into_iter().map(|(name, text)| (name, self.place(&text))));
+        }
+        if self.feature.contains(&Feature::ControlPlane) {
+            files.extend(crd::control_plane_crd_files(&rules)?);
+        }
+        Ok(files)
     }
 
     /// The policies, which are generated with the configured namespaces.
     fn policies(&self) -> anyhow::Result<Vec<(String, String)>> {
-        let config = self.authority.config(&self.namespace);
+        let config = self.choices.authority.config(&self.choices.namespace);
         let mut files = Vec::new();
         for feature in self.features() {
             let mut rules = rule_files_of(feature)?;
@@ -103,47 +212,100 @@ impl Args {
         Ok(files)
     }
 
-    /// A built-in manifest for the configured namespaces and features. The webhook server and the
+    /// A built-in manifest for the configured namespaces and users. The webhook server and the
     /// controllers get the configured flags.
     fn place(&self, text: &str) -> String {
-        let cluster_api = &self.authority.cluster_api_namespace;
+        let cluster_api = &self.choices.authority.cluster_api_namespace;
         let mut flags = Vec::new();
-        if self.namespace != NAMESPACE {
-            flags.push(format!("--namespace={}", self.namespace));
-        }
         if cluster_api != cluster_x_k8s_io::NAMESPACE {
             flags.push(format!("--cluster-api-namespace={cluster_api}"));
         }
         let identities = |flag: &str, users: &[String]| -> Vec<String> {
-            users.iter().map(|user| format!("--{flag}={user}")).collect()
+            users.iter().map(|user| quoted(&format!("--{flag}={user}"))).collect()
         };
-        flags.extend(identities("autoscaler-identity", &self.authority.autoscaler_identity));
-        flags.extend(identities("sync-identity", &self.authority.sync_identity));
-        if !text.contains(CONTROLLERS) {
-            let added = self.features().flat_map(manifests::server_flags);
-            flags.extend(added.map(|flag| (*flag).to_owned()));
+        if self.choices.enforcement == Enforcement::Warn {
+            flags.push("--enforcement=warn".to_owned());
         }
+        flags.extend(identities(
+            "autoscaler-identity",
+            &self.choices.authority.autoscaler_identity,
+        ));
+        flags.extend(identities("sync-identity", &self.choices.authority.sync_identity));
         let flags: String = flags.iter().map(|flag| format!("        - {flag}\n")).collect();
         let identities = |config: &Config| -> String {
             let literals: Vec<String> = config.sync_identities.iter().map(|user| literal(user)).collect();
             format!("[{}]", literals.join(", "))
         };
-        let defaults = Config::of_namespaces(&self.namespace, cluster_api);
-        let configured = self.authority.config(&self.namespace);
-        text.replace(NAMESPACE, &self.namespace)
+        let defaults = Config::of_namespaces(&self.choices.namespace, cluster_api);
+        let configured = self.choices.authority.config(&self.choices.namespace);
+        text.replace(NAMESPACE, &self.choices.namespace)
             .replace(cluster_x_k8s_io::NAMESPACE, cluster_api)
             .replace(&identities(&defaults), &identities(&configured))
-            .replace(SERVE, &format!("{SERVE}{flags}"))
+            .replace(LAST_FLAG, &format!("{LAST_FLAG}{flags}"))
     }
 }
 
-/// The line of a Deployment after which the flags of `capstan serve` start.
-const SERVE: &str = "        - serve\n";
-/// The line by which the Deployment of the controllers is recognised. It serves no webhooks.
-const CONTROLLERS: &str = "        - --controllers-only\n";
+/// The last flag of each Deployment. Components find the first flags by their position.
+const LAST_FLAG: &str = "        - --log-format=json\n";
+
+/// A flag as a YAML string that the kubelet does not expand: JSON strings are YAML, and the kubelet
+/// replaces `$$` by `$`.
+fn quoted(flag: &str) -> String {
+    Value::from(flag.replace('$', "$$")).to_string()
+}
+
+/// A manifest for a trial: policies warn, and a request does not wait for a server that is down.
+/// `failurePolicy: Fail` and `- Deny` occur in no other field; a test compares the objects.
+fn for_trial(text: &str) -> String {
+    let line = |line: &str| match line.trim() {
+        "failurePolicy: Fail" => line.replace("Fail", "Ignore"),
+        "- Deny" => format!("{}\n{}", line.replace("Deny", "Warn"), line.replace("Deny", "Audit")),
+        _ => line.to_owned(),
+    };
+    let lines: Vec<String> = text.lines().map(line).collect();
+    lines.join("\n") + "\n"
+}
+
+/// The kustomize transformer for another namespace, of everything that can be installed.
+fn transformer() -> anyhow::Result<(String, String)> {
+    let all = |certificates| Installation {
+        feature: Feature::ALL.to_vec(),
+        choices: Choices {
+            namespace: NAMESPACE.to_owned(),
+            certificates,
+            single_node: false,
+            network_policies: true,
+            enforcement: Enforcement::Deny,
+            authority: Authority::default(),
+        },
+    };
+    // cert-manager adds objects and annotations. The other sources add no namespace.
+    manifests::namespace_transformer(&all(Certificates::CertManager).files(What::All)?, NAMESPACE)
+}
+
+/// The program that issues the certificate and writes the `caBundle`s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Certificates {
+    /// The webhook server.
+    SelfManaged,
+    /// cert-manager, which must be installed.
+    CertManager,
+    /// The service CA of OpenShift.
+    ServiceCa,
+}
+
+impl Certificates {
+    fn components(self) -> &'static [Component] {
+        match self {
+            Self::SelfManaged => &[],
+            Self::CertManager => &[Component::CertificateFiles, Component::CertManager],
+            Self::ServiceCa => &[Component::CertificateFiles, Component::ServiceCa],
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum What {
+pub(super) enum What {
     /// Everything but the CustomResourceDefinitions.
     All,
     /// The CustomResourceDefinitions.
@@ -154,8 +316,12 @@ enum What {
     Policies,
     /// The ServiceAccounts and their permissions.
     Rbac,
-    /// The Deployments and the Service.
+    /// The Deployments, the Service, and the certificates of cert-manager.
     Deployment,
+    /// The kustomize transformer that moves Capstan to another namespace.
+    NamespaceTransformer,
+    /// The templates of the Helm chart; the other flags do not change them.
+    Chart,
 }
 
 /// Prints or writes the manifests.
@@ -163,7 +329,7 @@ enum What {
 /// # Errors
 /// A file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let files = args.files(args.what)?;
+    let files = Installation::new(&args.feature, &args.choices).files(args.what)?;
     match &args.out {
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;

@@ -18,6 +18,9 @@ use crate::runtime::View;
 /// The timeout of the first read of a cluster.
 const FIRST_READ: Duration = Duration::from_secs(60);
 
+/// The timeout of the first connection to a cluster.
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
+
 /// The cluster to observe, and the settings of the controller that runs there.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ObservedCluster {
@@ -31,13 +34,27 @@ pub(super) struct ObservedCluster {
 }
 
 impl ObservedCluster {
+    /// How to connect to the cluster.
+    pub(super) fn connection(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The objects that Capstan manages there.
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The settings of the controller.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            min_ready: self.min_ready,
+        }
+    }
+
     /// The controller's assessment of the set in this snapshot.
     pub(super) fn assess(&self, view: &View, now: Timestamp) -> anyhow::Result<Assessment> {
         let set = set_of(view)?;
         let snapshot = snapshot(&view.objects);
-        let settings = Settings {
-            min_ready: self.min_ready,
-        };
         let gate = snapshot.feature_gate.as_deref();
         let options = self.scope.options();
         Ok(assess(
@@ -45,7 +62,7 @@ impl ObservedCluster {
             observed(view),
             gate,
             &options,
-            settings,
+            self.settings(),
             now,
             &mut ReconcileCache::default(),
         ))
@@ -54,6 +71,8 @@ impl ObservedCluster {
     /// Returns the views of the cluster from the first complete one. They change as long as the
     /// caches exist.
     pub(super) async fn watch(&self) -> anyhow::Result<(Arc<Caches>, watch::Receiver<Arc<View>>)> {
+        // A watch retries without end, so an API server that does not respond is reported first.
+        self.cluster.connect(CONNECT).await?;
         let caches = Caches::start(&self.cluster.client().await?, &self.scope.namespace);
         let mut views = caches.views();
         let first = tokio::time::timeout(FIRST_READ, views.wait_for(|view| view.synced))

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, NAME};
+use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
+use capstan_core::api::machine_openshift_io::control_plane as scaled;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::{self, Machine};
 use capstan_core::cpms::observed::{Observed, Settings, Unparsable};
 use capstan_core::cpms::plan::plan;
@@ -23,7 +25,8 @@ use serde_json::Value;
 use super::check::pretty;
 use super::cluster::{Cluster, Scope};
 use super::documents::{self, Document};
-use super::{gather, kubeadm_control_plane};
+use super::output::Output;
+use super::{control_plane, gather, kubeadm_control_plane, machine_pool, managed_cluster};
 
 mod text;
 
@@ -31,8 +34,9 @@ mod text;
 ///
 /// The input is from files (a set, Machines, Nodes, Infrastructure,
 /// ClusterOperators) or from a cluster. Nothing is written. Files may instead
-/// contain a KubeadmControlPlane with its Cluster, Machines, KubeadmConfigs,
-/// infrastructure machines, Nodes, and EtcdMembers.
+/// contain a ControlPlane with the same objects, or a KubeadmControlPlane with its
+/// Cluster, Machines, KubeadmConfigs, infrastructure machines, Nodes, and
+/// EtcdMembers, or a MachinePool with its infrastructure, Machines, and Nodes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan plan
@@ -44,12 +48,21 @@ pub struct Args {
     /// they are read from a cluster.
     #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
     files: Vec<PathBuf>,
+    /// Plan this KubeadmControlPlane of a cluster. Its objects are read from the
+    /// management cluster, and the Nodes from the managed cluster with its kubeconfig
+    /// Secret.
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "files")]
+    kubeadm_control_plane: Option<managed_cluster::Named>,
     /// The time of the plan, such as 2026-01-31T12:00:00Z; the default is now.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
     /// How long the node of a replacement must have been ready.
     #[arg(long, default_value = "10s", value_name = "TIME")]
     min_ready: SignedDuration,
+    /// Whether Capstan creates the Machines of a MachinePool, or the core manager of
+    /// Cluster API does.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "extend")]
+    machinepools: machine_pool::Machinepools,
     /// The output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
@@ -59,25 +72,25 @@ pub struct Args {
     scope: Scope,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
 /// Prints the plan.
 ///
 /// # Errors
 /// The input cannot be read, or the cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let documents = if args.files.is_empty() {
+    let documents = if let Some(named) = &args.kubeadm_control_plane {
+        managed_cluster::objects(&args.cluster, named)?
+    } else if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
     } else {
-        documents::read_all(&args.files)?
+        documents::read_distinct(&args.files)?
     };
     let now = args.now.unwrap_or_else(Timestamp::now);
-    let report = if is_about_control_plane(&documents) {
+    let report = if is_about_scaling(&documents) {
+        control_plane::plan(&documents::snapshot(&documents)?, &args.scope.options())?
+    } else if is_about_control_plane(&documents) {
         kubeadm_control_plane::plan(&documents, now)?
+    } else if is_about_pool(&documents) {
+        machine_pool::plan(&documents, args.machinepools, now)?
     } else {
         plan_set(documents, args, now)?
     };
@@ -91,11 +104,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether the objects are those of a ControlPlane. An Inactive ControlPlaneMachineSet beside it
+/// does nothing.
+fn is_about_scaling(documents: &[Document]) -> bool {
+    let is = |document: &Document, kind| document.key().0 == kind;
+    let is_active = |document: &Document| document.text("/spec/state") == "Active";
+    let mut sets = documents
+        .iter()
+        .filter(|document| is(document, control_plane_machine_set::KIND));
+    !sets.any(is_active) && documents.iter().any(|document| is(document, scaled::KIND))
+}
+
 /// Whether the objects are those of a KubeadmControlPlane. A ControlPlaneMachineSet is planned
 /// first.
 pub(super) fn is_about_control_plane(documents: &[Document]) -> bool {
     let is_set = |document: &Document| document.key().0 == control_plane_machine_set::KIND;
     !documents.iter().any(is_set) && documents.iter().any(|document| is_control_plane(&document.object))
+}
+
+/// Whether the objects are those of a MachinePool. A control plane is planned first.
+fn is_about_pool(documents: &[Document]) -> bool {
+    let is_set = |document: &Document| document.key().0 == control_plane_machine_set::KIND;
+    !documents.iter().any(is_set) && machine_pool::is_about_pool(documents)
 }
 
 fn plan_set(documents: Vec<Document>, args: &Args, now: Timestamp) -> anyhow::Result<Value> {
@@ -113,7 +143,7 @@ fn plan_set(documents: Vec<Document>, args: &Args, now: Timestamp) -> anyhow::Re
 
 /// Separates the sets and Machines that cannot be parsed. The controller reports those in its plan,
 /// so they do not prevent one.
-fn separate_unparsable(documents: Vec<Document>) -> anyhow::Result<(Vec<Document>, Vec<Unparsable>)> {
+pub(super) fn separate_unparsable(documents: Vec<Document>) -> anyhow::Result<(Vec<Document>, Vec<Unparsable>)> {
     const PLANNED: [&str; 2] = [machine::KIND, control_plane_machine_set::KIND];
     let (mut readable, mut unparsable) = (Vec::new(), Vec::new());
     for document in documents {
@@ -130,44 +160,70 @@ fn separate_unparsable(documents: Vec<Document>) -> anyhow::Result<(Vec<Document
     Ok((readable, unparsable))
 }
 
+/// A set from files, and the objects around it.
+pub(super) struct Given {
+    pub(super) set: Arc<ControlPlaneMachineSet>,
+    pub(super) observed: Observed,
+    pub(super) feature_gate: Option<Arc<FeatureGate>>,
+}
+
+impl Given {
+    /// Finds the set and its objects.
+    ///
+    /// # Errors
+    /// There is no set.
+    pub(super) fn of(snapshot: &Snapshot, unparsable: Vec<Unparsable>, scope: &Scope) -> anyhow::Result<Self> {
+        let sets = snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
+        let Some(set) = sets.iter().find(|set| set.metadata.name() == NAME).or(sets.first()) else {
+            bail!("there must be a ControlPlaneMachineSet; `capstan generate` prints one for the existing machines");
+        };
+        let namespace = set.metadata.namespace.as_deref().unwrap_or(&scope.namespace);
+        let in_namespace = |machine: &&Arc<Machine>| {
+            let own = machine.metadata.namespace.as_deref();
+            own.is_none_or(|own| own.is_empty() || own == namespace)
+        };
+        let machines = snapshot.machines.iter().flatten().filter(in_namespace);
+        let observed = Observed {
+            machines: machines.cloned().collect(),
+            nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),
+            infrastructure: snapshot.infrastructure.clone(),
+            etcd: snapshot
+                .cluster_operators
+                .as_ref()
+                .and_then(|operators| operators.get(ETCD))
+                .cloned(),
+            unparsable,
+            ..Observed::default()
+        };
+        Ok(Self {
+            set: Arc::clone(set),
+            observed,
+            feature_gate: snapshot.feature_gate.clone(),
+        })
+    }
+}
+
 fn plan_over(snapshot: &Snapshot, unparsable: Vec<Unparsable>, args: &Args, now: Timestamp) -> anyhow::Result<Value> {
-    let sets = snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
-    let Some(set) = sets.iter().find(|set| set.metadata.name() == NAME).or(sets.first()) else {
-        bail!("there must be a ControlPlaneMachineSet; `capstan generate` prints one for the existing machines");
-    };
+    let Given {
+        set,
+        observed,
+        feature_gate,
+    } = Given::of(snapshot, unparsable, &args.scope)?;
     if snapshot.nodes.is_none() {
         let note = "note: no Nodes are given, so no machine counts as ready\n";
         std::io::stderr()
             .write_all(note.as_bytes())
             .context("writing the note")?;
     }
-    let namespace = set.metadata.namespace.as_deref().unwrap_or(&args.scope.namespace);
-    let in_namespace = |machine: &&Arc<Machine>| {
-        let own = machine.metadata.namespace.as_deref();
-        own.is_none_or(|own| own.is_empty() || own == namespace)
-    };
-    let machines = snapshot.machines.iter().flatten().filter(in_namespace);
-    let observed = Observed {
-        machines: machines.cloned().collect(),
-        nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),
-        infrastructure: snapshot.infrastructure.clone(),
-        etcd: snapshot
-            .cluster_operators
-            .as_ref()
-            .and_then(|operators| operators.get(ETCD))
-            .cloned(),
-        unparsable,
-        ..Observed::default()
-    };
     if set.metadata.is_deleting() {
-        return Ok(leaving_report(set, &observed));
+        return Ok(leaving_report(&set, &observed));
     }
     let context = ParseContext {
         infrastructure: observed.infrastructure.as_deref(),
-        gates: args.scope.options().gates(snapshot.feature_gate.as_deref()),
+        gates: args.scope.options().gates(feature_gate.as_deref()),
         ignore_gated_fields: true,
     };
-    Ok(match parse(set, &context) {
+    Ok(match parse(&set, &context) {
         Ok(spec) => {
             let settings = Settings {
                 min_ready: args.min_ready,
@@ -180,6 +236,6 @@ fn plan_over(snapshot: &Snapshot, unparsable: Vec<Unparsable>, args: &Args, now:
                 report(&spec, &state, &next, &preview(&spec, &state, now), now)
             }
         }
-        Err(violations) => invalid_report(set, &violations),
+        Err(violations) => invalid_report(&set, &violations),
     })
 }

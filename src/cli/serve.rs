@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use capstan_core::admission::{Admission, Feature, LiveObject, LiveRead, Snapshot, Source};
+use capstan_core::admission::{self, Admission, Feature, LiveObject, LiveRead, Options, Snapshot, Source};
 use capstan_core::api::kinds::Reader;
 use capstan_core::cpms::observed::Settings as PlanSettings;
 use futures::future::BoxFuture;
@@ -17,16 +17,20 @@ use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
-use super::cluster::{Cluster, Scope};
-use crate::controllers::{Caches, Configuration, Controllers, LiveReader, Metrics};
-use crate::runtime::Election;
-use crate::server::{
-    Judge, Lifecycle, Limits, NullReviewer, Reviewer, Server, Settings, SnapshotSource, descriptors, logs,
-};
+use super::cluster::{Cluster, Enforcement, Scope};
+use crate::controllers::{Caches, Configuration, Controllers, LiveReader, Metrics, Mirroring};
+use crate::runtime::{Caches as RuntimeCaches, Election};
+use crate::server::{Judge, Lifecycle, Limits, Reviewer, Server, Settings, SnapshotSource, descriptors, logs};
+use crate::tls::clients::Clients;
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
 use crate::tls::self_managed::{self, SelfManaged};
-use crate::tls::{Certificates, MinVersion, development, rotation};
+use crate::tls::{Certificates, CipherSuite, MinVersion, Policy, development, rotation};
+
+mod infrastructure_versions;
+mod mirroring;
+
+use infrastructure_versions::InfrastructureVersions;
 
 /// Run the admission webhook server and, with --controllers, the controllers.
 ///
@@ -40,6 +44,7 @@ use crate::tls::{Certificates, MinVersion, development, rotation};
        capstan serve [OPTIONS] --dev-certificate <DIR>")]
 #[command(group(clap::ArgGroup::new("certificate").required(true).multiple(false)
     .args(["tls_cert", "self_managed_secret", "dev_certificate"])))]
+#[command(group(clap::ArgGroup::new("any_controllers").args(["controllers", "mirroring_controllers"])))]
 pub struct Args {
     /// Address of the webhooks (HTTPS).
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "ADDRESS")]
@@ -58,7 +63,10 @@ pub struct Args {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced, requires = "dns_name",
         help_heading = "Certificate")]
     self_managed_secret: Option<(String, String)>,
-    /// Webhook configuration whose caBundle Capstan writes; may be repeated.
+    /// Webhook configuration whose caBundle Capstan writes; may be repeated. The default
+    /// is capstan, with --mirroring also capstan-mirroring, with
+    /// --kubeadm-control-plane also capstan-kubeadm-control-plane, and with
+    /// --control-plane also capstan-control-plane.
     #[arg(
         long,
         value_name = "NAME",
@@ -83,6 +91,19 @@ pub struct Args {
         help_heading = "Certificate"
     )]
     tls_min_version: MinVersion,
+    /// Cipher suite to accept, by its name at IANA or in OpenSSL; may be repeated. The
+    /// default is all suites that Capstan supports.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = CipherSuite::named,
+        help_heading = "Certificate")]
+    tls_cipher_suite: Vec<CipherSuite>,
+    /// CAs of client certificates, PEM. Clients without a certificate of one of them are
+    /// refused. The file is read at the start.
+    #[arg(long, value_name = "FILE", help_heading = "Certificate")]
+    client_ca: Option<PathBuf>,
+    /// Name that the certificate of a client must contain, as its common name or a
+    /// subject alternative name; may be repeated. The default is any name.
+    #[arg(long, value_name = "NAME", requires = "client_ca", help_heading = "Certificate")]
+    client_name: Vec<String>,
 
     /// Time limit of a review; must be shorter than the webhook's timeoutSeconds.
     #[arg(long, default_value = "4s", value_parser = duration, value_name = "TIME", help_heading = "Limits")]
@@ -109,13 +130,34 @@ pub struct Args {
     /// webhooks of the feature `mirroring`, and watch what their rules look up.
     #[arg(long, conflicts_with = "controllers_only", help_heading = "Cluster")]
     mirroring: bool,
+    /// Also check and convert KubeadmControlPlanes, in place of the webhooks of Cluster
+    /// API: serve the webhooks of the feature `kubeadm-control-plane`.
+    #[arg(long, conflicts_with = "controllers_only", help_heading = "Cluster")]
+    kubeadm_control_plane: bool,
+    /// Also check ControlPlanes: serve the webhooks of the feature `control-plane`.
+    #[arg(long, conflicts_with = "controllers_only", help_heading = "Cluster")]
+    control_plane: bool,
+
+    /// What happens to a request that breaks a rule.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "deny",
+        value_name = "ACTION",
+        help_heading = "Cluster"
+    )]
+    enforcement: Enforcement,
 
     /// Also run the controllers, which manage machines.
     #[arg(long, help_heading = "Controllers")]
     controllers: bool,
+    /// Also run the controllers that mirror and migrate the Machines of both APIs, in a
+    /// process without --controllers.
+    #[arg(long, help_heading = "Controllers")]
+    mirroring_controllers: bool,
     /// Do not watch objects that only the webhooks need; for a process whose webhooks
     /// are not registered.
-    #[arg(long, requires = "controllers", help_heading = "Controllers")]
+    #[arg(long, requires = "any_controllers", help_heading = "Controllers")]
     controllers_only: bool,
     /// How long the node of a replacement must be ready before the old machine is
     /// deleted.
@@ -124,6 +166,9 @@ pub struct Args {
     /// Lease in --namespace for leader election.
     #[arg(long, default_value = "capstan", value_name = "NAME", help_heading = "Controllers")]
     lease: String,
+    /// The same for --mirroring-controllers.
+    #[arg(long, default_value = crate::controllers::MIRRORING_LEASE, value_name = "NAME", help_heading = "Controllers")]
+    mirroring_lease: String,
     /// How long a Lease is valid without renewal.
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     lease_duration: Duration,
@@ -145,13 +190,21 @@ pub struct Args {
     )]
     log: String,
 
-    /// Allow everything without reading objects: the baseline of the benchmark.
-    #[arg(long, hide = true)]
+    /// Allow everything without reading objects: the baseline of the benchmark. A program that is
+    /// installed is built without the feature, and does not know the flag.
+    #[cfg(feature = "bench")]
+    #[arg(long, hide = true, conflicts_with = "snapshot")]
     null_reviewer: bool,
-    /// Use the objects of these files instead of a cluster: for the benchmark.
-    #[arg(long, hide = true, value_name = "FILE|DIR", conflicts_with = "null_reviewer")]
+    /// Use the objects of these files instead of a cluster: for the benchmark and for tests.
+    #[arg(long, hide = true, value_name = "FILE|DIR")]
     snapshot: Vec<PathBuf>,
 }
+
+/// The CRDs with a conversion webhook.
+pub(super) const KUBEADM_DEFINITIONS: [&str; 2] = [
+    "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
+    "kubeadmcontrolplanetemplates.controlplane.cluster.x-k8s.io",
+];
 
 fn namespaced(text: &str) -> Result<(String, String), String> {
     match text.split_once('/') {
@@ -162,7 +215,7 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text
         .parse()
         .map_err(|_| "must be a duration such as 500ms, 4s or 1m".to_owned())?;
@@ -198,7 +251,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         listen: args.listen,
         health: args.health_addr,
-        min_version: args.tls_min_version,
+        tls: tls_policy(args)?,
         limits: Limits {
             deadline: args.deadline,
             connections: descriptors::connections_within_limit(args.max_connections),
@@ -210,16 +263,24 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut registry = Registry::default();
     let metrics = args.controllers.then(|| Metrics::register(&mut registry));
+    let mirroring_metrics = args.mirroring_controllers.then(|| mirroring::register(&mut registry));
     let (reviewer, cluster) = reviewer(args).await?;
     let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
         .await
         .context("binding the sockets")?;
     provide_certificate(args, certificates).await?;
     tracing::info!(webhooks = %server.address()?, health = %server.health_address(), "serving");
-    let controllers = match (metrics, cluster) {
-        (Some(metrics), Some((client, caches))) => Some(start_controllers(args, &client, &caches, metrics)?),
+    let controllers = match (metrics, &cluster) {
+        (Some(metrics), Some(connected)) => {
+            Some(start_controllers(args, &connected.client, &connected.caches, metrics)?)
+        }
         _ => None,
     };
+    let mirroring = mirroring_metrics.zip(cluster.and_then(Connected::mirroring));
+    let mirroring = mirroring.map(|(metrics, (client, caches))| {
+        let election = election(args, &args.mirroring_lease);
+        Mirroring::start(&client, caches, &mirroring::configuration(args), election, metrics)
+    });
 
     let mut running = Box::pin(server.run());
     tokio::select! {
@@ -235,6 +296,9 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         let controllers = async {
             if let Some(controllers) = controllers {
                 controllers.stop().await;
+            }
+            if let Some(mirroring) = mirroring {
+                mirroring.stop().await;
             }
         };
         tokio::join!(running, controllers).0
@@ -253,12 +317,54 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The reviewer, with the client and the caches of its cluster.
-async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kube::Client, Arc<Caches>)>)> {
-    if args.null_reviewer {
-        return Ok((Arc::new(NullReviewer::new(vec!["/null".to_owned()])), None));
+/// What the server accepts in a handshake.
+fn tls_policy(args: &Args) -> anyhow::Result<Policy> {
+    let clients = match &args.client_ca {
+        Some(path) => {
+            let pem = std::fs::read(path).with_context(|| format!("reading --client-ca {}", path.display()))?;
+            let clients = Clients::new(&pem, args.client_name.clone());
+            Some(clients.with_context(|| format!("--client-ca {}", path.display()))?)
+        }
+        None => None,
+    };
+    Ok(Policy {
+        min_version: args.tls_min_version,
+        cipher_suites: args.tls_cipher_suite.clone(),
+        clients,
+    })
+}
+
+/// A client, and what it follows.
+struct Connected {
+    client: kube::Client,
+    caches: Arc<Caches>,
+    /// With --mirroring-controllers.
+    mirroring: Option<Arc<RuntimeCaches>>,
+}
+
+impl Connected {
+    fn mirroring(self) -> Option<(kube::Client, Arc<RuntimeCaches>)> {
+        Some((self.client, self.mirroring?))
     }
-    let admission = Admission::new(args.scope.options()).context("loading the rules")?;
+}
+
+/// The reviewer, with the client and the caches of its cluster.
+async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Connected>)> {
+    #[cfg(feature = "bench")]
+    if args.null_reviewer {
+        return Ok((
+            Arc::new(crate::server::NullReviewer::new(vec!["/null".to_owned()])),
+            None,
+        ));
+    }
+    let options = Options {
+        enforcement: match args.enforcement {
+            Enforcement::Deny => admission::Enforcement::Deny,
+            Enforcement::Warn => admission::Enforcement::Warn,
+        },
+        ..args.scope.options()
+    };
+    let admission = Admission::new(options).context("loading the rules")?;
     if !args.snapshot.is_empty() {
         let snapshot = Snapshot {
             source: Source::Cluster,
@@ -276,17 +382,33 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<(kub
     let client = args.cluster.client().await?;
     let cluster_api = &args.scope.authority.cluster_api_namespace;
     let caches = Caches::start_for(&readers(args), &client, &args.scope.namespace, cluster_api);
+    let mirroring = args
+        .mirroring_controllers
+        .then(|| Mirroring::caches(&client, &mirroring::configuration(args)));
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
+        mirroring: mirroring.clone(),
         live: LiveReader::new(&client),
+        versions: args
+            .kubeadm_control_plane
+            .then(|| InfrastructureVersions::follow(client.clone())),
     };
-    let features: &[Feature] = if args.mirroring {
-        &[Feature::Admission, Feature::Mirroring]
-    } else {
-        &[Feature::Admission]
+    let features: Vec<Feature> = [
+        (Feature::Admission, true),
+        (Feature::Mirroring, args.mirroring),
+        (Feature::KubeadmControlPlane, args.kubeadm_control_plane),
+        (Feature::ControlPlane, args.control_plane),
+    ]
+    .into_iter()
+    .filter_map(|(feature, is_installed)| is_installed.then_some(feature))
+    .collect();
+    let judge = Judge::new(admission, Arc::new(source), &features);
+    let connected = Connected {
+        client,
+        caches,
+        mirroring,
     };
-    let judge = Judge::new(admission, Arc::new(source), features);
-    Ok((Arc::new(judge), Some((client, caches))))
+    Ok((Arc::new(judge), Some(connected)))
 }
 
 /// The parts of Capstan that run in this process. It watches what they read and nothing else, so
@@ -296,6 +418,7 @@ fn readers(args: &Args) -> Vec<Reader> {
         (Reader::Admission, !args.controllers_only),
         (Reader::Controllers, args.controllers),
         (Reader::Guards, args.mirroring),
+        (Reader::ControlPlanes, args.control_plane),
     ]
     .into_iter()
     .filter_map(|(reader, runs)| runs.then_some(reader))
@@ -309,30 +432,39 @@ fn start_controllers(
     caches: &Arc<Caches>,
     metrics: Metrics,
 ) -> anyhow::Result<Controllers> {
-    let identity = args.identity.clone().unwrap_or_else(|| {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        format!("{}-{}", host.trim(), std::process::id())
-    });
+    let election = election(args, &args.lease);
     let configuration = Configuration {
         options: args.scope.options(),
         settings: PlanSettings {
             min_ready: SignedDuration::try_from(args.min_ready).context("--min-ready")?,
         },
-        identity: identity.clone(),
-    };
-    let election = Election {
-        namespace: args.scope.namespace.clone(),
-        name: args.lease.clone(),
-        identity,
-        duration: args.lease_duration,
+        identity: election.identity.clone(),
     };
     Ok(Controllers::start(client, caches, configuration, election, metrics))
+}
+
+/// The election with this Lease.
+fn election(args: &Args, lease: &str) -> Election {
+    let identity = args.identity.clone().unwrap_or_else(|| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        format!("{}-{}", host.trim(), std::process::id())
+    });
+    Election {
+        namespace: args.scope.namespace.clone(),
+        name: lease.to_owned(),
+        identity,
+        duration: args.lease_duration,
+    }
 }
 
 /// The caches as the reviewer's source of snapshots.
 struct CachedSnapshot {
     caches: Arc<Caches>,
+    /// The caches of the mirroring controllers.
+    mirroring: Option<Arc<RuntimeCaches>>,
     live: LiveReader,
+    /// With the feature `kubeadm-control-plane`.
+    versions: Option<InfrastructureVersions>,
 }
 
 impl SnapshotSource for CachedSnapshot {
@@ -344,7 +476,17 @@ impl SnapshotSource for CachedSnapshot {
         Some(Box::pin(self.live.clone().read(reads)))
     }
 
+    fn infrastructure_version(&self, group: &str, kind: &str) -> Option<String> {
+        self.versions.as_ref()?.of(group, kind)
+    }
+
     fn ready(&self) -> Result<(), String> {
+        if self.versions.as_ref().is_some_and(|versions| !versions.is_known()) {
+            return Err("not synced: customresourcedefinitions".to_owned());
+        }
+        if let Some(mirroring) = &self.mirroring {
+            mirroring.synced()?;
+        }
         self.caches.synced()
     }
 }
@@ -384,7 +526,12 @@ async fn provide_certificate(args: &Args, certificates: Certificates) -> anyhow:
         let settings = self_managed::Settings {
             namespace,
             secret,
-            configurations: args.webhook_configuration.clone(),
+            configurations: webhook_configurations(args),
+            definitions: if args.kubeadm_control_plane {
+                KUBEADM_DEFINITIONS.map(str::to_owned).to_vec()
+            } else {
+                Vec::new()
+            },
             names: Names::new(args.dns_name.iter().cloned())?,
             profile: rotation::Profile::default(),
         };
@@ -395,6 +542,21 @@ async fn provide_certificate(args: &Args, certificates: Certificates) -> anyhow:
         development::serve(&certificates, folder, &args.dns_name).context("issuing the development certificate")?;
     }
     Ok(())
+}
+
+/// The webhook configurations whose `caBundle` this process writes.
+fn webhook_configurations(args: &Args) -> Vec<String> {
+    if !args.webhook_configuration.is_empty() {
+        return args.webhook_configuration.clone();
+    }
+    let names = [
+        ("capstan", true),
+        ("capstan-mirroring", args.mirroring),
+        ("capstan-kubeadm-control-plane", args.kubeadm_control_plane),
+        ("capstan-control-plane", args.control_plane),
+    ];
+    let served = names.into_iter().filter(|(_, serves)| *serves);
+    served.map(|(name, _)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

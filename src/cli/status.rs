@@ -8,19 +8,21 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use capstan_core::cpms::machine_state::{MachineState, NodeState};
-use capstan_core::cpms::plan::Plan;
 use capstan_core::cpms::progress::progress;
-use capstan_core::cpms::spec::{SetState, Spec};
-use capstan_core::cpms::state::State;
+use capstan_core::cpms::spec::SetState;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
+use self::json::{as_json, waits};
 use super::check::pretty;
+use super::documents::{self, Document};
 use super::observe::{ObservedCluster, runtime};
 use super::plan::is_about_control_plane;
-use super::{documents, kubeadm_control_plane};
+use super::{kubeadm_control_plane, managed_cluster, page_report};
 use crate::controllers::{Assessment, Reading};
+use crate::dashboard::{self, Content};
 use crate::runtime::View;
+
+pub(super) mod json;
 
 /// Show the state of the control plane and the progress of its rollout.
 ///
@@ -31,12 +33,18 @@ use crate::runtime::View;
 #[command(after_help = "Examples:
   capstan status --watch
   capstan status -o json | jq .progress
+  capstan status -o html > report.html
   capstan status -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
     /// Objects of a KubeadmControlPlane: a file or a folder; may be repeated. Without
     /// this flag, the set of a cluster is shown.
     #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["watch", "kubeconfig", "context"])]
     files: Vec<PathBuf>,
+    /// Show this KubeadmControlPlane of a cluster. Its objects are read from the
+    /// management cluster, and the Nodes from the managed cluster with its kubeconfig
+    /// Secret.
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["files", "watch"])]
+    kubeadm_control_plane: Option<managed_cluster::Named>,
     /// The time of the status of files; the default is now.
     #[arg(long, value_name = "TIME", requires = "files")]
     now: Option<Timestamp>,
@@ -54,6 +62,10 @@ pub struct Args {
 enum Output {
     Text,
     Json,
+    /// A page in one file
+    Html,
+    /// An image of the machines and of the objects of both APIs
+    Svg,
 }
 
 /// Prints the status.
@@ -61,12 +73,22 @@ enum Output {
 /// # Errors
 /// There is no set, or the cluster cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(named) = &args.kubeadm_control_plane {
+        let documents = managed_cluster::objects(args.cluster.connection(), named)?;
+        return of_documents(args, &documents, "From the cluster");
+    }
     if !args.files.is_empty() {
-        return of_files(args);
+        return of_documents(args, &documents::read_distinct(&args.files)?, "From files");
     }
     runtime()?.block_on(async {
         if args.watch {
             watch(args).await
+        } else if args.output.is_page() {
+            let live = page_report::Live::start(&args.cluster).await?;
+            let now = Timestamp::now();
+            let source = format!("Namespace {}", args.cluster.scope().namespace);
+            print(&args.output.draw(live.content(now)?, &source, now))?;
+            Ok(ExitCode::SUCCESS)
         } else {
             let view = args.cluster.view().await?;
             print(&show(args, &view)?)?;
@@ -75,22 +97,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Prints the status of a KubeadmControlPlane from files.
-fn of_files(args: &Args) -> anyhow::Result<ExitCode> {
-    let documents = documents::read_all(&args.files)?;
-    if !is_about_control_plane(&documents) {
+/// Prints the status of a KubeadmControlPlane from its objects.
+fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Result<ExitCode> {
+    let now = args.now.unwrap_or_else(Timestamp::now);
+    if args.output.is_page() {
+        let content = page_report::of_documents(documents, &args.cluster, now)?;
+        print(&args.output.draw(content, source, now))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !is_about_control_plane(documents) {
         bail!("the files must contain a KubeadmControlPlane; `capstan plan -f` shows a ControlPlaneMachineSet");
     }
-    let now = args.now.unwrap_or_else(Timestamp::now);
-    let (report, text) = kubeadm_control_plane::state(&documents, now)?;
+    let (report, text) = kubeadm_control_plane::state(documents, now)?;
     print(&match args.output {
-        Output::Text => text,
         Output::Json => pretty(&report)?,
+        Output::Text | Output::Html | Output::Svg => text,
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn watch(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.output.is_page() {
+        bail!(
+            "--watch must not be combined with -o html or -o svg; `capstan dashboard` shows a page that follows the cluster"
+        );
+    }
     let (_caches, mut views) = args.cluster.watch().await?;
     let clears = args.output == Output::Text && std::io::stdout().is_terminal();
     let mut last = String::new();
@@ -119,9 +150,25 @@ fn show(args: &Args, view: &View) -> anyhow::Result<String> {
     let now = Timestamp::now();
     let assessment = args.cluster.assess(view, now)?;
     match args.output {
-        Output::Text => Ok(as_text(&assessment, now)),
+        Output::Text | Output::Html | Output::Svg => Ok(as_text(&assessment, now)),
         Output::Json if args.watch => Ok(as_json(&assessment, now).to_string()),
         Output::Json => pretty(&as_json(&assessment, now)),
+    }
+}
+
+impl Output {
+    /// Whether the output is drawn by the dashboard.
+    fn is_page(self) -> bool {
+        matches!(self, Self::Html | Self::Svg)
+    }
+
+    /// The page or the image in one file.
+    fn draw(self, content: Content, source: &str, now: Timestamp) -> String {
+        if self == Self::Svg {
+            format!("{}\n", dashboard::svg(&content))
+        } else {
+            dashboard::file(&Ok(content), source, &now.to_string())
+        }
     }
 }
 
@@ -136,15 +183,10 @@ fn node(machine: &MachineState) -> String {
     match &machine.node {
         NodeState::None => "no node yet".to_owned(),
         NodeState::Missing { name } => format!("node {name} does not exist"),
+        NodeState::OfAnother { name, machine } => format!("node {name} belongs to machine {machine}"),
         NodeState::NotReady { name, .. } => format!("node {name} not ready"),
         NodeState::Ready { name, .. } => format!("node {name} ready"),
     }
-}
-
-/// The reasons why this machine, or a step for it, waits.
-fn waits<'a>(plan: &'a Plan, machine: &'a MachineState) -> impl Iterator<Item = &'a str> {
-    let about = plan.waits.iter().filter(|wait| wait.machine() == Some(&machine.name));
-    about.map(|wait| wait.message.as_str())
 }
 
 fn as_text(assessment: &Assessment, now: Timestamp) -> String {
@@ -220,91 +262,4 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
         let _ = writeln!(text, "Next: {} {machine}: {}", step.verb(), step.because);
     }
     text
-}
-
-fn as_json(assessment: &Assessment, now: Timestamp) -> Value {
-    let plan = &assessment.plan;
-    let conditions = assessment.set.status.as_ref().map(|status| &status.conditions);
-    let mut all = json!({
-        "set": assessment.set.metadata.name(),
-        "valid": matches!(assessment.reading, Reading::Valid(_)),
-        "deleting": matches!(assessment.reading, Reading::Leaving),
-        "active": assessment.is_active(),
-        "conditions": conditions,
-        "waits": plan.waits.iter().map(|wait| json!({
-            "index": wait.index, "machine": wait.machine(), "for": wait.reason.name(), "message": wait.message,
-        })).collect::<Vec<Value>>(),
-        "notes": plan.notes,
-    });
-    let reasons = plan
-        .degraded
-        .iter()
-        .map(|reason| json!({"reason": reason.reason, "message": reason.message}));
-    let mut put = |field: &str, value: Value| {
-        if let Some(all) = all.as_object_mut() {
-            all.insert(field.to_owned(), value);
-        }
-    };
-    put("degraded", reasons.collect());
-    if let Reading::Valid(read) = &assessment.reading {
-        let (spec, state) = &**read;
-        let tree = progress(spec, state, now);
-        put("strategy", json!(spec.strategy.name()));
-        put("revision", json!(state.revision));
-        put("progress", json!({"updated": tree.done, "total": tree.of}));
-        put(
-            "indexes",
-            state
-                .indexes
-                .iter()
-                .map(|index| of_index(spec, state, plan, *index))
-                .collect(),
-        );
-        put(
-            "machines",
-            state
-                .each_machine()
-                .map(|machine| of_machine(spec, state, plan, machine))
-                .collect(),
-        );
-    }
-    all
-}
-
-fn of_index(spec: &Spec, state: &State, plan: &Plan, index: u32) -> Value {
-    let waits = plan
-        .waits
-        .iter()
-        .filter(|wait| wait.index == Some(index) && wait.machine().is_none());
-    json!({
-        "index": index,
-        "failureDomain": listed_domain(spec, state, index),
-        "machines": state.of_index(index).map(|machine| machine.name.as_str()).collect::<Vec<&str>>(),
-        "waits": waits.map(|wait| wait.message.as_str()).collect::<Vec<&str>>(),
-    })
-}
-
-/// The failure domain of an index as the set lists it; null if the set does not list it.
-fn listed_domain(spec: &Spec, state: &State, index: u32) -> Value {
-    let domain = state.placement.get(&index);
-    let listed = domain.filter(|domain| spec.failure_domains.contains(domain));
-    listed.map_or(Value::Null, |domain| domain.entry().clone())
-}
-
-fn of_machine(spec: &Spec, state: &State, plan: &Plan, machine: &MachineState) -> Value {
-    json!({
-        "name": machine.name,
-        "index": machine.index,
-        "failureDomain": listed_domain(spec, state, machine.index),
-        "phase": machine.phase,
-        "node": machine.node.name(),
-        "ready": machine.is_ready(),
-        "current": machine.is_current(),
-        "deleting": machine.is_deleting(),
-        "hooks": machine.hooks,
-        "changes": machine.changes.iter()
-            .map(|change| json!({"field": change.field, "old": change.old, "new": change.new}))
-            .collect::<Vec<Value>>(),
-        "waits": waits(plan, machine).collect::<Vec<&str>>(),
-    })
 }

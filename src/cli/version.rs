@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use super::check::pretty;
+use super::output::Output;
 
 /// Print the version of Capstan.
 #[derive(Debug, clap::Args)]
@@ -14,12 +15,6 @@ pub struct Args {
     /// The output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 /// Prints the version.

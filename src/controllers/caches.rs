@@ -15,6 +15,7 @@ use capstan_core::api::config_openshift_io::infrastructure::Infrastructure;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{self, Home, KindEntry, Reader};
+use capstan_core::api::machine_openshift_io::control_plane::ControlPlane;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
@@ -72,10 +73,11 @@ fn as_wire_type(entry: &KindEntry) -> Option<Watch> {
     fn of<T: CachedObject>(entry: &KindEntry) -> Watch {
         Watch::of::<T>(&entry.kind).named(entry.names)
     }
-    let types: [(&KindInfo, AsWatch); 7] = [
+    let types: [(&KindInfo, AsWatch); 8] = [
         (&kinds::MACHINES, of::<Machine>),
         (&kinds::MACHINE_SETS, of::<MachineSet>),
         (&kinds::CONTROL_PLANE_MACHINE_SETS, of::<ControlPlaneMachineSet>),
+        (&kinds::CONTROL_PLANES, of::<ControlPlane>),
         (&kinds::NODES, of::<Node>),
         (&kinds::INFRASTRUCTURES, of::<Infrastructure>),
         (&kinds::FEATURE_GATES, of::<FeatureGate>),
@@ -187,6 +189,7 @@ pub fn snapshot(objects: &Objects) -> Snapshot {
         feature_gate: feature_gate(objects).cloned(),
         cluster_operators: operators,
         control_plane_machine_sets: all(objects, &kinds::CONTROL_PLANE_MACHINE_SETS),
+        control_planes: all(objects, &kinds::CONTROL_PLANES),
         ..Snapshot::default()
     }
 }

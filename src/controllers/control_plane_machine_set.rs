@@ -163,8 +163,8 @@ impl ControlPlaneMachineSets {
         Write::new(&kinds::CONTROL_PLANE_MACHINE_SETS, self.namespace(), NAME, verb)
     }
 
-    /// A step of core's plan, as a write.
-    fn step(&self, step: &plan::Step) -> Option<Step> {
+    /// A step of core's plan, as a write. `next` is the disruptive step of the plan.
+    fn step(&self, step: &plan::Step, next: Option<&plan::Step>) -> Option<Step> {
         let machine = |verb| {
             let name = step.machine().unwrap_or_default();
             Write::new(&kinds::MACHINES, self.namespace(), name, verb)
@@ -200,7 +200,7 @@ impl ControlPlaneMachineSets {
             // Machines get the set as their owner only after the finalizer of the set is stored.
             // Otherwise the garbage collector would delete them together with the set.
             gates_others: patches_set,
-            optional: step.copies_metadata(),
+            optional: step.is_optional_before(next),
         })
     }
 }
@@ -290,8 +290,12 @@ impl Reconcile for ControlPlaneMachineSets {
     }
 
     fn plan(&self, observed: &Observed, _state: &mut State, _moment: Moment) -> Vec<Step> {
-        let steps = observed.assessment.iter().flat_map(|assessment| &assessment.plan.steps);
-        steps.map_while(|step| self.step(step)).collect()
+        let Some(assessment) = &observed.assessment else {
+            return Vec::new();
+        };
+        let next = assessment.plan.disruptive();
+        let steps = assessment.plan.steps.iter();
+        steps.map_while(|step| self.step(step, next)).collect()
     }
 
     /// Records in the set, as it was read, that this process is about to create a machine. The
@@ -299,6 +303,7 @@ impl Reconcile for ControlPlaneMachineSets {
     fn before(&self, observed: &Observed, step: usize, state: &mut State, moment: Moment) -> Option<Write> {
         let (identity, set) = (&self.configuration.identity, &observed.assessment.as_ref()?.set);
         let new = pending_creates::creation(core_step(observed, step)?, identity, moment.time)?;
+        state.pending.request(&new.machine, moment.instant);
         // While the record cannot be read, the plan is degraded and creates nothing.
         let recorded = pending_creates::recorded(set).ok()?;
         let pending = &mut state.pending;

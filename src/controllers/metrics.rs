@@ -23,7 +23,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// The metrics that every controller has.
-    pub(super) runtime: runtime::Metrics,
+    pub runtime: runtime::Metrics,
     machines: Family<State, Gauge>,
     waits: Family<Reason, Gauge>,
     overdue: Gauge,

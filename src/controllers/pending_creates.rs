@@ -8,7 +8,7 @@
 //! it: no clock but its own is compared.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
@@ -49,6 +49,8 @@ pub(super) struct PendingCreates {
     others: BTreeMap<PendingCreation, Instant>,
     /// The version of the set at the last live read.
     live: String,
+    /// The machines that this process requested: when, and whether they were observed since.
+    requested: BTreeMap<String, (Instant, bool)>,
 }
 
 impl PendingCreates {
@@ -62,6 +64,11 @@ impl PendingCreates {
             at: now,
             observed: false,
         });
+    }
+
+    /// A machine of this name is about to be requested.
+    pub(super) fn request(&mut self, name: &str, now: Instant) {
+        self.requested.insert(name.to_owned(), (now, false));
     }
 
     /// A creation is about to be recorded in the set, in the place of earlier records of this
@@ -131,6 +138,14 @@ impl PendingCreates {
             Some(PendingCreate { creation, until })
         });
         observed.pending = pending.collect();
+        let machines = observed.machines.iter().map(|machine| machine.metadata.name());
+        let names: BTreeSet<&str> = machines.collect();
+        self.requested.retain(|name, (at, observed)| {
+            let exists = names.contains(name.as_str());
+            *observed |= exists;
+            exists || (!*observed && left(*at, now, LATE).is_some())
+        });
+        observed.requested = self.requested.keys().cloned().collect();
         for sent in &mut self.unanswered {
             let name = sent.machine.metadata.name();
             sent.observed |= observed.machines.iter().any(|machine| machine.metadata.name() == name);
@@ -221,6 +236,16 @@ mod tests {
         assert_eq!(after(240, &both), [], "it is over, also while the record is there");
         assert_eq!(after(240, &[]), []);
         assert_eq!(after(240, &both).len(), 2, "the records were removed, and are new");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn w20_a_record_with_a_time_in_the_far_future_counts_for_four_minutes() {
+        let mut creates = PendingCreates::default();
+        let future = record(1, "b-1", "another", "2999-01-01T00:00:00Z".parse().unwrap());
+        creates.read(Ok(vec![future.clone()]), "7", true, Instant::now());
+        assert_eq!(pending(&mut creates, Instant::now()), [(future, 240)]);
+        tokio::time::advance(Duration::from_secs(240)).await;
+        assert_eq!(pending(&mut creates, Instant::now()), []);
     }
 
     #[tokio::test(start_paused = true)]

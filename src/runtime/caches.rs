@@ -13,6 +13,7 @@ use tokio::sync::{Notify as Wake, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
+use super::history::{follow_history, selection};
 use super::object::WatchedObject;
 use super::step_error::StepError;
 use super::store::{Notify, remove};
@@ -168,9 +169,14 @@ impl Caches {
     pub fn start(client: &kube::Client, watches: &[Watch]) -> Arc<Self> {
         let (notify, stop) = (Notify::default(), CancellationToken::new());
         let stores: Vec<Arc<dyn AnyStore>> = watches.iter().map(|watch| watch.start(notify.clone())).collect();
+        let (restored, restores) = watch::channel(0);
+        if let Some(selection) = selection(watches.iter().map(|watch| &watch.selection)) {
+            let history = follow_history(client.clone(), selection.clone(), restored);
+            tokio::spawn(stop.clone().run_until_cancelled_owned(history));
+        }
         for store in &stores {
             for stream in 0..store.streams() {
-                let following = Arc::clone(store).follow(client.clone(), stream);
+                let following = Arc::clone(store).follow(client.clone(), stream, restores.clone());
                 tokio::spawn(stop.clone().run_until_cancelled_owned(following));
             }
         }

@@ -26,7 +26,7 @@ pub struct EventSpec<'a> {
     pub warning: bool,
     /// CamelCase, stable.
     pub reason: &'static str,
-    /// For people.
+    /// The text for users.
     pub message: Cow<'a, str>,
     /// Tells apart events of one reason. The same reason with the same key is published once while
     /// it lasts.

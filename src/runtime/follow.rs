@@ -16,6 +16,7 @@ use kube::{Api, Client};
 
 use super::backoff::Backoff;
 use super::client;
+use super::history::Restores;
 use super::object::WatchedObject;
 use super::selection::Selection;
 use super::store::Store;
@@ -24,13 +25,25 @@ use super::store::Store;
 const CHECK: Duration = Duration::from_secs(30);
 
 /// Keeps a stream of `store` as the cluster is. Never returns; drop the future to stop.
-pub(super) async fn follow<T: CachedObject>(client: Client, selection: &Selection, stream: usize, store: &Store<T>) {
+pub(super) async fn follow<T: CachedObject>(
+    client: Client,
+    selection: &Selection,
+    stream: usize,
+    store: &Store<T>,
+    mut restores: Restores,
+) {
     let title = selection.title(stream);
     let mut backoff = Backoff::default();
     loop {
         match served(&client, &selection.kind).await {
             Ok(Served::Yes) => {
-                watch(&client, selection, stream, store, &mut backoff).await;
+                // What the watch reads is newer than any restore that was noticed.
+                restores.mark_unchanged();
+                let watching = watch(&client, selection, stream, store, &mut backoff);
+                tokio::select! {
+                    () = watching => {}
+                    Ok(()) = restores.changed() => store.outdated(stream),
+                }
             }
             Ok(Served::OtherVersion(version)) => {
                 tracing::warn!(
@@ -40,7 +53,8 @@ pub(super) async fn follow<T: CachedObject>(client: Client, selection: &Selectio
                     "the cluster serves this kind in another version only; its objects are unknown"
                 );
                 store.other_version(stream);
-                until_changed(&client, selection, &Served::OtherVersion(version)).await;
+                let served = Served::OtherVersion(version);
+                until_changed_or_restored(&client, selection, &served, &mut restores).await;
             }
             Ok(Served::No) => {
                 tracing::info!(
@@ -48,7 +62,7 @@ pub(super) async fn follow<T: CachedObject>(client: Client, selection: &Selectio
                     "the cluster does not serve this kind; waiting for its CustomResourceDefinition"
                 );
                 store.absent(stream);
-                until_changed(&client, selection, &Served::No).await;
+                until_changed_or_restored(&client, selection, &Served::No, &mut restores).await;
             }
             Err(error) => {
                 tracing::warn!(kind = title, %error, "discovery of this kind failed");
@@ -188,6 +202,15 @@ async fn has_changed(client: &Client, selection: &Selection, before: &Served) ->
         tracing::info!(kind = %selection.kind.plural, "the versions that the cluster serves have changed");
     }
     changed
+}
+
+/// Returns when the cluster no longer serves the kind as `before`, or was restored.
+async fn until_changed_or_restored(client: &Client, selection: &Selection, before: &Served, restores: &mut Restores) {
+    restores.mark_unchanged();
+    tokio::select! {
+        () = until_changed(client, selection, before) => {}
+        Ok(()) = restores.changed() => {}
+    }
 }
 
 /// Returns when the cluster no longer serves the kind as `before`.

@@ -50,10 +50,10 @@ impl<'de, T: CachedObject> Deserialize<'de> for WatchedObject<T> {
             resource_version: text(&object, "resourceVersion"),
             ..ObjectMeta::default()
         };
+        T::slim(&mut object);
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        T::slim(&mut object);
         // Decoded by reference, so that the JSON is still there if decoding fails.
         let content = match T::deserialize(&object) {
             Ok(decoded) => Ok(Arc::new(decoded)),

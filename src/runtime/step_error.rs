@@ -72,7 +72,8 @@ impl StepError {
 
     fn advice(&self) -> &'static str {
         if self.not_stored {
-            return "a webhook or an admission policy of the cluster takes the fields out: change it";
+            return "a webhook or an admission policy of the cluster takes the fields out: change it; the write is repeated after \
+                    two minutes";
         }
         let kube::Error::Api(status) = &self.source else {
             return "is the API server reachable? Retrying";

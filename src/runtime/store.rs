@@ -146,6 +146,18 @@ impl<T: CachedObject> Store<T> {
         }
     }
 
+    /// What is known is older than the cluster, which was restored. It is unknown until it is read
+    /// again.
+    pub(super) fn outdated(&self, stream: usize) {
+        let mut inner = self.lock();
+        if let Some(known) = inner.streams.get_mut(stream) {
+            *known = Known::Unknown(Some(String::from("etcd was restored")));
+        }
+        let keys = inner.keys();
+        drop(inner);
+        self.notify(keys);
+    }
+
     /// All objects of a stream, as one read gave them. `name` is the only object of the stream.
     pub(super) fn replace(&self, stream: usize, name: Option<&str>, all: Vec<WatchedObject<T>>) {
         let mut inner = self.lock();

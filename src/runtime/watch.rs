@@ -9,6 +9,7 @@ use capstan_core::api::objects::{CachedObject, Objects};
 use futures::future::BoxFuture;
 
 use super::follow::follow;
+use super::history::Restores;
 use super::selection::Selection;
 use super::store::{Notify, Store};
 
@@ -67,7 +68,7 @@ impl Watch {
 /// A store without the type of its objects.
 pub(super) trait AnyStore: Send + Sync {
     /// Follows the cluster for ever; drop the future to stop.
-    fn follow(self: Arc<Self>, client: kube::Client, stream: usize) -> BoxFuture<'static, ()>;
+    fn follow(self: Arc<Self>, client: kube::Client, stream: usize, restores: Restores) -> BoxFuture<'static, ()>;
 
     /// How many streams the store needs.
     fn streams(&self) -> usize;
@@ -97,8 +98,8 @@ impl<T: CachedObject> TypedStore<T> {
 }
 
 impl<T: CachedObject> AnyStore for TypedStore<T> {
-    fn follow(self: Arc<Self>, client: kube::Client, stream: usize) -> BoxFuture<'static, ()> {
-        Box::pin(async move { follow(client, &self.selection, stream, &self.store).await })
+    fn follow(self: Arc<Self>, client: kube::Client, stream: usize, restores: Restores) -> BoxFuture<'static, ()> {
+        Box::pin(async move { follow(client, &self.selection, stream, &self.store, restores).await })
     }
 
     fn streams(&self) -> usize {

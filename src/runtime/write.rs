@@ -16,8 +16,9 @@ use super::cluster::{Cluster, Written};
 use super::step_error::StepError;
 use super::write_tracker::WriteTracker;
 
-/// How long a patch that was accepted and not stored is not sent again.
-const REPEAT: Duration = Duration::from_secs(600);
+/// How long a patch that was accepted and not stored is not sent again. An administrator who
+/// corrects the policy waits no longer than this.
+const REPEAT: Duration = Duration::from_secs(120);
 
 /// A write, as data.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,7 +174,7 @@ impl<C: Cluster> Writer<C> {
             return Ok(());
         };
         let age = self.cluster.instant().duration_since(known.at);
-        if age < REPEAT && known.metadata == metadata(patch) {
+        if age < REPEAT && is_same_metadata(&known.metadata, &metadata(patch)) {
             return Err(StepError::not_stored(write.title(), &known.fields));
         }
         Ok(())
@@ -193,6 +194,8 @@ impl<C: Cluster> Writer<C> {
         }
         let error = StepError::not_stored(write.title(), &fields);
         let at = self.cluster.instant();
+        // Objects that are gone must not stay here for ever.
+        self.not_stored.retain(|_, known| at.duration_since(known.at) < REPEAT);
         self.not_stored
             .insert(write.object.clone(), NotStored { metadata, fields, at });
         Err(error)
@@ -257,13 +260,30 @@ impl<C: Cluster> Writer<C> {
     }
 }
 
-/// What a merge patch sets in the metadata, without its preconditions.
+/// What a merge patch sets in the metadata of the object with the uid of its precondition, without
+/// the resource version. An object that was deleted and created again is another object.
 fn metadata(patch: &Value) -> Value {
     let mut metadata = patch.get("metadata").cloned().unwrap_or_default();
     if let Some(fields) = metadata.as_object_mut() {
-        fields.retain(|field, _| field != "resourceVersion" && field != "uid");
+        fields.retain(|field, _| field != "resourceVersion");
     }
     metadata
+}
+
+/// Whether two patches set the same metadata. The content of a record, which is an annotation with
+/// a JSON document, does not count: it can contain the time, so that each patch has another one.
+fn is_same_metadata(left: &Value, right: &Value) -> bool {
+    let without_records = |metadata: &Value| {
+        let mut metadata = metadata.clone();
+        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+        for (_, value) in annotations.into_iter().flatten() {
+            if value.as_str().is_some_and(|text| text.starts_with(['{', '['])) {
+                *value = Value::Bool(true);
+            }
+        }
+        metadata
+    };
+    without_records(left) == without_records(right)
 }
 
 /// Adds the fields that are stored with another value than the wanted one.

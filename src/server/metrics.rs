@@ -33,9 +33,15 @@ struct Reason {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Build {
+    version: &'static str,
+}
+
 /// All metrics of the server. Most updates take no lock.
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
+    build: Family<Build, Gauge>,
     requests: Family<Request, Counter>,
     decisions: Family<Decision, Counter>,
     durations: Family<RouteLabel, Histogram, Buckets>,
@@ -67,6 +73,7 @@ impl Metrics {
     /// Registers all metrics in `registry`, with the value zero.
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
+            build: Family::default(),
             requests: Family::default(),
             decisions: Family::default(),
             durations: Family::new_with_constructor(Buckets),
@@ -76,6 +83,11 @@ impl Metrics {
             handshakes: Family::default(),
             cuts: Family::default(),
         };
+        let build = Build {
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        metrics.build.get_or_create(&build).set(1);
+        registry.register("capstan_build_info", "1, with the version", metrics.build.clone());
         registry.register(
             "capstan_requests",
             "Requests to a webhook by HTTP code",

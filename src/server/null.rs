@@ -1,5 +1,6 @@
 //! The reviewer that reads only the envelope and allows everything. The benchmark uses it to
-//! measure the server without the rules; it must never run in a cluster.
+//! measure the server without the rules, and tests use it; it must never run in a cluster, so that
+//! `capstan serve` has it with the cargo feature `bench` only.
 
 use std::borrow::Cow;
 use std::io::Write;

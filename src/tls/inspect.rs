@@ -96,6 +96,22 @@ fn facts(der: &[u8]) -> Result<Facts, String> {
     })
 }
 
+/// The names of a client certificate: the common names of its subject, and its DNS names and
+/// addresses. Empty if it cannot be parsed.
+pub(super) fn client_names(der: &[u8]) -> Vec<String> {
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(der) else {
+        return Vec::new();
+    };
+    let common = certificate.subject().iter_common_name();
+    let mut names: Vec<String> = common
+        .filter_map(|name| name.as_str().ok().map(str::to_owned))
+        .collect();
+    if let Ok(Some(extension)) = certificate.subject_alternative_name() {
+        names.extend(extension.value.general_names.iter().filter_map(name));
+    }
+    names
+}
+
 /// All certificates in a PEM text, in order. PEM blocks of other types are ignored.
 ///
 /// # Errors

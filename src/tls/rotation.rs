@@ -4,13 +4,15 @@
 //!
 //! Guarantee: every API server accepts the certificate that any replica presents, as long as API
 //! servers observe a webhook configuration within [`Profile::settle`] and replicas observe the
-//! Secret within [`Profile::retire`]. The first installation is an exception, since an empty bundle
-//! trusts no certificate.
+//! Secret within [`Profile::retire`]. There are two exceptions: the first installation, since an
+//! empty bundle trusts no certificate, and a replica that starts after the loss of the Secret.
 //!
-//! A CA signs only after it has been in every bundle for `settle`. It is removed from the bundles
-//! only after the serving certificate has come from another CA for `retire`. A CA that is in a
-//! bundle and not in the Secret is copied into the Secret before any bundle is written, so that the
-//! loss of the Secret removes no trust.
+//! A CA signs only after it has been in every bundle for `settle`. A replica without a certificate
+//! cannot answer at all, so it lets a CA sign as soon as the CA is in every bundle. The other
+//! replicas keep their certificate until that CA has been there for `settle`. A CA is removed from
+//! the bundles only after the serving certificate has come from another CA for `retire`. A CA that
+//! is in a bundle and not in the Secret is copied into the Secret before any bundle is written, so
+//! that the loss of the Secret removes no trust.
 //!
 //! The caller must read the configurations before the Secret, must make each write fail if the
 //! object has changed since it was read, and must take one step for each read.
@@ -139,12 +141,38 @@ impl Held {
     pub fn target(&self) -> BTreeSet<String> {
         self.authorities.iter().map(|authority| authority.id.clone()).collect()
     }
+
+    /// Whether a replica takes over the certificate of the Secret. A replica that `serves` a valid
+    /// certificate waits until every API server trusts the CA of the new one.
+    #[must_use]
+    pub fn may_be_served(&self, now: i64, profile: &Profile, serves: bool) -> bool {
+        let issuer = self.leaf.as_ref().and_then(|leaf| self.authority(&leaf.issuer));
+        !serves || self.is_alone(now) || issuer.is_none_or(|issuer| issuer.is_settled(now, profile))
+    }
+
+    fn authority(&self, id: &str) -> Option<&Authority> {
+        self.authorities.iter().find(|authority| authority.id == id)
+    }
+
+    /// Whether there is one CA only.
+    fn is_alone(&self, now: i64) -> bool {
+        let mut valid = self.authorities.iter().filter(|authority| authority.not_after > now);
+        valid.next().is_some() && valid.next().is_none()
+    }
+}
+
+impl Authority {
+    /// Whether every API server trusts the CA.
+    fn is_settled(&self, now: i64, profile: &Profile) -> bool {
+        self.published.is_some_and(|since| since + profile.settle <= now)
+    }
 }
 
 /// Returns the next step at `now` (seconds since 1970), from the contents of the Secret and of
-/// every bundle in the configurations that exist.
+/// every bundle in the configurations that exist. `serves` says whether this replica has a
+/// certificate that is still valid.
 #[must_use]
-pub fn next(now: i64, profile: &Profile, held: &Held, bundles: &[Bundle]) -> Step {
+pub fn next(now: i64, profile: &Profile, held: &Held, bundles: &[Bundle], serves: bool) -> Step {
     adopt(held, bundles)
         .or_else(|| add_authority(now, profile, held))
         .or_else(|| publish(held, bundles))
@@ -152,7 +180,7 @@ pub fn next(now: i64, profile: &Profile, held: &Held, bundles: &[Bundle]) -> Ste
         // `retire` comes before the next serving certificate, because it counts from that
         // certificate's date.
         .or_else(|| retire(now, profile, held))
-        .or_else(|| issue_leaf(now, profile, held))
+        .or_else(|| issue_leaf(now, profile, held, serves))
         .unwrap_or(Step::Nothing)
 }
 
@@ -190,10 +218,13 @@ fn publish(held: &Held, bundles: &[Bundle]) -> Option<Step> {
     }
     // Another client has removed a CA from a bundle, and an API server may have observed that, so
     // the time in `published` starts again. This does not apply to the CA of the serving
-    // certificate: it is in use already, and waiting would not help.
+    // certificate: it is in use already, and waiting would not help. Nor does it apply to a CA that
+    // never signs: a replica that knows fewer bundles would record the time at once, and none of
+    // the two replicas would ever publish.
     let issuer = held.leaf.as_ref().map(|leaf| leaf.issuer.as_str());
     let lost = held.authorities.iter().find(|authority| {
-        authority.published.is_some()
+        authority.signs
+            && authority.published.is_some()
             && Some(authority.id.as_str()) != issuer
             && bundles.iter().any(|bundle| !bundle.trusted.contains(&authority.id))
     });
@@ -217,20 +248,17 @@ fn record(now: i64, held: &Held, bundles: &[Bundle]) -> Option<Step> {
     })
 }
 
-fn issue_leaf(now: i64, profile: &Profile, held: &Held) -> Option<Step> {
-    let settled = |authority: &&Authority| authority.published.is_some_and(|since| since + profile.settle <= now);
+fn issue_leaf(now: i64, profile: &Profile, held: &Held, serves: bool) -> Option<Step> {
+    let settled = |authority: &&Authority| authority.is_settled(now, profile);
     let present = held.leaf.as_ref().filter(|leaf| leaf.not_after > now);
     // If there is one CA only and no valid serving certificate, a new certificate breaks no client.
-    let alone = held
-        .authorities
-        .iter()
-        .filter(|authority| authority.not_after > now)
-        .count()
-        == 1;
-    let signer = if present.is_none() && alone {
+    let signer = if present.is_none() && held.is_alone(now) {
         signers(now, held).next_back()
     } else {
-        signers(now, held).rfind(settled)
+        // Without any certificate, this replica cannot answer until one is issued.
+        let published = |authority: &&Authority| present.is_none() && !serves && authority.published.is_some();
+        let settled = signers(now, held).rfind(settled);
+        settled.or_else(|| signers(now, held).rfind(published))
     }?;
     // Near the end of its CA's validity, a serving certificate cannot last longer than the current
     // one, and is not issued again.
@@ -254,10 +282,12 @@ fn retire(now: i64, profile: &Profile, held: &Held) -> Option<Step> {
         .authorities
         .iter()
         .position(|authority| authority.id == leaf.issuer)?;
+    // Before that, some replicas keep their former certificate.
+    let settled = held.authorities.get(issuer)?.published? + profile.settle;
     let old = held.authorities.iter().enumerate().find(|(position, authority)| {
         let over = authority.not_after <= now;
         let superseded = *position < issuer || !authority.signs;
-        let long_ago = leaf.issued.max(authority.added) + profile.retire <= now;
+        let long_ago = leaf.issued.max(authority.added).max(settled) + profile.retire <= now;
         *position != issuer && (over || superseded && long_ago)
     });
     old.map(|(_, authority)| Step::Retire {

@@ -1,5 +1,5 @@
 //! Self-managed certificates: the CA and the serving certificate are in a Secret, and the CA is in
-//! the `caBundle` of the webhook configurations.
+//! the `caBundle` of the webhook configurations and of conversion webhooks.
 //!
 //! [`rotation::next`] decides each step; this module reads the objects and executes the step.
 //! Several replicas may run at once: a write fails if its object has changed since it was read, and
@@ -17,10 +17,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 
 use super::issue::Names;
-use super::rotation::{self, Bundle, Profile, Step};
+use super::rotation::{self, Bundle, Held, Profile, Step};
 use super::{Certificates, inspect};
+use contested::Contested;
+pub use contested::injector;
 use stored::Stored;
 
+mod contested;
 mod stored;
 
 /// How long to wait for an event before all objects are read again. Certificates age without
@@ -36,11 +39,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub struct Settings {
     /// The namespace of the Secret.
     pub namespace: String,
-    /// The name of the Secret, which is created if it does not exist.
+    /// The name of the Secret. It is created if it does not exist and the permissions allow it.
     pub secret: String,
     /// The names of webhook configurations, validating or mutating. Those that do not exist are
     /// ignored until they do.
     pub configurations: Vec<String>,
+    /// The names of CustomResourceDefinitions with a conversion webhook, as above.
+    pub definitions: Vec<String>,
     /// The names that the serving certificate must contain.
     pub names: Names,
     /// The durations of the rotation.
@@ -58,9 +63,9 @@ pub enum Error {
         /// The response or the connection error.
         source: Box<kube::Error>,
     },
-    /// The Secret holds data of another program. To start again, delete the Secret: the CAs in the
+    /// The Secret holds data of another program. To start again, remove its data: the CAs in the
     /// bundles stay trusted.
-    #[error("the Secret must hold capstan's rotation state: {0}; delete the Secret to issue new certificates")]
+    #[error("the Secret must hold capstan's rotation state: {0}; remove its data to issue new certificates")]
     Secret(String),
     /// A certificate could not be issued.
     #[error("issuing a certificate: {0}")]
@@ -88,12 +93,12 @@ pub enum Outcome {
     Conflict,
 }
 
-/// A webhook configuration as it was read.
+/// A webhook configuration as it was read, or a CustomResourceDefinition with a conversion webhook.
 struct Configuration {
     kind: ApiResource,
     object: DynamicObject,
-    /// The `caBundle` of each webhook, in order, as PEM.
-    bundles: Vec<Vec<u8>>,
+    /// The `caBundle` of each webhook, as PEM, with its path.
+    bundles: Vec<(String, Vec<u8>)>,
 }
 
 /// Keeps the Secret, the bundles and the serving certificate consistent.
@@ -101,13 +106,30 @@ pub struct SelfManaged {
     client: Client,
     settings: Settings,
     certificates: Certificates,
-    /// The serving certificate, PEM.
-    served: Option<String>,
+    /// The serving certificate, PEM, and the end of its validity in seconds since 1970.
+    served: Option<(String, i64)>,
+    /// The objects whose bundles another program writes too.
+    contested: Contested,
 }
 
-fn kinds() -> [ApiResource; 2] {
-    ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
-        .map(|kind| ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind)))
+impl Configuration {
+    /// The kind and the name.
+    fn title(&self) -> String {
+        format!("{} {}", self.kind.kind, self.object.name_any())
+    }
+}
+
+impl Settings {
+    /// The kinds and names of the objects with a `caBundle`.
+    fn targets(&self) -> Vec<(ApiResource, &str)> {
+        let kind = |group, kind| ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+        let configurations = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
+            .map(|name| (kind("admissionregistration.k8s.io", name), &self.configurations));
+        let definition = kind("apiextensions.k8s.io", "CustomResourceDefinition");
+        let all = configurations.into_iter().chain([(definition, &self.definitions)]);
+        all.flat_map(|(kind, names)| names.iter().map(move |name| (kind.clone(), name.as_str())))
+            .collect()
+    }
 }
 
 /// A stale replace or a second create fails with 409, a JSON patch with a failed test with 422.
@@ -124,6 +146,7 @@ impl SelfManaged {
             settings,
             certificates,
             served: None,
+            contested: Contested::default(),
         }
     }
 
@@ -133,21 +156,15 @@ impl SelfManaged {
 
     async fn configurations(&self) -> Result<Vec<Configuration>, Error> {
         let mut found = Vec::new();
-        for kind in kinds() {
+        for (kind, name) in self.settings.targets() {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
-            for name in &self.settings.configurations {
-                let object = api
-                    .get_opt(name)
-                    .await
-                    .map_err(Error::api("reading a webhook configuration"))?;
-                if let Some(object) = object {
-                    let bundles = bundles(&object);
-                    found.push(Configuration {
-                        kind: kind.clone(),
-                        object,
-                        bundles,
-                    });
-                }
+            let object = api
+                .get_opt(name)
+                .await
+                .map_err(Error::api("reading a webhook configuration"))?;
+            if let Some(object) = object {
+                let bundles = bundles(&object);
+                found.push(Configuration { kind, object, bundles });
             }
         }
         Ok(found)
@@ -162,7 +179,12 @@ impl SelfManaged {
     pub async fn pass(&mut self, now: i64) -> Result<Outcome, Error> {
         // The configurations are read first. A CA of Capstan in a bundle is then also in the
         // Secret that is read afterwards.
-        let configurations = self.configurations().await?;
+        let mut configurations = self.configurations().await?;
+        configurations.retain(|one| {
+            !self
+                .contested
+                .is_left_alone(&one.title(), one.object.annotations(), now)
+        });
         let secret = self
             .secrets()
             .get_opt(&self.settings.secret)
@@ -172,22 +194,22 @@ impl SelfManaged {
             Some(secret) => Stored::read(secret).map_err(Error::Secret)?,
             None => Stored::default(),
         };
-        self.serve(&stored, now)?;
+        let held = stored.held(&self.settings.names).map_err(Error::Secret)?;
+        self.serve(&stored, &held, now)?;
 
         let observed: Vec<Bundle> = configurations
             .iter()
             .flat_map(|one| &one.bundles)
-            .map(|pem| observe(pem, now))
+            .map(|(_, pem)| observe(pem, now))
             .collect();
-        let held = stored.held(&self.settings.names).map_err(Error::Secret)?;
-        let step = rotation::next(now, &self.settings.profile, &held, &observed);
+        let step = rotation::next(now, &self.settings.profile, &held, &observed, self.serves(now));
         let done = match &step {
             Step::Nothing => Ok(()),
             Step::Publish => self.publish(&stored, &configurations, now).await,
             change => {
                 let trusted = configurations
                     .iter()
-                    .flat_map(|one| one.bundles.iter().map(Vec::as_slice));
+                    .flat_map(|one| one.bundles.iter().map(|(_, pem)| pem.as_slice()));
                 stored.change(change, trusted, now, &self.settings)?;
                 self.store(secret, &stored).await
             }
@@ -196,7 +218,8 @@ impl SelfManaged {
             Ok(()) => {
                 if step != Step::Nothing {
                     tracing::info!(?step, "certificate rotation: step executed");
-                    self.serve(&stored, now)?;
+                    let held = stored.held(&self.settings.names).map_err(Error::Secret)?;
+                    self.serve(&stored, &held, now)?;
                 }
                 Ok(Outcome::Done(step))
             }
@@ -205,14 +228,26 @@ impl SelfManaged {
         }
     }
 
-    /// Serves the certificate of the Secret if it is new. If the Secret holds none, the current
-    /// certificate stays.
-    fn serve(&mut self, stored: &Stored, now: i64) -> Result<(), Error> {
-        let Some(leaf) = stored.leaf() else { return Ok(()) };
-        if self.served.as_ref() != Some(&leaf.certificate) && stored.leaf_holds(now) {
+    /// Whether this replica serves a certificate that is still valid.
+    fn serves(&self, now: i64) -> bool {
+        self.served.as_ref().is_some_and(|(_, not_after)| *not_after > now)
+    }
+
+    /// Serves the certificate of the Secret if it is new and may be served. If the Secret holds
+    /// none, the current certificate stays.
+    fn serve(&mut self, stored: &Stored, held: &Held, now: i64) -> Result<(), Error> {
+        let (Some(leaf), Some(facts)) = (stored.leaf(), &held.leaf) else {
+            return Ok(());
+        };
+        let is_served = self
+            .served
+            .as_ref()
+            .is_some_and(|(served, _)| *served == leaf.certificate);
+        let is_due = held.may_be_served(now, &self.settings.profile, self.serves(now));
+        if !is_served && facts.not_after > now && is_due {
             self.certificates
                 .serve(leaf.certificate.as_bytes(), leaf.key.as_bytes(), now)?;
-            self.served = Some(leaf.certificate.clone());
+            self.served = Some((leaf.certificate.clone(), facts.not_after));
         }
         Ok(())
     }
@@ -234,15 +269,15 @@ impl SelfManaged {
                 secret.metadata.name = Some(self.settings.secret.clone());
                 secret.metadata.namespace = Some(self.settings.namespace.clone());
                 stored.write(&mut secret).map_err(Error::Secret)?;
-                api.create(&PostParams::default(), &secret)
-                    .await
-                    .map_err(Error::api("creating the Secret"))?;
+                api.create(&PostParams::default(), &secret).await.map_err(Error::api(
+                    "creating the Secret; apply the manifests again, because only they may create it",
+                ))?;
             }
         }
         Ok(())
     }
 
-    async fn publish(&self, stored: &Stored, configurations: &[Configuration], now: i64) -> Result<(), Error> {
+    async fn publish(&mut self, stored: &Stored, configurations: &[Configuration], now: i64) -> Result<(), Error> {
         let pem = stored.bundle();
         let wanted = observe(pem.as_bytes(), now);
         // A ByteString is serialized as a base64 string.
@@ -254,12 +289,8 @@ impl SelfManaged {
             let changes = one
                 .bundles
                 .iter()
-                .enumerate()
                 .filter(|(_, bundle)| observe(bundle, now) != wanted)
-                .map(|(index, _)| {
-                    let path = format!("/webhooks/{index}/clientConfig/caBundle");
-                    serde_json::json!({ "op": "add", "path": path, "value": value })
-                });
+                .map(|(path, _)| serde_json::json!({ "op": "add", "path": path, "value": value }));
             let operations: Vec<_> = std::iter::once(test).chain(changes).collect();
             if operations.len() == 1 {
                 continue;
@@ -274,6 +305,7 @@ impl SelfManaged {
             )
             .await
             .map_err(Error::api("writing a caBundle"))?;
+            self.contested.wrote(&one.title(), one.object.annotations(), now);
         }
         Ok(())
     }
@@ -286,12 +318,10 @@ impl SelfManaged {
             .default_backoff()
             .map(|_| ());
         let mut streams: Vec<Pin<Box<dyn Stream<Item = ()> + Send>>> = vec![Box::pin(secret)];
-        for kind in kinds() {
-            for name in &self.settings.configurations {
-                let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
-                let events = kube::runtime::watcher(api, named(name)).default_backoff().map(|_| ());
-                streams.push(Box::pin(events));
-            }
+        for (kind, name) in self.settings.targets() {
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
+            let events = kube::runtime::watcher(api, named(name)).default_backoff().map(|_| ());
+            streams.push(Box::pin(events));
         }
         futures::stream::select_all(streams)
     }
@@ -317,19 +347,21 @@ impl SelfManaged {
     }
 }
 
-/// The `caBundle` of every webhook of a configuration; empty if it is missing or not base64.
-fn bundles(object: &DynamicObject) -> Vec<Vec<u8>> {
+/// The path of the `caBundle` of every webhook of an object, and its content, which is empty if it
+/// is missing or not base64.
+fn bundles(object: &DynamicObject) -> Vec<(String, Vec<u8>)> {
     let webhooks = object.data.get("webhooks").and_then(serde_json::Value::as_array);
-    let bundle = |webhook: &serde_json::Value| {
-        let text = webhook.pointer("/clientConfig/caBundle")?;
-        serde_json::from_value::<ByteString>(text.clone())
-            .ok()
-            .map(|bytes| bytes.0)
-    };
-    webhooks
-        .into_iter()
-        .flatten()
-        .map(|webhook| bundle(webhook).unwrap_or_default())
+    let admission = (0..webhooks.map_or(0, Vec::len)).map(|index| format!("/webhooks/{index}/clientConfig"));
+    let conversion = "/spec/conversion/webhook/clientConfig";
+    let conversion = object.data.pointer(conversion).map(|_| conversion.to_owned());
+    admission
+        .chain(conversion)
+        .map(|client| {
+            let path = format!("{client}/caBundle");
+            let text = object.data.pointer(&path).cloned().unwrap_or_default();
+            let bundle = serde_json::from_value::<ByteString>(text).map(|bytes| bytes.0);
+            (path, bundle.unwrap_or_default())
+        })
         .collect()
 }
 

@@ -16,6 +16,8 @@ const CORE: &[(&str, &[&str])] = &[
     ("scaling", &["model", "api"]),
     ("platforms", &["model", "api"]),
     ("cpms", &["model", "api", "cel", "platforms", "scaling"]),
+    // A ControlPlane describes its machines as a ControlPlaneMachineSet does.
+    ("control_plane", &["model", "api", "cel", "cpms"]),
     ("kcp", &["model", "api", "cel", "scaling"]),
     ("pool", &["model", "api", "cel"]),
     ("health", &["model", "api", "cel"]),
@@ -30,6 +32,7 @@ const CORE: &[(&str, &[&str])] = &[
             "schema",
             "scaling",
             "cpms",
+            "control_plane",
             "kcp",
             "pool",
             "health",
@@ -48,6 +51,8 @@ const SHELL: &[(&str, &[&str])] = &[
     ("server", &["tls", "core::admission"]),
     ("manifests", &["core::admission", "core::cel", "core::schema"]),
     ("workload", &["core::api", "core::model"]),
+    // The page shows the JSON reports, so that it names no module of core.
+    ("dashboard", &[]),
     // The runtime works for any kind, so that it names no feature module.
     ("runtime", &["core::api", "core::model"]),
     ("controllers", &["runtime", "workload", ALL_OF_CORE]),
@@ -61,6 +66,7 @@ const SHELL: &[(&str, &[&str])] = &[
             "workload",
             "runtime",
             "controllers",
+            "dashboard",
             ALL_OF_CORE,
         ],
     ),

@@ -213,7 +213,7 @@ fn a_folder_of_fifty_machines_converts_except_those_with_mistakes() {
         "error: Machine openshift-machine-api/worker-8: spec.providerSpec.value.keyNam\n",
         "error: Machine openshift-machine-api/worker-17: spec.providerSpec.value.loadBalancers\n",
         "error: Machine openshift-machine-api/worker-30: spec.providerSpec.value.floatingIP\n",
-        "help: correct the spelling, or remove the field",
+        "help: use keyName, or remove the field",
         "note: 47 of 50 objects converted without loss, 0 lose values, 3 cannot be converted",
     ] {
         assert!(report.contains(part), "{part} is missing in\n{report}");
@@ -223,4 +223,165 @@ fn a_folder_of_fifty_machines_converts_except_those_with_mistakes() {
     for kind in ["AWSMachine", "IBMPowerVSMachine", "OpenStackMachine", "NutanixMachine"] {
         assert!(text.contains(&format!("\nkind: {kind}\n")), "{kind}");
     }
+}
+
+#[test]
+fn an_object_that_is_given_twice_is_converted_once_and_another_of_its_name_is_an_issue() {
+    let folder = Folder::new();
+    let with = folder.objects("cluster.yaml", &cluster());
+    let first = folder.objects("first.yaml", &[machine("a", &json!({}))]);
+    let arguments = [
+        "convert",
+        "-o",
+        "json",
+        "--with",
+        path(&with),
+        path(&first),
+        path(&first),
+    ];
+    let twice = capstan(&arguments, "");
+    assert_eq!(twice.status.code(), Some(0), "{}", stderr(&twice));
+    assert!(stderr(&twice).contains("is given more than once and is converted once"));
+    let rows: Value = serde_json::from_str(&stdout(&twice)).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 1);
+    let mut elsewhere = machine("a", &json!({"instanceType": "m5.large"}));
+    elsewhere["metadata"]["namespace"] = json!("elsewhere");
+    let second = folder.objects("second.yaml", &[elsewhere]);
+    let other = capstan(&["convert", "--with", path(&with), path(&first), path(&second)], "");
+    assert_eq!(other.status.code(), Some(1));
+    assert!(stderr(&other).contains("would overwrite that of Machine openshift-machine-api/a"));
+    assert!(stderr(&other).contains("is not in the namespace openshift-machine-api"));
+    assert!(!stdout(&other).contains("m5.large"));
+}
+
+#[test]
+fn infrastructure_is_looked_up_in_the_namespace_of_its_machine() {
+    let folder = Folder::new();
+    let with = folder.objects("cluster.yaml", &cluster());
+    let file = folder.objects("machine.yaml", &[machine("a", &json!({}))]);
+    let there = capstan(&["convert", "-o", "json", "--with", path(&with), path(&file)], "");
+    let rows: Value = serde_json::from_str(&stdout(&there)).unwrap();
+    let [object, infrastructure] = [0, 1].map(|index| rows[0]["objects"][index].clone());
+    let mut other = infrastructure.clone();
+    other["metadata"]["namespace"] = json!("default");
+    other["spec"]["instanceType"] = json!("m5.large");
+    let all = folder.objects("all.yaml", &[object.clone(), infrastructure.clone(), other.clone()]);
+    let back = capstan(&["convert", "-o", "json", "--with", path(&with), path(&all)], "");
+    assert_eq!(back.status.code(), Some(0), "{}", stderr(&back));
+    assert!(stdout(&back).contains("m6i.xlarge") && !stdout(&back).contains("m5.large"));
+    let only = folder.objects("only.yaml", &[object, other.clone()]);
+    let missing = capstan(&["convert", "--with", path(&with), path(&only)], "");
+    assert!(
+        stderr(&missing).contains("the AWSMachine \"a\" was not given"),
+        "{}",
+        stderr(&missing)
+    );
+    other["metadata"]["namespace"] = infrastructure["metadata"]["namespace"].clone();
+    let differ = folder.objects("differ.yaml", &[infrastructure, other]);
+    let differ = capstan(&["convert", path(&differ)], "");
+    assert_eq!(differ.status.code(), Some(2));
+    assert!(
+        stderr(&differ).contains("the result would depend on their order"),
+        "{}",
+        stderr(&differ)
+    );
+}
+
+#[test]
+fn a_kind_in_lower_case_is_an_issue_that_names_the_kind() {
+    let mut lower = machine("a", &json!({}));
+    lower["kind"] = json!("machine");
+    let output = capstan(&["convert", "-"], &lower.to_string());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("help: set it to Machine\n"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_misspelt_field_suggests_the_field_and_an_object_without_a_name_is_an_issue() {
+    let folder = Folder::new();
+    let with = folder.objects("cluster.yaml", &cluster());
+    let mut nameless = machine(
+        "a",
+        &json!({"keyNam": "admin", "placement": {"avalabilityZone": "us-east-1a"}}),
+    );
+    nameless["metadata"].as_object_mut().unwrap().remove("name");
+    let file = folder.objects("machine.yaml", &[nameless]);
+    let output = capstan(&["convert", "--with", path(&with), path(&file)], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "");
+    let report = stderr(&output);
+    for part in [
+        "error: Machine without a name: metadata.name\n",
+        "help: use keyName, or remove the field\n",
+        "help: use availabilityZone, or remove the field\n",
+    ] {
+        assert!(report.contains(part), "{part} is missing in\n{report}");
+    }
+    assert!(!report.contains("were not given"), "{report}");
+}
+
+#[test]
+fn a_misspelt_kind_and_a_wrong_value_are_named_with_what_is_right() {
+    let wrong = json!({"kind": "AWSMachineProviderConfigg"});
+    let report = stderr(&capstan(&["convert", "-"], &machine("a", &wrong).to_string()));
+    assert!(report.contains("help: use AWSMachineProviderConfig, or keep the Machine in the Machine API\n"));
+    let report = stderr(&capstan(
+        &["convert", "-"],
+        &machine("a", &json!({"instanceType": 5})).to_string(),
+    ));
+    assert!(report.contains("reason: must be a string; it is 5\n"), "{report}");
+}
+
+#[test]
+fn cluster_objects_that_were_not_given_are_named_once() {
+    let folder = Folder::new();
+    let machines = [machine("a", &json!({})), machine("b", &json!({}))];
+    let file = folder.objects("machines.yaml", &machines);
+    let report = stderr(&capstan(&["convert", path(&file)], ""));
+    let note = "note: these objects of the cluster were not given: AWSCluster, Infrastructure; pass them with --with\n";
+    assert_eq!(report.matches(note).count(), 1, "{report}");
+}
+
+#[test]
+fn v37_a_pause_that_is_not_converted_has_a_note() {
+    let folder = Folder::new();
+    let with = folder.objects("cluster.yaml", &cluster());
+    let mut check = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": {"name": "workers", "namespace": "openshift-machine-api", "annotations":
+            {"cluster.x-k8s.io/paused": ""}},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "nodeStartupTimeout": "10m",
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "5m"}]}});
+    let file = folder.objects("check.yaml", std::slice::from_ref(&check));
+    let paused = capstan(&["convert", "--with", path(&with), path(&file)], "");
+    assert_eq!(paused.status.code(), Some(0), "{}", stderr(&paused));
+    let note = "MachineHealthCheck openshift-machine-api/workers is paused with the annotation cluster.x-k8s.io/paused; \
+                the converted object is not";
+    assert_eq!(stderr(&paused).matches(note).count(), 1, "{}", stderr(&paused));
+    assert!(!stdout(&paused).contains("paused"));
+    check["metadata"].as_object_mut().unwrap().remove("annotations");
+    let file = folder.objects("active.yaml", &[check]);
+    assert_eq!(
+        stderr(&capstan(&["convert", "--with", path(&with), path(&file)], "")),
+        ""
+    );
+}
+
+#[test]
+fn v38_taints_have_a_note_about_the_feature_gate_that_they_need() {
+    let folder = Folder::new();
+    let with = folder.objects("cluster.yaml", &cluster());
+    let mut tainted = machine("a", &json!({}));
+    tainted["spec"]["taints"] = json!([{"key": "example.org/dedicated", "effect": "NoSchedule"}]);
+    let file = folder.objects("machines.yaml", &[tainted, machine("b", &json!({}))]);
+    let there = capstan(&["convert", "--with", path(&with), path(&file)], "");
+    assert_eq!(there.status.code(), Some(0), "{}", stderr(&there));
+    let note = "note: 1 of 2 objects have taints, which Cluster API refuses unless its feature gate \
+                MachineTaintPropagation is on\n";
+    assert_eq!(stderr(&there), note);
+    let back = capstan(&["convert", "--with", path(&with), "-"], &stdout(&there));
+    assert_eq!(stderr(&back), "", "the Machine API needs no feature gate");
 }

@@ -12,8 +12,12 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+mod control_plane;
 mod conversions;
+mod inputs;
 mod kubeadm_control_plane;
+mod machine_pool;
+mod pictures;
 mod plans;
 mod strict;
 

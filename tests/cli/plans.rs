@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, MACHINE, capstan, machine, path, set, stderr, stdout};
 
-fn world(change: impl FnOnce(&mut Value)) -> String {
+pub(super) fn world(change: impl FnOnce(&mut Value)) -> String {
     let mut set = set();
     set["metadata"]["uid"] = json!("set-uid");
     set["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
@@ -251,4 +251,30 @@ fn generate_notes_that_vsphere_failure_domains_need_the_infrastructure() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn a_status_as_html_is_one_file_with_the_rollout() {
+    let value = format!("/spec/template/{MACHINE}/spec/providerSpec/value/machineType");
+    let input = world(|set| *set.pointer_mut(&value).unwrap() = json!("n2-standard-8"));
+    let arguments = ["status", "-f", "-", "--now", "2026-01-01T01:00:00Z", "-o", "html"];
+    let output = capstan(&arguments, &input);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let page = stdout(&output);
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && !page.contains("<script"),
+        "{page}"
+    );
+    for part in [
+        "0 of 3 up to date",
+        "n2-standard-8",
+        "Index 2",
+        "Node <bdi>node-1</bdi>",
+        "<strong>delete</strong>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let followed = capstan(&["status", "--watch", "-o", "html"], "");
+    assert_eq!(followed.status.code(), Some(2));
+    assert!(stderr(&followed).contains("capstan dashboard"), "{}", stderr(&followed));
 }

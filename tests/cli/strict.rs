@@ -1,8 +1,10 @@
 //! What `capstan check` did not judge, the objects of a folder, single rules, and the version.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
-use super::{Folder, capstan, path, set, stderr, stdout};
+use super::{Folder, capstan, machine, path, set, stderr, stdout};
 
 fn rows(output: &std::process::Output) -> Value {
     serde_json::from_str(&stdout(output)).unwrap()
@@ -39,6 +41,17 @@ fn a_kind_without_rules_fails_a_strict_check_only() {
     let output = capstan(&["check", "--strict", "-o", "json", "-"], &unknown);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(skipped(&rows(&output)[0]), ["check-unknown-kind"]);
+}
+
+#[test]
+fn a_kind_in_other_letters_is_refused_and_the_refusal_names_the_kind() {
+    for wrong in ["machine", "MACHINE"] {
+        let mut lower = machine(0, "a");
+        lower["kind"] = json!(wrong);
+        let output = capstan(&["check", "-"], &lower.to_string());
+        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        assert!(stdout(&output).contains("use \"Machine\""), "{}", stdout(&output));
+    }
 }
 
 #[test]
@@ -92,6 +105,21 @@ fn an_object_of_a_folder_is_not_given_to_itself() {
     let alone = capstan(&["check", path(&file)], "");
     let in_folder = capstan(&["check", path(&parent)], "");
     assert_eq!(stdout(&in_folder), stdout(&alone));
+}
+
+/// Each object has its own snapshot. Together they must not need memory and time for each pair of
+/// objects.
+#[test]
+fn a_folder_of_four_hundred_machines_is_checked_within_seconds() {
+    let folder = Folder::new();
+    let machines: Vec<Value> = (0..400).map(|index| machine(index, "a")).collect();
+    let file = folder.objects("machines.yaml", &machines);
+    let parent = file.parent().unwrap().to_path_buf();
+    let start = Instant::now();
+    let output = capstan(&["check", "-o", "json", path(&parent)], "");
+    let time = start.elapsed();
+    assert_eq!(rows(&output).as_array().unwrap().len(), 400, "{}", stderr(&output));
+    assert!(time < Duration::from_secs(15), "{time:?}");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! satisfy the restricted Pod Security Standard.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use capstan_core::admission::Feature;
 use capstan_sandbox::installation::{NAMESPACE, manifests_of};
 use serde_json::{Value, json};
 
@@ -15,12 +15,110 @@ fn folder(name: &str) -> String {
 }
 
 /// The folders that kustomize builds, with the features that each installs.
-const OVERLAYS: [(&str, &str); 4] = [
+const OVERLAYS: [(&str, &str); 7] = [
     ("manifests", "admission"),
     ("manifests/overlays/controllers", "admission,controllers"),
     ("manifests/overlays/mirroring", "admission,mirroring"),
+    (
+        "manifests/overlays/mirroring-controllers",
+        "admission,mirroring,mirroring-controllers",
+    ),
     ("manifests/overlays/all", "admission,controllers,mirroring"),
+    (
+        "manifests/overlays/kubeadm-control-plane",
+        "admission,kubeadm-control-plane",
+    ),
+    ("manifests/overlays/control-plane", "admission,control-plane"),
 ];
+
+/// The kustomizations that a user may write, with the flags of the command that prints the same.
+const KUSTOMIZATIONS: [(&str, &[&str], &[&str], &str); 6] = [
+    ("manifests", &["cert-manager"], &["--certificates=cert-manager"], ""),
+    (
+        "manifests",
+        &["service-ca", "single-node", "network-policies"],
+        &["--certificates=service-ca", "--single-node", "--network-policies"],
+        "",
+    ),
+    ("manifests", &[], &[], "control-planes"),
+    (
+        "manifests",
+        &["controllers", "mirroring", "single-node", "network-policies"],
+        &[
+            "--feature=admission,controllers,mirroring",
+            "--single-node",
+            "--network-policies",
+        ],
+        "control-planes",
+    ),
+    (
+        "manifests/overlays/all",
+        &["cert-manager", "single-node"],
+        &[
+            "--feature=admission,controllers,mirroring",
+            "--certificates=cert-manager",
+            "--single-node",
+        ],
+        "control-planes",
+    ),
+    (
+        "manifests/overlays/mirroring",
+        &["service-ca"],
+        &["--feature=admission,mirroring", "--certificates=service-ca"],
+        "control-planes",
+    ),
+];
+
+/// Writes a kustomization with this base and these components, for this namespace unless it is
+/// empty.
+fn kustomization(number: usize, base: &str, components: &[&str], namespace: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kustomization-{number}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder.canonicalize().unwrap();
+    // kustomize accepts relative paths only.
+    let up = "../".repeat(folder.components().count() - 1);
+    let repository = format!("{up}{}", folder_of_repository().trim_start_matches('/'));
+    let components: Vec<String> = components
+        .iter()
+        .map(|name| format!("{repository}/manifests/components/{name}"))
+        .collect();
+    let mut text = json!({"resources": [format!("{repository}/{base}")], "components": components});
+    if !namespace.is_empty() {
+        text["namespace"] = json!(namespace);
+        text["transformers"] = json!([format!("{repository}/manifests/namespace")]);
+    }
+    std::fs::write(folder.join("kustomization.yaml"), text.to_string()).unwrap();
+    folder
+}
+
+fn folder_of_repository() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap();
+    root.display().to_string()
+}
+
+/// The output of `capstan manifests` with these flags.
+fn printed(what: &str, flags: &[&str], namespace: &str) -> String {
+    let mut command = Command::new(capstan());
+    command.args(["manifests", what]).args(flags);
+    if !namespace.is_empty() {
+        command.args(["--namespace", namespace]);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn assert_same(place: &str, built: &str, printed: &str) {
+    let (built, printed) = (by_name(built), by_name(printed));
+    assert_eq!(
+        built.keys().collect::<Vec<_>>(),
+        printed.keys().collect::<Vec<_>>(),
+        "{place}"
+    );
+    for (name, object) in &built {
+        assert!(object == &printed[name], "{place}: {name}\n{object}\n{}", printed[name]);
+    }
+}
 
 /// Objects by kind and name. The order of the flags of a container has no meaning.
 fn by_name(manifests: &str) -> BTreeMap<String, Value> {
@@ -43,17 +141,71 @@ async fn kustomize_and_the_command_install_the_same_objects() {
         let kustomize = cluster.plane().kubectl().args(["kustomize", &folder(overlay)]);
         let built = kustomize.run().await.unwrap().checked().unwrap().stdout;
         let printed = manifests_of(capstan(), "all", features).await.unwrap();
-        let (built, printed) = (by_name(&built), by_name(&printed));
-        assert_eq!(
-            built.keys().collect::<Vec<_>>(),
-            printed.keys().collect::<Vec<_>>(),
-            "{overlay}"
-        );
-        for (name, object) in &built {
-            assert_eq!(object, &printed[name], "{overlay}: {name}");
+        assert_same(overlay, &built, &printed);
+    }
+}
+
+#[tokio::test]
+async fn a_kustomization_with_components_and_a_namespace_installs_what_the_command_prints() {
+    let cluster = World::policies_only().await.with_machines(3).await;
+    for (number, (base, components, flags, namespace)) in KUSTOMIZATIONS.into_iter().enumerate() {
+        let folder = kustomization(number, base, components, namespace);
+        let built = cluster
+            .plane()
+            .kubectl()
+            .args(["kustomize", &folder.display().to_string()]);
+        let built = built.run().await.unwrap().checked().unwrap();
+        assert_eq!(built.stderr, "");
+        let place = format!("{base} {components:?} {namespace}");
+        assert_same(&place, &built.stdout, &printed("all", flags, namespace));
+        if !namespace.is_empty() {
+            // The default namespace may be absent, or belong to another installation.
+            assert!(!built.stdout.contains(NAMESPACE), "{place}");
         }
     }
 }
+
+/// Another namespace and other certificates are installed in one step, as the default is.
+#[tokio::test]
+async fn kustomizations_with_components_are_applied_in_a_restricted_namespace_without_warnings() {
+    let cluster = World::policies_only().await.with_machines(3).await;
+    let plane = cluster.plane();
+    plane.apply_yaml(CERT_MANAGER).await.unwrap();
+    let namespace = r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "control-planes",
+        "labels": {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}}}"#;
+    plane.apply_yaml(namespace).await.unwrap();
+    let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k"];
+    for (number, (base, components, _, namespace)) in KUSTOMIZATIONS.into_iter().enumerate() {
+        let folder = kustomization(number + KUSTOMIZATIONS.len(), base, components, namespace);
+        let output = plane.kubectl().args(apply).args([folder.display().to_string()]);
+        let output = output.run().await.unwrap();
+        assert!(output.success(), "{base} {components:?}: {output}");
+        assert_eq!(output.stderr, "", "{base} {components:?}");
+    }
+}
+
+/// The kinds of cert-manager that the component installs, without their schemas.
+const CERT_MANAGER: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: issuers.cert-manager.io}
+spec:
+  group: cert-manager.io
+  names: {kind: Issuer, plural: issuers, singular: issuer, listKind: IssuerList}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: certificates.cert-manager.io}
+spec:
+  group: cert-manager.io
+  names: {kind: Certificate, plural: certificates, singular: certificate, listKind: CertificateList}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+";
 
 /// A feature that is not installed leaves nothing in the cluster that could refuse an edit or grant
 /// a permission.
@@ -88,6 +240,9 @@ async fn all_manifests_are_applied_with_one_command_and_without_warnings() {
     // merged with these.
     let cluster = World::policies_only().await.with_machines(3).await;
     let plane = cluster.plane();
+    // The permissions of the mirroring controllers are in the namespace of Cluster API, too.
+    let create = ["create", "namespace", "openshift-cluster-api"];
+    plane.kubectl().args(create).run().await.unwrap().checked().unwrap();
     let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k"];
     for (overlay, _) in OVERLAYS {
         let output = plane.kubectl().args(apply).args([folder(overlay)]).run().await.unwrap();
@@ -124,25 +279,32 @@ async fn the_pods_satisfy_the_restricted_standard() {
         "pod-security.kubernetes.io/enforce=restricted",
     ];
     plane.kubectl().args(label).run().await.unwrap().checked().unwrap();
-    for feature in [Feature::Admission, Feature::Controllers] {
-        let manifests = capstan::manifests::join(&capstan::manifests::deployment_files(feature));
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
-        let deployment = documents
-            .iter()
-            .find(|document| document["kind"] == "Deployment")
-            .unwrap();
-        let mut spec = deployment["spec"]["template"]["spec"].clone();
-        // The service account is in another namespace and does not matter for the standard.
-        spec.as_object_mut().unwrap().remove("serviceAccountName");
-        spec["automountServiceAccountToken"] = json!(false);
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": feature.name(), "namespace": namespace},
-            "spec": spec});
-        let create = plane
-            .kubectl()
-            .args(["create", "--dry-run=server", "-f", "-"])
-            .stdin(pod.to_string());
-        let output = create.run().await.unwrap();
-        assert!(output.success(), "{output}");
+    let features = "--feature=admission,controllers,mirroring";
+    for (number, flags) in [
+        &[features][..],
+        &[features, "--certificates=cert-manager"],
+        &[features, "--certificates=service-ca", "--single-node"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&printed("deployment", flags, "")).unwrap();
+        let deployments = documents.iter().filter(|document| document["kind"] == "Deployment");
+        for (replica, deployment) in deployments.enumerate() {
+            let mut spec = deployment["spec"]["template"]["spec"].clone();
+            // The service account is in another namespace and does not matter for the standard.
+            spec.as_object_mut().unwrap().remove("serviceAccountName");
+            spec["automountServiceAccountToken"] = json!(false);
+            let name = format!("pod-{number}-{replica}");
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
+                "spec": spec});
+            let create = plane
+                .kubectl()
+                .args(["create", "--dry-run=server", "-f", "-"])
+                .stdin(pod.to_string());
+            let output = create.run().await.unwrap();
+            assert!(output.success(), "{flags:?}: {output}");
+        }
     }
 }
 

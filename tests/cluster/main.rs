@@ -14,17 +14,24 @@
 use capstan_core::conversion;
 
 mod authority;
+mod control_plane;
 mod conversions;
 mod crds;
 mod deletion;
 mod differential;
 mod fixtures;
+mod image;
+mod install;
 mod installation;
+mod kubeadm_control_plane;
+mod lifecycle;
 mod openshift;
 mod outage;
 mod policies;
 mod ratcheting;
 mod refusals;
+mod restore;
 mod tour;
+mod upgrade;
 mod warnings;
 mod world;

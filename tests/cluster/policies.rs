@@ -1,16 +1,16 @@
 //! The policies without a webhook: they refuse the edits that CEL can express, and their messages
 //! contain the advice. The CRD of these tests has no rules, so that only the policies refuse.
 
-use std::collections::BTreeSet;
-
 use capstan_core::admission::{Feature, rule_files};
 use capstan_core::cel::rules::{Enforcer, Rule};
+use capstan_core::schema::crd;
 use capstan_sandbox::control_plane::{Output, free_port, wait_until};
+use capstan_sandbox::installation::{Cluster, manifests_of};
 use serde_json::{Value, json};
 
 use super::fixtures;
 use super::refusals;
-use super::world::{SET, SOON, Taken, World};
+use super::world::{SET, SOON, Taken, World, capstan, without_rules};
 
 /// The message of a rule.
 fn message(id: &str) -> String {
@@ -154,52 +154,72 @@ async fn without_the_server_no_set_changes_and_every_set_can_be_deleted() {
     assert_eq!(left.stdout, "");
 }
 
-/// Tests each rule of the policy with its own cases in the real API server. A broken expression
+/// Tests each rule of the policies with its own cases in the real API server. A broken expression
 /// would refuse all objects or none.
 #[tokio::test]
 async fn every_rule_of_the_policy_refuses_its_cases_in_the_api_server() {
     let cluster = World::policies_only().await.with_machines(3).await;
+    add_control_planes(&cluster).await;
     let files = rule_files().unwrap();
     let about_creation = |rule: &&Rule| rule.operations.is_empty() && !rule.expression.contains("oldSelf");
     let enforced = |rule: &&Rule| rule.enforced_by.contains(&Enforcer::Policy);
-    let rules: Vec<&Rule> = files
-        .iter()
-        .flat_map(|file| &file.rules)
-        .filter(about_creation)
-        .filter(enforced)
-        .collect();
-    let mut named = BTreeSet::new();
-    for rule in &rules {
-        for (cases, denied) in [(&rule.cases.deny, true), (&rule.cases.allow, false)] {
-            for case in cases {
-                // A policy reports the first of its rules that does not hold. Each case is
-                // therefore also tested together with a valid value.
-                for beside in [false, true] {
-                    let mut set = fixtures::set();
-                    put(&mut set, &rule.path, &case.this, beside);
-                    let dry = ["create", "--dry-run=server", "--validate=ignore", "-f", "-"];
-                    let output = cluster.kubectl(&dry).stdin(set.to_string()).run().await.unwrap();
-                    let by_this = output.stderr.contains(&format!("[{}]", rule.id));
-                    assert!(denied || beside || !by_this, "{} on {:?}: {output}", rule.id, case.this);
-                    assert!(
-                        beside || !denied || !output.success(),
-                        "{} on {:?}: {output}",
-                        rule.id,
-                        case.this
-                    );
-                    if by_this {
-                        named.insert(rule.id.as_str());
-                    }
-                }
+    let mut silent = Vec::new();
+    for file in &files {
+        let object = match file.kind.as_str() {
+            "ControlPlane" => super::control_plane::object(Some(3)),
+            _ => fixtures::set(),
+        };
+        for rule in file.rules.iter().filter(about_creation).filter(enforced) {
+            if !is_named_by_its_cases(&cluster, rule, &object).await {
+                silent.push(rule.id.as_str());
             }
         }
     }
-    let silent: Vec<&str> = rules
-        .iter()
-        .map(|rule| rule.id.as_str())
-        .filter(|id| !named.contains(id))
-        .collect();
     assert_eq!(silent, [""; 0]);
+}
+
+/// Installs the CRD of ControlPlanes without rules, and their policy.
+async fn add_control_planes(cluster: &Taken) {
+    let cluster = Cluster::of(cluster.plane()).unwrap();
+    for mut definition in crd::control_plane_crds(&rule_files().unwrap()).unwrap() {
+        without_rules(&mut definition);
+        cluster.apply(&definition.to_string()).await.unwrap();
+    }
+    let policies = manifests_of(capstan(), "policies", "control-plane").await.unwrap();
+    cluster.apply(&policies).await.unwrap();
+    let mut wrong = super::control_plane::object(Some(3));
+    wrong["metadata"]["name"] = json!("other");
+    wait_until("the policy of ControlPlanes to be in force", SOON, async || {
+        let create = ["create", "--dry-run=server", "-f", "-"];
+        let output = cluster.run(&create, &wrong.to_string()).await?;
+        Ok(output.stderr.contains("ValidatingAdmissionPolicy").then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// Creates the object with the value of each case of a rule. Returns whether a refusal names the
+/// rule.
+async fn is_named_by_its_cases(cluster: &Taken, rule: &Rule, object: &Value) -> bool {
+    let mut is_named = false;
+    for (cases, denied) in [(&rule.cases.deny, true), (&rule.cases.allow, false)] {
+        for case in cases {
+            // A policy reports the first of its rules that does not hold. Each case is
+            // therefore also tested together with a valid value.
+            for beside in [false, true] {
+                let mut object = object.clone();
+                put(&mut object, &rule.path, &case.this, beside);
+                let dry = ["create", "--dry-run=server", "--validate=ignore", "-f", "-"];
+                let output = cluster.kubectl(&dry).stdin(object.to_string()).run().await.unwrap();
+                let by_this = output.stderr.contains(&format!("[{}]", rule.id));
+                let context = format!("{} on {:?}: {output}", rule.id, case.this);
+                assert!(denied || beside || !by_this, "{context}");
+                assert!(beside || !denied || !output.success(), "{context}");
+                is_named |= by_this;
+            }
+        }
+    }
+    is_named
 }
 
 /// Writes a value at the path of a rule, in place of the existing value or merged with it. A list

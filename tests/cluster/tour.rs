@@ -55,6 +55,7 @@ async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_the_next_ste
         "$ capstan status\n",
         "\n  export KUBECONFIG=/",
         "Ctrl-C stops everything",
+        "Open this page in a browser and watch the control plane: http://127.0.0.1:",
     ] {
         assert!(text.contains(words), "the output must contain {words:?}: {text}");
     }

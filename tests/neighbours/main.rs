@@ -1,6 +1,6 @@
 //! Components of other projects that run beside Capstan: OpenShift's CRDs with their test suites,
-//! and the webhooks of its Machine API. The components come from published Go modules, so these
-//! tests need Go.
+//! and the webhooks of its Machine API. Helm judges and installs the chart, and promtool tests
+//! the alerts. The components come from published Go modules, so these tests need Go.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,10 @@
     reason = "a test reports a failure by a panic"
 )]
 
+mod alerts;
+mod chart;
 mod comparison;
 mod deviations;
 mod machine_webhook;
+mod release;
 mod suites;

@@ -14,6 +14,7 @@
 mod blocking;
 mod command_line;
 mod crashes;
+mod dashboard;
 mod deletion;
 mod generator;
 mod neighbours;

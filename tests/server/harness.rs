@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use capstan::server::{Lifecycle, NullReviewer, Reviewer, Server, Settings};
 use capstan::tls::issue::{Authority, DAY, Names};
-use capstan::tls::{Certificates, MinVersion};
+use capstan::tls::{Certificates, Policy};
 use capstan_core::admission::{Answer, NoReview};
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -99,7 +99,7 @@ pub fn settings() -> Settings {
     Settings {
         listen: any,
         health: any,
-        min_version: MinVersion::Tls12,
+        tls: Policy::default(),
         limits: capstan::server::Limits::default(),
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::from_secs(20),

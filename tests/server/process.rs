@@ -4,10 +4,29 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::client::{Client, config, connect, review, send_all_but_last_byte};
+use crate::client::{Client, config, connect, send_all_but_last_byte};
 use crate::harness::{eventually, get};
+
+const ROUTE: &str = "/mutate-machine-openshift-io-v1beta1";
+
+/// A review that the rules allow: a Machine outside the home namespaces.
+fn review(uid: &str) -> bytes::Bytes {
+    let machine = json!({"group": "machine.openshift.io", "version": "v1beta1"});
+    let with = |key: &str, value: &str| {
+        let mut machine = machine.clone();
+        machine[key] = json!(value);
+        machine
+    };
+    let object = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {"name": "a", "namespace": "elsewhere"}, "spec": {"providerID": "x".repeat(3000)}});
+    let request = json!({"uid": uid, "kind": with("kind", "Machine"), "resource": with("resource", "machines"),
+        "namespace": "elsewhere", "name": "a", "operation": "CREATE", "userInfo": {"username": "user"},
+        "object": object});
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    review.to_string().into()
+}
 
 struct Process {
     child: Child,
@@ -32,15 +51,12 @@ impl Process {
 
     /// Adds the arguments to a command that runs the program.
     fn spawn(command: &mut Command, folder: &std::path::Path) -> Self {
+        let snapshot = folder.join("objects.json");
+        std::fs::write(&snapshot, r#"{"apiVersion": "v1", "kind": "List", "items": []}"#).unwrap();
         let mut child = command
-            .args([
-                "serve",
-                "--null-reviewer",
-                "--listen",
-                "127.0.0.1:0",
-                "--health-addr",
-                "127.0.0.1:0",
-            ])
+            .args(["serve", "--snapshot"])
+            .arg(snapshot)
+            .args(["--listen", "127.0.0.1:0", "--health-addr", "127.0.0.1:0"])
             .args([
                 "--log-format",
                 "json",
@@ -101,7 +117,7 @@ async fn a_signal_shuts_the_process_down_and_every_review_is_logged() {
         .await
         .unwrap();
     let mut client = Client::new(stream).await.unwrap();
-    assert_eq!(client.post("/null", review("the-uid")).await.unwrap().status(), 200);
+    assert_eq!(client.post(ROUTE, review("the-uid")).await.unwrap().status(), 200);
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(0));
     let lines: Vec<Value> = (&mut process.lines)
@@ -140,13 +156,28 @@ async fn n5_connections_leave_file_descriptors_for_health_checks_and_reviews() {
     for _ in 0..320 {
         idle.push(tokio::net::TcpStream::connect(process.webhooks).await.unwrap());
     }
+    // Idle connections are closed after seconds. So the test counts before, and not only whether
+    // the process answers in the end.
+    let opened = || {
+        std::fs::read_dir(format!("/proc/{}/fd", process.child.id()))
+            .unwrap()
+            .count()
+    };
+    let mut counts = [0; 5];
+    eventually("the process accepts no more connections", async || {
+        counts.rotate_left(1);
+        counts[4] = opened();
+        counts[0] > 100 && counts.iter().all(|count| *count == counts[0])
+    })
+    .await;
+    assert!(counts[0] < 250, "{} of 300 descriptors are in use", counts[0]);
     let served = tokio::time::timeout(std::time::Duration::from_secs(60), async {
         assert_eq!(get(process.health, "/livez").await.0, 200);
         let config = config(&process.trust, "h2", rustls::ALL_VERSIONS);
         let mut client = Client::new(connect(process.webhooks, config).await.unwrap())
             .await
             .unwrap();
-        assert_eq!(client.post("/null", review("n5")).await.unwrap().status(), 200);
+        assert_eq!(client.post(ROUTE, review("n5")).await.unwrap().status(), 200);
     });
     served.await.expect("the server does not respond");
 }
@@ -157,7 +188,7 @@ async fn a_second_signal_interrupts_active_requests() {
     let mut process = Process::start(folder.path());
     let config = config(&process.trust, "http/1.1", rustls::ALL_VERSIONS);
     let mut stream = connect(process.webhooks, config).await.unwrap();
-    send_all_but_last_byte(&mut stream, "stuck", "/null").await;
+    send_all_but_last_byte(&mut stream, "stuck", ROUTE).await;
     let health = process.health;
     eventually("the review is in flight", async || {
         get(health, "/metrics").await.1.contains("reviews_in_flight 1")

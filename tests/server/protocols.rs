@@ -6,7 +6,7 @@ use rustls::version::{TLS12, TLS13};
 
 use crate::client::{Client, config, connect, open, review};
 use crate::harness::{get, settings, start, start_bare};
-use capstan::tls::MinVersion;
+use capstan::tls::{MinVersion, Policy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_protocols_and_both_tls_versions_get_a_verdict() {
@@ -33,7 +33,10 @@ async fn both_protocols_and_both_tls_versions_get_a_verdict() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tls_version_below_the_minimum_is_refused() {
     let running = start(capstan::server::Settings {
-        min_version: MinVersion::Tls13,
+        tls: Policy {
+            min_version: MinVersion::Tls13,
+            ..Policy::default()
+        },
         ..settings()
     })
     .await;

@@ -139,6 +139,7 @@ fn settings(profile: Profile) -> Settings {
         namespace: "capstan".to_owned(),
         secret: "certificates".to_owned(),
         configurations: vec!["capstan".to_owned(), "not-there-yet".to_owned()],
+        definitions: Vec::new(),
         names: names(),
         profile,
     }
@@ -313,4 +314,57 @@ async fn a_secret_that_cannot_be_parsed_is_not_changed() {
     let error = replica.pass(now()).await.unwrap_err();
     assert!(error.to_string().contains("state.json, line 1"), "{error}");
     assert_eq!(api.apply("GET", SECRET, &[]).1, before);
+}
+
+/// Another program that writes its own CA into every bundle.
+fn inject(api: &Api) {
+    let mut state = api.objects.lock().unwrap();
+    let (version, objects) = &mut *state;
+    for path in CONFIGURATIONS {
+        let Some(object) = objects.get_mut(path) else {
+            continue;
+        };
+        for webhook in object["webhooks"].as_array_mut().unwrap() {
+            webhook["clientConfig"]["caBundle"] = json!("Cg==");
+        }
+        *version += 1;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+    }
+}
+
+#[tokio::test]
+async fn w12_a_bundle_that_another_program_writes_too_is_written_once_in_ten_minutes() {
+    for annotation in [
+        "cert-manager.io/inject-ca-from",
+        "service.beta.openshift.io/inject-cabundle",
+    ] {
+        let api = Api::default();
+        api.configure(CONFIGURATIONS[0], &[None]);
+        let annotate = |value: Value| {
+            let mut state = api.objects.lock().unwrap();
+            let object = state.1.get_mut(CONFIGURATIONS[0]).unwrap();
+            object["metadata"]["annotations"] = value;
+        };
+        annotate(json!({ annotation: "capstan/certificate" }));
+        let server = start_bare(server_settings(), Ok(())).await;
+        let mut replica = [SelfManaged::new(
+            api.client(),
+            settings(Profile::default()),
+            server.certificates.clone(),
+        )];
+        let start = now();
+        let published = |steps: Vec<Step>| steps.into_iter().filter(|step| *step == Step::Publish).count();
+        assert_eq!(published(settle(&mut replica, start).await), 1, "{annotation}");
+        let mut writes = 0;
+        for second in 0..1300 {
+            inject(&api);
+            writes += published(settle(&mut replica, start + second).await);
+        }
+        assert_eq!(writes, 2, "{annotation}");
+        // Without the annotation, the bundle is written at once.
+        annotate(json!({}));
+        inject(&api);
+        assert_eq!(published(settle(&mut replica, start + 1300).await), 1, "{annotation}");
+        assert!(api.bundles()[0].contains("BEGIN CERTIFICATE"), "{annotation}");
+    }
 }

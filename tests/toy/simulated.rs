@@ -106,7 +106,7 @@ fn violated(summary: &Summary) -> Vec<&str> {
 #[test]
 fn every_toy_gets_its_part_under_all_faults() -> Result<()> {
     let summary = simulate(0..400, || Toys)?;
-    assert!(summary.violations.is_empty(), "{}", show::summary(&summary));
+    assert!(summary.violations.is_empty(), "{}", show::summary(&summary, None));
     assert_eq!(summary.schedules, 400);
     assert!(summary.faults > 400, "{} faults", summary.faults);
     Ok(())
@@ -194,28 +194,28 @@ impl Reconcile for Broken {
 #[test]
 fn a_controller_that_ignores_namespaces_is_found() -> Result<()> {
     let summary = simulate(0..10, || Broken(Bug::NamespaceIgnored))?;
-    assert!(violated(&summary).contains(&"T3"), "{}", show::summary(&summary));
+    assert!(violated(&summary).contains(&"T3"), "{}", show::summary(&summary, None));
     Ok(())
 }
 
 #[test]
 fn a_controller_that_never_reads_live_is_found() -> Result<()> {
     let summary = simulate(0..400, || Broken(Bug::NeverReadsLive))?;
-    assert!(violated(&summary).contains(&"T1"), "{}", show::summary(&summary));
+    assert!(violated(&summary).contains(&"T1"), "{}", show::summary(&summary, None));
     Ok(())
 }
 
 #[test]
 fn a_controller_that_forgets_its_writes_is_found() -> Result<()> {
     let summary = simulate(390..400, || Broken(Bug::WritesForgotten))?;
-    assert!(violated(&summary).contains(&"G4"), "{}", show::summary(&summary));
+    assert!(violated(&summary).contains(&"G4"), "{}", show::summary(&summary, None));
     Ok(())
 }
 
 #[test]
 fn a_status_that_flips_is_found() -> Result<()> {
     let summary = simulate(0..2, || Broken(Bug::StatusFlips))?;
-    assert_eq!(violated(&summary), ["ESR", "ESR"], "{}", show::summary(&summary));
+    assert_eq!(violated(&summary), ["ESR", "ESR"], "{}", show::summary(&summary, None));
     Ok(())
 }
 
@@ -223,7 +223,7 @@ fn a_status_that_flips_is_found() -> Result<()> {
 #[test]
 fn a_finding_names_its_seed_and_shows_its_trace() -> Result<()> {
     let summary = simulate(0..1, || Broken(Bug::NamespaceIgnored))?;
-    let text = show::summary(&summary);
+    let text = show::summary(&summary, None);
     assert!(text.contains("seed 0 (toys) violates T3"), "{text}");
     assert!(text.contains("broken-toy-0 creates part toy-"), "{text}");
     assert!(text.contains("repeat: Simulation::run(0..1)"), "{text}");

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use super::gate::{Context, Outcome, Route};
 use super::gates;
 use super::judge::Admission;
+use super::options::Enforcement;
 use super::request::{NoReview, Request};
 use super::response::{Status, deny_status, encode};
 use super::snapshot::{Snapshot, Source};
 use crate::authority::live::LiveRead;
+use crate::model::{Verdict, Warning};
 
 /// An answer.
 #[derive(Clone, Debug)]
@@ -73,6 +75,11 @@ impl Admission {
         } else {
             Vec::new()
         };
+        let (outcome, status) = match self.options().enforcement {
+            Enforcement::Warn => as_warnings(outcome, status),
+            Enforcement::Deny => (outcome, status),
+        };
+        let (allowed, violations) = (status.is_none(), &outcome.verdict.violations);
         let body = encode(&request.uid, status.as_ref(), &outcome.verdict, outcome.patch.as_ref());
         let warnings = &outcome.verdict.warnings;
         let record = Record {
@@ -132,6 +139,26 @@ impl Admission {
         let status = (!violations.is_empty()).then(|| deny_status(&gated.kind, edit.name, violations));
         (outcome, status)
     }
+}
+
+/// Replaces violations by warnings. A request that cannot be read has no violations and stays
+/// refused. The defaults of an object with a violation are not set, as if it was refused.
+fn as_warnings(outcome: Outcome, status: Option<Status>) -> (Outcome, Option<Status>) {
+    if outcome.verdict.violations.is_empty() {
+        return (outcome, status);
+    }
+    let mut verdict = Verdict::default();
+    for violation in &outcome.verdict.violations {
+        verdict.warn(Warning::new(&violation.rule, format!("not enforced: {violation}")));
+    }
+    for warning in outcome.verdict.warnings {
+        verdict.warn(warning);
+    }
+    let outcome = Outcome {
+        verdict: verdict.finish(),
+        patch: None,
+    };
+    (outcome, None)
 }
 
 /// Each id once, in the order of the first occurrences. The number of rules limits the length, and

@@ -10,11 +10,24 @@ pub enum Feature {
     Controllers,
     /// The guards of objects that exist in both APIs, and of their infrastructure.
     Mirroring,
+    /// The controllers of Machines that exist in both APIs. They have no webhook.
+    MirroringControllers,
+    /// The CRDs and the webhooks of KubeadmControlPlanes, in place of those of Cluster API.
+    KubeadmControlPlane,
+    /// The CRD and the webhooks of ControlPlanes.
+    ControlPlane,
 }
 
 impl Feature {
     /// Every feature, in the order in which their manifests are applied.
-    pub const ALL: [Self; 3] = [Self::Admission, Self::Controllers, Self::Mirroring];
+    pub const ALL: [Self; 6] = [
+        Self::Admission,
+        Self::Controllers,
+        Self::Mirroring,
+        Self::MirroringControllers,
+        Self::KubeadmControlPlane,
+        Self::ControlPlane,
+    ];
 
     /// The name on the command line and in the names of files.
     pub fn name(self) -> &'static str {
@@ -22,6 +35,9 @@ impl Feature {
             Self::Admission => "admission",
             Self::Controllers => "controllers",
             Self::Mirroring => "mirroring",
+            Self::MirroringControllers => "mirroring-controllers",
+            Self::KubeadmControlPlane => "kubeadm-control-plane",
+            Self::ControlPlane => "control-plane",
         }
     }
 

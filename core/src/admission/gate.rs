@@ -4,6 +4,7 @@
 //! function that judges an edit. It must never read an AdmissionReview.
 
 use json_patch::Patch;
+use serde_json::Value;
 
 use super::feature::Feature;
 use super::options::Options;
@@ -84,12 +85,6 @@ pub(super) trait Gate: Sync {
     /// The routes of the reviews of these kinds.
     fn routes(&self) -> Vec<Route>;
 
-    /// Whether the server serves the routes. The kinds of a gate that is not installed are judged
-    /// offline only.
-    fn is_installed(&self) -> bool {
-        true
-    }
-
     /// The rules in CEL.
     fn rule_sources(&self) -> &'static [RuleSource];
 
@@ -111,6 +106,11 @@ pub(super) trait Gate: Sync {
     /// The objects to read from the API server before an edit may be allowed.
     fn live_reads(&self, _kind: &KindInfo, _edit: &Edit<'_>, _context: &Context<'_>) -> Vec<LiveRead> {
         Vec::new()
+    }
+
+    /// An object of one of the kinds in another version; `None` if it cannot be converted.
+    fn convert(&self, _object: &Value, _api_version: &str) -> Option<Value> {
+        None
     }
 
     /// Judges an edit of one of the kinds.

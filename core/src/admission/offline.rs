@@ -15,7 +15,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use self::object::{decoded, text};
-use self::steps::Steps;
+use self::steps::{StatusChange, Steps};
 use super::judge::Admission;
 use super::response::Status;
 use super::snapshot::Snapshot;
@@ -45,11 +45,13 @@ pub enum CheckError {
     },
 }
 
-/// A kind with its schema.
+/// A kind with its schemas.
 #[derive(Debug)]
 struct KnownKind {
+    /// The kind in its stored version.
     kind: KindInfo,
-    schema: Schema,
+    /// The schemas, by version.
+    schemas: BTreeMap<String, Schema>,
 }
 
 /// The CRDs and rules of Capstan, ready to check objects.
@@ -98,7 +100,10 @@ impl Checker {
     /// A built-in CRD or rule file is broken.
     pub fn new(admission: Admission) -> Result<Self, CheckError> {
         let mut known = BTreeMap::new();
-        for definition in crd::crds(admission.files())? {
+        let mut definitions = crd::crds(admission.files())?;
+        definitions.extend(crd::kubeadm_crds(admission.files())?);
+        definitions.extend(crd::control_plane_crds(admission.files())?);
+        for definition in definitions {
             let (kind, group) = (text(&definition, "/spec/names/kind"), text(&definition, "/spec/group"));
             let broken = |reason: String| CheckError::Schema {
                 name: crd::name(&definition).to_owned(),
@@ -108,11 +113,13 @@ impl Checker {
             let no_rules = RuleFile::default();
             let mut files = admission.files().iter();
             let rules = files.find(|file| file.judges(group, kind)).unwrap_or(&no_rules);
-            let schema = crd::schema(&definition).ok_or_else(|| broken(String::from("the CRD has none")))?;
-            let schema = Schema::parse(schema, rules).map_err(|error| broken(error.to_string()))?;
+            let schemas = crd::schemas(&definition).map(|(version, schema)| {
+                let schema = Schema::parse(schema, rules).map_err(|error| broken(error.to_string()))?;
+                Ok((version.to_owned(), schema))
+            });
             let kind = KnownKind {
                 kind: KindInfo::clone(&entry.kind),
-                schema,
+                schemas: schemas.collect::<Result<_, CheckError>>()?,
             };
             known.insert((kind.kind.group.to_string(), kind.kind.kind.to_string()), kind);
         }
@@ -143,7 +150,7 @@ impl Checker {
             _ => &object,
         };
         let (api_version, kind) = (text(judged, "/apiVersion"), text(judged, "/kind"));
-        let group = api_version.split('/').next().unwrap_or_default();
+        let (group, version) = api_version.split_once('/').unwrap_or((api_version, ""));
         let known = self.kinds.get(&(group.to_owned(), kind.to_owned()));
         let reads_status = self.admission.reads_status(group, kind);
         let steps = Steps {
@@ -155,14 +162,22 @@ impl Checker {
             name: text(&object, "/metadata/name"),
             reads_status: reads_status.unwrap_or(false),
         };
-        match known {
-            Some(known) if known.kind.api_version() != api_version => wrong_version(known, api_version),
-            None if reads_status.is_none() => unknown_kind(kind, api_version),
+        let checked = match known.map(|known| (known, known.schemas.get(version))) {
+            Some((known, None)) => wrong_version(known, api_version),
+            None if reads_status.is_none() => unknown_kind(group, kind, api_version),
             _ if is_scale => steps.scale(),
             _ if check.operation == Operation::Delete => steps.deletion(),
-            Some(known) => steps.with_schema(&known.kind, &known.schema),
+            _ if steps.status_change() == StatusChange::Only => steps.status(),
+            Some((known, Some(schema))) => {
+                let kind = KindInfo {
+                    version: version.to_owned().into(),
+                    ..known.kind.clone()
+                };
+                steps.with_schema(&kind, schema)
+            }
             None => steps.without_schema(),
-        }
+        };
+        steps.with_note_about_status(checked)
     }
 }
 
@@ -179,18 +194,31 @@ fn wrong_version(known: &KnownKind, api_version: &str) -> Checked {
     }
 }
 
-/// A warning, because a Scale does not name the kind of the object that it scales.
-fn unknown_scale() -> Checked {
-    let text = "not checked: a Scale is checked with the KubeadmControlPlane that it scales; pass it with --with";
+/// The answer of an API server to a known kind in other letters. Otherwise a warning, because it is
+/// unknown what a cluster does with the object.
+fn unknown_kind(group: &str, kind: &str, api_version: &str) -> Checked {
+    let is_spelling =
+        |known: &kinds::KindEntry| known.kind.group == group && known.kind.kind.eq_ignore_ascii_case(kind);
+    if let Some(known) = kinds::all().find(is_spelling).filter(|known| known.kind.kind != kind) {
+        let known = &known.kind.kind;
+        let message = format!(
+            "no matches for kind {kind:?} in version {api_version:?}: upper and lower case matter; use {known:?}"
+        );
+        return Checked {
+            status: Some(Status::plain(404, "NotFound", message)),
+            ..Checked::default()
+        };
+    }
+    let text = format!("not checked: Capstan has no rules for {kind} of {api_version}");
     Checked {
         warnings: vec![Warning::not_judged("check-unknown-kind", text)],
         ..Checked::default()
     }
 }
 
-/// A warning, because it is unknown what a cluster does with the object.
-fn unknown_kind(kind: &str, api_version: &str) -> Checked {
-    let text = format!("not checked: Capstan has no rules for {kind} of {api_version}");
+/// A warning, because a Scale does not name the kind of the object that it scales.
+fn unknown_scale() -> Checked {
+    let text = "not checked: a Scale is checked with the control plane that it scales; pass it with --with";
     Checked {
         warnings: vec![Warning::not_judged("check-unknown-kind", text)],
         ..Checked::default()

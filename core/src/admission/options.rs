@@ -8,6 +8,17 @@ use crate::authority::config::Config;
 use crate::cpms::spec::Gates;
 use crate::kcp;
 
+/// What happens to a request that breaks a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Enforcement {
+    /// The request is refused.
+    #[default]
+    Deny,
+    /// The request is allowed, and each violation becomes a warning. For a trial. A request that
+    /// cannot be read is still refused.
+    Warn,
+}
+
 /// The configuration of admission.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -21,6 +32,8 @@ pub struct Options {
     /// The users that may write objects that exist in both APIs, and the namespaces of these
     /// objects. The namespace of the Machine API is replaced by the one above.
     pub authority: Config,
+    /// What happens to a request that breaks a rule.
+    pub enforcement: Enforcement,
 }
 
 impl Default for Options {
@@ -30,6 +43,7 @@ impl Default for Options {
             feature_gates: BTreeMap::new(),
             release_version: String::new(),
             authority: Config::default(),
+            enforcement: Enforcement::Deny,
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::api::core_v1::node::Node;
 use crate::api::infrastructure_cluster_x_k8s_io::{self as infrastructure_kinds, CLUSTERS};
 use crate::api::kind::KindInfo;
 use crate::api::kinds::{self, KindEntry};
+use crate::api::machine_openshift_io::control_plane::ControlPlane;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::authority::spec::{Kind, PairMember};
@@ -55,11 +56,41 @@ pub struct Snapshot {
     pub cluster_operators: Option<BTreeMap<String, Arc<ClusterOperator>>>,
     /// The ControlPlaneMachineSets of the namespace.
     pub control_plane_machine_sets: Option<Vec<Arc<ControlPlaneMachineSet>>>,
+    /// The ControlPlanes of the namespace. They are unknown unless the feature `control-plane` is
+    /// installed.
+    pub control_planes: Option<Vec<Arc<ControlPlane>>>,
+    /// The versions of kinds of infrastructure, for reviews of KubeadmControlPlanes on a cluster.
+    pub infrastructure_versions: Option<InfrastructureVersions>,
     /// The objects that exist in the Machine API and in Cluster API.
     pub mirrors: Mirrors,
     /// The parse result of the stored ControlPlaneMachineSet. Leave it empty; the first review
     /// fills it.
     pub parsed: ParsedOnce,
+}
+
+/// Finds the version of a kind of infrastructure by its group and kind; `None` if it is unknown.
+type FindVersion = dyn Fn(&str, &str) -> Option<String> + Send + Sync;
+
+/// The versions of kinds of infrastructure.
+#[derive(Clone)]
+pub struct InfrastructureVersions(Arc<FindVersion>);
+
+impl InfrastructureVersions {
+    /// The versions that a function finds by group and kind.
+    pub fn new(find: impl Fn(&str, &str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    /// The version of a kind; `None` if it is unknown.
+    pub fn of(&self, group: &str, kind: &str) -> Option<String> {
+        (self.0)(group, kind)
+    }
+}
+
+impl std::fmt::Debug for InfrastructureVersions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InfrastructureVersions")
+    }
 }
 
 /// An object for the snapshot that cannot be read.
@@ -85,6 +116,9 @@ const KEPT: &[(&KindInfo, Add)] = &[
     }),
     (&kinds::CONTROL_PLANE_MACHINE_SETS, |snapshot, _, object| {
         push(&mut snapshot.control_plane_machine_sets, object)
+    }),
+    (&kinds::CONTROL_PLANES, |snapshot, _, object| {
+        push(&mut snapshot.control_planes, object)
     }),
     (&kinds::NODES, |snapshot, _, object| insert(&mut snapshot.nodes, object)),
     (&kinds::CLUSTER_OPERATORS, |snapshot, _, object| {
@@ -121,6 +155,23 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// Adds the objects of another snapshot. Of two objects of one kind and name, the added one
+    /// is looked up by name.
+    pub fn add(&mut self, other: &Self) {
+        extend(&mut self.machines, other.machines.as_ref());
+        extend(
+            &mut self.control_plane_machine_sets,
+            other.control_plane_machine_sets.as_ref(),
+        );
+        extend(&mut self.control_planes, other.control_planes.as_ref());
+        extend(&mut self.nodes, other.nodes.as_ref());
+        extend(&mut self.cluster_operators, other.cluster_operators.as_ref());
+        replace(&mut self.infrastructure, other.infrastructure.as_ref());
+        replace(&mut self.feature_gate, other.feature_gate.as_ref());
+        self.mirrors.add(&other.mirrors);
+        self.parsed = ParsedOnce::default();
+    }
+
     /// Keeps an object of a mirrored kind, or the infrastructure of a whole cluster.
     fn keep_mirrored(&mut self, kind: &KindInfo, object: &Value) {
         let subject = mirrored_kinds::subject(&kind.group, &kind.kind);
@@ -141,6 +192,20 @@ impl Snapshot {
 
 fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Adds the objects of a kind, if it is known.
+fn extend<C: Clone + Default + Extend<I> + IntoIterator<Item = I>, I>(kept: &mut Option<C>, added: Option<&C>) {
+    if let Some(added) = added {
+        kept.get_or_insert_default().extend(added.clone());
+    }
+}
+
+/// Replaces the only object of a kind, if another one is known.
+fn replace<T>(kept: &mut Option<Arc<T>>, added: Option<&Arc<T>>) {
+    if let Some(added) = added {
+        *kept = Some(Arc::clone(added));
+    }
 }
 
 fn push<T: DeserializeOwned>(kept: &mut Option<Vec<Arc<T>>>, object: &Value) -> Result<(), Unreadable> {

@@ -6,6 +6,7 @@ use super::config_openshift_io::cluster_operator::ClusterOperator;
 use super::config_openshift_io::feature_gate::FeatureGate;
 use super::config_openshift_io::infrastructure::Infrastructure;
 use super::core_v1::node::Node;
+use super::machine_openshift_io::control_plane::ControlPlane;
 use super::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use super::machine_openshift_io::machine::Machine;
 use super::machine_openshift_io::machine_set::MachineSet;
@@ -26,6 +27,7 @@ cached!(
     Machine,
     MachineSet,
     ControlPlaneMachineSet,
+    ControlPlane,
     Infrastructure,
     FeatureGate,
     ClusterOperator

@@ -6,11 +6,15 @@ pub mod cluster;
 pub mod control_plane;
 pub mod machine;
 pub mod machine_health_check;
+pub mod machine_pool;
 pub mod machine_set;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use super::UnknownFields;
+use crate::model::is_label_value;
 
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";
@@ -36,6 +40,8 @@ pub mod annotation {
     pub const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-groupkind";
     /// On a Cluster: the version that an upgrade over several minor versions installs now.
     pub const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+    /// On a MachinePool: something outside of the cluster sets the number of instances.
+    pub const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
     /// The prefix of hooks that delay the deletion of a Machine after its node is drained.
     pub const PRE_TERMINATE_PREFIX: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 }
@@ -48,6 +54,22 @@ pub mod label {
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
     /// The name of the control plane that a machine belongs to.
     pub const CONTROL_PLANE_NAME: &str = "cluster.x-k8s.io/control-plane-name";
+    /// The name of the MachinePool that an object belongs to.
+    pub const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
+}
+
+/// A name as the value of a label. A name that is no label value, because it is too long, becomes
+/// the hash that Cluster API computes (`util/labels/format`): FNV-1a of 32 bits in base64.
+pub fn label_value(name: &str) -> String {
+    const OFFSET: u32 = 0x811c_9dc5;
+    const PRIME: u32 = 0x0100_0193;
+    if is_label_value(name) {
+        return name.to_owned();
+    }
+    let hash = name
+        .bytes()
+        .fold(OFFSET, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME));
+    format!("hash_{}_z", URL_SAFE_NO_PAD.encode(hash.to_be_bytes()))
 }
 
 /// A reference to an object without the version of its kind, as `v1beta2` stores it. The reader
@@ -67,4 +89,16 @@ pub struct ContractReference {
     /// Other fields.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label_value;
+
+    #[test]
+    fn v63_a_name_that_is_too_long_for_a_label_has_the_hash_of_cluster_api() {
+        assert_eq!(label_value("machineSetName"), "machineSetName");
+        // The expected value is that of Cluster API's own test.
+        assert_eq!(label_value(&"machineSetName".repeat(12)), "hash_FR_ghQ_z");
+    }
 }

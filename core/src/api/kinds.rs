@@ -9,7 +9,9 @@ use super::config_openshift_io::{cluster_operator, feature_gate, infrastructure}
 use super::core_v1::node;
 use super::infrastructure_cluster_x_k8s_io::{self as platforms, CLUSTERS, OTHER_CLUSTERS, PLATFORMS};
 use super::kind::{KindInfo, Scope};
-use super::machine_openshift_io::{control_plane_machine_set, machine, machine_health_check, machine_set};
+use super::machine_openshift_io::{
+    control_plane, control_plane_machine_set, machine, machine_health_check, machine_set,
+};
 use super::{cluster_x_k8s_io, config_openshift_io, controlplane_cluster_x_k8s_io, machine_openshift_io};
 use controlplane_cluster_x_k8s_io::{kubeadm_control_plane, kubeadm_control_plane_template};
 
@@ -23,6 +25,8 @@ pub static MACHINE_HEALTH_CHECKS: KindInfo =
 /// ControlPlaneMachineSets.
 pub static CONTROL_PLANE_MACHINE_SETS: KindInfo =
     machine_api("v1", control_plane_machine_set::KIND, control_plane_machine_set::PLURAL);
+/// ControlPlanes.
+pub static CONTROL_PLANES: KindInfo = machine_api("v1alpha1", control_plane::KIND, control_plane::PLURAL);
 /// Nodes.
 pub static NODES: KindInfo = KindInfo::cluster("", "v1", node::KIND, "nodes");
 /// Infrastructures.
@@ -51,6 +55,11 @@ pub static KUBEADM_CONTROL_PLANES: KindInfo =
 pub static KUBEADM_CONTROL_PLANE_TEMPLATES: KindInfo = kubeadm_control_plane_api(
     kubeadm_control_plane_template::KIND,
     kubeadm_control_plane_template::PLURAL,
+);
+/// MachinePools of Cluster API.
+pub static MACHINE_POOLS: KindInfo = cluster_api(
+    cluster_x_k8s_io::machine_pool::KIND,
+    cluster_x_k8s_io::machine_pool::PLURAL,
 );
 /// Clusters of Cluster API.
 pub static CLUSTER_API_CLUSTERS: KindInfo =
@@ -97,6 +106,11 @@ pub enum Reader {
     Guards,
     /// The controllers.
     Controllers,
+    /// The controllers of the mirrored pairs. The verbs of the table are not theirs.
+    Mirroring,
+    /// The webhooks of ControlPlanes. They also read what the webhooks of ControlPlaneMachineSets
+    /// read.
+    ControlPlanes,
 }
 
 /// One line of the kind table.
@@ -145,42 +159,58 @@ impl KindEntry {
     }
 }
 
-const EVERY: &[Reader] = &[Reader::Admission, Reader::Guards, Reader::Controllers];
+const EVERY: &[Reader] = &[
+    Reader::Admission,
+    Reader::Guards,
+    Reader::Controllers,
+    Reader::Mirroring,
+];
 const BOTH: &[Reader] = &[Reader::Admission, Reader::Controllers];
 const GUARDS: &[Reader] = &[Reader::Guards];
+const PAIRS: &[Reader] = &[Reader::Guards, Reader::Mirroring];
 /// The kind is judged offline. No part of an installed Capstan reads it, so it has no permissions.
 const OFFLINE: &[Reader] = &[];
 
 /// The kinds that are known when Capstan is built, apart from the infrastructure of Cluster API.
 pub static KINDS: &[KindEntry] = &[
     read(&MACHINES, Home::MachineApi, EVERY).written(&["create", "patch", "delete"], false),
-    read(&MACHINE_SETS, Home::MachineApi, &[Reader::Guards, Reader::Controllers]),
+    read(
+        &MACHINE_SETS,
+        Home::MachineApi,
+        &[Reader::Guards, Reader::Controllers, Reader::Mirroring],
+    ),
     read(&CONTROL_PLANE_MACHINE_SETS, Home::MachineApi, BOTH).written(&["create", "patch"], true),
     read(&NODES, Home::Cluster, BOTH),
-    read(&INFRASTRUCTURES, Home::Cluster, BOTH).only(&[infrastructure::NAME]),
+    read(
+        &INFRASTRUCTURES,
+        Home::Cluster,
+        &[Reader::Admission, Reader::Controllers, Reader::Mirroring],
+    )
+    .only(&[infrastructure::NAME]),
     read(&FEATURE_GATES, Home::Cluster, BOTH).only(&[feature_gate::NAME]),
     read(&CLUSTER_OPERATORS, Home::Cluster, BOTH)
         .only(&[cluster_operator::ETCD, cluster_operator::NAME])
         .written(&["create"], true),
     read(&MACHINE_HEALTH_CHECKS, Home::MachineApi, GUARDS),
-    read(&CLUSTER_API_MACHINES, Home::ClusterApi, GUARDS),
-    read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, GUARDS),
+    read(&CONTROL_PLANES, Home::MachineApi, &[Reader::ControlPlanes]),
+    read(&CLUSTER_API_MACHINES, Home::ClusterApi, PAIRS),
+    read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, PAIRS),
     read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
     read(&KUBEADM_CONTROL_PLANES, Home::ClusterApi, OFFLINE),
     read(&KUBEADM_CONTROL_PLANE_TEMPLATES, Home::ClusterApi, OFFLINE),
     // The guards judge its deletion, and look up the objects that belong to it.
-    read(&CLUSTER_API_CLUSTERS, Home::ClusterApi, &[]),
+    read(&CLUSTER_API_CLUSTERS, Home::ClusterApi, &[Reader::Mirroring]),
 ];
 
 /// The whole table: [`KINDS`], and the machines, machine templates and clusters of every platform.
 pub fn all() -> impl Iterator<Item = KindEntry> {
     let machines = PLATFORMS.iter().flat_map(|platform| {
         [
-            infrastructure_kind(platform.version, platform.machine, platform.machines, GUARDS),
+            infrastructure_kind(platform.version, platform.machine, platform.machines, PAIRS),
             infrastructure_kind(platform.version, platform.template, platform.templates, GUARDS),
         ]
     });
-    let read = CLUSTERS.iter().map(|cluster| (cluster, GUARDS));
+    let read = CLUSTERS.iter().map(|cluster| (cluster, PAIRS));
     let others = OTHER_CLUSTERS.iter().map(|cluster| (cluster, &[][..]));
     let clusters = read
         .chain(others)
@@ -231,6 +261,7 @@ mod tests {
             CONTROL_PLANE_MACHINE_SETS.api_version(),
             control_plane_machine_set::API_VERSION
         );
+        assert_eq!(CONTROL_PLANES.api_version(), control_plane::API_VERSION);
         assert_eq!(INFRASTRUCTURES.api_version(), config_openshift_io::API_VERSION);
         assert_eq!(CLUSTER_API_MACHINES.api_version(), cluster_x_k8s_io::API_VERSION);
         assert_eq!(

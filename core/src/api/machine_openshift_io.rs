@@ -1,6 +1,7 @@
 //! The Machine API: `machine.openshift.io`.
 
 pub mod authority;
+pub mod control_plane;
 pub mod control_plane_machine_set;
 pub mod machine;
 pub mod machine_health_check;

@@ -25,6 +25,7 @@ pub trait CachedObject: DeserializeOwned + Clone + Debug + PartialEq + Send + Sy
     fn metadata(&self) -> Option<&ObjectMeta>;
 
     /// Removes the fields that no reader of this type needs, before the object is decoded and kept.
+    /// `metadata.managedFields` is removed after this call.
     fn slim(_object: &mut Value) {}
 }
 

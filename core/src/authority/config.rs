@@ -53,6 +53,7 @@ impl Config {
             cluster_api_namespace: cluster_api.to_owned(),
             sync_identities: vec![
                 account(machine_api, "capstan-controllers"),
+                account(machine_api, "capstan-mirroring"),
                 account(cluster_api, "capi-controllers"),
             ],
             machine_api_controllers: vec![account(machine_api, "machine-api-controllers")],

@@ -1,9 +1,9 @@
 //! Plans the migration of an object from one API to the other: a pure function from the observed
 //! state to the next step.
 //!
-//! Admission uses the plan to report the effect of a migration request. No controller executes it
-//! yet. Every state has a next step, and every request can be cancelled: `synchronizedAPI` records
-//! which API was authoritative before the migration.
+//! Admission uses the plan to report the effect of a migration request, and `migration` carries it
+//! out. Every request can be cancelled: `synchronizedAPI` records which API was authoritative
+//! before the migration. A migration without that record stops.
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources";
 //! decisions 12 and 13.
@@ -21,10 +21,11 @@ pub struct Observed {
     pub synchronized_api: Option<Api>,
     /// Whether the condition Synchronized is true.
     pub synchronized: bool,
-    /// The generation of the source that was last copied to the mirror.
-    pub synchronized_generation: Option<i64>,
-    /// The generation of the source; `None` if it is unknown.
-    pub source_generation: Option<i64>,
+    /// Whether the mirror was made from the source as it is now.
+    pub is_current: bool,
+    /// Whether the source can be migrated: it has an instance, and its controllers report that they
+    /// act on it.
+    pub source_is_ready: bool,
     /// Whether the controllers of the source acknowledged the pause of this migration.
     pub source_paused: bool,
     /// Whether the target is paused.
@@ -37,46 +38,39 @@ pub struct Observed {
 
 impl Observed {
     /// Reads the state from the two objects. The pause of the source and the finalizers of the
-    /// target count as missing, because only the migration controller can observe them.
+    /// target count as missing, and the source counts as ready, because admission does not read the
+    /// infrastructure. The generations tell whether the mirror is current.
     pub fn of(machine_api: &PairMember, cluster_api: Option<&PairMember>) -> Self {
-        let source = match machine_api.authority() {
-            Authority::Stable(api) => api,
-            Authority::Migrating => machine_api
-                .synchronized_api
-                .unwrap_or_else(|| machine_api.desired_api().other()),
-        };
-        Self {
+        let condition = machine_api.synchronized.as_ref();
+        let mut observed = Self {
             desired: machine_api.desired_api(),
             authority: machine_api.status_authority,
             synchronized_api: machine_api.synchronized_api,
-            synchronized: machine_api
-                .synchronized
-                .as_ref()
-                .is_some_and(ObservedCondition::is_true),
-            synchronized_generation: machine_api.synchronized_generation,
-            source_generation: match source {
-                Api::MachineApi => machine_api.generation,
-                Api::ClusterApi => cluster_api.and_then(|member| member.generation),
-            },
+            synchronized: condition.is_some_and(ObservedCondition::is_true),
+            is_current: false,
+            source_is_ready: true,
             source_paused: false,
             target_paused: true,
             target_has_finalizers: false,
             deleting: machine_api.deleting || cluster_api.is_some_and(|member| member.deleting),
-        }
+        };
+        let generation = match observed.source() {
+            Some(Api::MachineApi) => machine_api.generation,
+            Some(Api::ClusterApi) => cluster_api.and_then(|member| member.generation),
+            None => None,
+        };
+        observed.is_current = generation.is_some() && machine_api.synchronized_generation == generation;
+        observed
     }
 
-    /// The API that is authoritative, or was before the migration began. During a migration without
-    /// `synchronizedAPI`, the source is the API that is not requested.
-    fn source(&self) -> Api {
+    /// The API that is authoritative, or was before the migration began. `None` during a migration
+    /// that does not record it.
+    pub fn source(&self) -> Option<Api> {
         match self.authority {
-            Some(Authority::Stable(api)) => api,
-            Some(Authority::Migrating) => self.synchronized_api.unwrap_or_else(|| self.desired.other()),
-            None => self.desired,
+            Some(Authority::Stable(api)) => Some(api),
+            Some(Authority::Migrating) => self.synchronized_api,
+            None => Some(self.desired),
         }
-    }
-
-    fn is_current(&self) -> bool {
-        self.source_generation.is_some() && self.synchronized_generation == self.source_generation
     }
 }
 
@@ -87,6 +81,13 @@ pub enum Step {
     InitializeStatus(Api),
     /// Does nothing: this API is authoritative, and no migration is due.
     Idle(Api),
+    /// Does nothing: a migration is in progress, and the status does not record its source.
+    Stop,
+    /// Waits until the source has an instance and its controllers act on it.
+    AwaitSource {
+        /// The authoritative API.
+        from: Api,
+    },
     /// Waits until the mirror is synchronized.
     AwaitSynchronization {
         /// The authoritative API.
@@ -129,16 +130,20 @@ pub enum Step {
     },
 }
 
-/// The next step. Repeating it after each executed step reaches [`Step::Idle`] from every state.
+/// The next step. Repeating it after each executed step reaches [`Step::Idle`] from every state but
+/// a migration without a source, which stays at [`Step::Stop`].
 pub fn next(observed: &Observed) -> Step {
-    let from = observed.source();
+    let Some(from) = observed.source() else {
+        return Step::Stop;
+    };
     let to = observed.desired;
     match observed.authority {
         None => Step::InitializeStatus(to),
         Some(Authority::Stable(api)) if api == to || observed.deleting => Step::Idle(api),
-        Some(Authority::Stable(_)) if !(observed.synchronized && observed.is_current()) => {
+        Some(Authority::Stable(_)) if !(observed.synchronized && observed.is_current) => {
             Step::AwaitSynchronization { from }
         }
+        Some(Authority::Stable(_)) if !observed.source_is_ready => Step::AwaitSource { from },
         Some(Authority::Stable(_)) => Step::Begin { from },
         // A cancelled migration, and the migration of an object that is being deleted, go back to
         // the source.
@@ -150,7 +155,7 @@ pub fn next(observed: &Observed) -> Step {
             }
         }
         Some(Authority::Migrating) if !observed.source_paused => Step::PauseSource { from },
-        Some(Authority::Migrating) if !observed.is_current() => Step::Synchronize { from },
+        Some(Authority::Migrating) if !observed.is_current => Step::Synchronize { from },
         Some(Authority::Migrating) if !observed.target_has_finalizers => Step::HandOverFinalizers { to },
         Some(Authority::Migrating) => Step::Finish { to },
     }
@@ -167,11 +172,11 @@ mod tests {
                 observed.authority = Some(Authority::Stable(api));
                 observed.synchronized_api = Some(api);
             }
-            Step::Idle(_) => {}
+            Step::Idle(_) | Step::Stop => {}
+            Step::AwaitSource { .. } => observed.source_is_ready = true,
             Step::AwaitSynchronization { .. } | Step::Synchronize { .. } => {
                 observed.synchronized = true;
-                observed.source_generation = observed.source_generation.or(Some(1));
-                observed.synchronized_generation = observed.source_generation;
+                observed.is_current = true;
             }
             Step::Begin { from } => {
                 observed.authority = Some(Authority::Migrating);
@@ -184,7 +189,7 @@ mod tests {
                 observed.authority = Some(Authority::Stable(to));
                 observed.synchronized_api = Some(to);
                 observed.synchronized = false;
-                observed.synchronized_generation = Some(0);
+                observed.is_current = false;
             }
             Step::PauseTarget { .. } => observed.target_paused = true,
         }
@@ -193,7 +198,7 @@ mod tests {
     fn states() -> Vec<Observed> {
         let apis = [Api::MachineApi, Api::ClusterApi];
         let mut states = Vec::new();
-        for bits in 0..32_u8 {
+        for bits in 0..64_u8 {
             let bit = |position: u8| bits & (1 << position) != 0;
             for desired in apis {
                 for authority in [
@@ -208,8 +213,8 @@ mod tests {
                             authority,
                             synchronized_api,
                             synchronized: bit(0),
-                            synchronized_generation: Some(i64::from(bit(1))),
-                            source_generation: Some(1),
+                            is_current: bit(1),
+                            source_is_ready: bit(5),
                             source_paused: bit(2),
                             target_paused: bit(3),
                             target_has_finalizers: bit(4),
@@ -219,7 +224,20 @@ mod tests {
                 }
             }
         }
+        states.retain(|state| state.source().is_some());
         states
+    }
+
+    #[test]
+    fn a_migration_without_a_recorded_source_stops() {
+        for desired in [Api::MachineApi, Api::ClusterApi] {
+            for mut observed in states() {
+                observed.desired = desired;
+                observed.authority = Some(Authority::Migrating);
+                observed.synchronized_api = None;
+                assert_eq!(next(&observed), Step::Stop, "{observed:?}");
+            }
+        }
     }
 
     #[test]
@@ -259,13 +277,16 @@ mod tests {
         for observed in states() {
             match next(&observed) {
                 Step::Finish { .. } => assert!(
-                    observed.source_paused && observed.target_has_finalizers && observed.is_current(),
+                    observed.source_paused && observed.target_has_finalizers && observed.is_current,
                     "{observed:?}"
                 ),
-                Step::Begin { .. } => assert!(observed.synchronized && observed.is_current(), "{observed:?}"),
+                Step::Begin { .. } => assert!(
+                    observed.synchronized && observed.is_current && observed.source_is_ready,
+                    "{observed:?}"
+                ),
                 Step::Cancel { back_to } => {
                     assert!(observed.target_paused, "{observed:?}");
-                    assert_eq!(observed.source(), back_to);
+                    assert_eq!(observed.source(), Some(back_to));
                 }
                 _ => {}
             }
@@ -279,7 +300,7 @@ mod tests {
                 deleting: true,
                 ..start.clone()
             };
-            let source = observed.source();
+            let source = observed.source().unwrap();
             for _ in 0..4 {
                 let step = next(&observed);
                 assert!(!matches!(step, Step::Begin { .. } | Step::Finish { .. }), "{start:?}");

@@ -56,6 +56,19 @@ impl PairMembers {
         }
     }
 
+    /// Adds more objects of the same API.
+    fn add(&mut self, other: &Self) {
+        for (index, added) in [
+            (&mut self.machines, &other.machines),
+            (&mut self.machine_sets, &other.machine_sets),
+            (&mut self.machine_health_checks, &other.machine_health_checks),
+        ] {
+            if let Some(added) = added {
+                extend(index.get_or_insert_default(), added);
+            }
+        }
+    }
+
     /// The index of a kind, to be filled.
     pub fn slot(&mut self, kind: Kind) -> &mut Option<Index> {
         match kind.mirrored_kind() {
@@ -64,6 +77,11 @@ impl PairMembers {
             _ => &mut self.machine_health_checks,
         }
     }
+}
+
+fn extend(index: &mut Index, added: &Index) {
+    let added = added.iter().map(|(key, member)| (key.clone(), Arc::clone(member)));
+    Arc::make_mut(index).extend(added);
 }
 
 /// All objects that may exist in both APIs, and the infrastructure of those in Cluster API.
@@ -100,7 +118,27 @@ impl<'a> Counterpart<'a> {
     }
 }
 
+/// The mirrored objects that belong to Clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InClusters {
+    /// How many were found.
+    pub count: usize,
+    /// One of them, as `Machine a`.
+    pub example: Option<String>,
+    /// The kinds that were not read. More objects of them may belong to the Clusters.
+    pub unknown: Vec<(Api, Kind)>,
+}
+
 impl Mirrors {
+    /// Adds the objects of other mirrors, except those that were read live.
+    pub fn add(&mut self, other: &Self) {
+        self.machine_api.add(&other.machine_api);
+        self.cluster_api.add(&other.cluster_api);
+        for (kind, added) in &other.infrastructure {
+            extend(self.infrastructure.entry(kind.clone()).or_default(), added);
+        }
+    }
+
     /// The objects of an API, to be filled.
     pub fn of_mut(&mut self, api: Api) -> &mut PairMembers {
         match api {
@@ -132,23 +170,35 @@ impl Mirrors {
         }
     }
 
-    /// The mirrored objects that belong to one of these Clusters: how many, and one of them. `None`
-    /// if a kind was not read.
-    pub fn mirrored_in_clusters(&self, clusters: &[&str], config: &Config) -> Option<(usize, Option<String>)> {
-        let (mut count, mut example) = (0, None);
+    /// The mirrored objects that belong to one of these Clusters, as far as they were read.
+    pub fn mirrored_in_clusters(&self, clusters: &[&str], config: &Config) -> InClusters {
+        let mut found = InClusters::default();
         for kind in [Kind::Machine, Kind::MachineSet, Kind::MachineHealthCheck] {
-            let index = self.cluster_api.index(kind)?;
-            self.machine_api.index(kind)?;
-            for member in index.values() {
+            for (api, members) in [
+                (Api::MachineApi, &self.machine_api),
+                (Api::ClusterApi, &self.cluster_api),
+            ] {
+                if members.index(kind).is_none() {
+                    found.unknown.push((api, kind));
+                }
+            }
+            for member in self
+                .cluster_api
+                .index(kind)
+                .into_iter()
+                .flat_map(|index| index.values())
+            {
                 let belongs = member.cluster.as_deref().is_some_and(|name| clusters.contains(&name));
                 let counterpart = || self.find(Api::MachineApi, kind, &member.name, config);
                 if belongs && is_in(member, &config.cluster_api_namespace) && counterpart().found().is_some() {
-                    count += 1;
-                    example.get_or_insert_with(|| format!("{} {}", kind.title(), member.name));
+                    found.count += 1;
+                    found
+                        .example
+                        .get_or_insert_with(|| format!("{} {}", kind.title(), member.name));
                 }
             }
         }
-        Some((count, example))
+        found
     }
 
     /// Looks up the infrastructure cluster of a kind: the one with this name, or the only one that

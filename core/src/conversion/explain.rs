@@ -1,6 +1,10 @@
 //! Explains the rules: what becomes of a field in the other API, and the pages of the
 //! documentation.
 
+mod field;
+
+use field::Field;
+
 use super::Api;
 use super::pass::rule::{Literal, Rule};
 use super::platforms::{PLATFORMS, Platform};
@@ -15,23 +19,53 @@ const COMMON_FIELDS: &[(&str, &str, &str)] = &[
         "metadata.labels",
         "metadata.labels",
         "one set of labels in Cluster API; the role and the type are \
-      `node-role.kubernetes.io/<role>`; the difference is carried in the annotation `capstan.dev/conversion-data`",
+      `node-role.kubernetes.io/<role>`; the difference is carried in the annotation `capstan.dev/conversion-data`; \
+      those of a Machine that controllers compute (`machine.openshift.io/zone`, `region` and `instance-type`) are \
+      computed again on the way back",
     ),
     (
         "spec.metadata.labels",
         "metadata.labels",
-        "labels of the node, which win over those of the machine",
+        "labels of the node, which win over those of the machine; a key of the domain `cluster.x-k8s.io` blocks, \
+      because Cluster API would read it on the Machine",
     ),
     (
         "metadata.annotations",
         "metadata.annotations",
         "as labels; `machine.openshift.io/delete-machine` is \
-      `cluster.x-k8s.io/delete-machine`",
+      `cluster.x-k8s.io/delete-machine`; not converted: `cluster.x-k8s.io/paused` (it pauses one object, not its \
+      counterpart; `capstan convert` reports it), `kubectl.kubernetes.io/last-applied-configuration`, \
+      `cluster.x-k8s.io/conversion-data`, and `machine.openshift.io/instance-state` of a Machine",
     ),
     (
         "spec.metadata.annotations",
         "metadata.annotations",
-        "annotations of the node",
+        "annotations of the node; a key of the domain `cluster.x-k8s.io` blocks",
+    ),
+    (
+        "metadata.name",
+        "metadata.name",
+        "same; also of the infrastructure machine",
+    ),
+    (
+        "metadata.namespace",
+        "metadata.namespace",
+        "always `openshift-machine-api`, and `openshift-cluster-api`",
+    ),
+    (
+        "metadata.finalizers",
+        "metadata.finalizers",
+        "not converted: those of the controllers of each API",
+    ),
+    (
+        "metadata.ownerReferences",
+        "metadata.ownerReferences",
+        "the owner of the other API, if the sync controller knows it",
+    ),
+    (
+        "status",
+        "status",
+        "converted for the sync controller; left out of YAML output",
     ),
     (
         "spec.metadata.name",
@@ -71,12 +105,23 @@ const COMMON_FIELDS: &[(&str, &str, &str)] = &[
     (
         "spec.taints",
         "spec.taints",
-        "same, with the propagation `Always`; loses timeAdded; one for each key and effect",
+        "same, with the propagation `Always`; loses timeAdded; one for each key and effect; a key that Cluster API \
+      reserves blocks; Cluster API accepts taints only with its feature gate `MachineTaintPropagation`",
     ),
     (
         "spec.authoritativeAPI",
         "",
         "not converted: it belongs to the migration",
+    ),
+    (
+        "",
+        "spec.infrastructureRef",
+        "the infrastructure machine or its template, made from the provider spec",
+    ),
+    (
+        "spec.providerSpec.value.apiVersion",
+        "",
+        "must be that of the platform, or a former group of it",
     ),
     (
         "",
@@ -353,17 +398,14 @@ fn table(lines: Vec<Line>) -> String {
 /// What becomes of a field on each platform, one line for each rule about it. Empty if no rule
 /// knows it. `platform` limits the answer to one page.
 pub fn explain(field: &str, platform: Option<&str>) -> Vec<String> {
-    let short = ["spec.template.spec.", "spec."]
-        .iter()
-        .find_map(|prefix| field.strip_prefix(prefix))
-        .unwrap_or(field);
-    let short = short.strip_prefix("providerSpec.value.").unwrap_or(short);
+    let field = Field::new(field);
+    let (whole, short) = (field.whole.as_str(), field.short.as_str());
     let mut answers = Vec::new();
     for line in common_lines() {
         let known = [&line.machine_api, &line.cluster_api];
         if known
             .iter()
-            .any(|cell| is_about(cell, field) || is_about(cell, &format!("spec.{short}")))
+            .any(|cell| is_about(cell, whole) || (!field.is_common() && is_about(cell, &format!("spec.{short}"))))
         {
             answers.push(answer("all platforms", ["Machine API", "Cluster API"], &line));
         }
@@ -371,6 +413,7 @@ pub fn explain(field: &str, platform: Option<&str>) -> Vec<String> {
     for known in PLATFORMS
         .iter()
         .filter(|known| platform.is_none_or(|id| id == known.id))
+        .filter(|_| !field.is_common())
     {
         for line in all_lines(known) {
             if is_about(&line.machine_api, short) || is_about(&line.cluster_api, short) {

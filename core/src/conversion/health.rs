@@ -163,7 +163,7 @@ fn checks_to_cluster_api(spec: &mut Tree, check: &mut Map<String, Value>, work: 
     }
     let mut conditions = Vec::new();
     let mut timeouts = Vec::new();
-    for mut item in parts::items(spec, "unhealthyConditions", issues) {
+    for mut item in metadata::items(spec, "unhealthyConditions", issues) {
         let mut condition = Map::new();
         for field in ["type", "status"] {
             match item.take_text(field) {
@@ -346,7 +346,7 @@ fn checks_to_machine_api(spec: &mut Tree, check: &mut Map<String, Value>, work: 
         );
     }
     let mut conditions = Vec::new();
-    for mut item in parts::items(&mut checks, "unhealthyNodeConditions", issues) {
+    for mut item in metadata::items(&mut checks, "unhealthyNodeConditions", issues) {
         let mut condition = Map::new();
         for field in ["type", "status"] {
             if let Some(text) = item.take_text(field) {

@@ -65,6 +65,11 @@ pub fn cluster_kind(object: &Value) -> Option<&'static str> {
     Some(platforms::of_machine(machine)?.cluster)
 }
 
+/// The kind of the infrastructure cluster of the platform that an Infrastructure names.
+pub fn cluster_kind_of_infrastructure(infrastructure: &Value) -> Option<&'static str> {
+    Some(platforms::of_infrastructure(infrastructure)?.cluster)
+}
+
 /// The issue of a platform whose machines can be converted but not handed over. A migration is
 /// prevented, and a conversion is not.
 pub fn hand_over(object: &Value) -> Option<Issue> {
@@ -204,6 +209,7 @@ pub(super) fn alone(object: &Value, context: &Context<'_>) -> Converted {
         control_plane: false,
         provider_id: provider_id.as_deref(),
         cluster_kind: platform.cluster,
+        restored: None,
     };
     let mut pass = Pass::new(env, spec, Tree::default());
     pass.apply(platform.rules);

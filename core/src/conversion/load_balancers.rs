@@ -1,13 +1,14 @@
-//! The load balancers of AWS machines.
+//! The load balancers of control plane machines.
 //!
-//! The Machine API registers each machine with the load balancers in its provider spec. Cluster API
-//! registers control plane machines with the load balancers of the AWSCluster, and no other
-//! machines. A machine with other load balancers cannot be converted.
+//! The Machine API lists the load balancers in the provider spec. Cluster API registers control
+//! plane machines with the load balancers of the infrastructure cluster, and no other machines. A
+//! machine with other load balancers cannot be converted. This holds for AWS, Power VS and IBM
+//! Cloud VPC.
 //!
 //! Source: the fields that OpenShift's implementation of the Converting Machine API to Cluster API
-//! enhancement drops.
+//! enhancement drops; the controllers of Cluster API's infrastructure providers.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::pass::Pass;
 use super::pass::rule::Hand;
@@ -20,7 +21,7 @@ const FIELD: &str = "loadBalancers";
 pub(super) const LOAD_BALANCERS: Hand = Hand {
     machine_api: &[FIELD],
     cluster_api: &[],
-    about: "those of the AWSCluster, for control plane machines only",
+    about: "those of the infrastructure cluster, for control plane machines only",
     to: to_cluster_api,
     back: to_machine_api,
 };
@@ -28,10 +29,43 @@ pub(super) const LOAD_BALANCERS: Hand = Hand {
 /// Name and type of a load balancer, with the type as the Machine API names it.
 type Balancer<'v> = (&'v str, &'static str);
 
+/// The load balancers of the infrastructure cluster.
+fn of_cluster<'v>(pass: &mut Pass<'_>, cluster: &'v Value) -> Vec<Balancer<'v>> {
+    match pass.env.cluster_kind {
+        "IBMPowerVSCluster" => {
+            let list = cluster.get("loadBalancers").and_then(Value::as_array);
+            let list = list.into_iter().flatten().enumerate();
+            let named = list.filter_map(|(index, balancer)| of_ibm(pass, balancer, &format!("loadBalancers[{index}]")));
+            named.collect()
+        }
+        "IBMVPCCluster" => {
+            let balancer = cluster.get("controlPlaneLoadBalancer").filter(|value| !value.is_null());
+            let named = balancer.and_then(|balancer| of_ibm(pass, balancer, "controlPlaneLoadBalancer"));
+            named.into_iter().collect()
+        }
+        _ => of_aws(pass, cluster),
+    }
+}
+
+/// A load balancer of IBM Cloud, where all that Cluster API knows are application load balancers.
+/// One without a name is an issue.
+fn of_ibm<'v>(pass: &mut Pass<'_>, balancer: &'v Value, field: &str) -> Option<Balancer<'v>> {
+    let name = tree::text(balancer, "name");
+    if name.is_none() {
+        pass.report(
+            Severity::Blocks,
+            format!("{} spec.{field}", pass.env.cluster_kind),
+            "the Machine API names the load balancers of a control plane machine",
+            "set the name of the load balancer",
+        );
+    }
+    name.map(|name| (name, "Application"))
+}
+
 /// The load balancers of the AWSCluster. A load balancer that the Machine API cannot name is an
 /// issue: without a name, or of another type. So is a cluster without the first one, because
 /// Cluster API creates it then.
-fn of_cluster<'v>(pass: &mut Pass<'_>, cluster: &'v Value) -> Vec<Balancer<'v>> {
+fn of_aws<'v>(pass: &mut Pass<'_>, cluster: &'v Value) -> Vec<Balancer<'v>> {
     let mut found = Vec::new();
     for (field, needed) in [
         ("controlPlaneLoadBalancer", true),
@@ -76,10 +110,12 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
         Lookup::Unknown => {}
         Lookup::Absent => {
             if !list.is_empty() {
-                pass.block(
-                    FIELD,
-                    "Cluster API sets load balancers in the AWSCluster, and no AWSCluster was given",
-                    "give the AWSCluster of the cluster",
+                let (kind, path) = (pass.env.cluster_kind, pass.path(FIELD));
+                pass.report(
+                    Severity::Loses,
+                    path,
+                    format!("Cluster API sets load balancers in the {kind}, and no {kind} was given"),
+                    format!("give the {kind} of the cluster"),
                 );
             }
         }
@@ -90,8 +126,9 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
     }
 }
 
-/// Reports where a control plane machine differs from the AWSCluster.
+/// Reports where a control plane machine differs from the infrastructure cluster.
 fn compare(pass: &mut Pass<'_>, list: Vec<Tree>, in_cluster: &[Balancer<'_>]) {
+    let cluster = pass.env.cluster_kind;
     let all: Vec<String> = in_cluster
         .iter()
         .map(|(name, kind)| format!("{name:?} ({kind})"))
@@ -110,14 +147,14 @@ fn compare(pass: &mut Pass<'_>, list: Vec<Tree>, in_cluster: &[Balancer<'_>]) {
             None => pass.report(
                 Severity::Blocks,
                 format!("{root}.name"),
-                format!("it is {name:?}, but the AWSCluster has {all} for all control plane machines"),
-                "use one of these load balancers",
+                format!("it is {name:?}, but the {cluster} has {all} for all control plane machines"),
+                format!("use one of these load balancers, or add this one to the {cluster}"),
             ),
             Some((_, in_cluster)) if *in_cluster != kind => pass.report(
                 Severity::Blocks,
                 format!("{root}.type"),
-                format!("it is {kind:?}, but the type in the AWSCluster is {in_cluster:?}"),
-                "use the type of the AWSCluster",
+                format!("it is {kind:?}, but the type in the {cluster} is {in_cluster:?}"),
+                format!("use the type of the {cluster}"),
             ),
             Some(_) if named.contains(&name) => pass.report(
                 Severity::Blocks,
@@ -135,7 +172,7 @@ fn compare(pass: &mut Pass<'_>, list: Vec<Tree>, in_cluster: &[Balancer<'_>]) {
     {
         pass.block(
             FIELD,
-            format!("the AWSCluster registers all control plane machines with {name:?} too"),
+            format!("the {cluster} registers all control plane machines with {name:?} too"),
             "add it",
         );
     }
@@ -153,5 +190,12 @@ fn to_machine_api(pass: &mut Pass<'_>) {
             .map(|(name, kind)| json!({"name": name, "type": kind}));
         let list = list.collect();
         pass.put(FIELD, list);
+    }
+}
+
+/// Brings the list into one order: it has no meaning.
+pub(super) fn normal(spec: &mut Map<String, Value>) {
+    if let Some(Value::Array(balancers)) = spec.get_mut(FIELD) {
+        balancers.sort_by_key(|balancer| tree::text(balancer, "name").unwrap_or_default().to_owned());
     }
 }

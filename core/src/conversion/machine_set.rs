@@ -262,6 +262,7 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
         role: parts::preferred_role(context),
         selected: None,
         cluster: parts::cluster_to_machine_api(&cluster, "spec.clusterName", context, &mut Vec::new()),
+        computed: false,
     };
     let [labels, mut annotations] = own_metadata::to_machine_api(metadata_tree, hints, &mut work);
     if let Some(infrastructure) = context.infrastructure_machine.found() {

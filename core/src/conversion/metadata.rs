@@ -12,7 +12,8 @@ use super::carried::{CARRIED, Carried};
 use super::tree::Tree;
 use super::{Api, Issue, Severity};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
-use crate::api::cluster_x_k8s_io::label::CLUSTER as CLUSTER_NAME;
+use crate::api::cluster_x_k8s_io::label::{CLUSTER as CLUSTER_NAME, CONTROL_PLANE};
+use crate::api::machine_openshift_io::authority::MIRRORED;
 use crate::api::machine_openshift_io::label::{CLUSTER, ROLE, TYPE};
 use crate::model::{FieldPath, is_label_key, is_label_name, is_label_value};
 
@@ -20,10 +21,12 @@ use crate::model::{FieldPath, is_label_key, is_label_name, is_label_value};
 pub(super) const NODE_ROLE: &str = "node-role.kubernetes.io/";
 /// The domain of Cluster API. Keys of this domain describe objects of Cluster API only.
 const CLUSTER_API_DOMAIN: &str = "cluster.x-k8s.io/";
+/// The domain of labels and annotations of nodes, which Cluster API does not read on a Machine.
+const NODE_DOMAIN: &str = "node.cluster.x-k8s.io/";
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const DELETE_MACHINE: (&str, &str) = ("machine.openshift.io/delete-machine", "cluster.x-k8s.io/delete-machine");
-/// Labels and annotations that controllers of the Machine API compute from the machine.
+/// Labels and annotations that controllers of the Machine API compute for a Machine.
 const COMPUTED: &[&str] = &[INSTANCE_TYPE, REGION, ZONE, INSTANCE_STATE];
 /// The label of an infrastructure template with the name of its MachineSet.
 pub(super) const TEMPLATE_SET: &str = "machine.openshift.io/cluster-api-machineset";
@@ -36,7 +39,13 @@ pub(super) const ZONE: &str = "machine.openshift.io/zone";
 /// The annotation with the state of the instance.
 pub(super) const INSTANCE_STATE: &str = "machine.openshift.io/instance-state";
 /// Keys that tools and controllers write for their own purposes on one object.
-const MECHANISM: &[&str] = &[PAUSED, CARRIED, LAST_APPLIED, "cluster.x-k8s.io/conversion-data"];
+const MECHANISM: &[&str] = &[
+    PAUSED,
+    CARRIED,
+    MIRRORED,
+    LAST_APPLIED,
+    "cluster.x-k8s.io/conversion-data",
+];
 /// Each list of lifecycle hooks, and the prefix of its annotations.
 const HOOKS: [(&str, &str); 2] = [
     ("preDrain", "pre-drain.delete.hook.machine.cluster.x-k8s.io/"),
@@ -131,8 +140,8 @@ pub(super) fn to_cluster_api(
     carried: &mut Carried,
 ) -> Entries {
     let pair = Pair {
-        own: without(pair.own, Api::MachineApi),
-        node: without(pair.node, Api::MachineApi),
+        own: without(sort, pair.own, Api::MachineApi),
+        node: pair.node,
     };
     let converted = match restored.original(section, &pair.value()) {
         Some(Value::Object(original)) => original.clone(),
@@ -141,7 +150,7 @@ pub(super) fn to_cluster_api(
     let back = backward(sort, &converted, None);
     let is_set = section.starts_with("set");
     if back.own != pair.own || (!is_set && back.node != pair.node) {
-        carried.add(section, pair.value(), &Value::Object(hashed(&converted)));
+        carried.add(section, pair.value(), &Value::Object(hashed(sort, &converted)));
     }
     converted
 }
@@ -155,6 +164,8 @@ pub(super) struct Hints<'a> {
     pub(super) selected: Option<&'a Entries>,
     /// The name of the cluster, if only a label can hold it.
     pub(super) cluster: Option<&'a str>,
+    /// Whether controllers of the Machine API compute labels and annotations of the object.
+    pub(super) computed: bool,
 }
 
 impl Hints<'_> {
@@ -178,12 +189,15 @@ pub(super) fn to_machine_api(
     let selected: Entries = hints.selected.cloned().unwrap_or_default();
     let mut kept = entries.clone();
     kept.retain(|key, value| key.contains(CLUSTER_API_DOMAIN) && selected.get(key) == Some(value));
-    let entries = without(entries, Api::ClusterApi);
-    let converted = match restored.original(section, &Value::Object(hashed(&entries))) {
+    let entries = without(sort, entries, Api::ClusterApi);
+    let converted = match restored.original(section, &Value::Object(hashed(sort, &entries))) {
         Some(original) => Pair::read(original),
         None => {
             let mut pair = backward(sort, &entries, hints.role);
             pair.own.extend(kept);
+            if hints.computed {
+                remove_computed(&mut pair.own);
+            }
             hints.name_cluster(sort, &mut pair.own);
             pair
         }
@@ -203,8 +217,8 @@ pub(super) fn set_to_machine_api(
     restored: &Carried,
     carried: &mut Carried,
 ) -> Entries {
-    let entries = without(entries, Api::ClusterApi);
-    let converted = match restored.original(section, &Value::Object(hashed(&entries))) {
+    let entries = without(sort, entries, Api::ClusterApi);
+    let converted = match restored.original(section, &Value::Object(hashed(sort, &entries))) {
         Some(original) => Pair::read(original),
         None => {
             let mut own = backward(sort, &entries, hints.role).own;
@@ -222,19 +236,25 @@ pub(super) fn set_to_machine_api(
 }
 
 /// The entries without those that are not converted.
-fn without(mut entries: Entries, of: Api) -> Entries {
+fn without(sort: Sort, mut entries: Entries, of: Api) -> Entries {
     entries.retain(|key, _| {
-        let computed = of == Api::MachineApi && COMPUTED.contains(&key.as_str());
+        let mechanism = sort == Sort::Annotations && MECHANISM.contains(&key.as_str());
         let assigned = of == Api::ClusterApi && matches!(key.as_str(), CLUSTER_NAME | SET_NAME);
         let hook = of == Api::ClusterApi && HOOKS.iter().any(|(_, prefix)| key.starts_with(prefix));
-        !computed && !assigned && !hook && !MECHANISM.contains(&key.as_str())
+        !mechanism && !assigned && !hook
     });
     entries
 }
 
+/// Removes the labels and annotations that controllers of the Machine API compute for a Machine.
+/// They compute none for a node, a template, a MachineSet or a MachineHealthCheck.
+pub(super) fn remove_computed(entries: &mut Entries) {
+    entries.retain(|key, _| !COMPUTED.contains(&key.as_str()));
+}
+
 /// The entries of an object of Cluster API that the hash covers.
-fn hashed(entries: &Entries) -> Entries {
-    without(entries.clone(), Api::ClusterApi)
+fn hashed(sort: Sort, entries: &Entries) -> Entries {
+    without(sort, entries.clone(), Api::ClusterApi)
 }
 
 fn forward(sort: Sort, pair: &Pair) -> Entries {
@@ -310,6 +330,40 @@ pub(super) fn check_roles(own: &Entries, path: &str, issues: &mut Vec<Issue>) {
     }
 }
 
+/// Reports labels and annotations of a node that Cluster API would read on the Machine, because it
+/// has one set of them for both. `path` is that of the metadata of the node.
+pub(super) fn check_node(sort: Sort, node: &Entries, path: &str, issues: &mut Vec<Issue>) {
+    let is_hook = |key: &str| HOOKS.iter().any(|(_, prefix)| key.starts_with(prefix));
+    for key in node.keys() {
+        let of_cluster_api = key.contains(CLUSTER_API_DOMAIN) && !key.starts_with(NODE_DOMAIN);
+        let mechanism = sort == Sort::Annotations && MECHANISM.contains(&key.as_str());
+        // A hook has an issue of its own.
+        if (of_cluster_api || mechanism) && !is_hook(key) {
+            issues.push(Issue::blocks(
+                FieldPath::new(path).child(sort.field()).key(key).as_str(),
+                "it describes the node here, and would describe the Machine in Cluster API, whose controllers read it",
+                "remove it, or use a key of your own",
+            ));
+        }
+    }
+}
+
+/// Reports a label that would add a machine with another role to the control plane in Cluster API.
+pub(super) fn check_control_plane(own: &Entries, path: &str, issues: &mut Vec<Issue>) {
+    let role = |label: &str| own.get(label).and_then(Value::as_str).filter(|role| !role.is_empty());
+    let mut roles = [ROLE, TYPE].into_iter().filter_map(role).peekable();
+    if own.contains_key(CONTROL_PLANE)
+        && roles.peek().is_some()
+        && !roles.any(|role| matches!(role, "master" | "control-plane"))
+    {
+        issues.push(Issue::blocks(
+            FieldPath::new(path).key(CONTROL_PLANE).as_str(),
+            "it would add the machine to the control plane in Cluster API, and the role of the machine is another one",
+            "remove the label, or correct the role",
+        ));
+    }
+}
+
 /// Reports annotations of the Machine API that would be lifecycle hooks in Cluster API.
 pub(super) fn check_hooks(annotations: &Pair, path: &str, issues: &mut Vec<Issue>) {
     for key in annotations.own.keys().chain(annotations.node.keys()) {
@@ -367,7 +421,9 @@ pub(super) fn hooks_to_cluster_api(spec: &mut Tree, annotations: &mut Entries, i
                     "Cluster API stores a hook as an annotation, whose name has at most 63 characters and no slash",
                     "let the owner of the hook use a shorter name without a slash",
                 ));
-            } else if !is_hook_text(&name, LONGEST_HOOK) || !is_hook_text(&owner, LONGEST_OWNER) {
+            } else if !is_hook_text(&name, LONGEST_HOOK) {
+                issues.push(Issue::blocks(at, HOOK, "let the owner of the hook correct it"));
+            } else if !is_hook_text(&owner, LONGEST_OWNER) {
                 let at = hook.path("owner");
                 issues.push(Issue::blocks(at, HOOK, "let the owner of the hook correct it"));
             } else if annotations.insert(format!("{prefix}{name}"), owner.into()).is_some() {
@@ -440,15 +496,19 @@ pub(super) fn report_rest(tree: &Tree, to: Api, issues: &mut Vec<Issue>) {
     }
 }
 
-/// The object without the labels and annotations that are not converted, and with the others in
-/// their normal form, for a comparison.
-pub(super) fn normalise(entries: &mut Entries, of: Api) {
+/// The items of a list as trees. Another value is an issue.
+pub(super) fn items(tree: &mut Tree, path: &str, issues: &mut Vec<Issue>) -> Vec<Tree> {
+    tree.take_items(path).unwrap_or_else(|_| {
+        issues.push(Issue::blocks(tree.path(path), "must be a list", "correct the value"));
+        Vec::new()
+    })
+}
+
+/// Removes the labels or annotations that are not converted, for a comparison.
+pub(super) fn normalise(sort: Sort, entries: &mut Entries, of: Api) {
     entries.retain(|key, _| {
-        let written = match of {
-            Api::MachineApi => COMPUTED.contains(&key.as_str()),
-            Api::ClusterApi => matches!(key.as_str(), CLUSTER_NAME | SET_NAME),
-        };
-        !written && !MECHANISM.contains(&key.as_str())
+        let written = of == Api::ClusterApi && matches!(key.as_str(), CLUSTER_NAME | SET_NAME);
+        !written && (sort == Sort::Labels || !MECHANISM.contains(&key.as_str()))
     });
 }
 

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::infrastructure::IDENTITY;
-use super::metadata;
+use super::metadata::{self, Sort};
 use super::pass::rule::Rule;
 use super::pass::{Pass, Shared, is_empty};
 use super::platforms::{self, Platform};
@@ -34,14 +34,16 @@ pub fn normalise(object: &Value, context: &Context<'_>) -> Value {
             metadata.insert(String::from("name"), name);
         }
         maps(metadata, side);
+        if kind == "Machine" && side == Api::MachineApi {
+            remove_computed(metadata);
+        }
     }
-    let Some(Value::Object(spec)) = whole.get_mut("spec") else {
-        return object;
-    };
-    match api {
-        Some(Api::MachineApi) => machine_api(spec, &kind, context),
-        Some(Api::ClusterApi) => cluster_api(spec, &kind),
-        None => infrastructure(spec, &kind, context),
+    if let Some(Value::Object(spec)) = whole.get_mut("spec") {
+        match api {
+            Some(Api::MachineApi) => machine_api(spec, &kind, context),
+            Some(Api::ClusterApi) => cluster_api(spec, &kind),
+            None => infrastructure(spec, &kind, context),
+        }
     }
     prune(&mut object);
     object
@@ -49,12 +51,18 @@ pub fn normalise(object: &Value, context: &Context<'_>) -> Value {
 
 /// Leaves out labels and annotations that are not converted.
 fn maps(metadata: &mut Map<String, Value>, side: Api) {
+    for sort in [Sort::Labels, Sort::Annotations] {
+        if let Some(Value::Object(entries)) = metadata.get_mut(sort.field()) {
+            metadata::normalise(sort, entries, side);
+        }
+    }
+}
+
+/// Leaves out what controllers of the Machine API compute for a Machine.
+fn remove_computed(metadata: &mut Map<String, Value>) {
     for field in ["labels", "annotations"] {
         if let Some(Value::Object(entries)) = metadata.get_mut(field) {
-            metadata::normalise(entries, side);
-            if entries.is_empty() {
-                metadata.remove(field);
-            }
+            metadata::remove_computed(entries);
         }
     }
 }
@@ -93,11 +101,14 @@ fn machine_api(spec: &mut Map<String, Value>, kind: &str, context: &Context<'_>)
     }
     let value = machine.get_mut("providerSpec").and_then(|spec| spec.get_mut("value"));
     let Some(Value::Object(value)) = value else { return };
-    let platform = value
+    let kind = value
         .get("kind")
         .and_then(Value::as_str)
-        .and_then(platforms::of_provider_spec);
-    let Some(platform) = platform else { return };
+        .filter(|kind| !kind.is_empty());
+    let Some(platform) = platforms::of_spec(kind, context) else {
+        return;
+    };
+    value.insert(String::from("kind"), platform.provider_spec.into());
     value.insert(String::from("apiVersion"), platform.provider_spec_version.into());
     value.remove("metadata");
     if let Some(Value::Object(user_data)) = value.get_mut(platform.user_data) {
@@ -214,7 +225,7 @@ fn platform_form(spec: &mut Map<String, Value>, platform: &'static Platform, sid
 
 /// Adds what the codecs written by hand take from the infrastructure cluster.
 fn cluster_defaults(spec: &mut Map<String, Value>, platform: &'static Platform, side: Api, context: &Context<'_>) {
-    const FIELDS: [&str; 4] = ["loadBalancers", "publicLoadBalancer", "internalLoadBalancer", "server"];
+    const FIELDS: [&str; 1] = ["server"];
     // The conversion of an empty machine of the other API has exactly these fields.
     let env = super::pass::Env {
         context,
@@ -223,6 +234,7 @@ fn cluster_defaults(spec: &mut Map<String, Value>, platform: &'static Platform, 
         control_plane: context.role == Some(super::Role::ControlPlane),
         provider_id: None,
         cluster_kind: platform.cluster,
+        restored: None,
     };
     let mut pass = Pass::new(env, Tree::new("", json!({})), Tree::default());
     pass.apply(platform.rules);
@@ -349,6 +361,7 @@ fn prune(value: &mut Value) {
         "spotMarketOptions",
         "spotVMOptions",
         "dynamicHostAllocation",
+        "allowedAddressPairs",
     ];
     match value {
         Value::Object(map) => {

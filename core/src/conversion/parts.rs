@@ -9,18 +9,16 @@ use super::pass::rule::Rule;
 use super::pass::{Env, Pass};
 use super::platforms::{self, Platform};
 use super::tree::{self, Tree};
-use super::{Api, Context, Issue, Lookup, Role};
+use super::{Api, Context, Issue, Lookup, Role, Severity, taints};
 use crate::api::cluster_x_k8s_io::label::CONTROL_PLANE;
 use crate::api::infrastructure_cluster_x_k8s_io::GROUP;
 use crate::api::machine_openshift_io::NAMESPACE;
 use crate::api::machine_openshift_io::control_plane_machine_set;
 use crate::api::machine_openshift_io::label::{CLUSTER, ROLE, TYPE};
-use crate::model::{FieldPath, is_label_key, is_label_value};
+use crate::model::{FieldPath, is_label_value};
 
 /// The Secrets with user data that the platform copies to the namespace of Cluster API.
 const COPIED: [&str; 2] = ["worker-user-data", "master-user-data"];
-/// The largest number of taints of a Machine of Cluster API.
-const MOST_TAINTS: usize = 64;
 
 /// A machine of the Machine API: a Machine, or the template of a MachineSet.
 #[derive(Debug, Default)]
@@ -134,8 +132,16 @@ pub(super) fn to_cluster_api(
             entries
         },
     };
-    let labels = pair(Sort::Labels, issues);
-    let annotations = pair(Sort::Annotations, issues);
+    let mut labels = pair(Sort::Labels, issues);
+    let mut annotations = pair(Sort::Annotations, issues);
+    if !source.template {
+        metadata::remove_computed(&mut labels.own);
+        metadata::remove_computed(&mut annotations.own);
+    }
+    let node = source.spec.path("metadata");
+    metadata::check_node(Sort::Labels, &labels.node, &node, issues);
+    metadata::check_node(Sort::Annotations, &annotations.node, &node, issues);
+    metadata::check_control_plane(&labels.own, &source.metadata.path("labels"), issues);
     metadata::check_hooks(&annotations, &source.metadata.path("annotations"), issues);
     metadata::check_roles(&labels.own, &source.metadata.path("labels"), issues);
     parts.labels = metadata::to_cluster_api(Sort::Labels, "labels", labels, &work.restored, &mut work.carried);
@@ -155,7 +161,8 @@ pub(super) fn to_cluster_api(
         provider_id_limits(source.spec.path("providerID"), id, source.template, issues);
         parts.spec.insert(String::from("providerID"), id.as_str().into());
     }
-    let taints = taints_to_cluster_api(&mut source.spec, issues);
+    let is_worker = source.template || !parts.labels.contains_key(CONTROL_PLANE);
+    let taints = taints::to_cluster_api(&mut source.spec, is_worker, issues);
     if !taints.is_empty() {
         parts.spec.insert(String::from("taints"), taints.into());
     }
@@ -167,15 +174,22 @@ pub(super) fn to_cluster_api(
         control_plane,
         provider_id: provider_id.as_deref(),
         cluster_kind: "",
+        restored: Some(&work.restored),
     };
     let provider_spec = source.spec.branch("providerSpec.value");
-    provider_to_cluster_api(env, provider_spec, &mut parts, issues);
+    provider_to_cluster_api(env, provider_spec, &mut parts, issues, &mut work.carried);
     metadata::report_rest(&source.spec, Api::ClusterApi, issues);
     parts
 }
 
 /// Converts a provider spec.
-fn provider_to_cluster_api(env: Env<'_>, mut spec: Tree, parts: &mut ClusterApiParts, issues: &mut Vec<Issue>) {
+fn provider_to_cluster_api(
+    env: Env<'_>,
+    mut spec: Tree,
+    parts: &mut ClusterApiParts,
+    issues: &mut Vec<Issue>,
+    carried: &mut Carried,
+) {
     if !spec.value.is_object() {
         issues.push(Issue::blocks(
             spec.root,
@@ -184,23 +198,25 @@ fn provider_to_cluster_api(env: Env<'_>, mut spec: Tree, parts: &mut ClusterApiP
         ));
         return;
     }
-    let Some(kind) = spec.take_text("kind") else {
-        issues.push(Issue::blocks(
-            spec.path("kind"),
-            "the kind of the provider spec names the platform",
-            "set the kind of the provider spec",
-        ));
+    let kind = spec.take_text("kind");
+    let Some(platform) = platforms::of_spec(kind.as_deref(), env.context) else {
+        let (reason, way_out) = match kind {
+            Some(kind) => (
+                format!("machines with a provider spec of the kind {kind:?} cannot be converted"),
+                match platforms::similar_spec(&kind) {
+                    Some(known) => format!("use {known}, or keep the Machine in the Machine API"),
+                    None => String::from("keep the Machine in the Machine API"),
+                },
+            ),
+            None => (
+                String::from("neither the kind of the provider spec nor an Infrastructure object names the platform"),
+                String::from("set the kind of the provider spec, or give the Infrastructure object"),
+            ),
+        };
+        issues.push(Issue::blocks(spec.path("kind"), reason, way_out));
         return;
     };
-    let Some(platform) = platforms::of_provider_spec(&kind) else {
-        issues.push(Issue::blocks(
-            spec.path("kind"),
-            "machines of this platform cannot be converted",
-            "keep the Machine in the Machine API",
-        ));
-        return;
-    };
-    spec.take("apiVersion");
+    provider_version(platform, &mut spec, issues);
     let mut meta = spec.branch("metadata");
     meta.take("creationTimestamp");
     if !matches!(meta.value, Value::Null | Value::Object(_)) {
@@ -224,12 +240,27 @@ fn provider_to_cluster_api(env: Env<'_>, mut spec: Tree, parts: &mut ClusterApiP
     let mut pass = Pass::new(env, spec, Tree::default());
     pass.apply(platform.rules);
     pass.finish(platform.rules);
+    pass.write_kept(carried);
     issues.append(&mut pass.issues);
     parts.spec.append(&mut pass.machine_target);
     if let Some(id) = env.provider_id.filter(|_| platform.has_provider_id) {
         pass.target.insert(String::from("providerID"), id.into());
     }
     parts.infrastructure = Some((platform, pass.target));
+}
+
+/// Checks the version of a provider spec, which the Machine API itself ignores.
+fn provider_version(platform: &Platform, spec: &mut Tree, issues: &mut Vec<Issue>) {
+    let Some(version) = spec.take("apiVersion") else { return };
+    let is_known = |text: &str| text.is_empty() || platforms::is_version(platform, text);
+    if !version.as_str().is_some_and(is_known) {
+        let known = platform.provider_spec_version;
+        issues.push(Issue::blocks(
+            spec.path("apiVersion"),
+            format!("must be {known}; Capstan does not know the fields of another version"),
+            format!("set it to {known}"),
+        ));
+    }
 }
 
 /// Checks the reference to the user data, and returns the name of the Secret.
@@ -314,83 +345,6 @@ fn provider_id_limits(path: String, id: &str, template: bool, issues: &mut Vec<I
     }
 }
 
-fn taints_to_cluster_api(spec: &mut Tree, issues: &mut Vec<Issue>) -> Vec<Value> {
-    let mut converted = Vec::new();
-    for mut taint in items(spec, "taints", issues) {
-        if taint.take("timeAdded").is_some() {
-            issues.push(Issue::loses(
-                taint.path("timeAdded"),
-                "Cluster API does not store the time when a taint was added",
-                "no action is needed: the taint itself is kept",
-            ));
-        }
-        let mut fields = taint_fields(&mut taint, Api::ClusterApi, issues);
-        fields.insert(String::from("propagation"), "Always".into());
-        converted.push((taint.root, Value::Object(fields)));
-    }
-    if converted.len() > MOST_TAINTS {
-        issues.push(Issue::blocks(
-            spec.path("taints"),
-            format!("Cluster API allows at most {MOST_TAINTS} taints"),
-            "use fewer taints",
-        ));
-    }
-    let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (path, taint) in &converted {
-        let field = |name| tree::text(taint, name).unwrap_or_default();
-        let key = (field("key"), field("effect"));
-        if seen.contains(&key) {
-            issues.push(Issue::blocks(
-                path.as_str(),
-                "Cluster API allows one taint for each key and effect",
-                "remove the duplicate",
-            ));
-        }
-        seen.push(key);
-    }
-    converted.into_iter().map(|(_, taint)| taint).collect()
-}
-
-fn taint_fields(taint: &mut Tree, to: Api, issues: &mut Vec<Issue>) -> Map<String, Value> {
-    let mut fields = Map::new();
-    for field in ["key", "value", "effect"] {
-        if let Some(text) = taint.take_text(field) {
-            fields.insert(field.to_owned(), text.into());
-        } else if taint.get(field).is_some_and(|value| value.as_str() == Some("")) {
-            taint.take(field);
-        }
-    }
-    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
-    let mut block = |field: &str, reason: &str| {
-        issues.push(Issue::blocks(taint.path(field), reason, "correct the taint"));
-    };
-    if !is_label_key(text("key")) {
-        block(
-            "key",
-            "must be a qualified name: an optional DNS prefix and a name of at most 63 characters",
-        );
-    }
-    if !is_label_value(text("value")) {
-        block(
-            "value",
-            "must be at most 63 letters, digits, hyphens, underscores and dots",
-        );
-    }
-    if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&text("effect")) {
-        block("effect", "must be NoSchedule, PreferNoSchedule or NoExecute");
-    }
-    metadata::report_rest(taint, to, issues);
-    fields
-}
-
-/// The items of a list as trees. Another value is an issue.
-pub(super) fn items(tree: &mut Tree, path: &str, issues: &mut Vec<Issue>) -> Vec<Tree> {
-    tree.take_items(path).unwrap_or_else(|_| {
-        issues.push(Issue::blocks(tree.path(path), "must be a list", "correct the value"));
-        Vec::new()
-    })
-}
-
 fn tree_put(tree: &mut Tree, path: &str, value: Value) {
     if let Value::Object(map) = &mut tree.value {
         tree::put(map, path, value);
@@ -421,11 +375,13 @@ pub(super) fn to_machine_api(
         role: preferred_role(context),
         selected,
         cluster: cluster.filter(|_| !source.template),
+        computed: !source.template,
     };
     let annotations_path = source.metadata.path("annotations");
     let labels = metadata::take(&mut source.metadata, Sort::Labels, issues);
     let mut annotations = metadata::take(&mut source.metadata, Sort::Annotations, issues);
     metadata::hooks_to_machine_api(&mut annotations, &annotations_path, &mut parts.spec, issues);
+    let is_worker = source.template || !labels.contains_key(CONTROL_PLANE);
     let (restored, carried) = (&work.restored, &mut work.carried);
     parts.labels = metadata::to_machine_api(Sort::Labels, "labels", labels, hints, restored, carried);
     parts.annotations =
@@ -435,7 +391,7 @@ pub(super) fn to_machine_api(
         provider_id_limits(source.spec.path("providerID"), id, source.template, issues);
         parts.spec.insert(String::from("providerID"), id.as_str().into());
     }
-    let taints = taints_to_machine_api(&mut source.spec, issues);
+    let taints = taints::to_machine_api(&mut source.spec, is_worker, issues);
     if !taints.is_empty() {
         parts.spec.insert(String::from("taints"), taints.into());
     }
@@ -461,8 +417,9 @@ pub(super) fn to_machine_api(
         control_plane,
         provider_id: provider_id.as_deref(),
         cluster_kind: "",
+        restored: Some(&work.restored),
     };
-    infrastructure_to_machine_api(env, source.spec, user_data, &mut parts, issues);
+    infrastructure_to_machine_api(env, source.spec, user_data, &mut parts, issues, &mut work.carried);
     parts
 }
 
@@ -477,10 +434,10 @@ fn user_data_to_machine_api(
 ) {
     let Some(name) = name else {
         if !has_reference {
-            issues.push(Issue::blocks(
+            issues.push(Issue::loses(
                 path,
-                "the Machine API bootstraps a machine from a Secret",
-                "set it to the name of the Secret",
+                "Cluster API creates no instance without bootstrap data, and the Machine API does not wait for it",
+                "set it to the name of the Secret with the bootstrap data",
             ));
         }
         return;
@@ -577,22 +534,6 @@ fn cluster_api_only(spec: &mut Tree, template: bool, issues: &mut Vec<Issue>) {
     }
 }
 
-fn taints_to_machine_api(spec: &mut Tree, issues: &mut Vec<Issue>) -> Vec<Value> {
-    let mut converted = Vec::new();
-    for mut taint in items(spec, "taints", issues) {
-        let propagation = taint.take("propagation");
-        if propagation.is_some_and(|value| !matches!(value.as_str(), Some("" | "Always"))) {
-            issues.push(Issue::blocks(
-                taint.path("propagation"),
-                "the Machine API always restores a removed taint",
-                "set it to Always, or remove the taint",
-            ));
-        }
-        converted.push(Value::Object(taint_fields(&mut taint, Api::MachineApi, issues)));
-    }
-    converted
-}
-
 /// Converts the infrastructure machine, or its template, and what is left of the spec of the
 /// Machine.
 fn infrastructure_to_machine_api(
@@ -601,6 +542,7 @@ fn infrastructure_to_machine_api(
     user_data: Option<String>,
     parts: &mut MachineApiParts,
     issues: &mut Vec<Issue>,
+    carried: &mut Carried,
 ) {
     let mut reference = machine.branch("infrastructureRef");
     let kind = reference.take_text("kind").unwrap_or_default();
@@ -650,7 +592,8 @@ fn infrastructure_to_machine_api(
     issues.extend(rest);
     let mut pass = Pass::new(env, spec, machine);
     infrastructure_provider_id(&mut pass);
-    provider_spec(platform, user_data, pass, parts, issues);
+    provider_spec(platform, user_data, &mut pass, parts, issues);
+    pass.write_kept(carried);
 }
 
 /// Runs the rules of a platform over an infrastructure machine, and adds what every provider spec
@@ -658,7 +601,7 @@ fn infrastructure_to_machine_api(
 fn provider_spec(
     platform: &'static Platform,
     user_data: Option<String>,
-    mut pass: Pass<'_>,
+    pass: &mut Pass<'_>,
     parts: &mut MachineApiParts,
     issues: &mut Vec<Issue>,
 ) {
@@ -673,7 +616,7 @@ fn provider_spec(
     pass.target
         .insert(String::from("apiVersion"), platform.provider_spec_version.into());
     pass.target.insert(String::from("kind"), platform.provider_spec.into());
-    let value = Value::Object(std::mem::take(&mut pass.target));
+    let value = Value::Object(pass.target.clone());
     for (label, field) in platform.computed {
         // A text that is no label value, such as a flavor with spaces, has no label.
         if let Some(text) = tree::text(&value, field).filter(|text| is_label_value(text)) {
@@ -686,11 +629,21 @@ fn provider_spec(
 /// The provider ID of the infrastructure machine must be that of the Machine.
 fn infrastructure_provider_id(pass: &mut Pass<'_>) {
     let Some(id) = pass.take_text("providerID") else { return };
-    if pass.env.template || pass.env.provider_id != Some(id.as_str()) {
-        pass.block(
+    match pass.env.provider_id {
+        None => {
+            let path = pass.path("providerID");
+            pass.report(
+                Severity::Loses,
+                path,
+                "the Machine API reads the provider ID of the Machine, which has none",
+                "wait until Cluster API has set it on the Machine too, or remove it from a template",
+            );
+        }
+        Some(known) if pass.env.template || known != id => pass.block(
             "providerID",
             "it differs from spec.providerID of the Machine, and the Machine API has only one",
-            "wait until Cluster API has set both, or remove it from the template",
-        );
+            "correct one of them, or remove it from a template",
+        ),
+        Some(_) => {}
     }
 }

@@ -5,16 +5,19 @@
 //!
 //! Must never: read a field without taking it.
 
+pub(super) mod keep;
 pub(super) mod rule;
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::carried::Carried;
 use super::shape::Fault;
 use super::tree::{self, Tree};
 use super::{Api, Context, Issue, Lookup, Severity};
 use crate::model::FieldPath;
+use crate::platforms::check::distance;
 use rule::{Literal, Rule};
 
 /// What the rules read besides the source.
@@ -32,6 +35,8 @@ pub(super) struct Env<'a> {
     pub(super) provider_id: Option<&'a str>,
     /// The kind of the infrastructure cluster.
     pub(super) cluster_kind: &'static str,
+    /// What the source carries. `None` if nothing is to be restored.
+    pub(super) restored: Option<&'a Carried>,
 }
 
 impl Env<'_> {
@@ -57,6 +62,8 @@ pub(super) struct Pass<'a> {
     pub(super) machine_target: Map<String, Value>,
     /// What cannot be converted.
     pub(super) issues: Vec<Issue>,
+    /// What the converted object will carry.
+    kept: Vec<keep::Kept>,
 }
 
 impl<'a> Pass<'a> {
@@ -70,6 +77,7 @@ impl<'a> Pass<'a> {
             target: Map::new(),
             machine_target: Map::new(),
             issues: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -193,6 +201,7 @@ impl<'a> Pass<'a> {
         let Rule::Required {
             api,
             at,
+            severity,
             reason,
             way_out,
         } = rule
@@ -209,16 +218,26 @@ impl<'a> Pass<'a> {
         let Some(here) = here.filter(|_| *api == to) else {
             return;
         };
-        self.require(here, reason, way_out);
+        // The rule of the source has a better reason.
+        let is_own = |other: &Rule| matches!(other, Rule::Required { api, at, .. } if *api == from && *at == here);
+        if rules.iter().any(is_own) {
+            return;
+        }
+        self.require(here, *severity, reason, way_out);
     }
 
-    /// Reports a missing field, once. Returns whether it is missing.
-    fn require(&mut self, at: &str, reason: &'static str, way_out: &'static str) -> bool {
+    /// Reports a missing field, once. Returns whether it is missing. Cluster API refuses an object
+    /// without the field. The Machine API stores a provider spec without a schema.
+    fn require(&mut self, at: &str, severity: Severity, reason: &'static str, way_out: &'static str) -> bool {
         let (tree, path) = self.tree(at);
         let (is_missing, path) = (tree.get(path).is_none_or(is_empty), tree.path(path));
         let is_reported = self.issues.iter().any(|issue| issue.path.as_str() == path);
         if is_missing && !is_reported {
-            self.report(Severity::Blocks, path, reason, way_out);
+            let severity = match self.env.to {
+                Api::ClusterApi => Severity::Blocks,
+                Api::MachineApi => severity,
+            };
+            self.report(severity, path, reason, way_out);
         }
         is_missing
     }
@@ -237,7 +256,7 @@ impl<'a> Pass<'a> {
                 match shape.convert(from, &value) {
                     Ok(Some(value)) => self.put(to, value),
                     Ok(None) => {}
-                    Err(fault) => self.fault(at, fault),
+                    Err(fault) => self.fault(at, fault.of(&value)),
                 }
             }
             Rule::Object {
@@ -319,6 +338,7 @@ impl<'a> Pass<'a> {
                 at,
                 value: wanted,
                 written,
+                severity,
                 reason,
                 way_out,
             } => {
@@ -332,16 +352,18 @@ impl<'a> Pass<'a> {
                 let Some(value) = self.take(at) else { return };
                 hit(rule, from);
                 if !wanted.is(&value) && value.as_str() != Some("") {
-                    self.block(at, *reason, *way_out);
+                    let path = self.path(at);
+                    self.report(*severity, path, *reason, *way_out);
                 }
             }
             Rule::Required {
                 api,
                 at,
+                severity,
                 reason,
                 way_out,
             } if *api == from => {
-                let is_missing = self.require(at, reason, way_out);
+                let is_missing = self.require(at, *severity, reason, way_out);
                 if is_missing {
                     hit(rule, from);
                 }
@@ -409,15 +431,33 @@ impl<'a> Pass<'a> {
         let mut left = Vec::new();
         leftovers(&value, "", &known, &mut left);
         for (path, is_known) in left {
-            let path = self.source.path(&path);
             let (reason, way_out) = if is_known {
-                (String::from("must be an object"), "correct the value")
+                (String::from("must be an object"), Cow::Borrowed("correct the value"))
             } else {
-                (unknown(self.env.to), "correct the spelling, or remove the field")
+                let way_out = match similar(&path, &known) {
+                    Some(known) => Cow::Owned(format!("use {known}, or remove the field")),
+                    None => Cow::Borrowed("correct the spelling, or remove the field"),
+                };
+                (unknown(self.env.to), way_out)
             };
+            let path = self.source.path(&path);
             self.report(Severity::Blocks, path, reason, way_out);
         }
     }
+}
+
+/// The field of a rule beside an unknown field whose name is most similar, if one is similar.
+fn similar<'k>(path: &str, known: &[&'k str]) -> Option<&'k str> {
+    let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let beside = known.iter().filter_map(|known| {
+        let rest = match parent {
+            "" => known,
+            parent => known.strip_prefix(parent)?.strip_prefix('.')?,
+        };
+        rest.split('.').next()
+    });
+    let found = beside.filter_map(|field| Some((distance(field, name)?, field)));
+    found.min().map(|(_, field)| field)
 }
 
 /// The reason of an issue for a field without a rule.
@@ -514,7 +554,7 @@ impl Literal {
         match self {
             Self::Text(text) => text.into(),
             Self::Int(number) => number.into(),
-            Self::Bool(truth) => truth.into(),
+            Self::Bool(flag) => flag.into(),
         }
     }
 
@@ -523,7 +563,7 @@ impl Literal {
         match self {
             Self::Text(text) => value.as_str() == Some(text),
             Self::Int(number) => value.as_i64() == Some(number),
-            Self::Bool(truth) => value.as_bool() == Some(truth),
+            Self::Bool(flag) => value.as_bool() == Some(flag),
         }
     }
 }

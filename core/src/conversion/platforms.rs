@@ -17,8 +17,11 @@ mod vsphere;
 
 use serde_json::{Map, Value};
 
-use super::Api;
 use super::pass::rule::Rule;
+use super::tree;
+use super::{Api, Context};
+use crate::api::machine_openshift_io;
+use crate::platforms::check::distance;
 
 /// The map of a platform.
 #[derive(Debug)]
@@ -77,9 +80,66 @@ pub(super) fn of_provider_spec(kind: &str) -> Option<&'static Platform> {
         .copied()
 }
 
+/// The platform of an Infrastructure, by the value of `status.platformStatus.type`.
+pub(super) fn of_infrastructure(infrastructure: &Value) -> Option<&'static Platform> {
+    let machine = match tree::text(infrastructure, "status.platformStatus.type")? {
+        "AWS" => "AWSMachine",
+        "Azure" => "AzureMachine",
+        "BareMetal" => "Metal3Machine",
+        "GCP" => "GCPMachine",
+        "IBMCloud" => "IBMVPCMachine",
+        "Nutanix" => "NutanixMachine",
+        "OpenStack" => "OpenStackMachine",
+        "PowerVS" => "IBMPowerVSMachine",
+        "VSphere" => "VSphereMachine",
+        _ => return None,
+    };
+    of_machine(machine)
+}
+
+/// The platform of a provider spec. The Machine API reads one without a kind as a provider spec of
+/// the platform of the cluster.
+pub(super) fn of_spec(kind: Option<&str>, context: &Context<'_>) -> Option<&'static Platform> {
+    match kind {
+        Some(kind) => of_provider_spec(kind),
+        None => context.infrastructure.found().and_then(of_infrastructure),
+    }
+}
+
+/// The kind of a provider spec whose name is most similar, if one is similar.
+pub(super) fn similar_spec(kind: &str) -> Option<&'static str> {
+    let similar = PLATFORMS.iter().filter_map(|platform| {
+        let known = platform.provider_spec;
+        Some((distance(known, kind)?, known))
+    });
+    similar.min().map(|(_, known)| known)
+}
+
 /// The platform of a kind of infrastructure machine.
 pub(super) fn of_machine(kind: &str) -> Option<&'static Platform> {
     PLATFORMS.iter().find(|platform| platform.machine == kind).copied()
+}
+
+/// Former groups of provider specs. Machines that were created long ago still have them.
+const FORMER_GROUPS: [&str; 8] = [
+    "awsproviderconfig.openshift.io",
+    "azureproviderconfig.openshift.io",
+    "gcpprovider.openshift.io",
+    "gcpproviderconfig.openshift.io",
+    "ibmcloudproviderconfig.openshift.io",
+    "openstackproviderconfig.openshift.io",
+    "vsphereprovider.openshift.io",
+    "vsphereproviderconfig.openshift.io",
+];
+
+/// Whether a provider spec of this version has the fields of the platform: the version is the
+/// present one, and the group is the present one, a former one, or `machine.openshift.io`.
+pub(super) fn is_version(platform: &Platform, text: &str) -> bool {
+    let (group, version) = text.split_once('/').unwrap_or(("", text));
+    let (present, present_version) = platform.provider_spec_version.split_once('/').unwrap_or_default();
+    let known = [present, machine_openshift_io::GROUP];
+    let is_former = FORMER_GROUPS.contains(&group);
+    version == present_version && (known.contains(&group) || is_former)
 }
 
 /// A platform whose codecs have one form only.

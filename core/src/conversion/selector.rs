@@ -1,7 +1,7 @@
 //! Converts the label selectors of MachineSets and MachineHealthChecks.
 //!
 //! The labels of the role and the type are `node-role.kubernetes.io/<role>` in Cluster API. A
-//! selector that the way back would not restore is carried along (see `carried`).
+//! selector that the way back would not restore is kept in an annotation (see `carried`).
 //!
 //! The labels of the machines of a MachineSet are known from its template. The machines of a
 //! MachineHealthCheck are not known, so its selector may use only labels that every machine keeps.
@@ -69,15 +69,25 @@ impl Selector {
         }
     }
 
-    /// Reports a selector that would select other machines after the conversion, or that both APIs
-    /// refuse.
+    /// Reports a selector that would select other machines after the conversion, or that Cluster
+    /// API refuses.
+    ///
+    /// An empty selector blocks. A MachineSet of the Machine API with one selects no machine, and
+    /// creates machines without end. Cluster API replaces it by a requirement on the label
+    /// cluster.x-k8s.io/set-name, so that the set would delete the machines above its replicas.
     pub(super) fn check(&self, machines: Machines<'_>, issues: &mut Vec<Issue>) {
         if self.source.as_object().is_none_or(Map::is_empty) {
-            issues.push(Issue::blocks(
-                PATH,
-                "the selector must have at least one requirement",
-                "select the machines by their labels",
-            ));
+            let reason = match machines {
+                Machines::Template { .. } => {
+                    "the selector must have at least one requirement: an empty one selects no machine in the Machine \
+                     API, and every machine of the set in Cluster API"
+                }
+                Machines::Any => {
+                    "the selector must have at least one requirement: an empty one selects every machine in the \
+                     Machine API, and Cluster API refuses it"
+                }
+            };
+            issues.push(Issue::blocks(PATH, reason, "select the machines by their labels"));
             return;
         }
         if let Machines::Template { before, after } = machines {

@@ -20,6 +20,19 @@ pub(super) struct Fault {
     pub(super) way_out: Cow<'static, str>,
 }
 
+impl Fault {
+    /// The fault with the value, if the reason is a demand and the value is a short scalar.
+    pub(super) fn of(mut self, value: &Value) -> Self {
+        const LONGEST: usize = 60;
+        let text = value.to_string();
+        let is_short = !value.is_array() && !value.is_object() && text.len() <= LONGEST;
+        if is_short && self.within.is_empty() && self.reason.starts_with("must be") {
+            self.reason = Cow::Owned(format!("{}; it is {text}", self.reason));
+        }
+        self
+    }
+}
+
 /// A fault with fixed texts.
 pub(super) const fn fault(reason: &'static str, way_out: &'static str) -> Fault {
     Fault {
@@ -340,6 +353,17 @@ mod tests {
             );
             assert!(shape.convert(Api::MachineApi, &bad).is_err(), "{shape:?}");
         }
+    }
+
+    #[test]
+    fn the_reason_of_a_wrong_value_has_the_value() {
+        let reason = |value: Value| {
+            let fault = Shape::Int(0, i64::MAX).convert(Api::MachineApi, &value).unwrap_err();
+            fault.of(&value).reason
+        };
+        assert_eq!(reason(json!("32")), "must be an integer, at least 0; it is \"32\"");
+        assert_eq!(reason(json!(["32"])), "must be an integer, at least 0");
+        assert_eq!(reason(json!("x".repeat(100))), "must be an integer, at least 0");
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl<'a> Conditions<'a> {
             .unwrap_or(&self.time)
     }
 
-    fn add(&mut self, kind: &str, truth: bool, reasons: (&str, &str)) {
-        let (status, reason) = if truth {
+    fn add(&mut self, kind: &str, is_true: bool, reasons: (&str, &str)) {
+        let (status, reason) = if is_true {
             ("True", reasons.0)
         } else {
             ("False", reasons.1)
@@ -85,11 +85,11 @@ impl<'a> Conditions<'a> {
     }
 
     /// A condition of v1beta1, which has a severity while it is false.
-    fn add_deprecated(&mut self, kind: &str, truth: bool, reason: &str, severity: &str) {
-        let status = if truth { "True" } else { "False" };
+    fn add_deprecated(&mut self, kind: &str, is_true: bool, reason: &str, severity: &str) {
+        let status = if is_true { "True" } else { "False" };
         let time = self.time(kind, status).to_owned();
         let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": time});
-        if let Some(fields) = condition.as_object_mut().filter(|_| !truth) {
+        if let Some(fields) = condition.as_object_mut().filter(|_| !is_true) {
             if !reason.is_empty() {
                 fields.insert(String::from("reason"), reason.into());
             }

@@ -27,6 +27,8 @@ pub enum Action {
         machine: Box<Machine>,
         /// The failure domain of the new machine.
         failure_domain: Option<FailureDomain>,
+        /// Whether the index has no other machine, apart from machines that are being deleted.
+        repairs: bool,
     },
     /// Deletes a machine, in the background, with the precondition in the delete options.
     Delete {
@@ -78,15 +80,23 @@ impl Step {
         machine_name(&self.subject)
     }
 
-    /// Whether the step only changes a machine to what the template contains. A refusal of such a
-    /// step must not delay the repair of another index. An adoption is not such a step.
-    pub fn copies_metadata(&self) -> bool {
+    /// Whether `next` is taken also if a rule of the API server refuses this step. The repair of an
+    /// index waits for no other machine, except for its index. A rollout also waits until every
+    /// machine has its owner.
+    pub fn is_optional_before(&self, next: Option<&Self>) -> bool {
         let Action::Patch { patch, .. } = &self.action else {
             return false;
         };
         let adopts = patch.pointer("/metadata/ownerReferences").is_some();
         let annotations = patch.pointer("/metadata/annotations");
-        !adopts && annotations.is_none_or(|annotations| annotations.get(INDEX).is_none())
+        let records_index = annotations.is_some_and(|annotations| annotations.get(INDEX).is_some());
+        !records_index && (!adopts || next.is_some_and(Self::repairs))
+    }
+
+    /// Whether the step creates a machine for an index that has none, or whose machines are all
+    /// being deleted.
+    fn repairs(&self) -> bool {
+        matches!(self.action, Action::Create { repairs: true, .. })
     }
 
     /// The failure domain of the machine.

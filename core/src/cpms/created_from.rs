@@ -37,13 +37,16 @@ pub struct CreatedFrom {
     /// The hash of the failure domain; none without failure domains.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     failure_domain: Option<String>,
+    /// The uid of the set; none for a set without one, as in files.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    set: Option<String>,
 }
 
 /// The provider spec that is sent for a machine in a failure domain.
 ///
 /// # Errors
 /// As [`domains::inject`].
-pub(super) fn provider_spec(
+pub fn provider_spec(
     template: &Value,
     domain: Option<&FailureDomain>,
     infrastructure: Option<&Infrastructure>,
@@ -57,9 +60,10 @@ pub(super) fn provider_spec(
 }
 
 impl CreatedFrom {
-    /// The record of a machine of this name that is created with this provider spec.
-    pub(super) fn of(sent: &Value, domain: Option<&FailureDomain>, name: &str) -> Self {
+    /// The record of a machine of this name that a set creates with this provider spec.
+    pub(super) fn of(sent: &Value, domain: Option<&FailureDomain>, name: &str, set: &str) -> Self {
         Self {
+            set: Some(set.to_owned()).filter(|uid| !uid.is_empty()),
             provider_spec: hash(sent, name, false),
             with_image: hash(sent, name, true),
             failure_domain: domain.map(hash_of_domain),
@@ -75,6 +79,11 @@ impl CreatedFrom {
     /// The text of the annotation.
     pub(super) fn text(&self) -> String {
         json!(self).to_string()
+    }
+
+    /// Whether the set with this uid created the machine.
+    pub(super) fn is_of(&self, set: &str) -> bool {
+        self.set.as_deref() == Some(set)
     }
 
     /// Whether a machine of this name in this failure domain is still created from the same.

@@ -1,7 +1,8 @@
 //! The reasons for which a control plane is degraded: its rollout stops until a user acts.
 //!
 //! Each reason names the machines and nodes, and the remedy. While there is a reason, no machine is
-//! created, changed or deleted. A failed machine stops less: only the start of replacements.
+//! created, changed or deleted. A failed machine and an error of the template stop less; see
+//! [`allows_repair`].
 //! Source: the ControlPlaneMachineSet enhancement, "Selecting Machines" and "Failure Modes". The
 //! reasons are those of the operator that OpenShift ships, and those that it does not report
 //! (defects B1, B6).

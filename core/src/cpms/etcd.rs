@@ -12,6 +12,7 @@
 //! one line `<condition>: <message>` for each line of a message that is not empty.
 
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
+use crate::model::EtcdMember;
 
 /// The operator's condition that counts the members.
 const MEMBERS_AVAILABLE: &str = "EtcdMembersAvailable";
@@ -39,7 +40,7 @@ pub enum Etcd {
 
 impl Etcd {
     /// Reads the ClusterOperator `etcd`.
-    pub(super) fn of(operator: Option<&ClusterOperator>) -> Self {
+    pub fn of(operator: Option<&ClusterOperator>) -> Self {
         let Some(operator) = operator else {
             return Self::NotReported;
         };
@@ -49,6 +50,42 @@ impl Etcd {
         }
     }
 }
+
+/// The members that the operator counts, for [`quorum_after`](crate::model::quorum_after). `None`
+/// if its report does not parse or is out of date. The operator names only members that are not
+/// available, so the names here are not those of the members.
+pub fn members(operator: &ClusterOperator) -> Option<Vec<EtcdMember>> {
+    let degraded = operator.condition("Degraded");
+    let mut known = lines(degraded.and_then(|degraded| degraded.message.as_deref()));
+    if known.any(|(type_, _)| type_ == MEMBERS_UNKNOWN) {
+        return None;
+    }
+    let available = operator.condition("Available")?;
+    let mut reports = lines(available.message.as_deref()).filter(|(type_, _)| *type_ == MEMBERS_AVAILABLE);
+    let (Some((_, text)), None) = (reports.next(), reports.next()) else {
+        return None;
+    };
+    let (count, unavailable) = text.split_once(" members are available")?;
+    let (healthy, all) = count.split_once(" of ").unwrap_or((count, count));
+    let (healthy, all): (usize, usize) = (healthy.parse().ok()?, all.parse().ok()?);
+    if all == 0 || healthy > all || all > MOST_MEMBERS {
+        return None;
+    }
+    let unstarted = unavailable.matches(" has not started").count().min(all - healthy);
+    let member = |number: usize| EtcdMember {
+        name: if number < all - unstarted {
+            format!("member {number}")
+        } else {
+            String::new()
+        },
+        is_learner: false,
+        is_healthy: number < healthy,
+    };
+    Some((0..all).map(member).collect())
+}
+
+/// More members than any etcd cluster has. A report of more does not parse.
+const MOST_MEMBERS: usize = 64;
 
 /// What the operator reports, if it is anything but that all members are available.
 fn complaint(operator: &ClusterOperator) -> Option<String> {
@@ -203,6 +240,30 @@ mod tests {
         let other = json!({"status": "False", "message": "NodeControllerDegraded: All master nodes are ready"});
         assert_eq!(read(&healthy, &other), Etcd::Healthy);
         assert_eq!(read(&healthy, &json!({"status": "False"})), Etcd::Healthy);
+    }
+
+    #[test]
+    fn the_members_of_a_report_are_counted_by_their_health() {
+        let members = |message: &str| {
+            let operator = json!({"metadata": {"name": "etcd"}, "status": {"conditions": [
+                {"type": "Available", "status": "True", "message": format!("EtcdMembersAvailable: {message}")}]}});
+            let members = members(&serde_json::from_value(operator).unwrap())?;
+            let healthy = members.iter().filter(|member| member.is_healthy).count();
+            let unstarted = members.iter().filter(|member| member.name.is_empty()).count();
+            Some((members.len(), healthy, unstarted))
+        };
+        assert_eq!(members("3 members are available"), Some((3, 3, 0)));
+        assert_eq!(members("2 of 3 members are available, a is unhealthy"), Some((3, 2, 0)));
+        let report = "2 of 4 members are available, a has not started, b is unhealthy";
+        assert_eq!(members(report), Some((4, 2, 1)));
+        for unreadable in [
+            "0 members are available",
+            "5 of 3 members are available",
+            "all is well",
+            "9999999 members are available",
+        ] {
+            assert_eq!(members(unreadable), None, "{unreadable}");
+        }
     }
 
     #[test]

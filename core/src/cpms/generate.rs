@@ -53,6 +53,12 @@ pub enum Unsupported {
         /// The platform.
         platform: Platform,
     },
+    /// The machines are of several clusters, and the Infrastructure names none of them.
+    #[error(
+        "control plane machines of several clusters exist (label machine.openshift.io/cluster-api-cluster: {}), and \
+         status.infrastructureName of the Infrastructure names none of them", .0.join(", ")
+    )]
+    SeveralClusters(Vec<String>),
     /// The newest machine has no cluster label.
     #[error("machine {0} has no label machine.openshift.io/cluster-api-cluster")]
     NoCluster(String),
@@ -89,9 +95,18 @@ pub struct Existing<'a> {
     pub infrastructure: Option<&'a Infrastructure>,
 }
 
+impl<'a> Existing<'a> {
+    /// The existing objects with other machines.
+    fn with(&self, machines: &'a [Arc<Machine>]) -> Self {
+        Self { machines, ..*self }
+    }
+}
+
 /// The set that describes the existing machines. Its replicas are immutable, so that no set is
 /// generated while a control plane node belongs to no selected machine.
 pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
+    let machines = of_this_cluster(existing)?;
+    let existing = &existing.with(&machines);
     let set = describe(existing)?;
     let machines = existing.machines.iter().filter(|machine| is_control_plane(machine));
     let unclaimed = unclaimed(existing.nodes.iter().flat_map(|nodes| nodes.values()), machines);
@@ -171,6 +186,8 @@ pub fn update(
     existing: &Existing<'_>,
     before: &ControlPlaneMachineSet,
 ) -> Result<Option<ControlPlaneMachineSet>, Unsupported> {
+    let machines = of_this_cluster(existing)?;
+    let existing = &existing.with(&machines);
     let mut staying = control_plane(existing.machines);
     staying.retain(|machine| !machine.metadata.is_deleting());
     let wanted = before.spec.replicas.unwrap_or_default();
@@ -217,6 +234,32 @@ fn is_control_plane(machine: &Machine) -> bool {
         matches!(value, Some("master" | "control-plane"))
     };
     is(label::ROLE) && is(label::TYPE)
+}
+
+/// The control plane machines of this cluster. A namespace can have machines of another cluster, as
+/// a hosting cluster does: a set of those machines would select none of this cluster. If all
+/// machines have one cluster label, they are of this cluster, whatever the Infrastructure says.
+fn of_this_cluster(existing: &Existing<'_>) -> Result<Vec<Arc<Machine>>, Unsupported> {
+    let cluster = |machine: &Arc<Machine>| machine.metadata.labels.get(label::CLUSTER).cloned().unwrap_or_default();
+    let mut machines: Vec<_> = existing.machines.to_vec();
+    machines.retain(|machine| is_control_plane(machine));
+    let clusters: BTreeSet<String> = machines.iter().map(cluster).collect();
+    if clusters.len() < 2 {
+        return Ok(machines);
+    }
+    let name = existing
+        .infrastructure
+        .map(|one| one.status.infrastructure_name.as_str());
+    match name.filter(|name| !name.is_empty() && clusters.contains(*name)) {
+        Some(name) => {
+            machines.retain(|machine| cluster(machine) == name);
+            Ok(machines)
+        }
+        None => {
+            let quoted = clusters.into_iter().map(|cluster| format!("{cluster:?}"));
+            Err(Unsupported::SeveralClusters(quoted.collect()))
+        }
+    }
 }
 
 /// The machines of the control plane that are not being deleted, newest first. After them, the

@@ -18,9 +18,9 @@ pub const REPLACES: &str = "capstan.dev/replaces";
 /// removal.
 pub const RELEASED: &str = "capstan.dev/released";
 
-/// The annotation of a set with the name of the machine that was created last for each index that
-/// had no machine: a JSON object of index and name.
-pub const LAST_REPAIRS: &str = "capstan.dev/last-repairs";
+/// The annotation of a set with the name of the machine that was created last for each index: a
+/// JSON object of index and name.
+pub const LAST_CREATED: &str = "capstan.dev/last-created";
 /// The fields that the controller copied from the template, so that it removes them when the
 /// template no longer has them.
 pub const FROM_TEMPLATE: &str = "capstan.dev/from-template";

@@ -36,6 +36,13 @@ pub enum NodeState {
         /// Name of the node.
         name: String,
     },
+    /// The machine names the node of another machine. It counts as not ready.
+    OfAnother {
+        /// Name of the node.
+        name: String,
+        /// The machine that the node belongs to.
+        machine: String,
+    },
     /// The node does not report that it is ready.
     NotReady {
         /// Name of the node.
@@ -59,11 +66,15 @@ impl NodeState {
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::None => None,
-            Self::Missing { name } | Self::NotReady { name, .. } | Self::Ready { name, .. } => Some(name),
+            Self::Missing { name }
+            | Self::OfAnother { name, .. }
+            | Self::NotReady { name, .. }
+            | Self::Ready { name, .. } => Some(name),
         }
     }
 
-    fn of(machine: &Machine, node: Option<&Node>) -> Self {
+    /// Reads the node of a machine; `node` is the object with the name that the machine states.
+    pub fn of(machine: &Machine, node: Option<&Node>) -> Self {
         let Some(name) = machine.node_name() else {
             return Self::None;
         };
@@ -165,6 +176,8 @@ pub struct MachineState {
 pub(super) struct MachineInputs {
     /// The node that the machine names, if it exists.
     pub(super) node: Option<Arc<Node>>,
+    /// The machine that the node belongs to, if it is another one.
+    pub(super) node_owner: Option<String>,
     /// The index of the machine.
     pub(super) index: Index,
     /// The failure domain that it is in: the entry of the set where the set lists the domain.
@@ -220,7 +233,13 @@ impl MachineState {
             created: meta.creation_timestamp,
             deleting: meta.deletion_timestamp,
             domain: inputs.domain.clone(),
-            node: NodeState::of(machine, inputs.node.as_deref()),
+            node: match (machine.node_name(), inputs.node_owner.clone()) {
+                (Some(name), Some(machine)) => NodeState::OfAnother {
+                    name: name.to_owned(),
+                    machine,
+                },
+                _ => NodeState::of(machine, inputs.node.as_deref()),
+            },
             phase: machine.phase().map(str::to_owned),
             failed: failure(machine),
             changes,
@@ -285,6 +304,9 @@ impl MachineState {
                 None => "has no node yet".to_owned(),
             },
             (None, NodeState::Missing { name }) => format!("names node {name}, which does not exist"),
+            (None, NodeState::OfAnother { name, machine }) => {
+                format!("names node {name}, which belongs to machine {machine}")
+            }
             (None, NodeState::NotReady { name, since, .. }) => {
                 let since = since.map_or_else(String::new, |since| format!(" since {since}"));
                 format!("has node {name}, which is not ready{since}")

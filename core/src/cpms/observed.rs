@@ -3,6 +3,7 @@
 //!
 //! Nothing here is derived from the set; see `state` for that.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -34,6 +35,9 @@ pub struct Observed {
     /// Creations that other processes recorded in the set. Only those processes know whether the
     /// creations were answered.
     pub pending: Vec<PendingCreate>,
+    /// The names of the machines that this process requested lately, or that it requested and that
+    /// still exist.
+    pub requested: BTreeSet<String>,
 }
 
 impl Observed {

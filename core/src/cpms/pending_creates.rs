@@ -10,9 +10,10 @@
 //! A record stays until its creation can no longer take effect, and is then removed. An earlier
 //! request may create a machine for a second time, after the machine was created and deleted.
 //!
-//! The removal of a record also stores the name of a machine that was created for an empty index.
-//! The name of the next machine for that index is derived from it, so that it is another name
-//! (decision 68).
+//! The removal of a record also stores the name of the machine as the one that was created last for
+//! its index. The name of the next machine for that index, if the index has no machine, is derived
+//! from it, so that it is another name (decision 68). The name also shows later that the set
+//! created the machine, if a policy of the cluster takes the machine out of the set.
 //!
 //! This module must never prevent a process from requesting the same machine again: the API server
 //! creates only one machine with a name.
@@ -23,8 +24,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step, set_ref};
-pub use super::indexes::LAST_REPAIRS;
-use super::indexes::REPLACES;
+pub use super::indexes::LAST_CREATED;
 use super::observed::PendingCreate;
 use super::spec::Spec;
 use super::state::State;
@@ -40,10 +40,10 @@ pub const CREATING: &str = "Creating";
 /// The reason of the condition while it is true.
 pub const REASON: &str = "MachineRequested";
 
-/// The name of the machine that was created last for this index while the index had no machine. An
-/// annotation that cannot be read is returned as it is: any text leads to another name.
-pub(super) fn last_repair(spec: &Spec, index: u32) -> Option<String> {
-    let text = spec.annotations.get(LAST_REPAIRS)?;
+/// The name of the machine that was created last for this index. An annotation that cannot be read
+/// is returned as it is: any text leads to another name.
+pub(super) fn last_created(spec: &Spec, index: u32) -> Option<String> {
+    let text = spec.annotations.get(LAST_CREATED)?;
     match serde_json::from_str::<BTreeMap<u32, String>>(text) {
         Ok(mut names) => names.remove(&index),
         Err(_) => Some(text.clone()),
@@ -108,8 +108,8 @@ pub(super) fn cleanup(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -
         resource_version: spec.resource_version.clone(),
     };
     let mut patch = pending_creations_patch(&open, &precondition);
-    if let Some(names) = last_repairs(spec, state, &over, &open) {
-        json_patch::merge(&mut patch, &json!({"metadata": {"annotations": {LAST_REPAIRS: names}}}));
+    if let Some(names) = last_names(spec, state, &over, &open) {
+        json_patch::merge(&mut patch, &json!({"metadata": {"annotations": {LAST_CREATED: names}}}));
     }
     let names: Vec<&str> = over.iter().map(|creation| creation.machine.as_str()).collect();
     Some(Step::of_set(
@@ -120,25 +120,16 @@ pub(super) fn cleanup(spec: &Spec, state: &State, plan: &Plan, now: Timestamp) -
     ))
 }
 
-/// The annotation [`LAST_REPAIRS`] after these creations; `None` if it does not change. A machine
-/// that replaces another is not listed: its name contains the uid of the other machine. An index
+/// The annotation [`LAST_CREATED`] after these creations; `None` if it does not change. An index
 /// with an open creation keeps its entry, because the name of that creation follows from it.
-fn last_repairs(spec: &Spec, state: &State, over: &[&PendingCreation], open: &[PendingCreation]) -> Option<String> {
-    let text = spec.annotations.get(LAST_REPAIRS);
+fn last_names(spec: &Spec, state: &State, over: &[&PendingCreation], open: &[PendingCreation]) -> Option<String> {
+    let text = spec.annotations.get(LAST_CREATED);
     let stored: BTreeMap<u32, String> = text
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     let mut names = stored.clone();
-    let replaces = |name: &str| {
-        let mut machines = state.observed.machines.iter();
-        let machine = machines.find(|machine| machine.metadata.name() == name);
-        machine.is_some_and(|machine| machine.metadata.annotations.contains_key(REPLACES))
-    };
-    let repairs = over.iter().filter(|creation| {
-        let is_open = open.iter().any(|open| open.index == creation.index);
-        state.indexes.contains(&creation.index) && !is_open && !replaces(&creation.machine)
-    });
-    for creation in repairs {
+    let is_open = |index: u32| open.iter().any(|creation| creation.index == index);
+    for creation in over.iter().filter(|creation| !is_open(creation.index)) {
         names.insert(creation.index, creation.machine.clone());
     }
     names.retain(|index, _| state.indexes.contains(index));

@@ -141,7 +141,7 @@ fn can_be_removed(spec: &Spec, state: &State, machine: &MachineState) -> bool {
 
 fn bring_up(machine: &MachineState, world: &mut Observed, now: Timestamp) {
     let name = match &machine.node {
-        NodeState::None => machine.name.clone(),
+        NodeState::None | NodeState::OfAnother { .. } => machine.name.clone(),
         there => there.name().unwrap_or(&machine.name).to_owned(),
     };
     if let Some(there) = world

@@ -299,6 +299,7 @@ fn same<T>(left: Option<&Arc<T>>, right: Option<&Arc<T>>) -> bool {
 
 fn are_same(left: &MachineInputs, right: &MachineInputs) -> bool {
     same(left.node.as_ref(), right.node.as_ref())
+        && left.node_owner == right.node_owner
         && left.index == right.index
         && left.domain == right.domain
         && left.belongs == right.belongs

@@ -8,6 +8,7 @@
 //! and the gaps in them (defects B2, B11, B12, B17, B18).
 
 mod authority;
+mod control_plane;
 mod deletion;
 mod domains;
 mod equivalence;
@@ -15,17 +16,19 @@ mod judged;
 mod lookup;
 mod parsed;
 mod provider_spec;
+mod records;
 mod rollout;
 mod selector_scope;
 mod shared_indexes;
 mod stored;
+mod template;
 mod template_metadata;
 
 use json_patch::Patch;
 use serde_json::Value;
 
 use super::domains::Platform;
-use super::pending_creates::LAST_REPAIRS;
+use super::pending_creates::LAST_CREATED;
 use crate::api::machine_openshift_io::control_plane_machine_set::{KIND, QUALIFIED_KIND};
 use crate::cel::rules::{Enforcer, Finding, RuleSet};
 use crate::model::{Edit, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, is_same};
@@ -33,6 +36,7 @@ use judged::Judged;
 
 pub use lookup::Lookup;
 pub use stored::ParsedOnce;
+pub use template::{TEMPLATE_PATH, judge_template, template_defaults, template_table};
 
 /// The path of the machine template in a set.
 const TEMPLATE: &str = "spec.template.machines_v1beta1_machine_openshift_io";
@@ -79,6 +83,9 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
         is_same(old.field("spec"), object.get("spec"))
             && (edit.is_deleting() || annotations(old).eq(annotations(object)))
     });
+    if edit.subresource.is_empty() && !edit.is_deleting() {
+        records::judge(edit, object, &mut verdict);
+    }
     if edit.subresource.is_empty() && !unchanged {
         judge_spec(edit, object, lookup, &mut verdict);
     }
@@ -90,7 +97,7 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
 fn annotations(object: &dyn Stored) -> impl Iterator<Item = (&String, &Value)> {
     let all = object.at("metadata.annotations").and_then(Value::as_object);
     all.into_iter().flatten().filter(|(key, _)| {
-        key.starts_with("capstan.dev/") && ![PENDING_CREATIONS, LAST_REPAIRS].contains(&key.as_str())
+        key.starts_with("capstan.dev/") && ![PENDING_CREATIONS, LAST_CREATED].contains(&key.as_str())
     })
 }
 
@@ -144,6 +151,7 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
     judge_unknown(old.as_ref(), &new, lookup, verdict);
     authority::warn(old.as_ref(), &new, activated, verdict);
     if new.is_active() && activated {
+        control_plane::judge(lookup, verdict);
         judge_replicas(&new, lookup, verdict);
     }
     let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
@@ -314,7 +322,9 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(domains::table());
     table.extend(provider_spec::table());
     table.extend(template_metadata::table());
+    table.extend(records::table());
     table.extend(authority::table());
+    table.extend(control_plane::table());
     table.extend(rollout::table());
     table.extend(selector_scope::table());
     table.extend(shared_indexes::table());

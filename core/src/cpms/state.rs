@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::created_from::CreatedFrom;
 use super::domains::{FailureDomain, Platform};
 use super::etcd::Etcd;
-use super::indexes::{self, Index, LAST_REPAIRS, Member};
+use super::indexes::{self, Index, LAST_CREATED, Member, RELEASED};
 use super::machine_state::{ComparedSpec, MachineInputs, MachineState, without_provider_spec};
+use super::node_owners;
 use super::observed::{Observed, Settings, Unparsable};
 use super::placement::{self, PlacedMachine, Placement};
 use super::reconcile_cache::ReconcileCache;
@@ -80,7 +82,7 @@ impl State {
                 .filter_map(|machine| without_provider_spec(machine)),
         );
         unparsable.sort();
-        let strayed = strayed(spec, others);
+        let strayed = strayed(spec, &observed.requested, others);
         // A stray machine claims its node too, because the remedy is to repair the machine.
         let claiming = members.machines.iter().chain(&strayed).copied();
         let unclaimed_nodes = unclaimed(&observed.nodes, claiming);
@@ -196,6 +198,7 @@ impl<'a> Selected<'a> {
     ) -> Vec<Arc<MachineState>> {
         let nodes: BTreeMap<&str, &Arc<Node>> =
             observed.nodes.iter().map(|node| (node.metadata.name(), node)).collect();
+        let owners = node_owners::owners(&self.machines, &nodes);
         // While the names of the failure domains are undefined, no machine is in the wrong one.
         let is_defined = !lacks_infrastructure(spec, observed);
         let rows = self
@@ -211,6 +214,11 @@ impl<'a> Selected<'a> {
                         .node_name()
                         .and_then(|name| nodes.get(name))
                         .map(|node| Arc::clone(node)),
+                    node_owner: machine
+                        .node_name()
+                        .and_then(|node| owners.get(node))
+                        .filter(|owner| **owner != machine.metadata.name())
+                        .map(|owner| (*owner).to_owned()),
                     index: *index,
                     domain: domain.cloned(),
                     belongs: placement.get(&index.value).filter(|_| is_defined).cloned(),
@@ -228,27 +236,36 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Of the machines that are not members, those that carry an owner reference of the set or that the
-/// set records as created, and that are not being deleted. A webhook of the cluster can take both
-/// the labels and the owner reference out of a creation. Without the record, each reconcile would
+/// Of the machines that are not members, those that carry an owner reference of the set or that
+/// were created for it, and that are not being deleted. A webhook of the cluster can take both the
+/// labels and the owner reference out of a machine. Without other evidence, each reconcile would
 /// create one more machine for the index.
-fn strayed<'a>(spec: &Spec, others: Vec<&'a Arc<Machine>>) -> Vec<&'a Arc<Machine>> {
+///
+/// Any one piece of evidence is enough, because other tools change each of them: the annotations of
+/// the set, which a GitOps tool reverts; the record in the machine; and the memory of this process.
+/// A user takes a machine out of the set with the annotation [`RELEASED`].
+fn strayed<'a>(spec: &Spec, requested: &BTreeSet<String>, others: Vec<&'a Arc<Machine>>) -> Vec<&'a Arc<Machine>> {
     let is_ours = |uid: &str| !spec.uid.is_empty() && spec.uid == uid;
     let created = created(spec);
+    let is_created = |machine: &Machine| {
+        let (meta, name) = (&machine.metadata, machine.metadata.name());
+        let released = meta.annotations.get(RELEASED).is_some_and(|uid| is_ours(uid));
+        let in_machine = || CreatedFrom::read(machine).is_some_and(|record| record.is_of(&spec.uid));
+        !released && (created.contains(name) || requested.contains(name) || in_machine())
+    };
     let is_stray = |machine: &&Arc<Machine>| {
         let mut owners = machine.metadata.owner_references.iter();
-        let is_ours = owners.any(|owner| is_ours(&owner.uid)) || created.contains(machine.metadata.name());
-        !machine.metadata.is_deleting() && is_ours
+        !machine.metadata.is_deleting() && (owners.any(|owner| is_ours(&owner.uid)) || is_created(machine))
     };
     others.into_iter().filter(is_stray).collect()
 }
 
-/// The names of the machines that the set records as requested or created for an index without a
-/// machine. Records that cannot be read have no names: the set is degraded because of them.
+/// The names of the machines that the set records as requested, or as created last for an index.
+/// Records that cannot be read have no names: the set is degraded because of them.
 fn created(spec: &Spec) -> BTreeSet<String> {
     let pending = spec.pending_creations.iter().flatten();
     let mut names: BTreeSet<String> = pending.map(|creation| creation.machine.clone()).collect();
-    let last = spec.annotations.get(LAST_REPAIRS);
+    let last = spec.annotations.get(LAST_CREATED);
     let last: BTreeMap<u32, String> = last
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();

@@ -5,6 +5,10 @@
 //! `v1beta1` object is applied to that `v1beta2` object. A `v1beta2` object carries the fields that
 //! `v1beta2` does not have in an annotation of Capstan.
 //!
+//! A conversion never fails because of the content of an object: it would stop every list of the
+//! kind. A user can write both annotations, so an annotation that cannot be used is ignored. The
+//! annotations never set `apiVersion`, `kind`, or `metadata`.
+//!
 //! Source: the renamed fields in Cluster API's migration from 1.10 to 1.11. The module must never
 //! judge an object: a value that cannot be converted is left to the rules.
 
@@ -12,13 +16,23 @@ mod duration;
 mod fields;
 mod kubeadm;
 mod merge;
+mod reference;
+mod review;
 mod row;
 mod status;
 mod tree;
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
+use super::canonical::without_empty_fields;
+use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::KubeadmControlPlane;
+use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane_template::KubeadmControlPlaneTemplate;
 use crate::api::controlplane_cluster_x_k8s_io::{API_VERSION, API_VERSION_V1BETA1};
+pub use review::{ConversionAnswer, answer_conversion};
+
+pub(super) use reference::unknown_version;
+
 use merge::{apply, apply_where_unchanged, difference};
 use tree::{remove, set};
 
@@ -30,80 +44,56 @@ const LOST_DATA: &str = "capstan.dev/v1beta1-data";
 /// Finds the version of a kind of infrastructure by its group and kind. `v1beta2` objects do not
 /// contain it.
 pub type Versions<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
-
-/// Why an object cannot be converted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConversionError {
-    /// An annotation with converted data does not contain JSON.
-    #[error("the annotation {0} must contain JSON, as the conversion wrote it; remove the annotation")]
-    Annotation(&'static str),
-    /// The version of a kind is unknown.
-    #[error("the version of {kind} in the group {group:?} must be known; install its CRD")]
-    UnknownKind {
-        /// The group.
-        group: String,
-        /// The kind.
-        kind: String,
-    },
-}
-
-impl ConversionError {
-    /// The field that the error is about.
-    pub fn path(&self) -> String {
-        match self {
-            Self::Annotation(name) => format!("metadata.annotations[{name}]"),
-            Self::UnknownKind { .. } => String::from("spec.machineTemplate.spec.infrastructureRef"),
-        }
-    }
-}
+/// The version of a kind of infrastructure whose version is unknown. Most kinds that follow the
+/// contract `v1beta1` of Cluster API have it.
+pub const FALLBACK_VERSION: &str = "v1beta1";
 
 /// Converts an object to `v1beta2`. An object of another version is returned as it is.
-///
-/// # Errors
-/// An annotation with converted data cannot be read.
-pub fn to_v1beta2(object: &Value) -> Result<Value, ConversionError> {
+pub fn to_v1beta2(object: &Value) -> Value {
     if object.get("apiVersion").and_then(Value::as_str) != Some(API_VERSION_V1BETA1) {
-        return Ok(object.clone());
+        return object.clone();
     }
     let mut spoke = object.clone();
-    let stored = take_annotation(&mut spoke, HUB_DATA)?;
+    let stored = take_annotation(&mut spoke, HUB_DATA);
     let mut hub = up(&spoke);
-    if let Some(mut stored) = stored {
-        // What the v1beta1 object said when it was converted, and what it says now.
+    if let Some(mut stored) = stored.filter(Value::is_object) {
+        // The v1beta1 object when it was converted, and as it is now.
         let before = up(&down(&stored));
         let change = difference(&body(&before), &body(&hub));
         apply(&mut stored, &change);
-        replace_body(&mut hub, &stored);
+        let merged = with_body(&hub, &stored);
+        if fits(&merged) || !fits(&hub) {
+            hub = merged;
+        }
     }
     let lost = difference(&body(&down(&hub)), &body(&spoke));
     let lost = merge::without_equal_durations(lost);
     if !lost.is_empty() {
         annotate(&mut hub, LOST_DATA, &merge::to_json(&lost));
     }
-    Ok(hub)
+    hub
 }
 
-/// Converts an object to `v1beta1`. An object of another version is returned as it is.
-///
-/// # Errors
-/// The version of the infrastructure is unknown, or an annotation with converted data cannot be
-/// read.
-pub fn to_v1beta1(object: &Value, versions: Versions<'_>) -> Result<Value, ConversionError> {
+/// Converts an object to `v1beta1`. An object of another version is returned as it is. If the
+/// version of the infrastructure is unknown, the reference gets [`FALLBACK_VERSION`].
+pub fn to_v1beta1(object: &Value, versions: Versions<'_>) -> Value {
     if object.get("apiVersion").and_then(Value::as_str) != Some(API_VERSION) {
-        return Ok(object.clone());
+        return object.clone();
     }
     let mut hub = object.clone();
-    let lost = take_annotation(&mut hub, LOST_DATA)?;
+    let lost = take_annotation(&mut hub, LOST_DATA);
     let mut spoke = down(&hub);
-    if let Some(lost) = lost {
-        let lost = merge::of_json(&lost).ok_or(ConversionError::Annotation(LOST_DATA))?;
+    if let Some(lost) = lost.as_ref().and_then(merge::of_json) {
         let mut restored = body(&spoke);
         apply_where_unchanged(&mut restored, &lost);
-        replace_body(&mut spoke, &restored);
+        let restored = with_body(&spoke, &restored);
+        if fits(&up(&restored)) || !fits(&up(&spoke)) {
+            spoke = restored;
+        }
     }
-    resolve(&mut spoke, versions)?;
+    reference::resolve(&mut spoke, versions);
     annotate(&mut spoke, HUB_DATA, &body(&hub));
-    Ok(spoke)
+    spoke
 }
 
 /// An object without its metadata.
@@ -113,18 +103,39 @@ fn body(object: &Value) -> Value {
     object
 }
 
-fn replace_body(object: &mut Value, body: &Value) {
-    let metadata = remove(object, &["metadata"]);
-    *object = body.clone();
-    if let Some(metadata) = metadata {
-        set(object, &["metadata"], metadata);
+/// An object with the fields of a body. It keeps its own `apiVersion`, `kind`, and `metadata`.
+fn with_body(object: &Value, body: &Value) -> Value {
+    let mut new = Value::Object(body.as_object().cloned().unwrap_or_default());
+    for field in ["apiVersion", "kind", "metadata"] {
+        match object.get(field) {
+            Some(value) => {
+                set(&mut new, &[field], value.clone());
+            }
+            None => {
+                remove(&mut new, &[field]);
+            }
+        }
     }
+    new
 }
 
-fn take_annotation(object: &mut Value, name: &'static str) -> Result<Option<Value>, ConversionError> {
-    let Some(text) = remove(object, &["metadata", "annotations", name]) else {
-        return Ok(None);
+/// Whether the spec and the status of a `v1beta2` object have the types that the API defines.
+fn fits(hub: &Value) -> bool {
+    let parts_fit = ["spec", "status"].map(|part| hub.get(part).is_none_or(Value::is_object));
+    let mut object = without_empty_fields(hub);
+    // Every field of a condition exists in both versions.
+    remove(&mut object, &["status", "conditions"]);
+    remove(&mut object, &["status", "deprecated"]);
+    let is_read = match object.pointer("/spec/template") {
+        Some(_) => KubeadmControlPlaneTemplate::deserialize(&object).is_ok(),
+        None => KubeadmControlPlane::deserialize(&object).is_ok(),
     };
+    is_read && parts_fit == [true, true]
+}
+
+/// Removes an annotation, and returns its JSON; `None` if it is absent or contains no JSON.
+fn take_annotation(object: &mut Value, name: &str) -> Option<Value> {
+    let text = remove(object, &["metadata", "annotations", name])?;
     let is_last = object
         .pointer("/metadata/annotations")
         .and_then(Value::as_object)
@@ -132,8 +143,7 @@ fn take_annotation(object: &mut Value, name: &'static str) -> Result<Option<Valu
     if is_last {
         remove(object, &["metadata", "annotations"]);
     }
-    let value: Option<Value> = text.as_str().and_then(|text| serde_json::from_str(text).ok());
-    value.map(Some).ok_or(ConversionError::Annotation(name))
+    text.as_str().and_then(|text| serde_json::from_str(text).ok())
 }
 
 fn annotate(object: &mut Value, name: &str, value: &Value) {
@@ -147,7 +157,11 @@ fn annotate(object: &mut Value, name: &str, value: &Value) {
 /// Renames the fields of a `v1beta1` object.
 fn up(spoke: &Value) -> Value {
     let mut object = spoke.clone();
+    let is_template = object.pointer("/spec/template").is_some();
     if let Some(spec) = specs(&mut object) {
+        if is_template {
+            fields::default_strategy(spec);
+        }
         fields::up(spec);
         kubeadm::up(spec);
     }
@@ -176,37 +190,6 @@ fn specs(object: &mut Value) -> Option<&mut Value> {
         "/spec"
     };
     object.pointer_mut(path).filter(|spec| spec.is_object())
-}
-
-/// Adds the version of the infrastructure to a reference that has only its group.
-fn resolve(spoke: &mut Value, versions: Versions<'_>) -> Result<(), ConversionError> {
-    let namespace = spoke.pointer("/metadata/namespace").cloned();
-    let Some(Value::Object(reference)) = spoke.pointer_mut(fields::REFERENCE) else {
-        return Ok(());
-    };
-    let text = |field: &str| {
-        reference
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if api_version.contains('/') || (api_version.is_empty() && kind.is_empty()) {
-        return Ok(());
-    }
-    let version = versions(&api_version, &kind).ok_or_else(|| ConversionError::UnknownKind {
-        group: api_version.clone(),
-        kind: kind.clone(),
-    })?;
-    reference.insert(
-        String::from("apiVersion"),
-        Value::from(format!("{api_version}/{version}")),
-    );
-    if let Some(namespace) = namespace {
-        reference.entry("namespace").or_insert(namespace);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -23,11 +23,12 @@ const KNOWN: &[(u64, u64, u64)] = &[
     (11, 3, 4),
     (12, 0, 4),
     (13, 0, 2),
-    (14, 0, 2),
+    (14, 0, 4),
+    (14, 6, 6),
 ];
 
 /// The highest version to which a migration leads.
-pub(super) const NEWEST: &str = "1.14.2";
+pub(super) const NEWEST: &str = "1.14.6";
 
 fn is_known(version: &Version) -> bool {
     let [major, minor, patch] = version.core;

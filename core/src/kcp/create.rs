@@ -9,23 +9,21 @@ use serde_json::json;
 use super::action::{Action, Step, machine_ref};
 use super::desired::{Bootstrap, config};
 use super::naming::{Names, evaluate};
-use super::state::{State, condition};
+use super::remediation;
+use super::state::{MachineState, State, condition};
+use crate::api::bootstrap_cluster_x_k8s_io::GROUP as BOOTSTRAP_GROUP;
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, KubeadmConfig};
 use crate::api::cluster_x_k8s_io::control_plane::{Bootstrap as MachineBootstrap, Machine, MachineSpec};
-use crate::api::cluster_x_k8s_io::{API_VERSION, ContractReference, label, machine};
+use crate::api::cluster_x_k8s_io::{API_VERSION, ContractReference, label, label_value, machine};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{
     PRE_TERMINATE_HOOK, REMEDIATION_FOR, REMEDIATION_IN_PROGRESS,
 };
 use crate::api::controlplane_cluster_x_k8s_io::{self as control_plane_api, kubeadm_control_plane};
 use crate::api::meta::{ObjectMeta, OwnerReference};
-use crate::model::{derived_suffix, hex_hash};
+use crate::model::derived_suffix;
 
 /// The template of names without one in the spec.
 const DEFAULT_NAME: &str = "{{ .kubeadmControlPlane.name }}-{{ .random }}";
-/// The group of `KubeadmConfig`.
-const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
-/// The longest value of a label.
-const LONGEST_LABEL: usize = 63;
 
 /// The step that creates a machine, in a failure domain if there is one.
 ///
@@ -52,48 +50,15 @@ pub(super) fn create(
     };
     let annotations = &mut metadata.annotations;
     annotations.insert(PRE_TERMINATE_HOOK.to_owned(), String::new());
-    if let Some(record) = state.annotation(REMEDIATION_IN_PROGRESS) {
+    if let Some(record) = remediation::record_in_progress(state) {
         annotations.insert(REMEDIATION_FOR.to_owned(), record.to_owned());
     }
     metadata.owner_references = vec![owner(state, Some(true))];
-    let template = &control_plane.spec.machine_template.spec;
-    let reference = &template.infrastructure_ref;
-    let mut spec = MachineSpec {
-        cluster_name: state.cluster_name.clone(),
-        bootstrap: MachineBootstrap {
-            config_ref: ContractReference {
-                api_group: BOOTSTRAP_GROUP.to_owned(),
-                kind: kubeadm_config::KIND.to_owned(),
-                name: name.clone(),
-                ..ContractReference::default()
-            },
-            ..MachineBootstrap::default()
-        },
-        infrastructure_ref: ContractReference {
-            api_group: reference.api_group.clone(),
-            kind: reference.kind.trim_end_matches("Template").to_owned(),
-            name: name.clone(),
-            ..ContractReference::default()
-        },
-        version: control_plane.spec.version.clone(),
-        failure_domain: domain.unwrap_or_default().to_owned(),
-        readiness_gates: readiness_gates(state),
-        ..MachineSpec::default()
-    };
-    // A wire type always serialises. Empty fields are absent.
-    let deletion = serde_json::to_value(&template.deletion).unwrap_or_default();
-    if deletion.as_object().is_some_and(|fields| !fields.is_empty()) {
-        spec.unknown_fields.insert(String::from("deletion"), deletion);
-    }
-    if !template.taints.is_empty() {
-        let taints = serde_json::to_value(&template.taints).unwrap_or_default();
-        spec.unknown_fields.insert(String::from("taints"), taints);
-    }
     let machine = Machine {
         api_version: API_VERSION.to_owned(),
         kind: machine::KIND.to_owned(),
         metadata,
-        spec,
+        spec: machine_spec(state, &name, domain),
         ..Machine::default()
     };
     Ok(Step {
@@ -107,6 +72,49 @@ pub(super) fn create(
         because,
         precondition: None,
     })
+}
+
+/// The desired state of a machine. Its objects have one name.
+fn machine_spec(state: &State, name: &str, domain: Option<&str>) -> MachineSpec {
+    let control_plane = &state.control_plane.spec;
+    let template = &control_plane.machine_template.spec;
+    let reference = &template.infrastructure_ref;
+    let mut spec = MachineSpec {
+        cluster_name: state.cluster_name.clone(),
+        bootstrap: MachineBootstrap {
+            config_ref: ContractReference {
+                api_group: BOOTSTRAP_GROUP.to_owned(),
+                kind: kubeadm_config::KIND.to_owned(),
+                name: name.to_owned(),
+                ..ContractReference::default()
+            },
+            ..MachineBootstrap::default()
+        },
+        infrastructure_ref: ContractReference {
+            api_group: reference.api_group.clone(),
+            kind: reference
+                .kind
+                .strip_suffix("Template")
+                .unwrap_or(&reference.kind)
+                .to_owned(),
+            name: name.to_owned(),
+            ..ContractReference::default()
+        },
+        version: control_plane.version.clone(),
+        failure_domain: domain.unwrap_or_default().to_owned(),
+        readiness_gates: readiness_gates(state),
+        ..MachineSpec::default()
+    };
+    // A wire type always serialises. Empty fields are absent.
+    let deletion = serde_json::to_value(&template.deletion).unwrap_or_default();
+    if deletion.as_object().is_some_and(|fields| !fields.is_empty()) {
+        spec.unknown_fields.insert(String::from("deletion"), deletion);
+    }
+    if !template.taints.is_empty() {
+        let taints = serde_json::to_value(&template.taints).unwrap_or_default();
+        spec.unknown_fields.insert(String::from("taints"), taints);
+    }
+    spec
 }
 
 /// The metadata that all objects of a machine share.
@@ -125,14 +133,6 @@ fn metadata(state: &State, name: &str) -> ObjectMeta {
         annotations: template.annotations.clone(),
         ..ObjectMeta::default()
     }
-}
-
-/// A name as the value of a label. A name that is too long becomes a hash.
-fn label_value(name: &str) -> String {
-    if name.len() <= LONGEST_LABEL {
-        return name.to_owned();
-    }
-    format!("hash_{}_z", hex_hash(&json!(name), 16))
 }
 
 /// The control plane as the owner of an object.
@@ -173,7 +173,7 @@ fn name(state: &State) -> Result<String, String> {
     let existing: Vec<&str> = state
         .machines
         .iter()
-        .map(super::state::MachineState::name)
+        .map(MachineState::name)
         .chain(state.foreign.iter().chain(&state.workers).map(String::as_str))
         .collect();
     let template = match state.control_plane.spec.machine_naming.template.as_str() {

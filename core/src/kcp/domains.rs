@@ -3,6 +3,8 @@
 //! The choice depends on names if the numbers are equal, so that a plan shows the step that is
 //! taken. Cluster API chooses at random then.
 
+use std::cmp::Reverse;
+
 use super::state::MachineState;
 
 /// How many machines a failure domain has.
@@ -59,7 +61,7 @@ pub(super) fn for_deletion<'a>(
     let most = counts(domains, machines, eligible)
         .into_iter()
         .filter(|count| count.preferred > 0)
-        .min_by_key(|count| (usize::MAX - count.preferred, usize::MAX - count.all, count.domain));
+        .min_by_key(|count| (Reverse(count.preferred), Reverse(count.all), count.domain));
     most.map(|count| count.domain)
 }
 

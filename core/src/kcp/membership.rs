@@ -17,8 +17,8 @@ use crate::model::{MembershipChange, Precondition};
 
 /// The reason of the condition `Deleting` of a machine that is drained and waits for the hook.
 const WAITING_FOR_HOOK: &str = "WaitingForPreTerminateHook";
-/// From this version, the kubelet uses the API server of its own machine, so that the etcd member
-/// is removed after all other hooks.
+/// From this version, the kubelet uses the API server of its own machine, so the etcd member must
+/// be removed after all other hooks.
 const LOCAL_KUBELET: (u64, u64) = (1, 31);
 
 /// The removal of one member without a machine, or why it waits; `None` if every member has a

@@ -20,23 +20,37 @@ pub(super) struct Names<'a> {
     pub(super) random: &'a str,
 }
 
+/// The characters that Go's templates treat as blank.
+const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// Evaluates a template. A name of more than 63 bytes is cut to 58, and `random` is appended.
 ///
 /// # Errors
 /// Says what the template must look like.
 pub(super) fn evaluate(template: &str, names: &Names<'_>) -> Result<String, String> {
     let (mut name, mut rest, mut trim) = (String::new(), template, false);
-    while let Some((text, action)) = rest.split_once("{{") {
-        let (action, after) = action.split_once("}}").ok_or("must close each {{ with }}")?;
-        let trims_before = action.starts_with("- ");
-        let text = if trim { text.trim_start() } else { text };
-        name.push_str(if trims_before { text.trim_end() } else { text });
-        trim = action.ends_with(" -");
-        let action = action.strip_prefix("- ").unwrap_or(action);
-        name.push_str(&value(action.strip_suffix(" -").unwrap_or(action), names)?);
-        rest = after;
+    while let Some((text, after)) = rest.split_once("{{") {
+        let (trims_before, inside) = match after.strip_prefix('-') {
+            Some(inside) if inside.starts_with(BLANK) => (true, inside),
+            _ => (false, after),
+        };
+        let text = if trim { text.trim_start_matches(BLANK) } else { text };
+        let text = if trims_before {
+            text.trim_end_matches(BLANK)
+        } else {
+            text
+        };
+        name.push_str(text);
+        // After a trim marker, a comment begins after exactly one blank.
+        let comment = if trims_before { inside.get(1..) } else { Some(inside) };
+        let value;
+        (value, trim, rest) = match comment.and_then(|comment| comment.strip_prefix("/*")) {
+            Some(comment) => end_of_comment(comment)?,
+            None => reference(inside, names)?,
+        };
+        name.push_str(value);
     }
-    name.push_str(if trim { rest.trim_start() } else { rest });
+    name.push_str(if trim { rest.trim_start_matches(BLANK) } else { rest });
     if name.len() > LONGEST {
         let mut end = LONGEST - RANDOM_LENGTH;
         while !name.is_char_boundary(end) {
@@ -48,12 +62,30 @@ pub(super) fn evaluate(template: &str, names: &Names<'_>) -> Result<String, Stri
     Ok(name)
 }
 
-/// The value of the text between the braces.
-fn value(action: &str, names: &Names<'_>) -> Result<String, String> {
-    if action.starts_with("/*") && action.ends_with("*/") {
-        return Ok(String::new());
-    }
-    let value = match action.trim() {
+/// A value, whether the blanks after its action are removed, and the text after the action.
+type Evaluated<'t> = (&'t str, bool, &'t str);
+
+/// The closing braces at the beginning of a text, perhaps with a trim marker before them: whether
+/// there is a marker, and the text after the braces.
+fn closing(text: &str) -> Option<(bool, &str)> {
+    let trimming = text.strip_prefix(BLANK).and_then(|text| text.strip_prefix("-}}"));
+    let closed = trimming.map(|after| (true, after));
+    closed.or_else(|| text.strip_prefix("}}").map(|after| (false, after)))
+}
+
+/// A comment, which ends with its first `*/` and has no value. The braces must follow at once.
+fn end_of_comment(comment: &str) -> Result<Evaluated<'_>, String> {
+    let (_, after) = comment.split_once("*/").ok_or("must close each /* with */")?;
+    let (trims_after, rest) = closing(after).ok_or("must have }} directly after each */")?;
+    Ok(("", trims_after, rest))
+}
+
+/// The value of a reference to a field, which is everything before the closing braces.
+fn reference<'t>(inside: &'t str, names: &Names<'t>) -> Result<Evaluated<'t>, String> {
+    let ends = inside.char_indices().map(|(at, _)| at);
+    let mut actions = ends.filter_map(|at| Some((inside.get(..at)?, closing(inside.get(at..)?)?)));
+    let (action, (trims_after, rest)) = actions.next().ok_or("must close each {{ with }}")?;
+    let value = match action.trim_matches(BLANK) {
         ".cluster.name" => names.cluster,
         ".kubeadmControlPlane.name" => names.control_plane,
         ".random" => names.random,
@@ -63,7 +95,7 @@ fn value(action: &str, names: &Names<'_>) -> Result<String, String> {
             ));
         }
     };
-    Ok(value.to_owned())
+    Ok((value, trims_after, rest))
 }
 
 /// What is wrong with a template; `None` for a valid template.
@@ -102,6 +134,28 @@ mod tests {
             ("a {{- .random -}} b{{/* comment */}}", "aabcdeb"),
         ] {
             assert_eq!(evaluate(template, &names).unwrap(), name, "{template}");
+        }
+    }
+
+    #[test]
+    fn v43_blanks_and_comments_are_those_of_go() {
+        for template in [
+            "{{/* }} */}}{{ .random }}",
+            "{{/*{{ .random }}*/}}a{{ .random }}",
+            "{{- /* a */ -}}{{ .random }}",
+            "{{\t.cluster.name\n}}{{ .random }}",
+        ] {
+            assert_eq!(problem(template), None, "{template:?}");
+        }
+        for template in [
+            "{{\u{a0}.cluster.name }}{{ .random }}",
+            "{{ .cluster.name\u{2003}}}{{ .random }}",
+            "{{ /* a */}}{{ .random }}",
+            "{{/* a */ }}{{ .random }}",
+            "{{/* a }}{{ .random }}",
+            "{{-  /* a */}}{{ .random }}",
+        ] {
+            assert!(problem(template).is_some(), "{template:?}");
         }
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::defaults;
 use super::spec::read;
+use crate::api::bootstrap_cluster_x_k8s_io::GROUP as BOOTSTRAP_GROUP;
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, KubeadmConfig};
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
 use crate::api::cluster_x_k8s_io::{self as cluster_api, cluster, label, machine};
@@ -25,8 +26,9 @@ use crate::api::meta::ObjectMeta;
 pub const ETCD_MEMBERS_VERSION: &str = "capstan.dev/v1";
 /// The kind of [`EtcdMembers`].
 pub const ETCD_MEMBERS: &str = "EtcdMembers";
-/// The group of `KubeadmConfig`.
-const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+
+/// The kind of a group of worker machines that the infrastructure manages.
+const MACHINE_POOL: &str = "MachinePool";
 
 /// The members of an etcd cluster as one of them reports them. A file can contain such an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -40,7 +42,7 @@ pub struct EtcdMembers {
 
 /// One member of an etcd cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ReportedMember {
     /// The name, which is the name of the Node; empty for a member that has not started.
     pub name: String,
@@ -70,6 +72,8 @@ pub struct Observed {
     pub infrastructure: BTreeMap<(String, String), Arc<Infrastructure>>,
     /// The Nodes of the managed cluster, by name.
     pub nodes: BTreeMap<String, Arc<Node>>,
+    /// The names of the MachinePools of the Cluster. They are workers.
+    pub machine_pools: Vec<String>,
     /// The etcd members; `None` if no member could be reached.
     pub etcd: Option<EtcdMembers>,
 }
@@ -83,6 +87,18 @@ pub enum SnapshotError {
     /// There are several control planes, and no name selects one.
     #[error("the input must contain one KubeadmControlPlane; it contains {0}. Pass the objects of one cluster")]
     Several(String),
+    /// Two objects with one UID, or with one namespace, name, and kind, differ.
+    #[error(
+        "every object must be given once: {kind} {name:?} is given twice with different contents. Remove the older one"
+    )]
+    Repeated {
+        /// The kind of the second object.
+        kind: String,
+        /// The name of the second object.
+        name: String,
+        /// The positions of the two objects in the input.
+        places: [usize; 2],
+    },
     /// An object has a field of a wrong type, or a version that is not read.
     #[error("{kind} {name:?} must be readable: {reason}")]
     Unreadable {
@@ -102,10 +118,12 @@ pub fn is_control_plane(object: &Value) -> bool {
 
 impl Observed {
     /// The snapshot of the objects of one cluster, from files. Objects of unknown kinds are kept if
-    /// a Machine can refer to them. Objects of other namespaces are left out.
+    /// a Machine can refer to them. Objects of other namespaces are left out. Equal objects count
+    /// once.
     ///
     /// # Errors
-    /// The objects do not contain exactly one control plane, or an object cannot be read.
+    /// The objects do not contain exactly one control plane, two objects contradict each other, or
+    /// an object cannot be read.
     pub fn of_objects(objects: &[Value]) -> Result<Self, SnapshotError> {
         let control_planes: Vec<&Value> = objects.iter().filter(|object| is_control_plane(object)).collect();
         let object = match control_planes.as_slice() {
@@ -122,11 +140,25 @@ impl Observed {
         };
         observed.name_cluster(objects);
         let namespace = text(object, "/metadata/namespace");
-        for object in objects {
+        let is_own = |object: &Value| {
             let own = text(object, "/metadata/namespace");
-            if own.is_empty() || namespace.is_empty() || own == namespace {
-                observed.keep(object)?;
+            own.is_empty() || namespace.is_empty() || own == namespace
+        };
+        let mut earlier: Vec<(usize, &Value)> = Vec::new();
+        for (place, object) in objects.iter().enumerate().filter(|(_, object)| is_own(object)) {
+            let first = earlier.iter().find(|(_, first)| is_same(first, object));
+            match first {
+                None => observed.keep(object)?,
+                Some((_, first)) if *first == object => {}
+                Some((first, _)) => {
+                    return Err(SnapshotError::Repeated {
+                        kind: text(object, "/kind").to_owned(),
+                        name: text(object, "/metadata/name").to_owned(),
+                        places: [*first, place],
+                    });
+                }
             }
+            earlier.push((place, object));
         }
         Ok(observed)
     }
@@ -167,9 +199,21 @@ impl Observed {
             ("", node::KIND) => {
                 self.nodes.insert(name, decode(object, "v1")?);
             }
+            (cluster_api::GROUP, MACHINE_POOL) => {
+                let of = |pointer: &str| text(object, pointer) == cluster_name(&self.control_plane);
+                if of("/spec/clusterName") || of("/metadata/labels/cluster.x-k8s.io~1cluster-name") {
+                    self.machine_pools.push(name);
+                }
+            }
             (_, ETCD_MEMBERS) => {
                 let members: Arc<EtcdMembers> = decode(object, ETCD_MEMBERS_VERSION)?;
-                self.etcd = Some(members.as_ref().clone());
+                let known = ["apiVersion", "kind", "metadata", "leader", "members"];
+                let mut fields = object.as_object().into_iter().flat_map(serde_json::Map::keys);
+                if let Some(field) = fields.find(|field| !known.contains(&field.as_str())) {
+                    return Err(unreadable(object, &format!("unknown field `{field}`")));
+                }
+                // An etcd cluster has at least one member.
+                self.etcd = (!members.members.is_empty()).then(|| members.as_ref().clone());
             }
             (_, kind) => {
                 // A Machine may refer to an object of any group.
@@ -181,6 +225,16 @@ impl Observed {
         }
         Ok(())
     }
+}
+
+/// Whether two objects of a file are versions of one object. There is one EtcdMembers.
+fn is_same(left: &Value, right: &Value) -> bool {
+    let are_equal = |pointer: &str| text(left, pointer) == text(right, pointer);
+    if group(left) != group(right) || !are_equal("/kind") {
+        return false;
+    }
+    let is_named = |pointer: &str| !text(left, pointer).is_empty() && are_equal(pointer);
+    text(left, "/kind") == ETCD_MEMBERS || is_named("/metadata/name") || is_named("/metadata/uid")
 }
 
 /// The name of the Cluster of a control plane: of its owner, or else of its label.
@@ -226,7 +280,7 @@ fn decode<T: DeserializeOwned>(object: &Value, version: &str) -> Result<Arc<T>, 
     if text(object, "/apiVersion") != version {
         return Err(unreadable(object, &format!("apiVersion must be {version}")));
     }
-    let object_without_nulls = super::spec::without_empty_fields(object);
+    let object_without_nulls = super::canonical::without_empty_fields(object);
     serde_path_to_error::deserialize(&object_without_nulls)
         .map(Arc::new)
         .map_err(|error| unreadable(object, &error.to_string()))

@@ -7,7 +7,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use super::canonical;
 use super::desired::{Bootstrap, config};
+use super::known_fields::{ROOT, only_known};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{
     CLOUD_CONFIG, InitConfiguration, JoinControlPlane, KubeadmConfig, KubeadmConfigSpec,
 };
@@ -47,8 +49,20 @@ pub(super) const VERSION_PREFIX: &str = "Version ";
 const MOST_FIELDS: usize = 5;
 /// The most characters of a value in a reason.
 const LONGEST_VALUE: usize = 60;
-/// Fields that may contain a secret. Their values are not shown.
-const SECRET_FIELDS: &[&str] = &["content", "passwd", "token"];
+/// Fields that may contain a secret, also in a part of them. Their values are not shown. Arguments
+/// are shown: the components of Kubernetes read secrets from files.
+const SECRET_FIELDS: &[&str] = &[
+    "additionalConfig",
+    "bootCommands",
+    "content",
+    "passwd",
+    "postKubeadmCommands",
+    "preKubeadmCommands",
+    "tlsBootstrapToken",
+    "token",
+];
+/// Such fields that have a common name, with the field above them.
+const SECRET_PAIRS: &[[&str; 2]] = &[["authProvider", "config"], ["env", "value"], ["extraEnvs", "value"]];
 /// What is shown instead of a secret.
 const HIDDEN: &str = "(hidden)";
 
@@ -103,6 +117,26 @@ pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> Vec
     found
 }
 
+/// The fields in which the machines of two specs of one control plane differ: a change of the one
+/// to the other replaces the machines.
+pub(super) fn changes_between(old: &Spec, new: &Spec) -> Vec<Change> {
+    let mut found = Vec::new();
+    if old.version != new.version {
+        found.push(change("version", &old.version, &new.version));
+    }
+    let configuration = |spec: &Spec| comparable(&config(spec, Bootstrap::Join));
+    found.extend(changes(&configuration(old), &configuration(new)));
+    let template = |spec: &Spec| {
+        let reference = &spec.machine_template.spec.infrastructure_ref;
+        format!("{}.{}/{}", reference.kind, reference.api_group, reference.name)
+    };
+    if template(old) != template(new) {
+        let field = "machineTemplate.spec.infrastructureRef";
+        found.push(change(field, &template(old), &template(new)));
+    }
+    found
+}
+
 /// When the first certificate expires, if that is soon.
 fn expires_soon(spec: &Spec, machine: &Machine, now: Timestamp) -> Option<Timestamp> {
     let days = spec.rollout.before.certificates_expiry_days;
@@ -154,6 +188,7 @@ fn as_join(current: &KubeadmConfigSpec, desired: &KubeadmConfigSpec) -> KubeadmC
     let mut config = current.clone();
     let init = std::mem::take(&mut config.init_configuration);
     let InitConfiguration {
+        bootstrap_tokens: _,
         node_registration,
         local_api_endpoint,
         skip_phases,
@@ -181,7 +216,7 @@ fn as_join(current: &KubeadmConfigSpec, desired: &KubeadmConfigSpec) -> KubeadmC
 /// controller changes in place, or that concern only the moment of the join.
 fn comparable(config: &KubeadmConfigSpec) -> Value {
     // A wire type always serialises.
-    let mut value = serde_json::to_value(config).unwrap_or_default();
+    let mut value = only_known(ROOT, serde_json::to_value(config).unwrap_or_default());
     for (parent, field) in [
         ("/clusterConfiguration", "controlPlaneEndpoint"),
         ("/clusterConfiguration", "dns"),
@@ -198,7 +233,7 @@ fn comparable(config: &KubeadmConfigSpec) -> Value {
     {
         fields.remove("format");
     }
-    without_empty(&value)
+    without_empty(&canonical::comparable(&value))
 }
 
 /// A value without fields that are empty. The taints of a node keep an empty list, because it has
@@ -226,7 +261,7 @@ fn without_empty(value: &Value) -> Value {
 
 fn changes(old: &Value, new: &Value) -> Vec<Change> {
     let mut found = Vec::new();
-    compare("kubeadmConfigSpec", old, new, &mut found);
+    compare(ROOT, old, new, &mut found);
     found
 }
 
@@ -255,19 +290,28 @@ fn compare(field: &str, old: &Value, new: &Value, found: &mut Vec<Change>) {
     }
 }
 
-/// A value without secrets.
+/// The value of the field with this path, without secrets.
 fn visible(field: &str, value: &Value) -> Value {
-    let name = field.rsplit('.').next().unwrap_or_default();
     match value {
         Value::Null => Value::Null,
-        _ if SECRET_FIELDS.contains(&name) => Value::from(HIDDEN),
+        _ if is_secret(field) => Value::from(HIDDEN),
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, value)| (name.clone(), visible(name, value)))
+            .map(|(name, value)| (name.clone(), visible(&format!("{field}.{name}"), value)))
             .collect(),
-        Value::Array(items) => items.iter().map(|item| visible("", item)).collect(),
+        Value::Array(items) => items.iter().map(|item| visible(field, item)).collect(),
         other => other.clone(),
     }
+}
+
+/// Whether a field, or a field above it, may contain a secret.
+fn is_secret(field: &str) -> bool {
+    let names = field.split('.').map(|name| name.split('[').next().unwrap_or_default());
+    let names: Vec<&str> = names.collect();
+    names.iter().any(|name| SECRET_FIELDS.contains(name))
+        || names
+            .windows(2)
+            .any(|pair| SECRET_PAIRS.iter().any(|secret| secret == pair))
 }
 
 fn change(field: &str, old: &str, new: &str) -> Change {
@@ -279,7 +323,7 @@ fn change(field: &str, old: &str, new: &str) -> Change {
 }
 
 /// The changed fields as one line.
-fn summary(changes: &[Change]) -> String {
+pub(super) fn summary(changes: &[Change]) -> String {
     let shown = |value: &Value| match value {
         Value::Null => String::from("nothing"),
         value => shorten(&value.to_string(), LONGEST_VALUE),

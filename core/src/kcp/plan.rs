@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
 use super::action::{RemediationRecord, control_plane_ref, machine_ref};
+use super::adoption;
 use super::create::owner;
 use super::membership;
 use super::preflight::{about, wait};
 use super::remediation::{self, Decision};
-use super::state::{State, condition};
+use super::state::{MachineState, State, condition};
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
@@ -43,6 +44,10 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
         return plan;
     }
     if !state.adoptable.is_empty() {
+        if let Some(refusal) = adoption::refusal(state) {
+            plan.degraded.push(refusal);
+            return plan;
+        }
         plan.steps
             .extend(state.adoptable.iter().map(|machine| adopt(state, machine)));
         return plan;
@@ -51,7 +56,7 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
         plan.degraded.push(foreign(state));
         return plan;
     }
-    plan.steps.extend(bookkeeping(state));
+    plan.steps.extend(stale_record(state));
     decide(state, now, &mut plan);
     plan.waits.sort_by(|left, right| {
         let key = |wait: &Wait| (wait.reason, wait.message.clone());
@@ -78,8 +83,8 @@ fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
     match remediation::decide(state, now) {
         Decision::Nothing => {}
         Decision::InProgress => {
-            let has_record = state.deleting().next().is_none();
-            if has_record {
+            let machine_is_gone = state.deleting().next().is_none();
+            if machine_is_gone {
                 let message = String::from("the replacement of a remediated machine must be created");
                 plan.waits.push(wait(WaitReason::Replacement, message));
             }
@@ -177,18 +182,14 @@ fn foreign(state: &State) -> Degradation {
     }
 }
 
-/// Records of remediations that are out of date are removed.
-fn bookkeeping(state: &State) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let record = state.annotation(REMEDIATION_IN_PROGRESS).map(RemediationRecord::parse);
-    if let Some(Ok(record)) = record
-        && remediation::is_stale(state, &record)
-    {
+/// Removes the record of a remediation that is complete.
+fn stale_record(state: &State) -> Option<Step> {
+    let record = RemediationRecord::parse(state.annotation(REMEDIATION_IN_PROGRESS)?).ok()?;
+    remediation::is_stale(state, &record).then(|| {
         let annotations = json!({ REMEDIATION_IN_PROGRESS: Value::Null });
         let because = "the remediation is complete";
-        steps.push(patch_control_plane(state, "annotations", annotations, because));
-    }
-    steps
+        patch_control_plane(state, "annotations", annotations, because)
+    })
 }
 
 fn record_remediation(state: &State, record: &RemediationRecord) -> Step {
@@ -257,15 +258,15 @@ fn removal(state: &State, plan: &mut Plan) {
     }
 }
 
-/// The conditions of machines that have no meaning any more: a health check found the machine
-/// healthy again, so that the request to remediate it is withdrawn.
+/// The machines whose condition `OwnerRemediated` must be removed: a health check requested their
+/// replacement, and found them healthy again.
 pub fn withdrawn_remediations(state: &State) -> Vec<&str> {
     let machines = state.machines.iter().filter(|machine| !machine.is_deleting());
     machines
         .filter(|machine| {
             machine.is_true(condition::HEALTH_CHECK_SUCCEEDED) && machine.is_false(condition::OWNER_REMEDIATED)
         })
-        .map(super::state::MachineState::name)
+        .map(MachineState::name)
         .collect()
 }
 

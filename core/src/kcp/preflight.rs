@@ -4,9 +4,9 @@
 //! step is complete. A condition that is absent or `Unknown` fails like one that is `False`.
 
 use super::action::{Wait, WaitReason, machine_ref};
+use super::remediation;
 use super::safety;
 use super::state::{MachineState, State, condition};
-use crate::api::controlplane_cluster_x_k8s_io::annotation::REMEDIATION_IN_PROGRESS;
 use crate::model::MembershipChange;
 
 /// The step that is checked.
@@ -45,7 +45,7 @@ pub(super) fn waits(state: &State, change: Change<'_>) -> Vec<Wait> {
         return deleting;
     }
     let unstable = unstable(state, change);
-    let replaces = matches!(change, Change::Create) && state.annotation(REMEDIATION_IN_PROGRESS).is_some();
+    let replaces = matches!(change, Change::Create) && remediation::record_in_progress(state).is_some();
     let mut found = if replaces && !unstable.is_empty() {
         replacement(state)
     } else {
@@ -153,6 +153,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::controlplane_cluster_x_k8s_io::annotation::REMEDIATION_IN_PROGRESS;
     use crate::kcp::samples::World;
 
     fn reasons(found: &[Wait]) -> Vec<WaitReason> {

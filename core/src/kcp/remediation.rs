@@ -52,14 +52,12 @@ pub(super) fn is_stale(state: &State, record: &RemediationRecord) -> bool {
     (record.timestamp.is_some() && state.machines.iter().any(is_newer)) || own.is_some_and(recovered)
 }
 
-/// The remediation whose replacement does not exist yet. An annotation that cannot be read counts,
-/// so that nothing else is replaced until a user corrects it.
-pub(super) fn in_progress(state: &State) -> Option<Result<RemediationRecord, String>> {
-    let record = RemediationRecord::parse(state.annotation(REMEDIATION_IN_PROGRESS)?);
-    match record {
-        Ok(record) if is_stale(state, &record) => None,
-        record => Some(record),
-    }
+/// The record of the remediation whose replacement does not exist yet, as it is stored. An
+/// annotation that cannot be read counts, so that nothing else is replaced until a user corrects
+/// it.
+pub(super) fn record_in_progress(state: &State) -> Option<&str> {
+    let is_stale = |text: &&str| RemediationRecord::parse(text).is_ok_and(|record| is_stale(state, &record));
+    state.annotation(REMEDIATION_IN_PROGRESS).filter(|text| !is_stale(text))
 }
 
 /// Decides about the most broken machine.
@@ -70,7 +68,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision<'_> {
     if machine.is_deleting() {
         return Decision::InProgress;
     }
-    match in_progress(state) {
+    match record_in_progress(state).map(RemediationRecord::parse) {
         None => {}
         // The deletion did not take effect after the record was written.
         Some(Ok(record)) if record.machine == machine.name() && state.deleting().next().is_none() => {
@@ -171,7 +169,8 @@ fn retry<'a>(state: &State, machine: &'a MachineState, now: Timestamp) -> Result
         return Err(Box::new(deferred(machine, message, Some(next))));
     }
     if let Some(most) = limits.max_retry.filter(|most| last.retry_count >= i64::from(*most)) {
-        let message = format!("the remediation failed {most} times, which spec.remediation.maxRetry allows");
+        let retries = last.retry_count;
+        let message = format!("the remediation was retried {retries} time(s), and spec.remediation.maxRetry is {most}");
         return Err(Box::new(impossible(machine, message)));
     }
     record.retry_count = last.retry_count.saturating_add(1);

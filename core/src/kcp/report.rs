@@ -2,7 +2,7 @@
 //! Pipelines depend on its fields. Nothing is decided here.
 //!
 //! A plan has the fields `{set, kind, revision, changes, placement, degraded, next, waits, notes,
-//! rollout, etcd}`: the fields of a ControlPlaneMachineSet, and four more.
+//! rollout, etcd}`: the fields of a ControlPlaneMachineSet, and `kind`, `notes` and `etcd`.
 
 use std::collections::BTreeSet;
 

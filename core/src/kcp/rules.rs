@@ -1,9 +1,10 @@
 //! The rules for edits of a KubeadmControlPlane and of a KubeadmControlPlaneTemplate.
 //!
 //! The rules are those of Cluster API's webhooks. They differ where `docs/kubeadm-control-plane.md`
-//! lists it: a downgrade is refused, and a field path names the real field. An update that leaves
-//! the spec as it is passes, so that labels and finalizers of every stored object can change.
+//! lists it: a downgrade is refused, and a field path names the real field. An update of an object
+//! that is being deleted passes if it leaves the spec as it is, so that finalizers can be removed.
 
+mod advice;
 mod changes;
 mod cluster_configuration;
 mod kubeadm_config;
@@ -17,10 +18,11 @@ mod upgrade;
 use json_patch::Patch;
 use serde_json::Value;
 
+use super::conversion::{FALLBACK_VERSION, Versions, unknown_version};
 use super::defaults;
 use super::spec::{Gates, read};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{KubeadmControlPlane, Spec};
-use crate::model::{Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind};
+use crate::model::{Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning};
 
 /// The path of the spec of a control plane.
 const SPEC: &str = "spec";
@@ -37,10 +39,33 @@ pub fn validate(edit: &Edit<'_>, gates: Gates) -> Verdict {
     let old = edit.old.map(Stored::whole);
     match (edit.object, edit.subresource) {
         (Some(object), "scale") => scale::judge(object, old.as_deref(), &mut verdict.violations),
-        (Some(object), "") => judge(object, old.as_deref(), gates, &mut verdict.violations),
+        (Some(object), "") => {
+            judge(object, old.as_deref(), gates, &mut verdict.violations);
+            let stored = old.as_deref().and_then(|old| read(old).ok());
+            if let (true, Some(old), Ok(new)) = (verdict.allowed(), stored, read(object)) {
+                verdict.warnings.extend(advice::rollout(&old, &new));
+            }
+        }
         _ => {}
     }
     verdict.finish()
+}
+
+/// A warning about an edit that makes a control plane refer to infrastructure without a known
+/// version. Readers of `v1beta1` get a version that may not exist.
+pub fn unknown_infrastructure(edit: &Edit<'_>, versions: Versions<'_>) -> Option<Warning> {
+    let object = edit.object.filter(|_| edit.subresource.is_empty())?;
+    let (group, kind) = unknown_version(object, versions)?;
+    let old = edit.old.map(Stored::whole);
+    let same = |old: &Value| unknown_version(old, versions) == Some((group, kind));
+    if old.as_deref().is_some_and(same) {
+        return None;
+    }
+    let text = format!(
+        "no CRD names the version of {kind}.{group}, so readers of v1beta1 get {FALLBACK_VERSION}; install the CRD of \
+         the provider, with its label cluster.x-k8s.io/v1beta2"
+    );
+    Some(Warning::new(table::INFRASTRUCTURE_VERSION.id(), text))
 }
 
 /// The validating pass for a KubeadmControlPlaneTemplate.
@@ -65,7 +90,10 @@ fn judge(object: &Value, old: Option<&Value>, gates: Gates, found: &mut Vec<Viol
     };
     // An old object that cannot be read gives nothing to compare with.
     let old: Option<KubeadmControlPlane> = old.and_then(|old| read(old).ok());
-    if old.as_ref().is_some_and(|old| old.spec == new.spec) {
+    let is_deleted = object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(Value::is_string);
+    if is_deleted && old.as_ref().is_some_and(|old| old.spec == new.spec) {
         return;
     }
     replicas(&new.spec, found);

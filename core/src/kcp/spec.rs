@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::canonical::without_empty_fields;
 use super::conversion::to_v1beta2;
 use crate::api::controlplane_cluster_x_k8s_io::{API_VERSION, API_VERSION_V1BETA1};
 use crate::model::{FieldPath, Violation, ViolationKind};
@@ -56,10 +57,7 @@ pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Box<Violati
     let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     let current = match api_version {
         API_VERSION => Cow::Borrowed(object),
-        API_VERSION_V1BETA1 => Cow::Owned(to_v1beta2(object).map_err(|error| {
-            let (path, allowed) = (FieldPath::new(error.path()), format!("must be convertible: {error}"));
-            Box::new(Violation::new(TYPE_RULE, path, ViolationKind::Invalid, allowed))
-        })?),
+        API_VERSION_V1BETA1 => Cow::Owned(to_v1beta2(object)),
         other => {
             let allowed = format!("must be {API_VERSION} or {API_VERSION_V1BETA1}");
             let problem = Violation::new(VERSION_RULE, "apiVersion", ViolationKind::NotSupported, allowed);
@@ -70,33 +68,14 @@ pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Box<Violati
     let object = without_empty_fields(&current);
     serde_path_to_error::deserialize(object).map_err(|error| {
         let path = FieldPath::new(error.path().to_string());
-        let allowed = format!("must have the type that the API defines: {}", error.inner());
-        let problem = Violation::new(TYPE_RULE, path, ViolationKind::TypeInvalid, allowed);
-        Box::new(problem.advice("kubectl explain shows the type of each field"))
+        let is_duration = path.as_str().ends_with("Seconds");
+        let (allowed, advice) = if is_duration {
+            let allowed = "must be a number of seconds, or in v1beta1 a duration such as 10m0s";
+            (allowed.to_owned(), "write the duration with the units h, m, and s")
+        } else {
+            let allowed = format!("must have the type that the API defines: {}", error.inner());
+            (allowed, "kubectl explain shows the type of each field")
+        };
+        Box::new(Violation::new(TYPE_RULE, path, ViolationKind::TypeInvalid, allowed).advice(advice))
     })
-}
-
-/// The field whose presence has a meaning, even if it is an empty object: a machine that joins the
-/// control plane.
-const MEANINGFUL_IF_EMPTY: &str = "controlPlane";
-
-/// An object without fields that are null or an empty object, which mean an absent field.
-pub(super) fn without_empty_fields(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let is_meaningful = |name: &str, value: &Value| match value {
-                Value::Null => false,
-                Value::Object(fields) => !fields.is_empty() || name == MEANINGFUL_IF_EMPTY,
-                _ => true,
-            };
-            let fields: Map<String, Value> = fields
-                .iter()
-                .map(|(name, value)| (name.clone(), without_empty_fields(value)))
-                .filter(|(name, value)| is_meaningful(name, value))
-                .collect();
-            Value::Object(fields)
-        }
-        Value::Array(items) => items.iter().map(without_empty_fields).collect(),
-        other => other.clone(),
-    }
 }

@@ -147,7 +147,7 @@ pub struct State {
     pub adoptable: Vec<Arc<Machine>>,
     /// Control plane machines of the Cluster with another controller.
     pub foreign: Vec<String>,
-    /// Machines of the Cluster that belong to no control plane.
+    /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
     pub reported: Option<EtcdMembers>,
@@ -198,6 +198,7 @@ impl State {
                 _ => {}
             }
         }
+        workers.extend(observed.machine_pools.iter().cloned());
         Self {
             machines: owned,
             adoptable,

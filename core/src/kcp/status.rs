@@ -32,7 +32,12 @@ pub struct Condition {
 }
 
 impl Condition {
-    fn new(type_: &'static str, status: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(
+        type_: &'static str,
+        status: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             type_,
             status,
@@ -93,7 +98,7 @@ pub fn status(state: &State, plan: &Plan, now: Timestamp) -> Status {
         replicas: state.machines.len(),
         ready_replicas: count(&|machine| machine.is_true("Ready")),
         available_replicas: count(&|machine| machine.is_true("Available")),
-        up_to_date_replicas: count(&|machine| machines::up_to_date_condition(machine).status == "True"),
+        up_to_date_replicas: count(&|machine| machines::outdated_because(machine).is_empty()),
         versions: versions(state),
         last_remediation: last_remediation(state),
     }
@@ -109,19 +114,16 @@ fn initialized(state: &State) -> Condition {
 
 /// How many machines are outdated, and all reasons. A change of the version is first.
 fn rolling_out(state: &State) -> Condition {
-    let outdated: Vec<&MachineState> = state
+    let outdated: Vec<Vec<String>> = state
         .machines
         .iter()
-        .filter(|machine| machines::up_to_date_condition(machine).status == "False")
+        .map(machines::outdated_because)
+        .filter(|reasons| !reasons.is_empty())
         .collect();
     if outdated.is_empty() {
         return Condition::new("RollingOut", "False", "NotRollingOut", "");
     }
-    let mut reasons: Vec<&str> = outdated
-        .iter()
-        .flat_map(|machine| &machine.differences)
-        .map(|difference| difference.reason.as_str())
-        .collect();
+    let mut reasons: Vec<&str> = outdated.iter().flatten().map(String::as_str).collect();
     reasons.sort_unstable_by_key(|reason| (!reason.starts_with(super::outdated::VERSION_PREFIX), *reason));
     reasons.dedup();
     let head = format!("Rolling out {} not up-to-date replicas", outdated.len());
@@ -135,42 +137,40 @@ fn lines<'t>(head: String, items: impl Iterator<Item = &'t str>) -> String {
 }
 
 fn scaling_up(state: &State, plan: &Plan) -> Condition {
-    const TYPE: &str = "ScalingUp";
     let Some(wanted) = state.replicas() else {
-        return Condition::new(
-            TYPE,
-            "Unknown",
-            "WaitingForReplicasSet",
-            "Waiting for spec.replicas set",
-        );
+        return replicas_unknown("ScalingUp");
     };
     let count = state.machines.len();
     if count >= wanted {
-        return Condition::new(TYPE, "False", "NotScalingUp", "");
+        return Condition::new("ScalingUp", "False", "NotScalingUp", "");
     }
     let message = scaling("up", count, wanted, plan);
-    Condition::new(TYPE, "True", "ScalingUp", message)
+    Condition::new("ScalingUp", "True", "ScalingUp", message)
 }
 
 fn scaling_down(state: &State, plan: &Plan) -> Condition {
-    const TYPE: &str = "ScalingDown";
     let Some(wanted) = state.replicas() else {
-        return Condition::new(
-            TYPE,
-            "Unknown",
-            "WaitingForReplicasSet",
-            "Waiting for spec.replicas set",
-        );
+        return replicas_unknown("ScalingDown");
     };
     let count = state.machines.len();
     if count <= wanted {
-        return Condition::new(TYPE, "False", "NotScalingDown", "");
+        return Condition::new("ScalingDown", "False", "NotScalingDown", "");
     }
     let message = scaling("down", count, wanted, plan);
-    Condition::new(TYPE, "True", "ScalingDown", message)
+    Condition::new("ScalingDown", "True", "ScalingDown", message)
 }
 
-/// What happens, and what the plan waits for.
+/// A condition of scaling before the number of replicas is set.
+fn replicas_unknown(type_: &'static str) -> Condition {
+    Condition::new(
+        type_,
+        "Unknown",
+        "WaitingForReplicasSet",
+        "Waiting for spec.replicas set",
+    )
+}
+
+/// The number of machines that exist and are wanted, and what the plan waits for.
 fn scaling(direction: &str, count: usize, wanted: usize, plan: &Plan) -> String {
     let head = format!("Scaling {direction} from {count} to {wanted} replicas");
     let blocking: Vec<&str> = plan

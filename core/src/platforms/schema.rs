@@ -13,10 +13,11 @@ mod azure;
 mod gcp;
 mod nutanix;
 mod power_vs;
-mod quantity;
 mod vsphere;
 
 use serde_json::{Map, Value};
+
+use crate::model::normalize_quantity;
 
 /// A field of a Go struct: its JSON name and its type.
 pub type Field = (&'static str, Type);
@@ -127,10 +128,10 @@ fn value(type_: Type, unknown: UnknownFields, found: Value) -> Value {
     match (type_, found) {
         (Type::Text | Type::NumberOrText, Value::Number(number)) => Value::String(number.to_string()),
         (Type::Text, Value::Bool(flag)) => Value::String(flag.to_string()),
-        (Type::Quantity, Value::String(text)) => quantity::normalize(&text).map_or(Value::String(text), Value::String),
+        (Type::Quantity, Value::String(text)) => normalize_quantity(&text).map_or(Value::String(text), Value::String),
         (Type::Quantity, Value::Number(number)) => {
             let text = number.to_string();
-            Value::String(quantity::normalize(&text).unwrap_or(text))
+            Value::String(normalize_quantity(&text).unwrap_or(text))
         }
         (Type::Object(fields) | Type::OptionalObject(fields), Value::Object(map)) => {
             Value::Object(object(fields, unknown, map))

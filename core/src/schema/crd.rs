@@ -3,6 +3,8 @@
 //!
 //! A rule is data: its path selects the node of the schema. Nothing here depends on a single rule.
 
+mod kubeadm;
+
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
@@ -12,12 +14,15 @@ use super::{Definition, SchemaError};
 use crate::api::cluster_x_k8s_io::cluster;
 use crate::api::config_openshift_io::{cluster_operator, feature_gate, infrastructure};
 use crate::api::machine_openshift_io::authority::{PAUSED, SYNCHRONIZED};
+use crate::api::machine_openshift_io::control_plane::{self, ControlPlane};
 use crate::api::machine_openshift_io::control_plane_machine_set::{self as cpms, ControlPlaneMachineSet};
 use crate::api::machine_openshift_io::machine::{self, Machine};
 use crate::api::machine_openshift_io::machine_health_check::{self, MachineHealthCheck};
 use crate::api::machine_openshift_io::machine_set::{self, MachineSet};
 use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 use crate::cel::rules::{Enforcer, Rule, RuleFile, Segment};
+
+pub use self::kubeadm::CONVERSION_PATH;
 
 /// Why CustomResourceDefinitions cannot be built.
 #[derive(Debug, Error)]
@@ -56,8 +61,37 @@ pub fn crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
         machine_set(),
         machine_health_check(),
     ];
+    inject_rules(&mut definitions, files)?;
+    Ok(definitions)
+}
+
+/// The CRD of ControlPlane, with the rules that its schema enforces. It is installed only with the
+/// feature `control-plane`.
+///
+/// # Errors
+/// A rule names a path that its kind does not have.
+pub fn control_plane_crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
+    let mut definitions = vec![control_plane_definition()];
+    inject_rules(&mut definitions, files)?;
+    Ok(definitions)
+}
+
+/// The CRDs of KubeadmControlPlane and of its template, with the rules that their schemas enforce.
+/// They are installed only with the feature `kubeadm-control-plane`, because Cluster API has CRDs
+/// of the same names.
+///
+/// # Errors
+/// A rule names a path that its kind does not have.
+pub fn kubeadm_crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
+    let mut definitions = kubeadm::crds();
+    inject_rules(&mut definitions, files)?;
+    Ok(definitions)
+}
+
+/// Adds the rules of the schemas to the stored version of each CRD.
+fn inject_rules(definitions: &mut [Value], files: &[RuleFile]) -> Result<(), CrdError> {
     for file in files {
-        for definition in &mut definitions {
+        for definition in &mut *definitions {
             let (group, kind) = (
                 text_at(definition, "/spec/group"),
                 text_at(definition, "/spec/names/kind"),
@@ -82,7 +116,7 @@ pub fn crds(files: &[RuleFile]) -> Result<Vec<Value>, CrdError> {
             }
         }
     }
-    Ok(definitions)
+    Ok(())
 }
 
 /// The kinds that Capstan owns, for the offline check. The violations of a rule have the id of the
@@ -198,13 +232,42 @@ pub fn cluster_api_crds() -> Vec<Value> {
 
 /// The command that generates `manifests/crds`.
 const REGENERATE: &str = "cargo run -p capstan -- manifests crds --out manifests/crds";
+/// The command that generates `manifests/crds-kubeadm-control-plane`.
+const REGENERATE_KUBEADM: &str = "cargo run -p capstan -- manifests crds --feature kubeadm-control-plane --out \
+                                  manifests/crds-kubeadm-control-plane";
+
+/// The command that generates `manifests/crds-control-plane`.
+const REGENERATE_CONTROL_PLANE: &str =
+    "cargo run -p capstan -- manifests crds --feature control-plane --out manifests/crds-control-plane";
+
+/// The CRDs of `control_plane_crds` as files for `manifests/crds-control-plane`: the name and the
+/// text of each.
+///
+/// # Errors
+/// The errors of `control_plane_crds`.
+pub fn control_plane_crd_files(files: &[RuleFile]) -> Result<Vec<(String, String)>, CrdError> {
+    as_files(&control_plane_crds(files)?, REGENERATE_CONTROL_PLANE)
+}
 
 /// The CRDs of `crds` as files for `manifests/crds`: the name and the text of each.
 ///
 /// # Errors
 /// The errors of `crds`.
 pub fn crd_files(files: &[RuleFile]) -> Result<Vec<(String, String)>, CrdError> {
-    crds(files)?
+    as_files(&crds(files)?, REGENERATE)
+}
+
+/// The CRDs of `kubeadm_crds` as files for `manifests/crds-kubeadm-control-plane`: the name and the
+/// text of each.
+///
+/// # Errors
+/// The errors of `kubeadm_crds`.
+pub fn kubeadm_crd_files(files: &[RuleFile]) -> Result<Vec<(String, String)>, CrdError> {
+    as_files(&kubeadm_crds(files)?, REGENERATE_KUBEADM)
+}
+
+fn as_files(definitions: &[Value], command: &str) -> Result<Vec<(String, String)>, CrdError> {
+    definitions
         .iter()
         .map(|definition| {
             let file = format!(
@@ -215,7 +278,7 @@ pub fn crd_files(files: &[RuleFile]) -> Result<Vec<(String, String)>, CrdError> 
             Ok((
                 file,
                 format!(
-                    "# Generated from core/src/api and webhooks/rules: {REGENERATE}\n{}",
+                    "# Generated from core/src/api and webhooks/rules: {command}\n{}",
                     yaml(definition)?
                 ),
             ))
@@ -244,7 +307,16 @@ pub fn name(definition: &Value) -> &str {
     text_at(definition, "/metadata/name")
 }
 
-/// The schema of a CRD, for `Schema::parse`.
+/// The served versions of a CRD with their schemas, for `Schema::parse`.
+pub fn schemas(definition: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    versions.into_iter().flatten().filter_map(|version| {
+        let schema = version.pointer("/schema/openAPIV3Schema")?;
+        Some((text_at(version, "/name"), schema))
+    })
+}
+
+/// The schema of the stored version of a CRD, for `Schema::parse`.
 pub fn schema(definition: &Value) -> Option<&Value> {
     definition.pointer("/spec/versions/0/schema/openAPIV3Schema")
 }
@@ -255,12 +327,44 @@ fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
 
 const AGE: &str = ".metadata.creationTimestamp";
 
+/// An integer column with a description.
+fn count(name: &str, field: &str, what: &str) -> Map<String, Value> {
+    let mut column = column(name, "integer", field, 0);
+    column.insert("description".into(), Value::from(what));
+    column
+}
+
+fn control_plane_definition() -> Value {
+    let mut version = Version::new(
+        "v1alpha1",
+        owned_schema::<ControlPlane>(Unknown::Prune),
+        &[
+            count("Desired", ".spec.replicas", "Desired number of machines"),
+            count("Current", ".status.replicas", "Number of machines"),
+            count("Ready", ".status.readyReplicas", "Number of ready machines"),
+            count(
+                "Updated",
+                ".status.updatedReplicas",
+                "Number of machines that match the provider spec",
+            ),
+            count(
+                "Unavailable",
+                ".status.unavailableReplicas",
+                "Number of machines that are missing or not ready",
+            ),
+            column("Autorepair", "boolean", ".spec.enableautorepair", 0),
+            column("Failure", "string", ".status.failureReason", 1),
+            column("Age", "date", AGE, 0),
+        ],
+    );
+    version.scale = Some(".status.selector");
+    definition(
+        &machine_api(control_plane::KIND, control_plane::PLURAL, &["cp"]),
+        &version,
+    )
+}
+
 fn control_plane_machine_set() -> Value {
-    let count = |name, field: &str, what| {
-        let mut column = column(name, "integer", field, 0);
-        column.insert("description".into(), Value::from(what));
-        column
-    };
     let mut state = column("State", "string", ".spec.state", 0);
     state.insert("description".into(), "Whether the set manages the machines".into());
     let mut version = Version::new(

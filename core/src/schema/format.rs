@@ -7,7 +7,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use regex::Regex;
 
 use super::node::Type;
@@ -64,7 +65,7 @@ pub(super) fn holds(name: &str, text: &str) -> bool {
     match name {
         "date" => is_date(text),
         "datetime" | "date-time" => is_date_time(text),
-        "byte" => STANDARD.decode(text).is_ok(),
+        "byte" => BYTES.decode(text.replace(['\r', '\n'], "")).is_ok(),
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => is_cidr(text),
@@ -73,6 +74,12 @@ pub(super) fn holds(name: &str, text: &str) -> bool {
         _ => true,
     }
 }
+
+/// Base64 as an API server reads it: with padding, and with any trailing bits.
+const BYTES: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 type Pattern = LazyLock<Option<Regex>>;
 
@@ -134,6 +141,19 @@ fn is_cidr(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn v67_bytes_may_have_trailing_bits_and_line_breaks_and_need_padding() {
+        for (text, expected) in [
+            ("eA==", true),
+            ("eB==", true),
+            ("eA=\n=", true),
+            ("eA", false),
+            ("e!==", false),
+        ] {
+            assert_eq!(holds("byte", text), expected, "{text:?}");
+        }
+    }
 
     #[test]
     fn a_date_time_is_one_of_rfc_3339() {

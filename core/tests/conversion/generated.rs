@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::random::Random;
 use super::samples::{Sample, samples};
 use crate::conversion::{Context, Converted, Lookup, convert, normalise};
 
@@ -78,15 +79,15 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 fn a_field_planted_at_any_depth_is_an_issue_or_there_afterwards() {
     for sample in samples() {
         for object in [sample.machine(&sample.provider_spec), sample.set(&sample.provider_spec)] {
-            plant_everywhere(&sample, &object, &sample.context());
+            plant(&sample, &object, &sample.context(), Places::All);
             let there = convert(&object, &sample.context());
             let infrastructure = there.objects.get(1).unwrap();
             let context = Context {
                 infrastructure_machine: Lookup::Found(infrastructure),
                 ..sample.context()
             };
-            plant_everywhere(&sample, there.objects.first().unwrap(), &context);
-            plant_in_infrastructure(&sample, there.objects.first().unwrap(), infrastructure);
+            plant(&sample, there.objects.first().unwrap(), &context, Places::All);
+            plant_in_infrastructure(&sample, there.objects.first().unwrap(), infrastructure, Places::All);
         }
     }
 }
@@ -113,21 +114,39 @@ fn is_reported(converted: &Converted, place: &str) -> bool {
     })
 }
 
-/// Plants a field in every object within a Machine or MachineSet, one at a time.
-pub(crate) fn plant_everywhere(sample: &Sample, object: &Value, context: &Context<'_>) {
-    let mut all = Vec::new();
-    places(object, "", &mut all);
-    for place in all {
+/// Where fields are planted: in every object of a manifest, one at a time, or in a random one.
+pub(crate) enum Places<'a> {
+    All,
+    One(&'a mut Random),
+}
+
+impl Places<'_> {
+    fn of(&mut self, object: &Value) -> Vec<String> {
+        let mut all = Vec::new();
+        places(object, "", &mut all);
+        match self {
+            Self::All => all,
+            Self::One(random) => vec![all.swap_remove(random.below(all.len()))],
+        }
+    }
+}
+
+/// Plants fields in a Machine or MachineSet.
+pub(crate) fn plant(sample: &Sample, object: &Value, context: &Context<'_>, mut places: Places<'_>) {
+    for place in places.of(object) {
         let converted = convert(&planted(object, &place), context);
         check_planted(sample, &place, &converted);
     }
 }
 
-/// Plants a field in every object within the infrastructure of a machine, one at a time.
-pub(crate) fn plant_in_infrastructure(sample: &Sample, machine: &Value, infrastructure: &Value) {
-    let mut all = Vec::new();
-    places(infrastructure, "", &mut all);
-    for place in all {
+/// Plants fields in the infrastructure of a machine.
+pub(crate) fn plant_in_infrastructure(
+    sample: &Sample,
+    machine: &Value,
+    infrastructure: &Value,
+    mut places: Places<'_>,
+) {
+    for place in places.of(infrastructure) {
         let changed = planted(infrastructure, &place);
         let context = Context {
             infrastructure_machine: Lookup::Found(&changed),

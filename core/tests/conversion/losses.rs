@@ -131,6 +131,22 @@ fn the_subnet_of_a_fixed_ip_is_kept() {
 }
 
 #[test]
+fn a_port_tag_of_a_subnet_that_is_no_string_is_an_issue() {
+    for tags in [json!(["x", 0.5]), json!("x"), json!({}), json!([null])] {
+        let networks = json!([{"uuid": UUID, "subnets": [{"uuid": UUID, "portTags": tags}]}]);
+        reports(
+            "openstack",
+            &json!({"networks": networks}),
+            "networks[0].subnets[0].portTags",
+        );
+    }
+    let networks = json!([{"uuid": UUID, "subnets": [{"uuid": UUID, "portTags": ["x"]}, {"uuid": UUID,
+        "portTags": ["x", "y"]}]}]);
+    let machine = infrastructure("openstack", &json!({"networks": networks}));
+    assert_eq!(machine["spec"]["ports"][0]["tags"], json!(["x", "y"]));
+}
+
+#[test]
 fn an_unknown_port_profile_is_not_lost() {
     let ports = json!([{"networkID": UUID, "profile": {"other": "x"}}]);
     reports("openstack", &json!({"ports": ports}), "ports[0].profile.other");
@@ -380,7 +396,7 @@ fn issues_of_machine_back(change: &Value) -> Vec<String> {
 }
 
 #[test]
-fn bootstrap_data_that_is_not_copied_is_an_issue_on_the_way_to_the_machine_api() {
+fn v21_bootstrap_data_that_is_not_copied_is_an_issue_on_the_way_to_the_machine_api() {
     let change = json!({"bootstrap": {"dataSecretName": "other"}});
     assert_eq!(issues_of_machine_back(&change), ["spec.bootstrap.dataSecretName"]);
     let change =
@@ -389,13 +405,13 @@ fn bootstrap_data_that_is_not_copied_is_an_issue_on_the_way_to_the_machine_api()
 }
 
 #[test]
-fn a_reference_to_infrastructure_of_another_group_is_not_lost() {
+fn v22_a_reference_to_infrastructure_of_another_group_is_not_lost() {
     let change = json!({"infrastructureRef": {"apiGroup": "example.com", "kind": "AWSMachine", "name": "a"}});
     assert_eq!(issues_of_machine_back(&change), ["spec.infrastructureRef.apiGroup"]);
 }
 
 #[test]
-fn a_server_that_only_the_cluster_sets_gives_the_same_template_in_every_round_trip() {
+fn v25_a_server_that_only_the_cluster_sets_gives_the_same_template_in_every_round_trip() {
     let all = samples();
     let sample = all.iter().find(|sample| sample.platform == "vsphere").unwrap();
     let mut provider_spec = sample.provider_spec.clone();
@@ -412,7 +428,7 @@ fn a_server_that_only_the_cluster_sets_gives_the_same_template_in_every_round_tr
 }
 
 #[test]
-fn a_label_that_an_api_server_refuses_is_not_computed() {
+fn v24_a_label_that_an_api_server_refuses_is_not_computed() {
     let all = samples();
     let sample = all.iter().find(|sample| sample.platform == "openstack").unwrap();
     let mut provider_spec = sample.provider_spec.clone();
@@ -429,19 +445,53 @@ fn a_label_that_an_api_server_refuses_is_not_computed() {
 }
 
 #[test]
-fn an_image_id_of_azure_without_a_slash_does_not_become_an_id_of_another_resource() {
+fn v23_an_image_id_of_azure_without_a_slash_does_not_become_an_id_of_another_resource() {
     let image = json!({"image": {"resourceID": "x", "publisher": "", "offer": "", "sku": "", "version": ""}});
     reports("azure", &image, "image.resourceID");
 }
 
 #[test]
-fn a_hook_beyond_the_limits_of_the_machine_api_is_an_issue() {
+fn v26_a_hook_beyond_the_limits_of_the_machine_api_is_an_issue() {
     let sample = aws();
-    for (name, owner) in [("ab", "owner"), ("name", "me"), ("name", &"x".repeat(513))] {
+    for (name, owner, field) in [
+        ("ab", "owner", "name"),
+        ("name", "me", "owner"),
+        ("name", &"x".repeat(513), "owner"),
+    ] {
         let mut machine = sample.machine(&sample.provider_spec);
         machine["spec"]["lifecycleHooks"]["preDrain"] = json!([{"name": name, "owner": owner}]);
         let issues = convert(&machine, &sample.context()).issues;
         assert_eq!(issues.len(), 1, "{name} {owner}");
-        assert_eq!(issues[0].path.as_str(), "spec.lifecycleHooks.preDrain[0].owner");
+        let path = format!("spec.lifecycleHooks.preDrain[0].{field}");
+        assert_eq!(issues[0].path.as_str(), path);
     }
+}
+
+/// The CRD of Cluster API refuses it. A file may contain it.
+#[test]
+fn v27_metadata_of_a_server_that_is_too_long_is_an_issue_in_both_directions() {
+    let long = "x".repeat(256);
+    reports("openstack", &json!({"serverMetadata": {"a": long}}), "serverMetadata");
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == "openstack").unwrap();
+    let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+    let mut infrastructure = there.objects[1].clone();
+    infrastructure["spec"]["serverMetadata"] = json!([{"key": "a", "value": long}]);
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&infrastructure),
+        ..sample.context()
+    };
+    let issues = convert(&there.objects[0], &context).issues;
+    let paths: Vec<&str> = issues.iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(paths, ["OpenStackMachine spec.serverMetadata"], "{issues:?}");
+}
+
+/// The way back has no such profile, so that a second conversion gave another template, whose name
+/// follows from its content.
+#[test]
+fn v39_a_port_that_is_not_trusted_is_converted_like_one_without_the_field() {
+    let port =
+        |profile: &Value| infrastructure("openstack", &json!({"ports": [{"networkID": "n", "profile": profile}]}));
+    assert_eq!(port(&json!({"trusted": "false"})), port(&Value::Null));
+    assert_ne!(port(&json!({"trusted": "true"})), port(&Value::Null));
 }

@@ -17,13 +17,16 @@ use capstan_core::conversion;
 
 mod documentation;
 mod generated;
+mod installer;
 mod laws;
 mod losses;
 #[path = "../../src/conversion/tests/menus.rs"]
 mod menus;
 #[path = "../../src/conversion/tests/random.rs"]
 mod random;
+mod reserved;
 #[path = "../../src/conversion/tests/samples.rs"]
 mod samples;
 mod schemas;
 mod selectors;
+mod tolerated;

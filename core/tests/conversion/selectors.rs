@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::samples::aws;
-use crate::conversion::{Context, Converted, convert};
+use crate::conversion::{Context, Converted, Lookup, convert};
 
 /// A MachineHealthCheck of the Machine API with a selector, converted.
 fn to_cluster_api(selector: &Value) -> Converted {
@@ -115,14 +115,27 @@ fn v3_a_health_check_that_selects_by_computed_labels_is_blocked() {
 }
 
 #[test]
-fn v9_a_selector_that_cluster_api_refuses_is_blocked() {
+fn v9_an_empty_selector_is_blocked_in_both_directions() {
+    let sample = aws();
+    let there = convert(&sample.set(&sample.provider_spec), &sample.context());
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
     for selector in [json!({}), json!(null), json!({"matchLabels": {}})] {
         assert_blocked(&to_cluster_api(&selector), "spec.selector", &selector);
-        let sample = aws();
+        assert_blocked(&to_machine_api(&selector), "spec.selector", &selector);
         let mut set = sample.set(&sample.provider_spec);
         set["spec"]["selector"] = selector.clone();
         assert_blocked(&convert(&set, &sample.context()), "spec.selector", &selector);
+        let mut set = there.objects[0].clone();
+        set["spec"]["selector"] = selector.clone();
+        assert_blocked(&convert(&set, &context), "spec.selector", &selector);
     }
+}
+
+#[test]
+fn v9_a_selector_beside_its_template_is_blocked() {
     let sample = aws();
     let mut set = sample.set(&sample.provider_spec);
     set["spec"]["selector"] = json!({"matchLabels": {"not-in-the-template": "a"}});

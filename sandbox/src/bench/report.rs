@@ -1,4 +1,4 @@
-//! The ratios: printed for people, and written as `summary.json` for programs.
+//! The ratios: printed for users, and written as `summary.json` for programs.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;

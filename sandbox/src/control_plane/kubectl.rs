@@ -103,10 +103,29 @@ impl ControlPlane {
             .filter(|name| name.starts_with("customresourcedefinition"))
             .collect();
         if !definitions.is_empty() {
-            let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
-            self.kubectl().args(wait).args(definitions).run().await?.checked()?;
+            self.wait_until_established(&definitions).await?;
         }
         Ok(applied)
+    }
+
+    /// `kubectl wait` fails at once for a CRD that has no conditions yet, so it is repeated.
+    async fn wait_until_established(&self, definitions: &[&str]) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
+        loop {
+            let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+            let waited = self
+                .kubectl()
+                .args(wait)
+                .args(definitions.iter().copied())
+                .run()
+                .await?;
+            let has_no_conditions = waited.stderr.contains("accessor error");
+            if !has_no_conditions || tokio::time::Instant::now() > deadline {
+                waited.checked()?;
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Starts the control plane, waits until it is ready, and stops it.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -66,8 +67,9 @@ pub struct Options {
 pub struct ControlPlane {
     // Fields are dropped in this order: dependent processes first, the folder last.
     controller_manager: Option<Process>,
-    api_server: Process,
-    etcd: Process,
+    api_server: Option<Process>,
+    etcd: Option<Process>,
+    launch: Launch,
     pub(super) binaries: Binaries,
     pub(super) authority: Authority,
     pub(super) url: String,
@@ -92,7 +94,7 @@ impl ControlPlane {
         let plan = Plan::write(&options, binaries, folder)?;
         let mut ports = options.ports.map_or_else(free_ports, Ok)?;
         let mut attempt = 1;
-        let (etcd, api_server, url) = loop {
+        let (launch, etcd, api_server) = loop {
             match plan.attempt(attempt, ports).await {
                 Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains("address already in use") => {
                     ports = free_ports()?;
@@ -111,11 +113,12 @@ impl ControlPlane {
         let kubeconfigs = Mutex::default();
         let mut plane = Self {
             controller_manager: None,
-            api_server,
-            etcd,
+            api_server: Some(api_server),
+            etcd: Some(etcd),
+            url: launch.url.clone(),
+            launch,
             binaries,
             authority,
-            url,
             kubeconfigs,
             folder,
         };
@@ -152,12 +155,48 @@ impl ControlPlane {
 
     /// The process ids of the API server, of etcd, and of the controller manager if it runs.
     pub fn processes(&self) -> Vec<u32> {
-        let servers = [
-            Some(&self.api_server),
-            Some(&self.etcd),
-            self.controller_manager.as_ref(),
-        ];
+        let servers = [&self.api_server, &self.etcd, &self.controller_manager].map(Option::as_ref);
         servers.into_iter().flatten().map(Process::id).collect()
+    }
+
+    /// Copies the data of etcd into a new folder of this name, for [`ControlPlane::restore`]. The
+    /// servers are stopped during the copy.
+    ///
+    /// # Errors
+    /// A file cannot be copied, or a server does not start again.
+    pub async fn back_up(&mut self, name: &str) -> Result<PathBuf> {
+        let backup = self.folder().join(name);
+        self.stop_servers();
+        copy(&self.launch.data, &backup)?;
+        self.start_servers().await?;
+        Ok(backup)
+    }
+
+    /// Replaces the data of etcd by a backup, as a restore after a disaster does. Clients of the
+    /// API server keep running.
+    ///
+    /// # Errors
+    /// A file cannot be copied, or a server does not start again.
+    pub async fn restore(&mut self, backup: &Path) -> Result<()> {
+        self.stop_servers();
+        let data = &self.launch.data;
+        fs::remove_dir_all(data).with_context(|| format!("removing {}", data.display()))?;
+        copy(backup, data)?;
+        self.start_servers().await
+    }
+
+    /// Kills the API server and etcd.
+    fn stop_servers(&mut self) {
+        self.api_server = None;
+        self.etcd = None;
+    }
+
+    async fn start_servers(&mut self) -> Result<()> {
+        let (folder, authority) = (self.folder.path(), &self.authority);
+        let etcd = self.etcd.insert(self.launch.etcd(&self.binaries, folder).await?);
+        let api_server = self.launch.api_server(&self.binaries, folder, authority).await?;
+        self.api_server = Some(api_server);
+        etcd.still_runs()
     }
 
     /// Starts a server beside the control plane, such as Capstan. Its log is `<name>.log` in the
@@ -261,40 +300,93 @@ impl Plan {
 
     /// Starts etcd and the API server on these ports: of etcd for clients, of etcd for peers, and
     /// of the API server.
-    async fn attempt(&self, number: usize, [clients, peers, secure]: [u16; 3]) -> Result<(Process, Process, String)> {
+    async fn attempt(&self, number: usize, ports: [u16; 3]) -> Result<(Launch, Process, Process)> {
+        let folder = self.folder.path();
+        let launch = Launch::new(folder.join(format!("etcd-{number}")), &self.api_server_arguments, ports);
+        let mut etcd = launch.etcd(&self.binaries, folder).await?;
+        let api_server = launch.api_server(&self.binaries, folder, &self.authority).await?;
+        // If another etcd had answered on a port that this etcd could not bind, this etcd would
+        // have exited.
+        etcd.still_runs()?;
+        Ok((launch, etcd, api_server))
+    }
+}
+
+/// How etcd and the API server are started, also after a restore.
+struct Launch {
+    /// The folder with the data of etcd.
+    data: PathBuf,
+    /// The port of etcd for clients.
+    clients: u16,
+    etcd_arguments: Vec<String>,
+    api_server_arguments: Vec<String>,
+    url: String,
+}
+
+impl Launch {
+    fn new(data: PathBuf, api_server_arguments: &[String], [clients, peers, secure]: [u16; 3]) -> Self {
         let store = format!("http://127.0.0.1:{clients}");
         let peer = format!("http://127.0.0.1:{peers}");
-        let mut command = Command::new(&self.binaries.etcd);
-        command
-            .arg("--data-dir")
-            .arg(self.folder.path().join(format!("etcd-{number}")))
-            .args(["--unsafe-no-fsync", "--log-level=warn"])
-            .args(["--listen-client-urls", &store, "--advertise-client-urls", &store])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}")]);
-        let mut etcd = Process::spawn("etcd", command, &self.folder.path().join("etcd.log"))?;
+        let etcd_arguments = [
+            format!("--data-dir={}", data.display()),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=warn".to_owned(),
+            format!("--listen-client-urls={store}"),
+            format!("--advertise-client-urls={store}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=default={peer}"),
+        ];
+        let mut api_server_arguments = api_server_arguments.to_vec();
+        api_server_arguments.push(format!("--etcd-servers={store}"));
+        api_server_arguments.push(format!("--secure-port={secure}"));
+        Self {
+            data,
+            clients,
+            etcd_arguments: etcd_arguments.to_vec(),
+            api_server_arguments,
+            url: format!("https://127.0.0.1:{secure}"),
+        }
+    }
+
+    async fn etcd(&self, binaries: &Binaries, folder: &Path) -> Result<Process> {
+        let mut command = Command::new(&binaries.etcd);
+        command.args(&self.etcd_arguments);
+        let mut etcd = Process::spawn("etcd", command, &folder.join("etcd.log"))?;
+        let clients = self.clients;
         etcd.wait_for("etcd to be healthy", READY, async || etcd_is_healthy(clients).await)
             .await?;
+        Ok(etcd)
+    }
 
-        let url = format!("https://127.0.0.1:{secure}");
-        let mut command = Command::new(&self.binaries.kube_apiserver);
-        command
-            .args(&self.api_server_arguments)
-            .arg(format!("--etcd-servers={store}"))
-            .arg(format!("--secure-port={secure}"));
-        let log = self.folder.path().join("kube-apiserver.log");
-        let mut api_server = Process::spawn("kube-apiserver", command, &log)?;
-        let client = kubeconfig::client(&with_certificate(&url, &self.authority, ADMIN, &[MASTERS])?).await?;
+    async fn api_server(&self, binaries: &Binaries, folder: &Path, authority: &Authority) -> Result<Process> {
+        let mut command = Command::new(&binaries.kube_apiserver);
+        command.args(&self.api_server_arguments);
+        let mut api_server = Process::spawn("kube-apiserver", command, &folder.join("kube-apiserver.log"))?;
+        let client = kubeconfig::client(&with_certificate(&self.url, authority, ADMIN, &[MASTERS])?).await?;
         api_server
             .wait_for("kube-apiserver to be ready", READY, async || {
                 get(&client, "/readyz").await
             })
             .await?;
-        // If another etcd had answered on a port that this etcd could not bind, this etcd would
-        // have exited.
-        etcd.still_runs()?;
-        Ok((etcd, api_server, url))
+        Ok(api_server)
     }
+}
+
+/// Copies a folder with its files and subfolders.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let step = || format!("copying {} to {}", from.display(), to.display());
+    fs::create_dir_all(to).with_context(step)?;
+    for entry in fs::read_dir(from).with_context(step)? {
+        let entry = entry.with_context(step)?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target).with_context(step)?;
+        }
+    }
+    Ok(())
 }
 
 /// Asks etcd for its health over plain HTTP, which etcd serves beside gRPC.

@@ -22,6 +22,14 @@ pub(super) fn module(name: &str) -> PathBuf {
 /// # Errors
 /// Go is not installed, or the build fails.
 pub(super) fn program(name: &str) -> Result<PathBuf> {
+    program_of(name, ".")
+}
+
+/// As [`program`], from a package of a dependency that the module requires.
+///
+/// # Errors
+/// Go is not installed, or the build fails.
+pub(super) fn program_of(name: &str, package: &str) -> Result<PathBuf> {
     let module = module(name);
     let cache = Places::from_environment().target.join("neighbours").join(key(&module)?);
     let built = cache.join(name);
@@ -33,10 +41,10 @@ pub(super) fn program(name: &str) -> Result<PathBuf> {
     let _only_builder = go::lock(&cache)?;
     // Another process may have built it while this one waited.
     if !built.is_file() {
-        report(&format!("building {name} with Go (once, up to two minutes)"));
+        report(&format!("building {name} with Go (once, up to three minutes)"));
         let program = Program {
             name,
-            package: ".",
+            package,
             linker_flags: "-s -w",
         };
         go::build(&go, &module, &program, &cache)?;

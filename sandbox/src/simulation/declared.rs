@@ -246,6 +246,7 @@ fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, 
         rates: FaultRates::default(),
         lag: 400,
         incidents: actions.collect(),
+        triggers: Vec::new(),
         calm: HOUR,
     };
     if declared.has_faults {

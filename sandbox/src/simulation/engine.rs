@@ -23,5 +23,6 @@ pub(crate) mod shrink;
 mod stepping;
 mod tape;
 mod trace_format;
+mod triggers;
 mod units;
 pub(crate) mod world;

@@ -8,11 +8,13 @@
 pub(crate) mod check;
 pub(crate) mod control_plane_machine_set;
 pub(crate) mod evidence;
+mod exemptions;
 pub(crate) mod generator;
 pub(crate) mod moment;
 pub(crate) mod shared;
 
 pub use check::Invariant;
+pub use exemptions::{EXEMPTIONS, Exemption};
 
 /// All invariants: first those of every controller, then those of one controller.
 pub fn invariants() -> impl Iterator<Item = Invariant> {

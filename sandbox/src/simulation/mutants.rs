@@ -9,6 +9,7 @@
 
 mod behaviour;
 pub(crate) mod catalogue;
+pub mod decisions;
 mod hunt;
 mod page;
 mod reads;

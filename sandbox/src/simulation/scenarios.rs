@@ -4,6 +4,7 @@
 //! the random stream that it is given, and in a fixed order, so that a seed stays the same run.
 
 mod control_plane_machine_set;
+mod corners;
 mod draw;
 mod generator;
 mod infrastructure;
@@ -24,7 +25,7 @@ type Plan = fn(&mut Random, &mut ClusterSchedule);
 const FIRST: usize = 17;
 
 /// The number of scenarios at the end of the list that no seed chooses.
-const UNCHOSEN: usize = 2;
+const UNCHOSEN: usize = 3;
 
 /// The name of the scenario that mixes one of the later scenarios into a swarm. No seed chooses it
 /// by itself.
@@ -35,7 +36,7 @@ const SWARM: &str = "swarm";
 const INACTIVE: &str = "inactive";
 
 /// The scenarios, by name.
-const PLANS: [(&str, Plan); 25] = [
+const PLANS: [(&str, Plan); 26] = [
     ("rollout", control_plane_machine_set::rollout),
     ("requests", processes::requests),
     ("stale", processes::stale),
@@ -61,6 +62,7 @@ const PLANS: [(&str, Plan); 25] = [
     ("standstill", processes::standstill),
     (MELEE, swarm),
     ("neighbours", neighbours::neighbours),
+    ("corners", corners::corners),
 ];
 
 /// The names of the scenarios.
@@ -92,11 +94,18 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
         rates: FaultRates::default(),
         lag: 400,
         incidents: Vec::new(),
+        triggers: Vec::new(),
         calm: 4 * HOUR,
     };
     plan(&mut random, &mut schedule);
     if name == MELEE {
         mix_in(&mut schedule, &mut later_random, later);
+        // Neighbours have a stream of their own, so that they did not change the runs of the other
+        // seeds.
+        let mut random = Random::new(seed ^ 0x0bad_5eed_1a7e_0002);
+        if random.permille(250) {
+            neighbours::surround(&mut random, &mut schedule);
+        }
     }
     schedule.incidents.sort_by_key(|(at, _)| *at);
     Some(schedule)

@@ -1,15 +1,17 @@
 //! The text output of the commands of the simulation.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::engine::exhaustive::Exhausted;
 use super::engine::options::WriteFault;
 use super::engine::run::{Finding, Summary};
+use super::invariants::{EXEMPTIONS, invariants};
 use super::mutants::Caught;
 use super::scenarios::scenarios;
 
 /// A violation, with its trace and the command that repeats it.
-pub fn found(found: &Finding) -> String {
+fn found(found: &Finding, repeat: &str) -> String {
     let mut text = format!(
         "seed {} ({}) violates {}\n  {}\n",
         found.seed, found.scenario, found.violation.invariant, found.violation.text
@@ -17,14 +19,20 @@ pub fn found(found: &Finding) -> String {
     for line in &found.trace {
         let _written = writeln!(text, "  | {line}");
     }
-    let (seed, commit) = (found.seed, commit());
-    let repeat = if scenarios().any(|name| name == found.scenario) {
-        format!("capstan-sandbox simulate --from {seed} --seeds 1 --trace")
+    let _written = writeln!(text, "  repeat: {repeat} (at {})", commit());
+    text
+}
+
+/// The command that repeats the run of a seed. A named scenario draws other numbers than the same
+/// scenario that a seed chooses.
+fn repeat(found: &Finding, scenario: Option<&str>) -> String {
+    let seed = found.seed;
+    let named = scenario.map(|name| format!(" --scenario {name}")).unwrap_or_default();
+    if scenarios().any(|name| name == found.scenario) {
+        format!("capstan-sandbox simulate{named} --from {seed} --seeds 1 --trace")
     } else {
         format!("Simulation::run({seed}..{})", seed + 1)
-    };
-    let _written = writeln!(text, "  repeat: {repeat} (at {commit})");
-    text
+    }
 }
 
 /// The results of exhaustive runs.
@@ -32,7 +40,8 @@ pub fn exhausted(all: &[Exhausted]) -> String {
     let mut text = String::new();
     for one in all {
         for violation in one.violations.iter().take(3) {
-            text.push_str(&found(violation));
+            let repeat = format!("capstan-sandbox simulate --exhaustive --scenario {}", one.scenario);
+            text.push_str(&found(violation, &repeat));
         }
         let _written = writeln!(
             text,
@@ -60,12 +69,12 @@ fn commit() -> String {
     )
 }
 
-/// The sum of the runs of many seeds.
+/// The sum of the runs of many seeds, of one scenario or of those that the seeds choose.
 #[expect(clippy::cast_precision_loss, reason = "the output shows rough numbers")]
-pub fn summary(sum: &Summary) -> String {
+pub fn summary(sum: &Summary, scenario: Option<&str>) -> String {
     let mut text = String::new();
     for violation in sum.violations.iter().take(5) {
-        text.push_str(&found(violation));
+        text.push_str(&found(violation, &repeat(violation, scenario)));
     }
     let seconds = sum.seconds.max(0.001);
     let per_second = |count: u64| count as f64 / seconds;
@@ -82,6 +91,19 @@ pub fn summary(sum: &Summary) -> String {
         per_second(sum.schedules),
         per_second(sum.rollouts),
         sum.years() / seconds,
+    );
+    let count = |counts: &BTreeMap<&'static str, u64>, id: &str| {
+        let count = counts.get(id).copied().unwrap_or_default();
+        format!("{id} {count}")
+    };
+    let tested: Vec<String> = invariants().map(|invariant| count(&sum.tested, invariant.id)).collect();
+    let exemptions = EXEMPTIONS.iter().map(|exemption| count(&sum.exemptions, exemption.id));
+    let exemptions: Vec<String> = exemptions.collect();
+    let _written = write!(
+        text,
+        "schedules with the condition of an invariant: {}\nschedules with an exemption: {}\n",
+        tested.join(", "),
+        exemptions.join(", ")
     );
     text
 }

@@ -20,7 +20,7 @@ use crate::installation::{NAMESPACE, Server};
 /// The user of the controllers in a cluster, as in `manifests/components/controllers/rbac.yaml`.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 /// How long a replacement must have been ready. The default of ten seconds is too long for a tour.
-const MIN_READY: &str = "--min-ready=1s";
+pub(super) const MIN_READY: &str = "--min-ready=1s";
 /// The deadline of the rollout, also on a loaded machine.
 const SOON: &str = "5m";
 

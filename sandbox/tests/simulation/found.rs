@@ -22,6 +22,7 @@ fn schedule(incidents: Vec<(i64, Incident<Act>)>) -> ClusterSchedule {
             .into_iter()
             .map(|(at, incident)| (at * SECOND, incident))
             .collect(),
+        triggers: Vec::new(),
         calm: 4 * 60 * MINUTE,
     }
 }

@@ -7,6 +7,7 @@
     reason = "a test that fails may panic"
 )]
 
+mod conditions;
 mod found;
 mod mutants;
 mod page;

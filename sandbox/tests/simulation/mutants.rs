@@ -2,8 +2,10 @@
 //! bugs.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use capstan_sandbox::simulation::{CATALOGUE, LIMIT, hunt, page, row, scenarios};
+use capstan_sandbox::simulation::decisions::{self, DECISIONS, End, MOST};
+use capstan_sandbox::simulation::{CATALOGUE, LIMIT, hunt, invariants, page, row, scenarios};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mutants.md");
 const UPDATE: &str =
@@ -31,7 +33,8 @@ fn every_known_bug_is_found_by_an_invariant_that_describes_it() {
 #[test]
 fn the_page_lists_the_catalogue() {
     let there = std::fs::read_to_string(PAGE).unwrap();
-    let lines: Vec<&str> = there.lines().filter(|line| line.starts_with("| `")).collect();
+    let (catalogue, _) = there.split_once("\n## ").unwrap();
+    let lines: Vec<&str> = catalogue.lines().filter(|line| line.starts_with("| `")).collect();
     assert_eq!(lines.len(), CATALOGUE.len(), "{UPDATE}");
     for (line, about) in lines.iter().zip(CATALOGUE) {
         let found = line
@@ -46,6 +49,38 @@ fn the_page_lists_the_catalogue() {
     }
     let beginning = |text: &str| text.split("| bug |").next().unwrap_or_default().to_owned();
     assert_eq!(beginning(&there), beginning(&page(&[])), "{UPDATE}");
+    assert!(there.ends_with(&decisions::sections()), "{UPDATE}");
+}
+
+#[test]
+fn mutants_of_decisions_fit_the_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    decisions::write_sources(&repository, folder.path()).unwrap();
+    let ids: BTreeSet<&str> = DECISIONS.iter().map(|one| one.id).collect();
+    assert_eq!(ids.len(), DECISIONS.len());
+    for one in DECISIONS {
+        let End::Found {
+            scenario,
+            by,
+            schedules,
+        } = one.end
+        else {
+            continue;
+        };
+        assert!(scenarios().any(|name| name == scenario), "{}", one.id);
+        assert!(invariants().any(|invariant| invariant.id == by), "{}", one.id);
+        assert!(schedules <= MOST, "{}", one.id);
+    }
+}
+
+/// S1, S3, S7, and S8 are found when their fixes are removed from the sources.
+#[test]
+fn reverted_fixes_are_found() {
+    for defect in ["S1", "S3", "S7", "S8"] {
+        let reverted = DECISIONS.iter().find(|one| one.defect == defect).unwrap();
+        assert!(matches!(reverted.end, End::Found { .. }), "{defect}");
+    }
 }
 
 #[test]

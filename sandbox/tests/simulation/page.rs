@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use capstan_sandbox::simulation::invariants;
+use capstan_sandbox::simulation::{EXEMPTIONS, invariants};
 
 const PAGE: &str = include_str!("../../../docs/simulation.md");
 
@@ -45,6 +45,15 @@ fn the_page_contains_every_invariant() {
     }
     let listed: BTreeSet<String> = invariants().map(|invariant| invariant.id.to_owned()).collect();
     assert_eq!(named(), listed);
+}
+
+#[test]
+fn the_page_contains_every_exemption() {
+    for exemption in EXEMPTIONS {
+        let (id, end) = (exemption.id, exemption.end);
+        let row = format!("| `{id}` | {} | {} | {end} |", exemption.invariant, exemption.text);
+        assert!(PAGE.lines().any(|line| line == row), "{row}");
+    }
 }
 
 /// The names of the variants of an enum.

@@ -98,15 +98,11 @@ impl Answers {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = answers.iter().position(|answer| answer.template == stored.template);
         let before = known.and_then(|at| answers.remove(at)).and_then(|answer| answer.stored);
-        let stored = before
-            .clone()
-            .filter(|before| **before == stored)
-            .unwrap_or_else(|| Arc::new(stored));
-        let is_new = before.is_none_or(|before| !Arc::ptr_eq(&before, &stored));
+        let is_new = before.as_deref() != Some(&stored);
         answers.push_back(Answer {
             template: stored.template.clone(),
             at: now,
-            stored: Some(stored),
+            stored: before.filter(|_| !is_new).or_else(|| Some(Arc::new(stored))),
         });
         is_new
     }

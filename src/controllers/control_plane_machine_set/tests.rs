@@ -12,15 +12,13 @@ use capstan_core::api::machine_openshift_io::machine::Machine;
 use serde_json::{Value, json};
 
 use crate::runtime::{Reconcile as _, Reconciler};
-use fake::{Fake, MACHINE, NODE, OPERATOR, SET, figures, parsed, shared};
+use fake::{Controller, Fake, MACHINE, NODE, OPERATOR, SET, figures, parsed, shared};
 
 /// B21: the operator of OpenShift counts fifteen equal errors in a row, in memory. Capstan counts
 /// time, whatever the text is, and a restart does not reset the condition.
 #[tokio::test(start_paused = true)]
 async fn b21_an_error_that_lasts_becomes_a_condition_and_survives_a_restart() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     fake.want("n2-standard-8");
     for attempt in 0..9 {
         fake.refuse(Some(&format!("quota exceeded, request {attempt}")));
@@ -33,8 +31,8 @@ async fn b21_an_error_that_lasts_becomes_a_condition_and_survives_a_restart() {
         fake.pass(10);
     }
     let set: ControlPlaneMachineSet = parsed(fake.object(SET, NAME));
-    let said = set.status.unwrap().conditions;
-    let error = said.iter().find(|there| there.type_ == "Error").unwrap();
+    let conditions = set.status.unwrap().conditions;
+    let error = conditions.iter().find(|there| there.type_ == "Error").unwrap();
     assert!(
         error.message.contains("creating Machine") && error.message.contains("request 8"),
         "{error:?}"
@@ -72,9 +70,7 @@ async fn b21_an_error_that_lasts_becomes_a_condition_and_survives_a_restart() {
 /// B23: a deletion names the object that was observed.
 #[tokio::test(start_paused = true)]
 async fn b23_a_deletion_carries_uid_and_version_of_the_observed_machine() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     fake.want("n2-standard-8");
     fake.settle(&mut controller).await;
     let name = fake.made();
@@ -122,9 +118,7 @@ async fn s5_a_status_field_that_the_crd_drops_is_not_written_again() {
 /// deleted the machine, because its owner did not exist.
 #[tokio::test(start_paused = true)]
 async fn s12_a_replica_that_was_paused_for_a_minute_reads_again_before_it_adopts() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     for index in 0..2 {
         fake.edit(MACHINE, &format!("c-master-{index}"), |machine| {
             machine["metadata"].as_object_mut().unwrap().remove("ownerReferences");
@@ -149,9 +143,7 @@ async fn s12_a_replica_that_was_paused_for_a_minute_reads_again_before_it_adopts
 
 #[tokio::test(start_paused = true)]
 async fn unchanged_parts_of_the_cluster_operator_are_not_sent_with_every_condition() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     let complete = fake.object(OPERATOR, cluster_operator::NAME).unwrap()["status"].clone();
     assert!(!complete["versions"].as_array().unwrap().is_empty(), "{complete}");
     fake.want("n2-standard-8");
@@ -238,12 +230,12 @@ async fn an_undecodable_set_is_reported_in_its_conditions_and_nothing_else_chang
     let fields: Vec<&String> = status[0]["status"].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["conditions"]);
     let conditions = fake.conditions(SET, NAME);
-    for said in [
+    for condition in [
         "Degraded=True/UnparsableObjects",
         "Theirs=True/Mine",
         "Available=True/AllReplicasAvailable",
     ] {
-        assert!(conditions.contains(&said.to_owned()), "{conditions:?}");
+        assert!(conditions.contains(&condition.to_owned()), "{conditions:?}");
     }
     assert!(
         fake.conditions(OPERATOR, cluster_operator::NAME)
@@ -282,9 +274,7 @@ async fn an_undecodable_set_releases_its_machines_when_it_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_that_cannot_be_deleted_reports_the_finalizer_that_holds_it() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     fake.edit(SET, NAME, |set| {
         set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
         set["metadata"]["finalizers"]
@@ -296,9 +286,13 @@ async fn a_set_that_cannot_be_deleted_reports_the_finalizer_that_holds_it() {
     let set: ControlPlaneMachineSet = parsed(fake.object(SET, NAME));
     assert_eq!(set.metadata.finalizers, ["example.com/mine"]);
     let conditions = set.status.unwrap().conditions;
-    let said = conditions.iter().find(|there| there.type_ == "Progressing").unwrap();
-    assert_eq!(said.reason, "Deleting");
-    assert!(said.message.contains("example.com/mine"), "{}", said.message);
+    let progressing = conditions.iter().find(|there| there.type_ == "Progressing").unwrap();
+    assert_eq!(progressing.reason, "Deleting");
+    assert!(
+        progressing.message.contains("example.com/mine"),
+        "{}",
+        progressing.message
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,6 +394,27 @@ fn set_in_template(fake: &Fake, field: &str, value: &Value) {
     });
 }
 
+/// Fails unless the set has a condition, such as `Degraded=True/StrayedMachines`.
+fn assert_condition(fake: &Fake, condition: &str) {
+    let conditions = fake.conditions(SET, NAME);
+    assert!(conditions.contains(&condition.to_owned()), "{conditions:?}");
+}
+
+/// A control plane in its steady state, and the controller that observed it.
+async fn settled() -> (Fake, Controller) {
+    let fake = Fake::new();
+    let (mut controller, _) = fake.controller();
+    fake.settle(&mut controller).await;
+    (fake, controller)
+}
+
+async fn reconcile_every_ten_seconds(fake: &Fake, controller: &mut Controller, times: usize) {
+    for _ in 0..times {
+        fake.reconcile(controller).await;
+        fake.pass(10);
+    }
+}
+
 fn created(fake: &Fake) -> usize {
     let writes = fake.writes().into_iter();
     writes
@@ -421,11 +436,7 @@ async fn s1_one_dry_run_shows_that_a_template_is_stored_as_its_machines_are() {
     }
     assert_eq!(fake.world(|world| world.tried), 1);
     assert_eq!(created(&fake), 0);
-    let conditions = fake.conditions(SET, NAME);
-    assert!(
-        conditions.contains(&"Progressing=False/AllReplicasUpdated".to_owned()),
-        "{conditions:?}"
-    );
+    assert_condition(&fake, "Progressing=False/AllReplicasUpdated");
 }
 
 #[tokio::test(start_paused = true)]
@@ -438,11 +449,7 @@ async fn s1_a_template_that_is_not_stored_starts_no_rollout_and_degrades_the_set
     fake.want("n2-standard-8");
     fake.settle(&mut controller).await;
     assert_eq!(created(&fake), 0);
-    let conditions = fake.conditions(SET, NAME);
-    assert!(
-        conditions.contains(&"Degraded=True/TemplateNotStored".to_owned()),
-        "{conditions:?}"
-    );
+    assert_condition(&fake, "Degraded=True/TemplateNotStored");
     // Without the field the rollout starts.
     set_in_template(&fake, "gcpMetadata", &Value::Null);
     fake.settle(&mut controller).await;
@@ -474,9 +481,7 @@ async fn s1_a_rollout_starts_once_the_webhook_that_dropped_a_field_is_corrected(
 
 #[tokio::test(start_paused = true)]
 async fn a_field_that_only_the_api_server_knows_starts_a_rollout() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     set_in_template(&fake, "newField", &json!(1));
     fake.settle(&mut controller).await;
     assert_eq!((fake.world(|world| world.tried), created(&fake)), (1, 1));
@@ -500,30 +505,19 @@ fn lose(fake: &Fake, name: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn s6_a_refused_label_does_not_delay_a_missing_machine_and_is_reported() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     fake.world(|world| world.refuses_labels = true);
     set_label(&fake, "team", "infra");
     lose(&fake, "c-master-1");
-    for _ in 0..12 {
-        fake.reconcile(&mut controller).await;
-        fake.pass(10);
-    }
+    reconcile_every_ten_seconds(&fake, &mut controller, 12).await;
     assert_eq!(created(&fake), 1);
-    let conditions = fake.conditions(SET, NAME);
-    assert!(
-        conditions.contains(&"Error=True/ContinuousErrors".to_owned()),
-        "{conditions:?}"
-    );
+    assert_condition(&fake, "Error=True/ContinuousErrors");
     assert!(fake.events("Failed") >= 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn s6_an_invalid_label_of_a_stored_set_is_left_out_and_reported() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     set_label(&fake, "team", "Infra Team");
     set_label(&fake, "level", "1");
     lose(&fake, "c-master-1");
@@ -536,50 +530,83 @@ async fn s6_an_invalid_label_of_a_stored_set_is_left_out_and_reported() {
             "{labels:?}"
         );
     }
-    let conditions = fake.conditions(SET, NAME);
-    assert!(
-        conditions.contains(&"Degraded=True/InvalidTemplateMetadata".to_owned()),
-        "{conditions:?}"
-    );
+    assert_condition(&fake, "Degraded=True/InvalidTemplateMetadata");
 }
 
-// W1 to W3: policies of the cluster that change what Capstan writes.
+// W1 to W4: policies of the cluster that change what Capstan writes.
 
 fn remove(object: &mut Value, field: &str) {
     object["metadata"].as_object_mut().unwrap().remove(field);
 }
 
+/// Removes everything that shows that a machine belongs to a set, except its name.
+fn take_out_of_the_set(machine: &mut Value) {
+    for field in ["labels", "annotations", "ownerReferences"] {
+        remove(machine, field);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn w1_a_machine_that_a_policy_takes_out_of_the_set_is_created_once_and_reported() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     fake.world(|world| {
         world.policy = |kind, object| {
             if kind == MACHINE {
-                remove(object, "labels");
-                remove(object, "ownerReferences");
+                take_out_of_the_set(object);
             }
         };
     });
     lose(&fake, "c-master-1");
-    for _ in 0..40 {
-        fake.reconcile(&mut controller).await;
-        fake.pass(10);
-    }
+    reconcile_every_ten_seconds(&fake, &mut controller, 40).await;
     assert_eq!(created(&fake), 1, "{:?}", fake.made());
-    let conditions = fake.conditions(SET, NAME);
-    assert!(
-        conditions.contains(&"Degraded=True/StrayedMachines".to_owned()),
-        "{conditions:?}"
-    );
+    assert_condition(&fake, "Degraded=True/StrayedMachines");
+}
+
+/// A machine that replaces another, in a rollout or while the other machine is being deleted.
+#[tokio::test(start_paused = true)]
+async fn w1_a_replacement_that_a_policy_takes_out_of_the_set_is_created_once_and_reported() {
+    for (is_rollout, old) in [(true, "c-master-0"), (false, "c-master-1")] {
+        let (fake, mut controller) = settled().await;
+        fake.world(|world| {
+            world.policy = |kind, object| {
+                if kind == MACHINE {
+                    take_out_of_the_set(object);
+                }
+            };
+        });
+        if is_rollout {
+            fake.want("n2-standard-8");
+        } else {
+            fake.edit(MACHINE, old, |machine| {
+                machine["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            });
+        }
+        reconcile_every_ten_seconds(&fake, &mut controller, 40).await;
+        assert_eq!(created(&fake), 1, "{:?}", fake.made());
+        assert_condition(&fake, "Degraded=True/StrayedMachines");
+        // The old machine disappears. Its index gets no other machine.
+        lose(&fake, old);
+        reconcile_every_ten_seconds(&fake, &mut controller, 40).await;
+        assert_eq!(created(&fake), 1, "{:?}", fake.made());
+    }
+}
+
+/// A replacement that was a member of the set, and is taken out of it by a later update.
+#[tokio::test(start_paused = true)]
+async fn w1_a_replacement_that_leaves_the_set_later_is_not_created_again() {
+    let (fake, mut controller) = settled().await;
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    let first = fake.made();
+    fake.edit(MACHINE, &first, take_out_of_the_set);
+    reconcile_every_ten_seconds(&fake, &mut controller, 40).await;
+    assert_eq!(created(&fake), 1);
+    assert_condition(&fake, "Degraded=True/StrayedMachines");
 }
 
 #[tokio::test(start_paused = true)]
 async fn w2_without_a_stored_finalizer_no_machine_is_created_or_adopted() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     fake.world(|world| {
         world.policy = |kind, object| {
             if kind == SET {
@@ -590,28 +617,19 @@ async fn w2_without_a_stored_finalizer_no_machine_is_created_or_adopted() {
     fake.edit(SET, NAME, |set| remove(set, "finalizers"));
     fake.edit(MACHINE, "c-master-0", |machine| remove(machine, "ownerReferences"));
     lose(&fake, "c-master-1");
-    for _ in 0..40 {
-        fake.reconcile(&mut controller).await;
-        fake.pass(10);
-    }
+    reconcile_every_ten_seconds(&fake, &mut controller, 40).await;
     assert_eq!(created(&fake), 0, "{:?}", fake.made());
     let adopted = fake
         .writes()
         .into_iter()
         .any(|(_, object, content)| object.starts_with(MACHINE) && content["metadata"]["ownerReferences"].is_array());
     assert!(!adopted, "{:?}", fake.writes());
-    let conditions = fake.conditions(SET, NAME);
-    assert!(
-        conditions.contains(&"Error=True/ContinuousErrors".to_owned()),
-        "{conditions:?}"
-    );
+    assert_condition(&fake, "Error=True/ContinuousErrors");
 }
 
 #[tokio::test(start_paused = true)]
 async fn w3_a_label_that_a_policy_takes_out_is_reported_and_the_status_is_written() {
-    let fake = Fake::new();
-    let (mut controller, _) = fake.controller();
-    fake.settle(&mut controller).await;
+    let (fake, mut controller) = settled().await;
     fake.world(|world| {
         world.policy = |kind, object| {
             if kind == MACHINE {
@@ -620,19 +638,134 @@ async fn w3_a_label_that_a_policy_takes_out_is_reported_and_the_status_is_writte
         };
     });
     set_label(&fake, "team", "red");
-    for _ in 0..12 {
-        fake.reconcile(&mut controller).await;
-        fake.pass(10);
-    }
-    let conditions = fake.conditions(SET, NAME);
-    assert!(
-        conditions.contains(&"Error=True/ContinuousErrors".to_owned()),
-        "{conditions:?}"
-    );
+    reconcile_every_ten_seconds(&fake, &mut controller, 12).await;
+    assert_condition(&fake, "Error=True/ContinuousErrors");
     let set = fake.object(SET, NAME).unwrap();
     assert_eq!(set["status"]["observedGeneration"], set["metadata"]["generation"]);
     let writes = fake.writes().into_iter();
     let patches = writes.filter(|(_, _, content)| content["metadata"]["labels"]["team"] == "red");
     // The first patch of a machine also records the label, and the second one has the label alone.
     assert_eq!(patches.count(), 6);
+}
+
+/// An administrator corrects the policy, and replaces the set.
+#[tokio::test(start_paused = true)]
+async fn w3_a_write_that_was_not_stored_is_repeated_for_a_new_object_and_after_two_minutes() {
+    let (fake, mut controller) = settled().await;
+    let takes_finalizers: fn(&str, &mut Value) = |kind, object| {
+        if kind == SET {
+            remove(object, "finalizers");
+        }
+    };
+    let is_held = |fake: &Fake| {
+        let finalizers = &fake.object(SET, NAME).unwrap()["metadata"]["finalizers"];
+        finalizers.as_array().is_some_and(|finalizers| !finalizers.is_empty())
+    };
+    for is_replaced in [false, true] {
+        fake.world(|world| world.policy = takes_finalizers);
+        fake.edit(SET, NAME, |set| remove(set, "finalizers"));
+        fake.reconcile(&mut controller).await;
+        assert!(!is_held(&fake));
+        fake.world(|world| world.policy = |_, _| {});
+        if is_replaced {
+            fake.edit(SET, NAME, |set| set["metadata"]["uid"] = json!("another"));
+        } else {
+            fake.reconcile(&mut controller).await;
+            assert!(!is_held(&fake), "the same write is not repeated at once");
+            tokio::time::advance(Duration::from_secs(121)).await;
+        }
+        fake.reconcile(&mut controller).await;
+        assert!(is_held(&fake), "{:?}", fake.conditions(SET, NAME));
+    }
+}
+
+/// A GitOps tool reverts the annotations of the set, and a policy takes machines out of it.
+#[tokio::test(start_paused = true)]
+async fn w6_a_machine_is_created_once_also_if_the_set_loses_its_records() {
+    let without_labels: fn(&mut Value) = |machine| {
+        remove(machine, "labels");
+        remove(machine, "ownerReferences");
+    };
+    for (take_out, restarts) in [(without_labels, true), (take_out_of_the_set as fn(&mut Value), false)] {
+        let (fake, mut controller) = settled().await;
+        fake.want("n2-standard-8");
+        fake.settle(&mut controller).await;
+        let first = fake.made();
+        fake.edit(MACHINE, &first, take_out);
+        for _ in 0..12 {
+            fake.edit(SET, NAME, |set| remove(set, "annotations"));
+            if restarts {
+                controller = fake.controller().0;
+            }
+            reconcile_every_ten_seconds(&fake, &mut controller, 4).await;
+        }
+        assert_eq!(created(&fake), 1, "{:?}", fake.made());
+        assert_condition(&fake, "Degraded=True/StrayedMachines");
+    }
+}
+
+/// A user takes a machine out of the set for good.
+#[tokio::test(start_paused = true)]
+async fn w6_a_machine_that_a_user_releases_is_not_stray() {
+    let (fake, mut controller) = settled().await;
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    let first = fake.made();
+    fake.edit(MACHINE, &first, |machine| {
+        remove(machine, "labels");
+        remove(machine, "ownerReferences");
+        machine["metadata"]["annotations"]["capstan.dev/released"] = json!("set");
+    });
+    reconcile_every_ten_seconds(&fake, &mut controller, 12).await;
+    let set = fake.object(SET, NAME).unwrap();
+    assert!(!set["status"].to_string().contains("StrayedMachines"), "{set:#}");
+}
+
+/// A policy takes the records of creations out of the set.
+#[tokio::test(start_paused = true)]
+async fn w7_a_record_that_is_not_stored_is_written_once_in_two_minutes() {
+    let (fake, mut controller) = settled().await;
+    fake.world(|world| {
+        world.policy = |kind, object| {
+            if kind == SET {
+                remove(object, "annotations");
+            }
+        };
+    });
+    lose(&fake, "c-master-1");
+    let is_record = |content: &Value| content["metadata"]["annotations"]["capstan.dev/pending-creations"].is_string();
+    let records = |fake: &Fake| {
+        fake.writes()
+            .iter()
+            .filter(|(_, _, content)| is_record(content))
+            .count()
+    };
+    for expected in [1, 2] {
+        reconcile_every_ten_seconds(&fake, &mut controller, 12).await;
+        assert_eq!(records(&fake), expected);
+        tokio::time::advance(Duration::from_secs(121)).await;
+    }
+    assert_eq!(created(&fake), 0, "a creation needs its record");
+    assert_condition(&fake, "Error=True/ContinuousErrors");
+}
+
+/// A machine whose adoption is refused or not stored, while another index has no machine.
+#[tokio::test(start_paused = true)]
+async fn w4_an_adoption_that_is_not_stored_does_not_delay_the_repair_of_another_index() {
+    let (fake, mut controller) = settled().await;
+    fake.world(|world| {
+        world.policy = |kind, object| {
+            if kind == MACHINE && object["metadata"]["name"] == "c-master-0" {
+                remove(object, "ownerReferences");
+            }
+        };
+    });
+    fake.edit(MACHINE, "c-master-0", |machine| remove(machine, "ownerReferences"));
+    fake.want("n2-standard-8");
+    reconcile_every_ten_seconds(&fake, &mut controller, 12).await;
+    assert_eq!(created(&fake), 0, "a rollout waits for the adoption");
+    lose(&fake, "c-master-1");
+    reconcile_every_ten_seconds(&fake, &mut controller, 12).await;
+    assert_eq!(created(&fake), 1);
+    assert_condition(&fake, "Error=True/ContinuousErrors");
 }

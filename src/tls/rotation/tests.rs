@@ -24,6 +24,17 @@ struct Cluster {
 struct Replica {
     bundles: Vec<(u64, Bundle)>,
     secret: Option<(Option<Held>, u64)>,
+    /// The end of the validity of the certificate that it serves.
+    serves_until: Option<i64>,
+}
+
+impl Replica {
+    /// Serves the certificate of the Secret, if there is one. A certificate that the replica may
+    /// not serve yet changes nothing here, because the replica has another one.
+    fn serve(&mut self, secret: Option<&Held>) {
+        let leaf = secret.and_then(|held| held.leaf.as_ref());
+        self.serves_until = leaf.map(|leaf| leaf.not_after).max(self.serves_until);
+    }
 }
 
 impl Cluster {
@@ -47,7 +58,8 @@ impl Cluster {
         let (held, secret_version) = replica.secret.take()?;
         let now = self.now + skew;
         let bundles: Vec<_> = replica.bundles.iter().map(|(_, bundle)| bundle.clone()).collect();
-        let step = next(now, &self.profile, &held.clone().unwrap_or_default(), &bundles);
+        let serves = replica.serves_until.is_some_and(|end| end > now);
+        let step = next(now, &self.profile, &held.clone().unwrap_or_default(), &bundles, serves);
         if step == Step::Publish {
             let target = held.unwrap_or_default().target();
             for (index, (version, bundle)) in replica.bundles.iter().enumerate() {
@@ -59,6 +71,7 @@ impl Cluster {
         } else if step != Step::Nothing && secret_version == self.secret_version {
             self.secret = Some(self.change(held.unwrap_or_default(), &step, now));
             self.secret_version += 1;
+            replica.serve(self.secret.as_ref());
         }
         Some(step)
     }
@@ -114,7 +127,17 @@ impl Cluster {
                     .unwrap();
                 assert!(authority.signs);
                 let not_after = (now + self.profile.leaf_lifetime).min(authority.not_after);
-                self.leaves.push((self.now, issuer.clone(), not_after));
+                // A replica without a certificate presents the new one at once. This is an
+                // exception of the guarantee. The other replicas wait.
+                let settled = authority
+                    .published
+                    .map_or(self.now, |since| since + self.profile.settle);
+                let from = if held.is_alone(now) {
+                    self.now
+                } else {
+                    settled.max(self.now)
+                };
+                self.leaves.push((from, issuer.clone(), not_after));
                 held.leaf = Some(Leaf {
                     issuer: issuer.clone(),
                     not_after,
@@ -141,7 +164,8 @@ impl Cluster {
 
     /// Checks that every API server accepts the certificate of every replica, whatever their delay.
     fn check(&self, skew: i64) -> Result<(), TestCaseError> {
-        let leaves = self.leaves.iter().map(|(since, issuer, _)| (*since, issuer.clone()));
+        let leaves = self.leaves.iter().filter(|(since, ..)| *since <= self.now);
+        let leaves = leaves.map(|(since, issuer, _)| (*since, issuer.clone()));
         let leaves = Self::current(leaves, self.now - self.profile.retire + 2 * skew + 1);
         for index in 0..self.bundles.len() {
             let trusts = self.trusts.iter().filter(|(of, _, _)| *of == index);
@@ -164,6 +188,7 @@ impl Cluster {
             let mut replica = Replica {
                 bundles: self.bundles.clone(),
                 secret: Some((self.secret.clone(), self.secret_version)),
+                serves_until: self.leaves.last().map(|(.., end)| *end),
             };
             if self.apply(&mut replica, 0) == Some(Step::Nothing) {
                 return;
@@ -182,6 +207,7 @@ enum Event {
     Seconds(i64),
     Days(i64),
     LoseSecret,
+    Restart(usize),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -193,6 +219,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (1..700i64).prop_map(Event::Seconds),
         3 => (1..60i64).prop_map(Event::Days),
         1 => Just(Event::LoseSecret),
+        1 => (0..2usize).prop_map(Event::Restart),
     ]
 }
 
@@ -206,11 +233,14 @@ proptest! {
         for event in events {
             match event {
                 Event::ReadBundles(of) => {
-                    replicas[of] = Replica { bundles: cluster.bundles.clone(), secret: None };
+                    let serves_until = replicas[of].serves_until;
+                    replicas[of] = Replica { bundles: cluster.bundles.clone(), secret: None, serves_until };
                 }
+                Event::Restart(of) => replicas[of] = Replica::default(),
                 Event::ReadSecret(of) if replicas[of].bundles.is_empty() => {}
                 Event::ReadSecret(of) => {
                     replicas[of].secret = Some((cluster.secret.clone(), cluster.secret_version));
+                    replicas[of].serve(cluster.secret.as_ref());
                 }
                 Event::Apply(of) => {
                     cluster.apply(&mut replicas[of], if of == 0 { SKEW } else { -SKEW });
@@ -252,6 +282,47 @@ fn the_first_installation_does_not_wait() {
         let mut cluster = Cluster::new(bundles);
         cluster.settle();
         assert!(cluster.secret.unwrap().leaf.is_some());
+    }
+}
+
+/// The steps of a replica until a certificate is in the Secret, at one moment.
+fn steps_to_a_leaf(cluster: &mut Cluster, mut replica: Replica) -> Option<usize> {
+    (0..20).find(|_| {
+        replica.bundles = cluster.bundles.clone();
+        replica.secret = Some((cluster.secret.clone(), cluster.secret_version));
+        cluster.apply(&mut replica, 0);
+        cluster.secret.as_ref().is_some_and(|held| held.leaf.is_some())
+    })
+}
+
+#[test]
+fn w5_a_replica_that_starts_after_the_loss_of_the_secret_does_not_wait() {
+    for is_emptied in [false, true] {
+        let mut cluster = Cluster::new(2);
+        cluster.settle();
+        cluster.now += DAY;
+        cluster.secret = None;
+        if is_emptied {
+            cluster.set_bundle(1, BTreeSet::new());
+        }
+        let serving = Replica {
+            serves_until: Some(cluster.now + DAY),
+            ..Replica::default()
+        };
+        assert_eq!(
+            steps_to_a_leaf(&mut cluster, serving),
+            None,
+            "API servers trust what it serves"
+        );
+        if is_emptied {
+            cluster.set_bundle(0, BTreeSet::new());
+        }
+        assert!(steps_to_a_leaf(&mut cluster, Replica::default()).is_some());
+        let held = cluster.secret.clone().unwrap();
+        assert!(held.may_be_served(cluster.now, &cluster.profile, false));
+        assert!(!held.may_be_served(cluster.now, &cluster.profile, true));
+        let later = cluster.now + cluster.profile.settle;
+        assert!(held.may_be_served(later, &cluster.profile, true));
     }
 }
 
@@ -315,7 +386,13 @@ fn a_leaf_without_a_configured_name_is_replaced_and_keeps_its_former_names() {
     let mut held = cluster.secret.clone().unwrap();
     held.leaf.as_mut().unwrap().names_fit = false;
     cluster.now += cluster.profile.settle;
-    let step = next(cluster.now, &cluster.profile, &held, &[cluster.bundles[0].1.clone()]);
+    let step = next(
+        cluster.now,
+        &cluster.profile,
+        &held,
+        &[cluster.bundles[0].1.clone()],
+        true,
+    );
     assert_eq!(
         step,
         Step::IssueLeaf {
@@ -323,4 +400,33 @@ fn a_leaf_without_a_configured_name_is_replaced_and_keeps_its_former_names() {
             keep_names: true
         }
     );
+}
+
+/// An update that adds a feature: the new replica knows a bundle, with the CA of another program,
+/// that the old replica does not know.
+#[test]
+fn w8_replicas_that_know_different_bundles_come_to_rest() {
+    let mut cluster = Cluster::new(1);
+    cluster.settle();
+    let foreign = Bundle {
+        trusted: BTreeSet::from(["foreign".to_owned()]),
+        has_other_content: false,
+    };
+    cluster.bundles.extend([(0, foreign), (0, Bundle::default())]);
+    let all = cluster.bundles.len();
+    let mut steps = Vec::new();
+    for round in 0..60 {
+        let known = if round % 2 == 0 { 1 } else { all };
+        let mut replica = Replica {
+            bundles: cluster.bundles[..known].to_vec(),
+            secret: Some((cluster.secret.clone(), cluster.secret_version)),
+            serves_until: Some(cluster.now + DAY),
+        };
+        // A replica writes the bundles that it knows only.
+        steps.extend(cluster.apply(&mut replica, 0));
+        cluster.now += 1;
+    }
+    assert_eq!(steps[40..], vec![Step::Nothing; 20], "{steps:?}");
+    let target = cluster.secret.clone().unwrap().target();
+    assert!(cluster.bundles.iter().all(|(_, bundle)| bundle.trusted == target));
 }

@@ -87,12 +87,6 @@ impl Stored {
         self.leaf.as_ref().map(|leaf| &leaf.pair)
     }
 
-    pub(super) fn leaf_holds(&self, now: i64) -> bool {
-        self.leaf()
-            .and_then(|leaf| one(&leaf.certificate).ok())
-            .is_some_and(|facts| facts.not_after > now)
-    }
-
     /// All CA certificates as PEM, for the `caBundle`.
     pub(super) fn bundle(&self) -> String {
         self.authorities

@@ -314,7 +314,7 @@ async fn h3_a_cluster_with_mirrored_objects_cannot_be_deleted() {
 
 /// A policy cannot look up the authoritative object, so a user confirms that it does not exist.
 #[tokio::test]
-async fn f6_a_mirror_is_released_after_its_original_is_deleted() {
+async fn f6_a_mirror_is_released_after_the_authoritative_object_is_deleted() {
     let world = World::whole().await;
     for kind in KINDS {
         for name in ["hostile-orphan", "hostile-mirrored"] {
@@ -322,9 +322,9 @@ async fn f6_a_mirror_is_released_after_its_original_is_deleted() {
             mirror["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
             world.store(&mirror).await;
         }
-        let original = machine_api(kind, "hostile-mirrored", "MachineAPI");
-        world.store(&original).await;
-        world.set_status(&original, &status("MachineAPI")).await;
+        let authoritative = machine_api(kind, "hostile-mirrored", "MachineAPI");
+        world.store(&authoritative).await;
+        world.set_status(&authoritative, &status("MachineAPI")).await;
         let resource = cluster_api_resource(kind);
         let patch = |name: &str| {
             let annotations = json!({PAUSED: null, "capstan.dev/unmirrored": name});

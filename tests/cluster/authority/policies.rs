@@ -91,9 +91,9 @@ async fn a_mirror_is_guarded_while_the_webhook_is_unavailable() {
 async fn f3_f4_the_policies_allow_what_the_platforms_controllers_write() {
     let world = World::policies_only().await;
     let machines = machine_api_resource("Machine");
-    let original = machine_api("Machine", "policy-hook", "ClusterAPI");
-    world.store(&original).await;
-    world.set_status(&original, &status("ClusterAPI")).await;
+    let authoritative = machine_api("Machine", "policy-hook", "ClusterAPI");
+    world.store(&authoritative).await;
+    world.set_status(&authoritative, &status("ClusterAPI")).await;
     let mut child = cluster_api("Machine", "policy-child", true);
     child["metadata"]["annotations"][PAUSED] = json!("sync.machine.openshift.io");
     // The garbage collector deletes an object whose owner does not exist.

@@ -13,7 +13,7 @@ use crate::model::{Edit, RuleInfo};
 /// The gate.
 pub(super) struct ControlPlaneMachineSets;
 
-const RULE_SOURCES: &[RuleSource] = &[RuleSource {
+pub(super) const RULE_SOURCES: &[RuleSource] = &[RuleSource {
     path: "webhooks/rules/controlplanemachineset.yaml",
     text: include_str!("../../../../webhooks/rules/controlplanemachineset.yaml"),
     kinds: KIND,
@@ -73,11 +73,13 @@ impl Gate for ControlPlaneMachineSets {
     }
 }
 
-fn lookup<'a>(context: &Context<'a>) -> Lookup<'a> {
+/// What the rules may look up, for the rules of ControlPlanes as well.
+pub(super) fn lookup<'a>(context: &Context<'a>) -> Lookup<'a> {
     let (options, snapshot) = (context.options, context.snapshot);
     Lookup {
         machines: snapshot.machines.as_deref(),
         sets: snapshot.control_plane_machine_sets.as_deref(),
+        control_planes: snapshot.control_planes.as_deref(),
         parsed: &snapshot.parsed,
         infrastructure: snapshot.infrastructure.as_ref(),
         nodes: snapshot.nodes.as_ref(),

@@ -1,5 +1,7 @@
 //! The steps of an API server for one edit of the offline check.
 
+use std::borrow::Cow;
+
 use json_patch::Patch;
 use serde_json::Value;
 
@@ -11,7 +13,9 @@ use crate::admission::judge::Admission;
 use crate::admission::response::{Status, deny_status};
 use crate::admission::snapshot::Snapshot;
 use crate::api::kind::KindInfo;
-use crate::model::{Edit, FieldPath, Operation, Stored, Verdict, Violation, ViolationKind, Warning, sort_violations};
+use crate::model::{
+    Edit, FieldPath, Operation, Stored, Verdict, Violation, ViolationKind, Warning, is_subdomain, sort_violations,
+};
 use crate::schema::Schema;
 
 /// An edit, and what its steps need.
@@ -24,6 +28,17 @@ pub(super) struct Steps<'a> {
     pub(super) name: &'a str,
     /// Whether the rules of the kind read the status.
     pub(super) reads_status: bool,
+}
+
+/// How an update changes the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatusChange {
+    /// It does not, or no rule judges it.
+    None,
+    /// Nothing else changes, so that the update is one of the subresource.
+    Only,
+    /// Other fields change too.
+    BesideOthers,
 }
 
 impl Steps<'_> {
@@ -64,6 +79,46 @@ impl Steps<'_> {
         self.verdict(self.judge_edit(Phase::Validate, &edit).verdict)
     }
 
+    /// How an update changes the status, if the status of the kind is judged. An object without a
+    /// status does not change it.
+    pub(super) fn status_change(&self) -> StatusChange {
+        let status = |object: &Value| object.get("status").filter(|status| !status.is_null()).cloned();
+        let judged = || gates::by_kind(self.group, self.kind).is_some_and(gates::GatedKind::judges_status);
+        let (Some(old), Some(new)) = (self.check.old, status(self.check.object)) else {
+            return StatusChange::None;
+        };
+        if self.check.operation != Operation::Update || status(old).as_ref() == Some(&new) || !judged() {
+            StatusChange::None
+        } else if written(old) == written(self.check.object) {
+            StatusChange::Only
+        } else {
+            StatusChange::BesideOthers
+        }
+    }
+
+    /// The verdict about an update of the subresource `status`. An API server takes everything but
+    /// the status from the stored object.
+    pub(super) fn status(&self) -> Checked {
+        let stored = self.check.old.unwrap_or(self.check.object);
+        let object = with_status_of(stored, self.check.object);
+        let edit = Edit {
+            subresource: "status",
+            ..self.edit(Some(&object), Some(stored))
+        };
+        self.verdict(self.judge_edit(Phase::Validate, &edit).verdict)
+    }
+
+    /// Adds a warning if the status changes beside other fields. One request does not write both:
+    /// an update of the object keeps the stored status.
+    pub(super) fn with_note_about_status(&self, mut checked: Checked) -> Checked {
+        if self.status_change() == StatusChange::BesideOthers {
+            let text = "status: not checked: an update of the object keeps the stored status; to check an update of \
+                the status, give an object that differs from --old in its status only";
+            checked.warnings.push(Warning::not_judged("check-status", text));
+        }
+        checked
+    }
+
     /// The verdict about an object of a kind with a schema.
     pub(super) fn with_schema(&self, kind: &KindInfo, schema: &Schema) -> Checked {
         let mut object = without_status(self.check.object);
@@ -72,13 +127,16 @@ impl Steps<'_> {
             return unknown_fields(kind, &unknown);
         }
         schema.set_defaults(&mut object);
-        let old = self.check.old.map(|old| {
+        // An API server converts the stored object to the version of the request.
+        let before = self.check.old.map(|old| self.in_version(kind, old));
+        let old = before.as_deref().map(|old| {
             let mut old = without_status(old);
             schema.prune(&mut old);
             schema.set_defaults(&mut old);
             old
         });
-        let stored_old = old.as_ref().map(|object| self.with_status(object, self.check.old));
+        let before = before.as_deref();
+        let stored_old = old.as_ref().map(|object| self.with_status(object, before));
         // The mutating pass sees the status that was sent. The stored object keeps its own.
         let sent = self.with_status(&object, Some(self.check.object));
         let mutated = self.judge(Phase::Mutate, Some(&sent), stored_old.as_ref());
@@ -87,11 +145,21 @@ impl Steps<'_> {
         }
         let mut found = Findings::of(mutated.verdict);
         found.add_violations(schema.validate(&object, old.as_ref()));
+        found.violations.extend(invalid_name(self.name));
         if found.violations.is_empty() {
-            let stored = self.with_status(&object, self.check.old);
+            let stored = self.with_status(&object, before);
             found.add(self.judge(Phase::Validate, Some(&stored), stored_old.as_ref()).verdict);
         }
         found.finish(kind, self.name, mutated.patch)
+    }
+
+    /// A stored object in the version of the request. An object that cannot be converted stays as
+    /// it is.
+    fn in_version<'o>(&self, kind: &KindInfo, object: &'o Value) -> Cow<'o, Value> {
+        let api_version = kind.api_version();
+        let gate = gates::by_kind(self.group, self.kind).filter(|_| text(object, "/apiVersion") != api_version);
+        let converted = gate.and_then(|gated| gated.gate.convert(object, &api_version));
+        converted.map_or(Cow::Borrowed(object), Cow::Owned)
     }
 
     /// An object with the status of another one, if the rules of the kind read the status.
@@ -145,6 +213,27 @@ impl Steps<'_> {
             patch: None,
         }
     }
+}
+
+/// An object without its status, and without the metadata that an API server sets.
+fn written(object: &Value) -> Value {
+    let mut object = without_status(object);
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["resourceVersion", "managedFields", "generation"] {
+            metadata.remove(field);
+        }
+    }
+    object
+}
+
+/// The refusal of an API server for a name that no object can have.
+fn invalid_name(name: &str) -> Option<Violation> {
+    let is_valid = name.is_empty() || is_subdomain(name);
+    (!is_valid).then(|| {
+        let allowed = "must be lowercase letters, digits, '-' or '.', and begin and end with a letter or digit";
+        let invalid = Violation::new("schema-name", "metadata.name", ViolationKind::Invalid, allowed);
+        invalid.got(&Value::from(name)).advice("choose another name")
+    })
 }
 
 /// Applies the patch of the mutating webhook.

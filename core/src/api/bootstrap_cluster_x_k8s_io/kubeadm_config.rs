@@ -147,6 +147,8 @@ wire! {
 
     /// The options of `kubeadm init`.
     pub struct InitConfiguration {
+        /// Tokens with which machines join.
+        pub bootstrap_tokens: Vec<BootstrapToken>,
         /// The node to register.
         pub node_registration: NodeRegistration,
         /// The address of the API server on this machine.
@@ -156,6 +158,14 @@ wire! {
         pub skip_phases: Vec<String>,
         /// Timeouts.
         pub timeouts: Timeouts,
+    }
+
+    /// A token with which a machine joins.
+    pub struct BootstrapToken {
+        /// The token: its id, a dot, and its secret.
+        pub token: String,
+        /// How long the token is valid.
+        pub ttl_seconds: Option<i32>,
     }
 
     /// The options of `kubeadm join`.
@@ -207,8 +217,18 @@ wire! {
     pub struct Timeouts {
         /// How long kubeadm waits for the components of the control plane.
         pub control_plane_component_health_check_seconds: Option<i32>,
+        /// How long kubeadm waits for a healthy kubelet.
+        pub kubelet_health_check_seconds: Option<i32>,
+        /// How long kubeadm waits for a request to the API server.
+        #[serde(rename = "kubernetesAPICallSeconds")]
+        pub kubernetes_api_call_seconds: Option<i32>,
+        /// How long kubeadm waits for a request to etcd.
+        #[serde(rename = "etcdAPICallSeconds")]
+        pub etcd_api_call_seconds: Option<i32>,
         /// How long kubeadm waits for the TLS bootstrap of the kubelet.
         pub tls_bootstrap_seconds: Option<i32>,
+        /// How long a joining machine waits until it finds the cluster.
+        pub discovery_seconds: Option<i32>,
     }
 
     /// How a machine finds the cluster that it joins.

@@ -20,6 +20,9 @@ pub const MIGRATING: &str = "Migrating";
 pub const SYNCHRONIZED: &str = "Synchronized";
 /// The condition by which a controller acknowledges that it ignores the object.
 pub const PAUSED: &str = "Paused";
+/// The annotation of a mirror in which the sync controller records what it copied: from which API,
+/// a fingerprint of the source, and the labels and annotations that it wrote.
+pub const MIRRORED: &str = "capstan.dev/mirrored";
 
 /// The authoritative API, as last decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@
 
 use super::Lookup;
 use crate::api::cluster_x_k8s_io::label;
-use crate::authority::spec::{Api, PairMember};
+use crate::authority::spec::{Api, Kind, PairMember};
 use crate::model::{Edit, FieldPath, Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
 const IN_USE: &str = "authority-cluster-in-use";
@@ -35,19 +35,26 @@ pub(super) fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdi
     let mut names: Vec<&str> = owners.map(|owner| owner.name.as_str()).collect();
     names.extend(old.labels.get(label::CLUSTER).map(String::as_str));
     names.push(edit.name);
-    let message = match lookup.mirrors.mirrored_in_clusters(&names, config) {
-        Some((_, None)) => return,
-        Some((1, Some(example))) => format!("must not be deleted while {example}, which is mirrored, belongs to it"),
-        Some((count, Some(example))) => {
-            format!("must not be deleted while {count} mirrored objects belong to it, such as {example}")
-        }
-        None if lookup.wait_for_unknown => {
+    let found = lookup.mirrors.mirrored_in_clusters(&names, config);
+    let message = match (found.count, found.example) {
+        _ if lookup.wait_for_unknown && !found.unknown.is_empty() => {
             String::from("must not be deleted before Capstan has read which mirrored objects belong to it")
         }
-        None => {
+        (1, Some(example)) => format!("must not be deleted while {example}, which is mirrored, belongs to it"),
+        (count, Some(example)) => {
+            format!("must not be deleted while {count} mirrored objects belong to it, such as {example}")
+        }
+        (_, None) if found.unknown.is_empty() => return,
+        // Objects from files are never complete, so a mirrored object that is given decides.
+        (_, None) => {
+            let title = |(api, kind): &(Api, Kind)| format!("{} in {}", kind.title(), api.title());
+            let missing: Vec<String> = found.unknown.iter().map(title).collect();
             return verdict.warn(Warning::not_judged(
                 IN_USE,
-                "not checked: the objects that belong to this cluster were not given",
+                format!(
+                    "not checked: mirrored objects of these kinds may belong to this cluster, and none was given: {}",
+                    missing.join(", ")
+                ),
             ));
         }
     };

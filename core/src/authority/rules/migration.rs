@@ -71,12 +71,8 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
         generation: new.generation.or(old.generation),
         ..old.clone()
     };
-    for text in outlook(context, &requested, counterpart) {
-        let not_judged = text.starts_with("not checked");
-        verdict.warn(Warning {
-            not_judged,
-            ..Warning::new(OUTLOOK, text)
-        });
+    for warning in outlook(context, &requested, counterpart) {
+        verdict.warn(warning);
     }
 }
 
@@ -140,14 +136,15 @@ fn refuse_by_counterpart(context: &Context<'_>, old: &PairMember, counterpart: C
 }
 
 /// The effect of the request and what prevents the migration, the most important first.
-fn outlook(context: &Context<'_>, requested: &PairMember, counterpart: Counterpart<'_>) -> Vec<String> {
+fn outlook(context: &Context<'_>, requested: &PairMember, counterpart: Counterpart<'_>) -> Vec<Warning> {
+    let warning = |text: String| Warning::new(OUTLOOK, text);
     let target = requested.desired_api();
     let step = plan::next(&Observed::of(requested, counterpart.found()));
     if let Step::Cancel { back_to } | Step::PauseTarget { back_to } = step {
-        return vec![format!(
-            "the migration is cancelled: {} becomes authoritative again",
-            back_to.title()
-        )];
+        let title = back_to.title();
+        return vec![warning(format!(
+            "the migration is cancelled: {title} becomes authoritative again"
+        ))];
     }
     if let Step::Idle(_) = step {
         return Vec::new();
@@ -155,16 +152,17 @@ fn outlook(context: &Context<'_>, requested: &PairMember, counterpart: Counterpa
     let (mut issues, unchecked) = issues(context, target, counterpart);
     issues.sort();
     let blocking = issues.iter().any(|issue| issue.severity == Severity::Blocks);
-    let mut texts = issue_texts(context, &issues);
-    texts.extend(unchecked);
-    texts.extend(synchronization(context, requested, counterpart, step, blocking));
+    let mut warnings: Vec<Warning> = issue_texts(context, &issues).into_iter().map(warning).collect();
+    warnings.extend(unchecked.map(|text| Warning::not_judged(OUTLOOK, text)));
+    let synchronization = synchronization(context, requested, counterpart, step, blocking);
+    warnings.extend(synchronization.into_iter().map(warning));
     if context.subject.kind == Kind::MachineSet {
-        texts.push(format!(
+        warnings.push(warning(format!(
             "existing Machines keep their authoritative API; {} creates new Machines",
             target.title()
-        ));
+        )));
     }
-    texts
+    warnings
 }
 
 /// The conversion issues as texts. A response to an API server contains at most [`MOST`] of them.

@@ -76,6 +76,8 @@ pub(in crate::conversion) enum Rule {
         value: Literal,
         /// Whether a conversion into this API writes the value.
         written: bool,
+        /// The effect of another value.
+        severity: Severity,
         /// Why the other API cannot express another value.
         reason: &'static str,
         /// What to do.
@@ -87,6 +89,9 @@ pub(in crate::conversion) enum Rule {
         api: Api,
         /// The path.
         at: &'static str,
+        /// The effect of its absence in a conversion to the Machine API. Cluster API always refuses
+        /// an object without the field.
+        severity: Severity,
         /// Why.
         reason: &'static str,
         /// What to do.
@@ -245,6 +250,7 @@ pub(in crate::conversion) const fn constant(
         at,
         value,
         written: true,
+        severity: Severity::Blocks,
         reason,
         way_out,
     }
@@ -260,6 +266,23 @@ pub(in crate::conversion) const fn required(
     Rule::Required {
         api,
         at,
+        severity: Severity::Loses,
+        reason,
+        way_out,
+    }
+}
+
+/// A field of Cluster API that a value must be given for, because the Machine API may read another
+/// field of the source instead.
+pub(in crate::conversion) const fn required_of_cluster_api(
+    at: &'static str,
+    reason: &'static str,
+    way_out: &'static str,
+) -> Rule {
+    Rule::Required {
+        api: Api::ClusterApi,
+        at,
+        severity: Severity::Blocks,
         reason,
         way_out,
     }

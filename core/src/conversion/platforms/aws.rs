@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::Platform;
 use super::aws_devices::{BLOCK_DEVICES, OTHER_VOLUME, ROOT_VOLUME, VOLUME};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
-use crate::conversion::load_balancers::LOAD_BALANCERS;
+use crate::conversion::load_balancers::{LOAD_BALANCERS, normal as normal_balancers};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
+use crate::conversion::pass::keep::Described;
 use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, inner, list, machine_api_only, moved, only, required, same, shared,
 };
@@ -41,6 +42,7 @@ const LOOKUP: &str = "the Machine API has no image lookup";
 const METADATA: &str = "instanceMetadataOptions";
 
 const RULES: &[Rule] = &[
+    Rule::Hand(&IGNITION),
     required(
         MachineApi,
         "ami.id",
@@ -190,13 +192,6 @@ const RULES: &[Rule] = &[
         ]),
     ),
     Rule::Hand(&RESERVATION),
-    constant(
-        ClusterApi,
-        "ignition.storageType",
-        Literal::Text("UnencryptedUserData"),
-        "the Machine API passes the user data unencrypted",
-        "set it to UnencryptedUserData",
-    ),
     Rule::Hand(&ADDRESSES),
     Rule::Hand(&INSTANCE),
     Rule::Hand(&IDENTITY),
@@ -226,11 +221,6 @@ const RULES: &[Rule] = &[
     cluster_api_only(
         "ignition.tls",
         "the Machine API has no TLS settings for Ignition",
-        "remove it",
-    ),
-    cluster_api_only(
-        "ignition.version",
-        "the Machine API does not set the version of Ignition",
         "remove it",
     ),
     cluster_api_only(
@@ -387,9 +377,11 @@ const ALLOCATION: &[Rule] = &[same("tags", Shape::Tags)];
 
 const HOST_ID: &str = "placement.host.dedicatedHost.id";
 
-fn is_host_id(text: &str) -> bool {
+/// Whether a text is the ID of a host with this number of digits: Cluster API accepts 17, and the
+/// Machine API also 8, which older hosts have.
+fn is_host_id(text: &str, count: usize) -> bool {
     let digits = text.strip_prefix("h-").unwrap_or_default();
-    digits.len() == 17 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    digits.len() == count && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn host_to_cluster_api(pass: &mut Pass<'_>) {
@@ -425,7 +417,7 @@ fn host_to_cluster_api(pass: &mut Pass<'_>) {
     };
     match (is_dynamic, &id) {
         (true, Some(_)) => pass.block(HOST_ID, "Cluster API allocates the host itself", "remove the ID"),
-        (false, Some(id)) if !is_host_id(id) => pass.block(
+        (false, Some(id)) if !is_host_id(id, 17) => pass.block(
             HOST_ID,
             "Cluster API accepts only host IDs with 17 hexadecimal digits",
             "use such a host",
@@ -498,7 +490,15 @@ fn host_to_machine_api(pass: &mut Pass<'_>) {
         return;
     }
     if let Some(id) = &id {
-        if !is_host_id(id) {
+        if is_host_id(id, 8) {
+            let path = pass.path("hostID");
+            pass.report(
+                Severity::Loses,
+                path,
+                "the Machine API accepts it, and Cluster API accepts only 17 hexadecimal digits on the way back",
+                "use a host whose ID has 17 hexadecimal digits",
+            );
+        } else if !is_host_id(id, 17) {
             pass.block("hostID", "must be h- and 17 hexadecimal digits", "correct the ID");
         }
         pass.put(HOST_ID, id.as_str().into());
@@ -518,6 +518,49 @@ fn host_to_machine_api(pass: &mut Pass<'_>) {
         pass.put("placement.host.affinity", affinity.into());
     }
 }
+
+const IGNITION: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &["ignition.storageType", "ignition.version"],
+    about: "`UnencryptedUserData`, with any version, which has no effect on it; its absence and the version are carried \
+            along while the image is the same",
+    to: |pass| match pass.restored(IGNITION_SECTION, &IMAGE) {
+        Some(Value::Object(original)) => {
+            for field in ["storageType", "version"] {
+                if let Some(text) = original.get(field).and_then(Value::as_str) {
+                    pass.put(&format!("ignition.{field}"), text.into());
+                }
+            }
+        }
+        _ => pass.put("ignition.storageType", UNENCRYPTED.into()),
+    },
+    back: |pass| {
+        let (storage, version) = (
+            pass.take_text("ignition.storageType"),
+            pass.take_text("ignition.version"),
+        );
+        if storage.as_deref().is_some_and(|storage| storage != UNENCRYPTED) {
+            pass.block(
+                "ignition.storageType",
+                "the Machine API passes the user data unencrypted",
+                "set it to UnencryptedUserData",
+            );
+        } else if storage.is_none() || version.as_deref().is_some_and(|version| version != IGNITION_VERSION) {
+            let mut original = Map::new();
+            for (field, value) in [("storageType", storage), ("version", version)] {
+                original.extend(value.map(|value| (field.to_owned(), value.into())));
+            }
+            pass.keep(IGNITION_SECTION, original.into(), IMAGE);
+        }
+    },
+};
+
+/// The section of the annotation with the settings of Ignition.
+const IGNITION_SECTION: &str = "ignition";
+const UNENCRYPTED: &str = "UnencryptedUserData";
+/// The version that the CRD of Cluster API sets by default.
+const IGNITION_VERSION: &str = "2.3";
+const IMAGE: Described = Described::Fields(&["ami"]);
 
 const ADDRESSES: Hand = Hand {
     machine_api: &[],
@@ -628,14 +671,17 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
         }
     };
     if side == ClusterApi {
+        if let Some(Value::Object(ignition)) = spec.get_mut("ignition") {
+            let is_unencrypted = ignition.get("storageType").and_then(Value::as_str) == Some(UNENCRYPTED);
+            let is_default = |value: &Value| value.as_str() == Some(IGNITION_VERSION);
+            ignition.retain(|field, value| !(is_unencrypted && field == "version" && is_default(value)));
+        }
         default(spec, "instanceMetadataOptions.httpTokens", "optional");
         default(spec, "hostAffinity", "default");
         return;
     }
     default(spec, "metadataServiceOptions.authentication", "Optional");
-    if let Some(Value::Array(balancers)) = spec.get_mut("loadBalancers") {
-        balancers.sort_by_key(|balancer| tree::text(balancer, "name").unwrap_or_default().to_owned());
-    }
+    normal_balancers(spec);
     let Some(Value::Object(placement)) = spec.get_mut("placement") else {
         return;
     };

@@ -713,7 +713,16 @@ fn balancers_to_cluster_api(pass: &mut Pass<'_>) {
         Lookup::Found(cluster) => balancers(cluster, pass.env.control_plane),
     };
     for ((field, found), known) in found.into_iter().zip(known) {
-        let Some(found) = found.filter(|found| Some(found) != known.as_ref()) else {
+        if found == known {
+            continue;
+        }
+        let Some(found) = found else {
+            let name = known.unwrap_or_default();
+            pass.block(
+                field,
+                format!("it is not set, but Cluster API adds the machine to {name:?} of the AzureCluster"),
+                format!("set it to {name:?}, or keep the object in the Machine API"),
+            );
             continue;
         };
         let other = known.map_or_else(|| String::from("none"), |known| format!("{known:?}"));

@@ -7,10 +7,11 @@ use super::aws::{SHORT, short};
 use super::gcp_disks::{ADDITIONAL, BOOT, DISK, DISKS};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
-use crate::conversion::pass::Pass;
+use crate::conversion::pass::keep::Described;
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, constant, inner, list, machine_api_only, moved, only, required, same, shared,
+    Hand, Literal, Rule, cluster_api_only, constant, inner, list, moved, only, required, same, shared,
 };
+use crate::conversion::pass::{Pass, is_empty};
 use crate::conversion::shape::{Converted, Fault, Shape, fault, pairs};
 use crate::conversion::{Lookup, Severity, tree};
 use crate::model::is_label_name;
@@ -127,11 +128,7 @@ const RULES: &[Rule] = &[
         "Cluster API always restarts an instance",
         "set it to Always",
     ),
-    machine_api_only(
-        "targetPools",
-        "Cluster API registers no machine with target pools",
-        "remove them",
-    ),
+    Rule::Hand(&TARGET_POOLS),
     cluster_api_only(
         "imageFamily",
         "the Machine API selects an image by its name",
@@ -371,7 +368,61 @@ const FORWARDING: Hand = Hand {
     },
 };
 
+/// The Machine API adds an instance to its target pools when it creates it. Cluster API leaves the
+/// pools alone, so an instance that exists stays in them, and a new one would be in none.
+const TARGET_POOLS: Hand = Hand {
+    machine_api: &["targetPools"],
+    cluster_api: &[],
+    about: "carried along for a control plane machine with a provider ID, whose instance stays in its target pools; \
+            blocks otherwise, because Cluster API adds no new instance to target pools",
+    to: |pass| {
+        let Some(pools) = pass.take("targetPools") else { return };
+        if is_empty(&pools) {
+            return;
+        }
+        match pass.env.provider_id {
+            Some(id) if pass.env.control_plane && is_pools(&pools) => {
+                pass.keep("targetPools", pools, Described::Value(id.into()));
+            }
+            Some(_) if pass.env.control_plane => pass.block("targetPools", POOLS, "correct the list"),
+            _ => pass.block(
+                "targetPools",
+                "Cluster API adds no new instance to target pools",
+                "remove them, and register the machine with a load balancer that Cluster API manages",
+            ),
+        }
+    },
+    back: |pass| {
+        let Some(id) = pass.env.provider_id else { return };
+        let pools = pass.restored("targetPools", &Described::Value(id.into()));
+        if let Some(pools) = pools.filter(is_pools) {
+            pass.put("targetPools", pools);
+        }
+    },
+};
+
+const POOLS: &str = "must be a list of names of target pools";
+
+fn is_pools(value: &Value) -> bool {
+    let names = value.as_array().map(|pools| pools.iter().all(Value::is_string));
+    names.unwrap_or_default()
+}
+
 fn normal(side: Api, spec: &mut Map<String, Value>) {
+    let metadata = match side {
+        MachineApi => "gcpMetadata",
+        ClusterApi => "additionalMetadata",
+    };
+    for entry in spec
+        .get_mut(metadata)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(fields) = entry.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+    }
     if side == ClusterApi {
         spec.entry("ipForwarding").or_insert_with(|| "Enabled".into());
         if spec.get("rootDeviceSize").and_then(Value::as_i64) == Some(0) {
@@ -384,16 +435,6 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
         return;
     }
     spec.entry("canIPForward").or_insert(Value::Bool(false));
-    for entry in spec
-        .get_mut("gcpMetadata")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        if let Some(fields) = entry.as_object_mut() {
-            fields.retain(|_, value| !value.is_null());
-        }
-    }
     let project = spec.get("projectID").cloned();
     if let Some(Value::Array(interfaces)) = spec.get_mut("networkInterfaces") {
         for interface in interfaces.iter_mut().filter_map(Value::as_object_mut) {

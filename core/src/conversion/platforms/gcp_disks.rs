@@ -180,6 +180,17 @@ fn key_to_machine_api(pass: &mut Pass<'_>, from: &'static str) {
     let content = key.get("suppliedKey").filter(|key| !is_empty(key)).is_some();
     let supplied = kind.as_deref() == Some("Supplied") || key.get("suppliedKey").is_some();
     let without_content = (supplied && !content).then(|| key.path("keyType"));
+    if kind
+        .as_deref()
+        .is_some_and(|kind| !["Managed", "Supplied"].contains(&kind))
+    {
+        pass.report(
+            Severity::Blocks,
+            key.path("keyType"),
+            "the Machine API encrypts disks with managed keys",
+            "set it to Managed",
+        );
+    }
     let mut converted = pass.item(RULES, key);
     let segments: Vec<&str> = name.split('/').collect();
     match segments.as_slice() {

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Platform, unchanged};
+use super::Platform;
 use crate::conversion::Api::{ClusterApi, MachineApi};
 use crate::conversion::Severity;
+use crate::conversion::load_balancers::{LOAD_BALANCERS, normal as normal_balancers};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
+use crate::conversion::pass::keep::Described;
 use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, machine_api_only, moved, only, required, same, shared,
 };
@@ -27,7 +29,7 @@ pub(super) const PLATFORM: Platform = Platform {
     has_instance_state: true,
     has_provider_id: true,
     hand_over: None,
-    normal: unchanged,
+    normal: |_, spec| normal_balancers(spec),
 };
 
 const BOOT_ONLY: &str = "the Machine API has only an encryption key for the boot volume";
@@ -109,11 +111,7 @@ const RULES: &[Rule] = &[
     ),
     machine_api_only("bandwidth", "Cluster API does not set the bandwidth", "remove it"),
     machine_api_only("tags", "Cluster API does not tag instances", "remove them"),
-    machine_api_only(
-        "loadBalancers",
-        "Cluster API sets load balancers in the infrastructure cluster",
-        "remove them",
-    ),
+    Rule::Hand(&LOAD_BALANCERS),
     cluster_api_only(
         "name",
         "the Machine API names an instance after its Machine",
@@ -140,16 +138,23 @@ const RULES: &[Rule] = &[
 const ZONES: Hand = Hand {
     machine_api: &["zone"],
     cluster_api: &["zone", "Machine.failureDomain"],
-    about: "zone and the failure domain of the Machine, which must be equal",
+    about: "zone and the failure domain of the Machine, which must be equal; the absence of a failure domain is carried \
+            along",
     to: |pass| {
+        let without_domain = pass.restored(ZONE_SECTION, &OF_ZONE).is_some();
         if let Some(zone) = pass.take_text("zone") {
-            pass.put("Machine.failureDomain", zone.as_str().into());
+            if !without_domain {
+                pass.put("Machine.failureDomain", zone.as_str().into());
+            }
             pass.put("zone", zone.into());
         }
     },
     back: |pass| {
         let domain = pass.take_text("Machine.failureDomain");
         let zone = pass.take_text("zone");
+        if domain.is_none() && zone.is_some() {
+            pass.keep(ZONE_SECTION, true.into(), OF_ZONE);
+        }
         if domain.is_some() && domain != zone {
             pass.block(
                 "zone",
@@ -162,6 +167,10 @@ const ZONES: Hand = Hand {
         }
     },
 };
+
+/// The section of the annotation about a Machine without a failure domain.
+const ZONE_SECTION: &str = "withoutFailureDomain";
+const OF_ZONE: Described = Described::Fields(&["zone"]);
 
 const GROUPS: Fault = fault("must be a list of names of security groups", "correct the list");
 
@@ -190,7 +199,7 @@ fn groups_to_machine_api(value: &Value) -> Converted {
         names.push(
             fields
                 .get("name")
-                .filter(|name| name.is_string())
+                .filter(|name| name.as_str().is_some_and(|name| !name.is_empty()))
                 .ok_or(BY_NAME)?
                 .clone(),
         );

@@ -10,10 +10,13 @@ use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::Severity;
 use crate::conversion::metadata::{self, ZONE};
 use crate::conversion::pass::Pass;
+use crate::conversion::pass::keep::Described;
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, inner, machine_api_only, moved, object, only, required, same,
+    Hand, Literal, Rule, cluster_api_only, inner, machine_api_only, moved, object, only, required,
+    required_of_cluster_api, same,
 };
-use crate::conversion::shape::{Converted, Shape, fault, is_uuid};
+use crate::conversion::shape::{Converted, Fault, Shape, fault, is_uuid};
+use crate::conversion::tree;
 
 /// OpenStack.
 pub(super) const PLATFORM: Platform = Platform {
@@ -37,18 +40,14 @@ pub(super) const PLATFORM: Platform = Platform {
 const BY_NAME: &str = "the Machine API selects an image by its name";
 const FROM_IMAGE: &str = "Cluster API creates the root volume from the image";
 const RULES: &[Rule] = &[
+    Rule::Hand(&IMAGE_OF_VOLUME),
     required(
         MachineApi,
         "image",
         "Cluster API selects an image by its name",
         "set image to the name of an image",
     ),
-    required(
-        ClusterApi,
-        "image.filter.name",
-        "the Machine API selects an image by its name",
-        "use image.filter.name",
-    ),
+    required_of_cluster_api("image.filter.name", BY_NAME, "use image.filter.name"),
     moved("image", "image.filter.name", Shape::Text),
     cluster_api_only("image.id", BY_NAME, "use image.filter.name"),
     cluster_api_only("image.imageRef", BY_NAME, "use image.filter.name"),
@@ -99,18 +98,15 @@ const RULES: &[Rule] = &[
     Rule::Hand(&SECURITY_GROUPS),
     inner("securityGroups[]", "securityGroups[]", GROUP),
     object("rootVolume", "rootVolume", ROOT_VOLUME),
+    Rule::Hand(&VOLUME_OF_IMAGE),
     Rule::Hand(&BLOCK_DEVICES),
     inner("additionalBlockDevices[]", "additionalBlockDevices[]", BLOCK_DEVICE),
+    Rule::Hand(&PRIMARY_SUBNET),
     Rule::Hand(&PORTS),
     inner("ports[]", "ports[]", PORT),
     inner("ports[]", "ports[]", COMMON),
     inner("networks[]", "ports[]", NETWORK),
     inner("networks[].subnets[]", "ports[].fixedIPs[].subnet", SUBNET),
-    machine_api_only(
-        "primarySubnet",
-        "Cluster API has no primary subnet",
-        "make the port of that subnet the first port",
-    ),
     machine_api_only(
         "floatingIP",
         "Cluster API does not assign a given floating IP",
@@ -124,6 +120,86 @@ const RULES: &[Rule] = &[
         "remove them",
     ),
 ];
+
+/// The section of the annotation with the image of a root volume.
+const VOLUME_SECTION: &str = "rootVolume";
+
+/// A machine with a root volume names its image in the root volume; the Machine API ignores `image`
+/// then.
+const IMAGE_OF_VOLUME: Hand = Hand {
+    machine_api: &["rootVolume.sourceUUID", "rootVolume.sourceType"],
+    cluster_api: &[],
+    about: "the name of the image of a root volume, if `image` is absent or the same; carried along",
+    to: |pass| {
+        let (Some(name), image) = (
+            tree::text(&pass.source.value, "rootVolume.sourceUUID").map(str::to_owned),
+            tree::text(&pass.source.value, "image").map(str::to_owned),
+        ) else {
+            return;
+        };
+        if image.as_ref().is_some_and(|image| *image != name) {
+            return;
+        }
+        let mut original = Map::new();
+        original.insert(String::from("image"), image.is_some().into());
+        if let Some(kind) = tree::text(&pass.source.value, "rootVolume.sourceType").map(str::to_owned) {
+            pass.take("rootVolume.sourceType");
+            original.insert(String::from("sourceType"), kind.into());
+        }
+        pass.take("rootVolume.sourceUUID");
+        if let Value::Object(spec) = &mut pass.source.value {
+            spec.insert(String::from("image"), name.as_str().into());
+        }
+        pass.keep(VOLUME_SECTION, original.into(), Described::Value(name.into()));
+    },
+    back: |_| {},
+};
+
+/// Restores the image of a root volume.
+const VOLUME_OF_IMAGE: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "the image of a root volume comes back where it was",
+    to: |_| {},
+    back: |pass| {
+        let Some(image) = pass.target.get("image").cloned() else {
+            return;
+        };
+        let Some(original) = pass.restored(VOLUME_SECTION, &Described::Value(image.clone())) else {
+            return;
+        };
+        if !pass.target.contains_key("rootVolume") {
+            return;
+        }
+        pass.put("rootVolume.sourceUUID", image);
+        if let Some(kind) = tree::text(&original, "sourceType") {
+            pass.put("rootVolume.sourceType", kind.into());
+        }
+        if original.get("image") == Some(&Value::Bool(false)) {
+            pass.target.remove("image");
+        }
+    },
+};
+
+/// The Machine API accepts the field and ignores it.
+const PRIMARY_SUBNET: Hand = Hand {
+    machine_api: &["primarySubnet"],
+    cluster_api: &[],
+    about: "carried along while the ports are the same; the Machine API ignores it",
+    to: |pass| {
+        if let Some(subnet) = pass.take_text("primarySubnet") {
+            pass.keep("primarySubnet", subnet.into(), PORTS_OF_MACHINE);
+        }
+    },
+    back: |pass| {
+        let subnet = pass.restored("primarySubnet", &PORTS_OF_MACHINE);
+        if let Some(subnet) = subnet.filter(Value::is_string) {
+            pass.put("primarySubnet", subnet);
+        }
+    },
+};
+
+const PORTS_OF_MACHINE: Described = Described::Fields(&["ports"]);
 
 const ROOT_VOLUME: &[Rule] = &[
     required(
@@ -195,7 +271,11 @@ const ZONE_OF_VOLUME: Hand = Hand {
         let from = zone.take_text("from");
         let path = zone.path("from");
         match (from.as_deref(), zone.take_text("name")) {
-            (None | Some("Name"), Some(name)) => pass.put("availabilityZone", name.into()),
+            (None | Some("Name"), Some(name)) if !name.contains(' ') => pass.put("availabilityZone", name.into()),
+            (None | Some("Name"), Some(_)) => {
+                let path = zone.path("name");
+                pass.report(Severity::Blocks, path, "must not contain spaces", "correct the name");
+            }
             _ => pass.report(
                 Severity::Blocks,
                 path,
@@ -211,16 +291,7 @@ fn metadata_to_cluster_api(value: &Value) -> Converted {
     let Some(Value::Object(map)) = Shape::TextMap.convert(MachineApi, value)? else {
         return Ok(None);
     };
-    let long = |text: &str| text.chars().count() > 255;
-    if map
-        .iter()
-        .any(|(key, value)| long(key) || value.as_str().is_some_and(long))
-    {
-        return Err(fault(
-            "keys and values must have at most 255 characters",
-            "use shorter ones",
-        ));
-    }
+    check_lengths(&map)?;
     Ok(Some(
         map.into_iter()
             .map(|(key, value)| json!({"key": key, "value": value}))
@@ -228,8 +299,22 @@ fn metadata_to_cluster_api(value: &Value) -> Converted {
     ))
 }
 
+/// The CRD of Cluster API limits the lengths. A file may contain longer ones.
+fn check_lengths(map: &Map<String, Value>) -> Result<(), Fault> {
+    let long = |text: &str| text.chars().count() > 255;
+    let is_long = |(key, value): (&String, &Value)| long(key) || value.as_str().is_some_and(long);
+    if map.iter().any(is_long) {
+        return Err(fault(
+            "keys and values must have at most 255 characters",
+            "use shorter ones",
+        ));
+    }
+    Ok(())
+}
+
 fn metadata_to_machine_api(value: &Value) -> Converted {
     let map = crate::conversion::shape::pairs(value, "key", "value")?;
+    check_lengths(&map)?;
     Ok((!map.is_empty()).then_some(map.into()))
 }
 

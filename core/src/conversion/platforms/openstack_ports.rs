@@ -14,7 +14,7 @@ use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::Severity;
 use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
-    Hand, Literal, Rule, cluster_api_only, list, machine_api_only, moved, only, required, same,
+    Hand, Rule, cluster_api_only, list, machine_api_only, moved, only, required, same,
 };
 use crate::conversion::shape::{Converted, Shape, fault, is_uuid};
 use crate::conversion::tree::Tree;
@@ -129,20 +129,12 @@ pub(super) const NETWORK: &[Rule] = &[
         "Cluster API sets it on ports only",
         "use ports with fixedIPs instead",
     ),
-    only(
-        MachineApi,
-        "noAllowedAddressPairs",
-        &[Literal::Bool(false)],
-        Severity::Blocks,
-        "Cluster API sets allowed address pairs on ports only",
-        "use ports with allowedAddressPairs instead",
-    ),
+    Rule::Hand(&NO_PAIRS),
     cluster_api_only("nameSuffix", ON_PORTS, WITH_ID),
     cluster_api_only("description", ON_PORTS, WITH_ID),
     cluster_api_only("adminStateUp", ON_PORTS, WITH_ID),
     cluster_api_only("macAddress", ON_PORTS, WITH_ID),
     cluster_api_only("trunk", ON_PORTS, WITH_ID),
-    cluster_api_only("allowedAddressPairs", ON_PORTS, WITH_ID),
     cluster_api_only("securityGroups", ON_PORTS, WITH_ID),
     cluster_api_only("hostID", ON_PORTS, WITH_ID),
     cluster_api_only("propagateUplinkStatus", ON_PORTS, WITH_ID),
@@ -180,6 +172,38 @@ const NETWORK_ID: Hand = Hand {
     },
     back: |_| {},
 };
+
+/// A network without allowed address pairs is a port with an empty list of them.
+const NO_PAIRS: Hand = Hand {
+    machine_api: &["noAllowedAddressPairs"],
+    cluster_api: &["allowedAddressPairs"],
+    about: "true is an empty list of allowed address pairs; pairs are set only on ports that name their network by ID",
+    to: |pass| match pass.take("noAllowedAddressPairs") {
+        None | Some(Value::Bool(false)) => {}
+        Some(Value::Bool(true)) => pass.put(PAIRS, json!([])),
+        Some(_) => pass.block("noAllowedAddressPairs", "must be true or false", "correct the value"),
+    },
+    back: |pass| match pass.take(PAIRS) {
+        None => {}
+        Some(Value::Array(pairs)) if pairs.is_empty() => pass.put("noAllowedAddressPairs", true.into()),
+        Some(_) => pass.block(PAIRS, ON_PORTS, WITH_ID),
+    },
+};
+
+const PAIRS: &str = "allowedAddressPairs";
+
+/// Leaves out empty lists of allowed address pairs of ports that are ports of the Machine API too,
+/// where they mean the same as no list.
+fn without_empty_pairs(ports: &mut [Value]) {
+    for port in ports {
+        if !is_port(&Tree::new("", port.clone())) {
+            return;
+        }
+        if let Some(fields) = port.as_object_mut() {
+            fields.retain(|field, value| field != PAIRS || !crate::conversion::pass::is_empty(value));
+        }
+    }
+}
 
 /// A subnet of a network of the Machine API, as the subnet of a fixed IP.
 pub(super) const SUBNET: &[Rule] = &[
@@ -261,12 +285,14 @@ const GROUPS: Hand = Hand {
         for mut group in pass.take_list("securityGroups") {
             let path = group.path("");
             match group.take_text("id") {
-                Some(id) if group.value.as_object().is_some_and(Map::is_empty) => ids.push(Value::from(id)),
+                Some(id) if is_uuid(&id) && group.value.as_object().is_some_and(Map::is_empty) => {
+                    ids.push(Value::from(id));
+                }
                 _ => pass.report(
                     Severity::Blocks,
                     path,
-                    "the Machine API selects the security groups of a port by ID",
-                    "use the ID of the security group",
+                    "the Machine API selects the security groups of a port by their UUIDs",
+                    "use the UUID of the security group",
                 ),
             }
         }
@@ -305,8 +331,9 @@ const PROFILE: Hand = Hand {
         }
         let trusted = profile.take("trusted");
         match trusted.as_ref().map(Value::as_str) {
-            None => {}
-            Some(Some(text @ ("true" | "false"))) => pass.put("profile.trustedVF", (text == "true").into()),
+            // Cluster API does not distinguish false from an absent field.
+            None | Some(Some("false")) => {}
+            Some(Some("true")) => pass.put("profile.trustedVF", true.into()),
             Some(_) => pass.report(
                 Severity::Blocks,
                 profile.path("trusted"),
@@ -368,9 +395,7 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
         let mut tags = Vec::new();
         let mut subnets = Vec::new();
         for mut subnet in items {
-            if let Some(Value::Array(more)) = subnet.take("portTags") {
-                tags.extend(more);
-            }
+            tags.extend(port_tags(pass, &mut subnet));
             let path = subnet.root.clone();
             let subnet = pass.item(SUBNET, subnet);
             if subnet.contains_key("id") == subnet.contains_key("filter") {
@@ -387,8 +412,26 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
         add_tags(&mut port, tags);
         network_to_ports(pass, root, &port, subnets, &mut ports);
     }
+    without_empty_pairs(&mut ports);
     if !ports.is_empty() {
         pass.put("ports", ports.into());
+    }
+}
+
+/// Takes the tags that a subnet adds to its port.
+fn port_tags(pass: &mut Pass<'_>, subnet: &mut Tree) -> Vec<Value> {
+    let Some(tags) = subnet.take("portTags") else {
+        return Vec::new();
+    };
+    // A tag of several subnets is one tag of the port, so that a repeated tag is no issue.
+    match Shape::Texts.convert(MachineApi, &tags) {
+        Ok(Some(Value::Array(tags))) => tags,
+        Ok(_) => Vec::new(),
+        Err(fault) => {
+            let path = format!("{}{}", subnet.path("portTags"), fault.within);
+            pass.report(Severity::Blocks, path, fault.reason, fault.way_out);
+            Vec::new()
+        }
     }
 }
 
@@ -544,6 +587,9 @@ fn one_selection(pass: &mut Pass<'_>, path: String, by_id: bool, by_filter: bool
 /// Writes networks of the Machine API as the way back writes them.
 pub(super) fn normal(side: Api, spec: &mut Map<String, Value>) {
     if side == ClusterApi {
+        if let Some(Value::Array(ports)) = spec.get_mut("ports") {
+            without_empty_pairs(ports);
+        }
         for port in spec
             .get_mut("ports")
             .and_then(Value::as_array_mut)
@@ -577,6 +623,11 @@ pub(super) fn normal(side: Api, spec: &mut Map<String, Value>) {
         match fields {
             Some(fields) if by_id && kept.is_empty() => ports.push(network_as_port(fields).into()),
             _ => kept.push(network),
+        }
+    }
+    for port in &mut ports {
+        if let Some(fields) = port.as_object_mut() {
+            fields.retain(|field, value| field != PAIRS || !crate::conversion::pass::is_empty(value));
         }
     }
     for port in ports.iter_mut().chain(kept.iter_mut()) {

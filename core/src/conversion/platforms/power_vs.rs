@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::Platform;
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
+use crate::conversion::load_balancers::{LOAD_BALANCERS, normal as normal_balancers};
 use crate::conversion::metadata::INSTANCE_TYPE;
-use crate::conversion::pass::rule::{Hand, Literal, Rule, constant, machine_api_only, moved, required, same};
+use crate::conversion::pass::rule::{Hand, Literal, Rule, moved, required, same};
 use crate::conversion::pass::{Pass, is_empty};
 use crate::conversion::shape::Shape;
 use crate::conversion::{Severity, metadata, tree};
@@ -41,34 +42,63 @@ const RULES: &[Rule] = &[
     ),
     required(ClusterApi, "sshKey", "the Machine API requires a key pair", "set it"),
     moved("keyPairName", "sshKey", Shape::Text),
-    same(
-        "systemType",
-        Shape::Words(&[
-            ("e980", "e980"),
-            ("s1022", "s1022"),
-            ("e1050", "e1050"),
-            ("e1080", "e1080"),
-        ]),
-    ),
+    Rule::Hand(&SYSTEM_TYPE),
     same(
         "processorType",
         Shape::Words(&[("Dedicated", "Dedicated"), ("Shared", "Shared"), ("Capped", "Capped")]),
     ),
     same("processors", Shape::IntOrText),
     same("memoryGiB", Shape::Count(0, i32::MAX as i64)),
-    machine_api_only(
-        "loadBalancers",
-        "Cluster API sets load balancers in the infrastructure cluster",
-        "remove them",
-    ),
-    constant(
-        MachineApi,
-        "credentialsSecret.name",
-        Literal::Text("powervs-credentials"),
-        "Cluster API uses the credentials of the cluster",
-        "use the Secret powervs-credentials",
-    ),
+    Rule::Hand(&LOAD_BALANCERS),
+    // The platform has one Secret with credentials, so another name changes no machine.
+    Rule::Fixed {
+        api: MachineApi,
+        at: "credentialsSecret.name",
+        value: Literal::Text("powervs-credentials"),
+        written: true,
+        severity: Severity::Loses,
+        reason: "Cluster API uses the credentials of the cluster",
+        way_out: "use the Secret powervs-credentials",
+    },
 ];
+
+/// The types that every release of the CRD of IBMPowerVSMachine accepts.
+const SYSTEM_TYPES: [&str; 4] = ["e980", "s1022", "e1050", "e1080"];
+/// The types that the CRD of v0.13.1 accepts and that of August 2026 refuses.
+const FORMER_SYSTEM_TYPES: [&str; 2] = ["s922", "s1122"];
+
+/// The API server of the cluster decides about a former type, so it is written and reported.
+const SYSTEM_TYPE: Hand = Hand {
+    machine_api: &["systemType"],
+    cluster_api: &["systemType"],
+    about: "`e980`, `s1022`, `e1050`, `e1080`; loses for `s922` and `s1122`, which not every release of the CRD accepts",
+    to: system_type,
+    back: system_type,
+};
+
+fn system_type(pass: &mut Pass<'_>) {
+    let Some(text) = pass.take_text("systemType") else {
+        return;
+    };
+    let all = SYSTEM_TYPES.join(" or ");
+    if FORMER_SYSTEM_TYPES.contains(&text.as_str()) {
+        let path = pass.path("systemType");
+        pass.report(
+            Severity::Loses,
+            path,
+            format!("the CRD of IBMPowerVSMachine accepts {text:?} in release v0.13.1, but no longer in August 2026"),
+            format!("use {all}, or check that the CRD of the cluster accepts {text:?}"),
+        );
+    } else if !SYSTEM_TYPES.contains(&text.as_str()) {
+        let to = pass.env.to.title();
+        return pass.block(
+            "systemType",
+            format!("{to} does not support the value {text:?}"),
+            format!("use {all}"),
+        );
+    }
+    pass.put("systemType", text.into());
+}
 
 /// The type of a reference in the Machine API, and its field in both APIs.
 const TYPES: [(&str, &str); 3] = [("ID", "id"), ("Name", "name"), ("RegEx", "regex")];
@@ -194,6 +224,7 @@ fn to_machine_api(pass: &mut Pass<'_>, at: &'static str) {
 }
 
 fn normal(side: Api, spec: &mut Map<String, Value>) {
+    normal_balancers(spec);
     if side == ClusterApi {
         if let Some(id) = spec.remove("serviceInstanceID").filter(|id| !is_empty(id)) {
             spec.insert(String::from("serviceInstance"), json!({"id": id}));

@@ -270,7 +270,8 @@ const SERVER: Hand = Hand {
     about: "workspace.server, or else the server of the VSphereCluster; both must be equal",
     to: |pass| {
         let of_cluster = pass.cluster().found().and_then(|cluster| tree::text(cluster, "server"));
-        // The way back has the server of the cluster, and so has the next conversion.
+        // The way back fills in the server of the cluster. With the same server here, the next
+        // conversion gives the same template.
         if let Some(server) = tree::text(&pass.source.value, "workspace.server").or(of_cluster) {
             let server = Value::from(server);
             pass.put("server", server);

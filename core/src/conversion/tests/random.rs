@@ -61,13 +61,14 @@ impl Random {
     }
 
     fn labels(&mut self) -> Value {
-        const KEYS: [&str; 7] = [
+        const KEYS: [&str; 8] = [
             "a",
             "example.com/b",
             "machine.openshift.io/cluster-api-machine-role",
             "machine.openshift.io/cluster-api-machine-type",
             "node-role.kubernetes.io/infra",
             "node-role.kubernetes.io/worker",
+            "machine.openshift.io/zone",
             "cluster.x-k8s.io/other",
         ];
         let mut labels = Map::new();
@@ -83,6 +84,18 @@ impl Random {
         }
         labels.into()
     }
+
+    /// Labels of a node. Those of the domain of Cluster API are an issue, so that most nodes have
+    /// none.
+    fn node_labels(&mut self) -> Value {
+        let mut labels = self.labels();
+        if let Some(labels) = labels.as_object_mut().filter(|_| self.below(30) != 0)
+            && let Some(value) = labels.remove("cluster.x-k8s.io/other")
+        {
+            labels.insert(String::from("node.cluster.x-k8s.io/other"), value);
+        }
+        labels
+    }
 }
 
 /// A generated Machine or MachineSet of the Machine API.
@@ -91,7 +104,7 @@ pub(super) fn machine_api(sample: &Sample, random: &mut Random) -> Value {
     if random.below(2) == 0 {
         let mut machine = sample.machine(&spec);
         merge(&mut machine["metadata"]["labels"], &random.labels());
-        machine["spec"]["metadata"]["labels"] = random.labels();
+        machine["spec"]["metadata"]["labels"] = random.node_labels();
         machine["metadata"]["annotations"] = random.labels();
         let hooks = serde_json::json!([{"name": "b-hook", "owner": "owner"}, {"name": "a-hook", "owner": "owner"}]);
         if random.below(4) == 0 {
@@ -106,7 +119,7 @@ pub(super) fn machine_api(sample: &Sample, random: &mut Random) -> Value {
     let extra = random.labels();
     merge(&mut set["spec"]["template"]["metadata"]["labels"], &extra);
     if random.below(2) == 0 {
-        set["spec"]["template"]["spec"]["metadata"]["labels"] = random.labels();
+        set["spec"]["template"]["spec"]["metadata"]["labels"] = random.node_labels();
     }
     merge(&mut set["metadata"]["labels"], &random.labels());
     set["spec"]["deletePolicy"] = ["", "Random", "Newest"][random.below(3)].into();

@@ -448,3 +448,39 @@ fn a_machine_that_is_being_deleted_counts_until_it_is_gone() {
 fn zoned(zone: &str) -> Value {
     json!({"kind": "GCPMachineProviderSpec", "machineType": "n2", "zone": zone})
 }
+
+#[test]
+fn v62_a_machine_of_another_cluster_is_not_described_by_the_generated_set() {
+    let spec = spec_at(Platform::Aws, 0, 0);
+    let mut all = machines(&[spec.clone(), spec.clone(), spec.clone(), spec]);
+    let newest = Arc::make_mut(all.last_mut().unwrap());
+    let labels = &mut newest.metadata.labels;
+    labels.insert(label::CLUSTER.to_owned(), "ocp-b4d1c".to_owned());
+    let infrastructure = on(Platform::Aws);
+    let known = Existing {
+        machines: &all,
+        infrastructure: Some(&infrastructure),
+        ..Existing::default()
+    };
+    let set = generate(&known).unwrap();
+    let selected = set.spec.selector.match_labels.get(label::CLUSTER).map(String::as_str);
+    assert_eq!((selected, set.spec.replicas), (Some("ocp-x7k2p"), Some(3)));
+    assert_eq!(update(&known, &set).unwrap(), Some(set));
+
+    let unknown = Existing {
+        infrastructure: None,
+        ..known
+    };
+    let clusters = ["ocp-b4d1c", "ocp-x7k2p"].map(|name| format!("{name:?}"));
+    assert_eq!(generate(&unknown), Err(Unsupported::SeveralClusters(clusters.to_vec())));
+
+    let same = machines(&[spec_at(Platform::Aws, 0, 0), spec_at(Platform::Aws, 0, 0)]);
+    let mut renamed = infrastructure.clone();
+    renamed.status.infrastructure_name = "ocp-other".to_owned();
+    let known = Existing {
+        machines: &same,
+        infrastructure: Some(&renamed),
+        ..Existing::default()
+    };
+    assert!(generate(&known).is_ok());
+}

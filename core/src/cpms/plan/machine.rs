@@ -59,7 +59,7 @@ pub fn made_machine(
     if let Some(replaced) = replaces {
         annotations.insert(REPLACES.to_owned(), replaced.uid.clone());
     }
-    let record = CreatedFrom::of(&provider_spec, domain, &name);
+    let record = CreatedFrom::of(&provider_spec, domain, &name, &spec.uid);
     annotations.insert(CREATED_FROM.to_owned(), record.text());
     let mut machine_spec = spec.template.machine_spec.clone();
     machine_spec.provider_spec.value = Some(provider_spec);
@@ -104,7 +104,7 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
     // same name for that of the new machine.
     let earlier = match replaces {
         Some(_) => None,
-        None => pending_creates::last_repair(spec, index),
+        None => pending_creates::last_created(spec, index),
     };
     let derived = |attempt: usize| {
         let attempt = attempt.to_string();

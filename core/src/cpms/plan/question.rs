@@ -31,8 +31,8 @@ pub fn question(spec: &Spec, state: &State) -> Option<TemplateQuestion> {
     })
 }
 
-/// When a rollout that waits for a corrected webhook tries the API server again. No event tells
-/// that the webhook was corrected.
+/// When a rollout that waits for a corrected webhook tries the API server again. No watch event
+/// reports that the webhook was corrected.
 pub(super) fn retry_at(state: &State, now: Timestamp) -> Option<Timestamp> {
     let pending = |machine: &MachineState| !machine.is_current() && !machine.is_deleting();
     let waits = !state.template.lost.is_empty() && state.each_machine().any(pending);

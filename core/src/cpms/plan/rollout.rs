@@ -134,7 +134,7 @@ impl<'a> View<'a> {
 
     fn is_in_flight(self, machine: &MachineState) -> bool {
         let fresh = match &machine.node {
-            NodeState::None | NodeState::Ready { .. } => true,
+            NodeState::None | NodeState::OfAnother { .. } | NodeState::Ready { .. } => true,
             NodeState::NotReady { was_ready, .. } => !was_ready,
             NodeState::Missing { .. } => false,
         };
@@ -592,6 +592,7 @@ impl<'a> View<'a> {
                 action: Action::Create {
                     machine: Box::new(machine),
                     failure_domain: self.state.placement.get(&index).cloned(),
+                    repairs: replaced.is_none_or(MachineState::is_deleting),
                 },
             }),
             // `degraded` checks all listed failure domains before, so that this error is not

@@ -21,7 +21,7 @@ pub(super) const ACKNOWLEDGE: &str = "capstan.dev/acknowledge-failure-domains";
 /// The acknowledgement of an empty list.
 const NONE: &str = "none";
 
-const REPEATED: &str = "cpms-failure-domain-repeated";
+pub(super) const REPEATED: &str = "cpms-failure-domain-repeated";
 
 /// The labels of domains, as an acknowledgement lists them.
 fn labels(domains: &[FailureDomain]) -> String {

@@ -7,6 +7,7 @@ use super::stored::{ParsedOnce, Surroundings};
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
+use crate::api::machine_openshift_io::control_plane::ControlPlane;
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine::Machine;
@@ -20,6 +21,8 @@ pub struct Lookup<'a> {
     pub machines: Option<&'a [Arc<Machine>]>,
     /// The stored sets.
     pub sets: Option<&'a [Arc<ControlPlaneMachineSet>]>,
+    /// The stored ControlPlanes; unknown unless the feature `control-plane` is installed.
+    pub control_planes: Option<&'a [Arc<ControlPlane>]>,
     /// The parsed stored set.
     pub parsed: &'a ParsedOnce,
     /// The Infrastructure `cluster`.
@@ -53,7 +56,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// The machines of the control plane, with and without an owner.
-    pub(super) fn control_plane(&self) -> Option<Vec<&'a Machine>> {
+    pub fn control_plane(&self) -> Option<Vec<&'a Machine>> {
         let is_master = |machine: &&Machine| {
             let labels = &machine.metadata.labels;
             [label::ROLE, label::TYPE]
@@ -71,7 +74,7 @@ impl<'a> Lookup<'a> {
 
     /// Reports that an object or a list of objects is unknown: as a refusal if it will be known
     /// soon, else as a warning.
-    pub(super) fn unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, objects: &str, why: &str) {
+    pub fn unknown(&self, verdict: &mut Verdict, rule: &str, path: &str, objects: &str, why: &str) {
         if self.wait_for_unknown {
             let allowed = format!("must wait until Capstan has read {objects}: {why}");
             let violation = Violation::new(rule, path, ViolationKind::Forbidden, allowed);

@@ -32,7 +32,7 @@ const RULES: [(&str, &str, &str); 16] = [
     (
         "cpms-rollout-annotations",
         "metadata.annotations",
-        "annotations that pace a rollout can be read",
+        "annotations that control a rollout can be read",
     ),
     ("cpms-selector-valid", "spec.selector", "the selector can be evaluated"),
     (

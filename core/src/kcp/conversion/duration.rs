@@ -5,6 +5,7 @@ const UNITS: &[(&str, u64)] = &[
     ("ns", 1),
     ("us", 1_000),
     ("µs", 1_000),
+    ("μs", 1_000),
     ("ms", 1_000_000),
     ("s", SECOND),
     ("m", 60 * SECOND),
@@ -12,12 +13,23 @@ const UNITS: &[(&str, u64)] = &[
 ];
 const SECOND: u64 = 1_000_000_000;
 
-/// Reads a duration, in nanoseconds. A negative duration cannot be read.
-pub(super) fn nanoseconds(text: &str) -> Option<u64> {
+/// Reads a duration, in nanoseconds; `None` if it is not a duration, or needs more than 64 bits.
+pub(super) fn nanoseconds(text: &str) -> Option<i64> {
+    let is_negative = text.starts_with('-');
+    let size = unsigned(text.strip_prefix(['-', '+']).unwrap_or(text))?;
+    if is_negative {
+        0_i64.checked_sub_unsigned(size)
+    } else {
+        i64::try_from(size).ok()
+    }
+}
+
+/// Reads a duration without a sign.
+fn unsigned(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
     }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let mut rest = text;
     if rest.is_empty() {
         return None;
     }
@@ -52,20 +64,23 @@ fn part(number: &str, size: u64) -> Option<u64> {
     Some(total)
 }
 
-/// The whole seconds of a duration, at most what 32 bits can hold.
+/// The whole seconds of a duration, within what 32 bits can hold.
 pub(super) fn to_seconds(text: &str) -> Option<i32> {
-    nanoseconds(text).map(|duration| i32::try_from(duration / SECOND).unwrap_or(i32::MAX))
+    let seconds = nanoseconds(text)? / 1_000_000_000;
+    let limit = if seconds < 0 { i32::MIN } else { i32::MAX };
+    Some(i32::try_from(seconds).unwrap_or(limit))
 }
 
-/// A duration of so many seconds; `None` for a negative number.
-pub(super) fn from_seconds(seconds: i64) -> Option<String> {
-    let seconds = u64::try_from(seconds).ok()?;
+/// A duration of so many seconds.
+pub(super) fn from_seconds(seconds: i64) -> String {
+    let sign = if seconds < 0 { "-" } else { "" };
+    let seconds = seconds.unsigned_abs();
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    Some(match (hours, minutes) {
-        (0, 0) => format!("{rest}s"),
-        (0, _) => format!("{minutes}m{rest}s"),
-        _ => format!("{hours}h{minutes}m{rest}s"),
-    })
+    match (hours, minutes) {
+        (0, 0) => format!("{sign}{rest}s"),
+        (0, _) => format!("{sign}{minutes}m{rest}s"),
+        _ => format!("{sign}{hours}h{minutes}m{rest}s"),
+    }
 }
 
 #[cfg(test)]
@@ -81,10 +96,11 @@ mod tests {
             ("90s", 90),
             ("1m30.9s", 90),
             ("0", 0),
+            ("596523h14m8s", i32::MAX),
         ] {
             assert_eq!(to_seconds(text), Some(seconds), "{text}");
         }
-        for text in ["", "5", "m", "-1s", "1d", "1s ", "."] {
+        for text in ["", "5", "m", "1d", "1s ", "."] {
             assert_eq!(to_seconds(text), None, "{text}");
         }
     }
@@ -92,8 +108,31 @@ mod tests {
     #[test]
     fn seconds_are_written_in_the_form_of_go() {
         for (seconds, text) in [(0, "0s"), (90, "1m30s"), (600, "10m0s"), (36_000, "10h0m0s")] {
-            assert_eq!(from_seconds(seconds).as_deref(), Some(text));
+            assert_eq!(from_seconds(seconds), text);
         }
-        assert_eq!(from_seconds(-1), None);
+    }
+
+    #[test]
+    fn v45_a_duration_is_signed_and_has_at_most_64_bits() {
+        for (text, seconds) in [
+            ("-1s", -1),
+            ("-0s", 0),
+            ("-1.9s", -1),
+            ("1000000μs", 1),
+            ("2562047h47m16.854775807s", i32::MAX),
+            ("-2562047h47m16.854775808s", i32::MIN),
+        ] {
+            assert_eq!(to_seconds(text), Some(seconds), "{text}");
+        }
+        for text in [
+            "2562047h47m16.854775808s",
+            "-2562047h47m16.854775809s",
+            "--1s",
+            "-+1s",
+            "-",
+        ] {
+            assert_eq!(to_seconds(text), None, "{text}");
+        }
+        assert_eq!(from_seconds(-90), "-1m30s");
     }
 }

@@ -49,6 +49,9 @@ const ROWS: &[Row] = &[
     ),
 ];
 
+/// A switch that is off if it is absent in `v1beta1`, and unset in `v1beta2`.
+const STRICT: &[&str] = &["ignition", "containerLinuxConfig", "strict"];
+
 /// The rows for each token in `initConfiguration.bootstrapTokens`.
 const TOKEN: &[Row] = &[("ttl", "ttlSeconds", Seconds)];
 
@@ -82,6 +85,9 @@ pub(super) fn up(spec: &mut Value) {
     };
     for path in ONLY_V1BETA1 {
         take(config, path);
+    }
+    if get(config, STRICT) == Some(&Value::Bool(false)) {
+        take(config, STRICT);
     }
     row::up(config, ROWS);
     tokens(config, row::up);

@@ -43,7 +43,9 @@ fn compare(old: Option<&Value>, new: Option<&Value>, path: &mut Vec<String>, cha
     let (inner_old, inner_new) = (fields(old), fields(new));
     // An empty object, a list and a scalar are compared as a whole.
     let is_leaf = |value: Option<&Value>, inner: &Option<Map<String, Value>>| value.is_some() && inner.is_none();
-    if is_leaf(old, &inner_old) || is_leaf(new, &inner_new) {
+    // Fields that are added to an empty object are added one by one.
+    let is_filled = old.is_some_and(is_empty) && inner_new.is_some();
+    if (is_leaf(old, &inner_old) && !is_filled) || is_leaf(new, &inner_new) {
         changes.push(Change {
             path: path.clone(),
             was: old.cloned(),
@@ -81,6 +83,9 @@ impl Change {
     fn apply(&self, object: &mut Value) {
         let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
         match &self.is {
+            // An object that appears without fields does not remove those of the other version.
+            Some(value)
+                if self.was.is_none() && is_empty(value) && get(object, &path).is_some_and(Value::is_object) => {}
             Some(value) => {
                 set(object, &path, value.clone());
             }
@@ -94,6 +99,10 @@ impl Change {
         let read = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).and_then(nanoseconds);
         read(&self.was).is_some_and(|was| Some(was) == read(&self.is))
     }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
 }
 
 /// The changes without those between two spellings of one duration.

@@ -51,6 +51,12 @@ fn convert(object: &mut Value, from: &str, to: &str, value: impl Fn(&Value) -> O
     }
 }
 
+/// The group of an `apiVersion`; empty for the core group, and for a text that is no `apiVersion`.
+fn group(api_version: &str) -> &str {
+    let parts = api_version.split_once('/');
+    parts.map_or("", |(group, version)| if version.contains('/') { "" } else { group })
+}
+
 impl How {
     fn up(self, value: &Value) -> Option<Value> {
         match self {
@@ -68,7 +74,7 @@ impl How {
                 for (field, value) in value.as_object()? {
                     match field.as_str() {
                         "apiVersion" => {
-                            let group = value.as_str()?.split_once('/').map_or("", |(group, _)| group);
+                            let group = group(value.as_str()?);
                             reference.insert(String::from("apiGroup"), Value::from(group));
                         }
                         "kind" | "name" => {
@@ -85,7 +91,7 @@ impl How {
     fn down(self, value: &Value) -> Option<Value> {
         match self {
             Self::Same => None,
-            Self::Seconds => from_seconds(value.as_i64()?).map(Value::from),
+            Self::Seconds => Some(Value::from(from_seconds(value.as_i64()?))),
             Self::Arguments => {
                 let argument = |argument: &Value| {
                     let name = argument.get("name")?.as_str()?.to_owned();

@@ -40,6 +40,19 @@ fn a_difference_names_its_fields_and_the_version_is_first() {
 }
 
 #[test]
+fn bug_7_8_a_machine_is_compared_by_its_config_and_not_by_an_annotation() {
+    // The proposal stored the configuration in an annotation of the machine.
+    let annotation = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration";
+    let mut world = World::new("abc");
+    for machine in &mut world.machines {
+        machine["metadata"]["annotations"][annotation] = json!("{\"imageRepository\": \"other.example.org\"}");
+    }
+    assert_eq!(reasons(&world), Vec::<String>::new());
+    config_of(&mut world)["spec"]["clusterConfiguration"]["imageRepository"] = json!("other.example.org");
+    assert!(reasons(&world)[0].starts_with("KubeadmConfig is not up-to-date"));
+}
+
+#[test]
 fn a_secret_is_not_shown() {
     let mut world = World::new("abc");
     world.spec()["kubeadmConfigSpec"]["files"] = json!([{"path": "/a", "content": "pw1"}]);
@@ -50,6 +63,53 @@ fn a_secret_is_not_shown() {
         "{reasons}"
     );
     assert!(!reasons.contains("pw1") && !reasons.contains("pw2"), "{reasons}");
+}
+
+#[test]
+fn v60_a_field_that_is_not_known_makes_no_machine_outdated() {
+    let mut world = World::new("abc");
+    let spec = &mut config_of(&mut world)["spec"];
+    spec["zzz"] = json!(1);
+    spec["clusterConfiguration"]["zzz"] = json!({"a": "b"});
+    spec["joinConfiguration"]["nodeRegistration"]["zzz"] = json!([1]);
+    spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0]["zzz"] = json!("x");
+    assert_eq!(reasons(&world), Vec::<String>::new());
+    // Every known field counts, also one that Capstan has no use for.
+    config_of(&mut world)["spec"]["files"] = json!([{"path": "/a", "permissions": "0600"}]);
+    assert_eq!(reasons(&world).len(), 1);
+}
+
+#[test]
+fn v61_no_value_that_can_be_a_secret_is_shown() {
+    let secret = "s3cret";
+    let configurations = |value: &str| {
+        let env = json!([{"name": "HTTPS_PROXY", "value": value}]);
+        [
+            json!({"ignition": {"containerLinuxConfig": {"additionalConfig": value}}}),
+            json!({"clusterConfiguration": {"apiServer": {"extraEnvs": env}}}),
+            json!({"clusterConfiguration": {"etcd": {"local": {"extraEnvs": env}}}}),
+            json!({"bootCommands": [value]}),
+            json!({"preKubeadmCommands": ["a", value]}),
+            json!({"postKubeadmCommands": [value]}),
+            json!({"files": [{"path": "/a", "content": value}]}),
+            json!({"users": [{"name": "u", "passwd": value}]}),
+        ]
+    };
+    // A value that is added, and one that is replaced.
+    for before in ["", "0ther"] {
+        for (old, new) in configurations(before).into_iter().zip(configurations(secret)) {
+            let mut world = World::new("abc");
+            if !before.is_empty() {
+                json_patch::merge(&mut config_of(&mut world)["spec"], &old);
+            }
+            json_patch::merge(&mut world.spec()["kubeadmConfigSpec"], &new);
+            // The reason is a shortened form of the changes.
+            let state = world.state();
+            let shown = format!("{:?}", state.machines[0].differences);
+            assert!(shown.contains("(hidden)"), "{shown}");
+            assert!(!shown.contains(secret) && !shown.contains("0ther"), "{shown}");
+        }
+    }
 }
 
 #[test]
@@ -160,4 +220,48 @@ fn an_infrastructure_machine_without_the_name_of_its_template_starts_no_rollout(
         other["metadata"]["annotations"] = json!({"cluster.x-k8s.io/cloned-from-name": "t1"});
     }
     assert!(reasons(&world).is_empty());
+}
+
+#[test]
+fn v64_values_that_mean_the_same_make_no_machine_outdated() {
+    let divisor = |divisor: Value| json!([{"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": divisor}}}]);
+    let cases = [
+        // Cluster API writes an absent divisor as "0".
+        ("extraEnvs", divisor(Value::Null), divisor(json!("0")), true),
+        ("extraEnvs", divisor(json!("1")), divisor(json!("1000m")), true),
+        ("extraEnvs", divisor(json!(1)), divisor(json!("1")), true),
+        ("extraEnvs", divisor(json!("1Ki")), divisor(json!("1024")), true),
+        ("extraEnvs", divisor(json!("1Ki")), divisor(json!("1000")), false),
+        (
+            "extraEnvs",
+            json!([{"name": "P", "value": ""}]),
+            json!([{"name": "P"}]),
+            true,
+        ),
+        (
+            "extraEnvs",
+            json!([{"name": "P", "value": "x"}]),
+            json!([{"name": "P"}]),
+            false,
+        ),
+        (
+            "extraVolumes",
+            json!([{"name": "v", "hostPath": "/a", "mountPath": "/b", "pathType": ""}]),
+            json!([{"name": "v", "hostPath": "/a", "mountPath": "/b"}]),
+            true,
+        ),
+    ];
+    for (field, wanted, stored, is_current) in cases {
+        let mut world = World::new("abc");
+        world.spec()["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"] = json!({ field: wanted });
+        for config in world.others.iter_mut().filter(|other| other["kind"] == "KubeadmConfig") {
+            config["spec"]["clusterConfiguration"]["apiServer"] = json!({ field: stored });
+        }
+        let is_config = |reason: &String| reason.starts_with("KubeadmConfig");
+        assert_eq!(
+            !reasons(&world).iter().any(is_config),
+            is_current,
+            "{field} {wanted} {stored}"
+        );
+    }
 }

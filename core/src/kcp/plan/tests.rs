@@ -210,6 +210,39 @@ fn no_machine_is_created_before_the_cluster_has_infrastructure_and_an_endpoint()
 }
 
 #[test]
+fn v42_no_machine_is_adopted_while_one_is_too_far_from_the_version_or_has_another_bootstrap() {
+    let adopted = |version: Value, kind: &str| {
+        let mut world = World::new("abc");
+        for machine in &mut world.machines[..2] {
+            machine["metadata"]["ownerReferences"] = json!([]);
+        }
+        world.machines[0]["spec"]["version"] = version;
+        world.machines[0]["spec"]["bootstrap"]["configRef"]["kind"] = json!(kind);
+        planned(&world)
+    };
+    for version in [json!("v1.29.9"), json!("v1.31.0"), json!("1.30.1"), json!("")] {
+        let plan = adopted(version.clone(), "KubeadmConfig");
+        assert_eq!((plan.steps.len(), plan.degraded.len()), (2, 0), "{version}");
+    }
+    for (version, kind, problem) in [
+        ("v1.28.0", "KubeadmConfig", "at most one minor version from v1.30.0"),
+        ("v1.32.0", "KubeadmConfig", "at most one minor version from v1.30.0"),
+        ("v2.30.0", "KubeadmConfig", "at most one minor version from v1.30.0"),
+        ("latest", "KubeadmConfig", "at most one minor version from v1.30.0"),
+        ("v1.30.0", "OtherConfig", "must have a KubeadmConfig"),
+    ] {
+        let plan = adopted(json!(version), kind);
+        assert!(plan.steps.is_empty(), "{version} {kind}");
+        assert_eq!(plan.degraded[0].reason, "AdoptionFailed");
+        let message = &plan.degraded[0].message;
+        assert!(
+            message.contains("machine m-0 must") && message.contains(problem),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn a_machine_without_a_controller_is_adopted_before_anything_else() {
     let mut world = rolled("abc", 1);
     world.machines[1]["metadata"]["ownerReferences"] = json!([]);
@@ -253,10 +286,26 @@ fn the_replacement_of_a_remediated_machine_gets_its_record() {
     };
     let annotation = "controlplane.cluster.x-k8s.io/remediation-for";
     assert_eq!(machine.metadata.annotations[annotation], record);
-    // Once a newer machine exists, the record of the control plane is removed.
+}
+
+/// The replacement exists, so the next machine is not a replacement.
+#[test]
+fn a_record_whose_replacement_exists_is_removed_and_no_other_machine_gets_it() {
+    let mut world = World::new("ac");
+    world.spec()["replicas"] = json!(3);
+    let record = json!({"machine": "m-9", "timestamp": "2026-06-01T11:00:00Z", "retryCount": 1}).to_string();
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): record});
     world.created(1, "2026-06-01T11:30:00Z");
-    let verbs: Vec<&str> = planned(&world).steps.iter().map(Step::verb).collect();
+    let plan = planned(&world);
+    let verbs: Vec<&str> = plan.steps.iter().map(Step::verb).collect();
     assert_eq!(verbs, ["patch", "create"]);
+    let Action::Create { machine, .. } = &plan.steps[1].action else {
+        panic!("{plan:?}")
+    };
+    let annotation = "controlplane.cluster.x-k8s.io/remediation-for";
+    assert_eq!(machine.metadata.annotations.get(annotation), None);
+    world.set(0, condition::SCHEDULER, "False");
+    assert_eq!(next(&world), "waits ControlPlaneHealthy", "the checks are not weakened");
 }
 
 #[test]
@@ -343,6 +392,7 @@ fn a_deleted_control_plane_deletes_its_machines_after_the_workers() {
     assert_eq!(next(&world), "delete m-0, delete m-1, delete m-2");
     let mut worker = world.machines[0].clone();
     worker["metadata"]["name"] = json!("w");
+    worker["metadata"]["uid"] = json!("w-uid");
     worker["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
     world.machines.push(worker);
     assert_eq!(next(&world), "waits WorkersRemoved");

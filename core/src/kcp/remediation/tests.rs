@@ -143,7 +143,7 @@ fn a_retry_waits_for_the_retry_period() {
 #[test]
 fn the_number_of_retries_is_limited() {
     let impossible = |most: i32| {
-        format!("impossible m-0: the remediation failed {most} times, which spec.remediation.maxRetry allows")
+        format!("impossible m-0: the remediation was retried {most} time(s), and spec.remediation.maxRetry is {most}")
     };
     assert_eq!(
         retried("2026-06-01T11:50:00Z", 2, &json!({"maxRetry": 3})),

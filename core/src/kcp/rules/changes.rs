@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::table::IMMUTABLE;
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::Spec;
-use crate::kcp::spec::without_empty_fields;
+use crate::kcp::canonical::{comparable, without_empty_fields};
 use crate::model::{FieldPath, Violation, ViolationKind};
 
 /// Parents, and the fields below them that may change. `x` allows `x` itself to be set or removed,
@@ -89,7 +89,7 @@ pub(super) fn judge(old: &Spec, new: &Spec, found: &mut Vec<Violation>) {
 /// The changed fields of two specs, below `root`.
 pub(super) fn changed(old: &Spec, new: &Spec, root: &str) -> Vec<FieldPath> {
     // A wire type always has a JSON.
-    let json = |spec: &Spec| without_empty_fields(&serde_json::to_value(spec).unwrap_or_default());
+    let json = |spec: &Spec| without_empty_fields(&comparable(&serde_json::to_value(spec).unwrap_or_default()));
     let mut changed = Vec::new();
     compare(Some(&json(old)), Some(&json(new)), &FieldPath::from(root), &mut changed);
     changed
@@ -102,6 +102,10 @@ fn compare(old: Option<&Value>, new: Option<&Value>, at: &FieldPath, changed: &m
     let Some(Value::Object(new)) = new else {
         return changed.push(at.clone());
     };
+    if old.is_none() && new.is_empty() {
+        // The presence of this field has a meaning.
+        return changed.push(at.clone());
+    }
     let nothing = Map::new();
     let old = old.and_then(Value::as_object).unwrap_or(&nothing);
     let removed = old.keys().filter(|name| !new.contains_key(*name));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Judge;
-use super::table::{DISK_LAYOUT, FILES, HEALTH_CHECK_TIMEOUTS, IGNITION, KUBECONFIG_USER, USERS};
+use super::table::{BOOTSTRAP_TOKEN, DISK_LAYOUT, FILES, HEALTH_CHECK_TIMEOUTS, IGNITION, KUBECONFIG_USER, USERS};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{
     self, Ignition, KubeConfigAuthProvider, KubeConfigExec, SecretSource,
 };
@@ -21,6 +21,7 @@ impl Judge<'_> {
         self.users();
         self.ignition();
         self.disks();
+        self.tokens();
         self.discovery();
         self.timeouts();
     }
@@ -156,6 +157,19 @@ impl Judge<'_> {
         }
     }
 
+    /// The clients of Cluster API cannot read a token of another form, or a list with it.
+    fn tokens(&mut self) {
+        let init = &self.spec.kubeadm_config_spec.init_configuration;
+        for (index, token) in init.bootstrap_tokens.iter().enumerate() {
+            if !is_token(&token.token) {
+                let at = self.kubeadm("initConfiguration.bootstrapTokens").index(index);
+                let invalid = BOOTSTRAP_TOKEN.violation(at.child("token"), ViolationKind::Invalid);
+                let advice = "create one with kubeadm token generate, or remove the token";
+                self.found.push(invalid.advice(advice));
+            }
+        }
+    }
+
     fn discovery(&mut self) {
         let user = &self
             .spec
@@ -193,4 +207,14 @@ impl Judge<'_> {
                 .push(invalid.got(&got).advice("set the same number, or leave out both"));
         }
     }
+}
+
+/// Whether a text is six and sixteen lower-case letters or digits, with a dot between them.
+fn is_token(text: &str) -> bool {
+    let is_part = |part: &str, length: usize| {
+        let mut bytes = part.bytes();
+        part.len() == length && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    text.split_once('.')
+        .is_some_and(|(id, secret)| is_part(id, 6) && is_part(secret, 16))
 }

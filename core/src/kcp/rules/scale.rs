@@ -4,13 +4,22 @@ use serde_json::Value;
 
 use super::table::{REPLICAS_ODD, REPLICAS_POSITIVE};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::KubeadmControlPlane;
-use crate::kcp::spec::read;
+use crate::kcp::canonical::without_empty_fields;
+use crate::kcp::spec::{TYPE_RULE, read};
 use crate::model::{Violation, ViolationKind};
 
 /// Judges a Scale. `old` is the control plane that it scales.
 pub(super) fn judge(scale: &Value, old: Option<&Value>, found: &mut Vec<Violation>) {
+    let scale = without_empty_fields(scale);
+    let replicas_of_scale = scale.pointer("/spec/replicas");
     // An API server reads an absent number as 0.
-    let wanted = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    let number = replicas_of_scale.map_or(Some(0), Value::as_i64);
+    let Some(wanted) = number.filter(|number| i32::try_from(*number).is_ok()) else {
+        let allowed = "must be a whole number of 32 bits";
+        let invalid = Violation::new(TYPE_RULE, "spec.replicas", ViolationKind::TypeInvalid, allowed);
+        let got = replicas_of_scale.cloned().unwrap_or_default();
+        return found.push(invalid.got(&got).advice("write the number without quotation marks"));
+    };
     let current: Option<KubeadmControlPlane> = old.and_then(|old| read(old).ok());
     let external = current.is_some_and(|current| {
         current

@@ -12,6 +12,8 @@ pub(super) struct Rule {
     path: &'static str,
     demand: &'static str,
     operations: &'static [Operation],
+    /// Whether an offline check judges the rule too.
+    is_offline: bool,
 }
 
 impl Rule {
@@ -22,7 +24,14 @@ impl Rule {
             path,
             demand,
             operations: WRITES,
+            is_offline: true,
         }
+    }
+
+    /// The rule needs a cluster.
+    const fn on_cluster(mut self) -> Self {
+        self.is_offline = false;
+        self
     }
 
     const fn on_update(mut self) -> Self {
@@ -34,6 +43,11 @@ impl Rule {
         self.kind = kubeadm_control_plane_template::KIND;
         self.operations = operations;
         self
+    }
+
+    /// The id.
+    pub(super) const fn id(&self) -> &'static str {
+        self.id
     }
 
     /// A violation that states the demand of the rule.
@@ -54,7 +68,11 @@ impl Rule {
     /// The rule as `capstan rules` lists it.
     pub(super) fn info(&self) -> RuleInfo {
         RuleInfo {
-            enforced_by: vec!["offline"],
+            enforced_by: if self.is_offline {
+                vec!["webhook", "offline"]
+            } else {
+                vec!["webhook"]
+            },
             ..RuleInfo::webhook(self.id, self.kind, self.path, self.operations, self.demand)
         }
     }
@@ -75,6 +93,9 @@ rules! {
     REPLICAS_POSITIVE = Rule::new("kcp-replicas-positive", "spec.replicas", "must be 1 or more");
     REPLICAS_ODD = Rule::new(
         "kcp-replicas-odd", "spec.replicas", "must be odd while etcd runs on the control plane machines");
+    INFRASTRUCTURE_VERSION = Rule::new(
+        "kcp-infrastructure-version", "spec.machineTemplate.spec.infrastructureRef",
+        "warns of a kind of infrastructure for which no CRD names a version").on_cluster();
     INFRASTRUCTURE = Rule::new(
         "kcp-infrastructure-ref", "spec.machineTemplate.spec.infrastructureRef",
         "must have an apiGroup, a kind and a name");
@@ -124,6 +145,9 @@ rules! {
     DISK_LAYOUT = Rule::new(
         "kcp-disk-layout", "spec.kubeadmConfigSpec.diskSetup.partitions[].diskLayout",
         "must have percentages with a sum of at most 100");
+    BOOTSTRAP_TOKEN = Rule::new(
+        "kcp-bootstrap-token", "spec.kubeadmConfigSpec.initConfiguration.bootstrapTokens[].token",
+        "must be a bootstrap token such as abcdef.0123456789abcdef");
     KUBECONFIG_USER = Rule::new(
         "kcp-kubeconfig-user", "spec.kubeadmConfigSpec.joinConfiguration.discovery.file.kubeConfig.user",
         "must have only one of authProvider and exec");
@@ -137,6 +161,8 @@ rules! {
         .on_update();
     DOWNGRADE = Rule::new(
         "kcp-version-downgrade", "spec.version", "must not be lower than the current version").on_update();
+    ROLLOUT = Rule::new(
+        "kcp-rollout", "spec", "warns of the changes that replace machines").on_update();
     CORE_DNS = Rule::new(
         "kcp-core-dns-path", "spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag",
         "must be a version to which the configuration of CoreDNS can be migrated").on_update();

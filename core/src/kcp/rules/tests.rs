@@ -8,6 +8,8 @@ use super::*;
 use crate::api::controlplane_cluster_x_k8s_io::{API_VERSION, API_VERSION_V1BETA1};
 use crate::model::User;
 
+mod verdicts;
+
 const ALL_GATES: Gates = Gates {
     cluster_topology: true,
     ignition: true,
@@ -588,6 +590,23 @@ fn core_dns_follows_the_path_of_its_migration() {
 }
 
 #[test]
+fn v33_core_dns_can_be_migrated_to_every_version_of_its_migration() {
+    let base = with(&valid(), &borrowed(&cluster("imageRepository", json!("example.org"))));
+    let tag = |tag: &str| with(&base, &borrowed(&cluster("dns/imageTag", json!(tag))));
+    let path = "spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag";
+    for (from, to, is_allowed) in [
+        ("v1.14.2", "v1.14.3", true),
+        ("v1.14.3", "v1.14.4", true),
+        ("v1.13.1", "v1.14.6", true),
+        ("v1.14.2", "v1.14.5", false),
+    ] {
+        let refused = [("kcp-core-dns-path", path)];
+        let refused = if is_allowed { &[][..] } else { &refused[..] };
+        assert_eq!(update(&tag(from), &tag(to)), expected(refused), "{from} to {to}");
+    }
+}
+
+#[test]
 fn a_scale_obeys_the_rules_of_replicas() {
     let scale =
         |replicas: Value| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
@@ -608,13 +627,53 @@ fn a_scale_obeys_the_rules_of_replicas() {
 }
 
 #[test]
-fn an_update_that_keeps_the_spec_passes() {
+fn an_update_that_keeps_the_spec_passes_during_the_deletion_only() {
+    let path = "spec.rollout.strategy.rollingUpdate.maxSurge";
     let broken = with(
         &valid(),
         &[("/spec/rollout/strategy/rollingUpdate/maxSurge", json!("50%"))],
     );
     let new = with(&broken, &[("/metadata/finalizers", json!([]))]);
-    assert_eq!(update(&broken, &new), []);
+    assert_eq!(update(&broken, &new), expected(&[("kcp-max-surge", path)]));
+    let deleted = with(&new, &[("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"))]);
+    assert_eq!(update(&broken, &deleted), []);
+}
+
+#[test]
+fn an_update_that_replaces_machines_is_allowed_with_a_warning_that_names_the_changes() {
+    let warnings = |old: &Value, new: &Value| -> Vec<String> {
+        let mut texts = Vec::new();
+        let refused = found(new, Some(old), "", |edit| {
+            let verdict = validate(edit, Gates::default());
+            texts.extend(verdict.warnings.iter().map(|warning| warning.text.clone()));
+            verdict
+        });
+        assert_eq!(refused, []);
+        texts
+    };
+    let old = with(&valid(), &[("/spec/version", json!("v1.33.1"))]);
+    let files = json!([{"path": "/x"}]);
+    let new = with(
+        &old,
+        &[
+            ("/spec/version", json!("v1.34.0")),
+            ("/spec/kubeadmConfigSpec/files", files),
+        ],
+    );
+    let [warning] = warnings(&old, &new).try_into().unwrap();
+    for part in ["this update replaces", "v1.34.0", "files"] {
+        assert!(warning.contains(part), "{warning}");
+    }
+    // Scaling, and what applies to running machines, replaces none.
+    let metadata = json!({"labels": {"a": "b"}});
+    let new = with(
+        &old,
+        &[
+            ("/spec/replicas", json!(5)),
+            ("/spec/machineTemplate/metadata", metadata),
+        ],
+    );
+    assert!(warnings(&old, &new).is_empty());
 }
 
 #[test]

@@ -9,9 +9,11 @@ fn a_snapshot_contains_the_objects_of_one_cluster() {
     let mut world = World::new("abc");
     let mut worker = world.machines[0].clone();
     worker["metadata"]["name"] = json!("w-0");
+    worker["metadata"]["uid"] = json!("w-0-uid");
     worker["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
     let mut other = world.machines[0].clone();
     other["metadata"]["name"] = json!("o-0");
+    other["metadata"]["uid"] = json!("o-0-uid");
     other["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = json!("other");
     other["spec"]["clusterName"] = json!("other");
     let mut elsewhere = world.machines[0].clone();
@@ -46,6 +48,65 @@ fn a_snapshot_needs_exactly_one_control_plane_that_can_be_read() {
         error,
         "Machine \"m-0\" must be readable: apiVersion must be cluster.x-k8s.io/v1beta2"
     );
+}
+
+#[test]
+fn v32_an_object_that_is_given_twice_counts_once_and_a_conflict_is_an_error() {
+    let world = World::new("abc");
+    let mut objects = world.objects();
+    objects.extend(world.machines.clone());
+    let observed = Observed::of_objects(&objects).unwrap();
+    assert_eq!(observed.machines.len(), 3);
+
+    let conflict = |object: serde_json::Value| {
+        let mut objects = world.objects();
+        objects.push(object);
+        Observed::of_objects(&objects).map(|_| ()).unwrap_err().to_string()
+    };
+    let mut machine = world.machines[0].clone();
+    machine["status"]["conditions"] = json!([]);
+    let expected = "must be given once: Machine \"m-0\" is given twice with different contents";
+    assert!(conflict(machine).contains(expected));
+    let mut cluster = world.cluster.clone();
+    cluster["spec"]["paused"] = json!(true);
+    assert!(conflict(cluster).contains("Cluster \"c\" is given twice"));
+    let mut etcd = world.etcd.clone().unwrap();
+    etcd["leader"] = json!("n-1");
+    assert!(conflict(etcd).contains("EtcdMembers \"c\" is given twice"));
+    let mut renamed = world.machines[0].clone();
+    renamed["metadata"]["name"] = json!("m-9");
+    let mut objects = world.objects();
+    objects.push(renamed);
+    let (first, last) = (2, objects.len() - 1);
+    let error = Observed::of_objects(&objects).map(|_| ()).unwrap_err();
+    assert!(format!("{error:?}").contains(&format!("places: [{first}, {last}]")));
+}
+
+#[test]
+fn v34_an_unknown_field_of_etcd_members_is_an_error_and_no_members_are_unknown_members() {
+    let mut world = World::new("abc");
+    world.etcd = Some(json!({"apiVersion": "capstan.dev/v1", "kind": "EtcdMembers",
+        "members": [{"name": "n-0", "lerner": true}]}));
+    let error = Observed::of_objects(&world.objects()).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("lerner"), "{error}");
+    world.etcd = Some(json!({"apiVersion": "capstan.dev/v1", "kind": "EtcdMembers", "member": []}));
+    let error = Observed::of_objects(&world.objects()).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("unknown field `member`"), "{error}");
+    for members in [json!([]), json!(null)] {
+        world.etcd = Some(json!({"apiVersion": "capstan.dev/v1", "kind": "EtcdMembers", "members": members}));
+        assert_eq!(Observed::of_objects(&world.objects()).unwrap().etcd, None);
+    }
+}
+
+#[test]
+fn v35_a_machine_pool_of_the_cluster_is_a_worker() {
+    let mut world = World::new("abc");
+    let pool = |name: &str, cluster: &str| {
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
+            "metadata": {"name": name, "namespace": "ns"}, "spec": {"clusterName": cluster}})
+    };
+    world.others.extend([pool("p-0", "c"), pool("p-1", "other")]);
+    assert_eq!(world.state().workers, ["p-0"]);
 }
 
 #[test]

@@ -44,24 +44,34 @@ fn answer(state: &State, now: Timestamp) -> Option<(&str, Condition)> {
     }
 }
 
+/// Why a machine is outdated; empty for a machine that is up to date. A machine that agrees with
+/// the control plane is up to date once the kubelet of its Node has its version.
+pub(super) fn outdated_because(machine: &MachineState) -> Vec<String> {
+    if !machine.is_current() {
+        let reasons = machine.differences.iter().map(|difference| difference.reason.clone());
+        return reasons.collect();
+    }
+    let wanted = &machine.machine.spec.version;
+    let other = machine.kubelet_version.iter().filter(|version| *version != wanted);
+    other
+        .map(|version| format!("Node has version {version}, {wanted} required"))
+        .collect()
+}
+
 /// The condition `UpToDate` of a machine.
 pub(super) fn up_to_date_condition(machine: &MachineState) -> Condition {
     const TYPE: &str = "UpToDate";
-    let wanted = &machine.machine.spec.version;
-    let other = machine.kubelet_version.as_ref().filter(|version| *version != wanted);
-    if let Some(version) = other.filter(|_| machine.is_current()) {
-        let message = format!("* Node has version {version}, {wanted} required");
-        return Condition::new(TYPE, "False", "Updating", message);
-    }
-    if machine.is_current() {
+    let reasons = outdated_because(machine);
+    if reasons.is_empty() {
         return Condition::new(TYPE, "True", "UpToDate", "");
     }
-    let reasons: Vec<String> = machine
-        .differences
-        .iter()
-        .map(|difference| format!("* {}", difference.reason))
-        .collect();
-    Condition::new(TYPE, "False", "NotUpToDate", reasons.join("\n"))
+    let reason = if machine.is_current() {
+        "Updating"
+    } else {
+        "NotUpToDate"
+    };
+    let lines: Vec<String> = reasons.iter().map(|reason| format!("* {reason}")).collect();
+    Condition::new(TYPE, "False", reason, lines.join("\n"))
 }
 
 /// `MachinesReady`.
@@ -109,17 +119,14 @@ pub(super) fn up_to_date(state: &State, now: Timestamp) -> Condition {
     }
     let outdated: Vec<String> = counted
         .iter()
-        .filter(|machine| !machine.is_current())
-        .map(|machine| format!("Machine {}: {}", machine.name(), first_reason(machine)))
+        .filter_map(|machine| {
+            let first = outdated_because(machine).into_iter().next()?;
+            Some(format!("Machine {}: {first}", machine.name()))
+        })
         .collect();
     if outdated.is_empty() {
         return Condition::new(TYPE, "True", "UpToDate", "");
     }
     let message = lines(String::new(), outdated.iter().map(String::as_str));
     Condition::new(TYPE, "False", "NotUpToDate", message.trim_start())
-}
-
-fn first_reason(machine: &MachineState) -> &str {
-    let first = machine.differences.first();
-    first.map_or("", |difference| difference.reason.as_str())
 }

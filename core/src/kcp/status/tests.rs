@@ -172,6 +172,14 @@ fn a_machine_is_up_to_date_once_its_node_has_the_version() {
     assert_eq!((condition.status, condition.reason), ("False", "Updating"));
     assert_eq!(condition.message, "* Node has version v1.29.5, v1.30.0 required");
     assert_eq!(computed(&world).up_to_date_replicas, 2);
+    assert_eq!(
+        shown(&world, "MachinesUpToDate"),
+        "False NotUpToDate: * Machine m-0: Node has version v1.29.5, v1.30.0 required"
+    );
+    assert_eq!(
+        shown(&world, "RollingOut"),
+        "True RollingOut: Rolling out 1 not up-to-date replicas\n* Node has version v1.29.5, v1.30.0 required"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use capstan_core::api::config_openshift_io::cluster_operator;
 use serde_json::json;
 
 use crate::api::Part;
-use crate::infrastructure::etcd::{Ailments, Host, Observed, Report, Step, with_hook};
+use crate::infrastructure::etcd::{Ailments, Host, Observed, Report, Step, is_hooked, with_hook};
 use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::{Actor, World};
 use crate::simulation::invariants::check::first_violation;
@@ -44,8 +44,22 @@ impl ControlPlane {
             size: evidence.replicas,
             exists: !voters.is_empty(),
             healthy: voters.iter().filter(|voter| self.has_ready_node(voter)).count(),
-            is_excused: !down.is_empty() || !evidence.vanished.is_empty() || evidence.unhooked,
+            is_excused: !down.is_empty() || !evidence.vanished.is_empty() || !evidence.unhooked.is_empty(),
         }
+    }
+
+    /// Notes which exemptions excuse a missing voter, and ends those that no longer apply.
+    fn note_exemptions(&mut self, state: &MemberState) {
+        let is_missing = state.exists && state.healthy < state.size;
+        if state.exists && !is_missing {
+            let machines = &self.machines;
+            let is_unhooked = |name: &str| machines.get(name).is_some_and(|machine| !is_hooked(machine));
+            self.evidence.end_missing_members(is_unhooked);
+        }
+        let (down, evidence) = (&self.provider.down, &self.evidence);
+        evidence.exempts("node-down", is_missing && !down.is_empty());
+        evidence.exempts("vanished", is_missing && !evidence.vanished.is_empty());
+        evidence.exempts("unhooked", is_missing && !evidence.unhooked.is_empty());
     }
 }
 
@@ -53,6 +67,7 @@ impl World<ControlPlane> {
     /// Judges the members after a change, and queues the next step of the etcd operator.
     pub(crate) fn plan_etcd(&mut self) {
         let state = self.environment.member_state();
+        self.environment.note_exemptions(&state);
         if let Some((invariant, text)) = first_violation(&MemberState::CHECKS, &state) {
             self.violate(invariant, text);
         }
@@ -129,14 +144,21 @@ impl World<ControlPlane> {
     pub(crate) fn etcd_ails(&mut self, ailment: Ailment, time: i64) {
         self.trace(|| format!("   etcd: {ailment:?} for {}s", time / SECOND));
         *self.environment.etcd.count(ailment) += 1;
+        self.note_sickness();
         self.schedule(time, Event::EtcdWell(ailment));
         self.plan_etcd();
+    }
+
+    fn note_sickness(&mut self) {
+        let (now, etcd) = (self.now(), &mut self.environment.etcd);
+        etcd.sick_since = etcd.sick_since.or(Some(now)).filter(|_| etcd.sick > 0);
     }
 
     /// An ailment of etcd ends.
     pub(crate) fn etcd_well(&mut self, ailment: Ailment) {
         let count = self.environment.etcd.count(ailment);
         *count = count.saturating_sub(1);
+        self.note_sickness();
         self.plan_etcd();
     }
 }

@@ -47,7 +47,7 @@ const HEALTHY: [Message; 4] = [
 ];
 
 /// While a member is not healthy, or has not started.
-const UNHEALTHY: [Message; 10] = [
+const UNHEALTHY: [Message; 12] = [
     message(
         (
             "True",
@@ -116,6 +116,17 @@ const UNHEALTHY: [Message; 10] = [
             "True",
             "StaticPodsAvailable: 2 nodes are active; 1 node is at revision 0; 2 nodes are at revision 7",
         ),
+        NOT_DEGRADED,
+    ),
+    message(
+        ("True", "EtcdMembersAvailable: 3 members are available"),
+        (
+            "True",
+            "ClusterMemberControllerDegraded: could not get list of unhealthy members: context deadline exceeded",
+        ),
+    ),
+    message(
+        ("Unknown", "EtcdMembersAvailable: 3 members are available"),
         NOT_DEGRADED,
     ),
 ];

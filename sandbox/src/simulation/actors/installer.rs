@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::api::Part;
 use crate::simulation::engine::world::{Actor, World};
-use crate::simulation::machine_api::neighbours::workers;
+use crate::simulation::machine_api::neighbours::{is_of_other_cluster, workers};
 use crate::simulation::machine_api::state::ControlPlane;
 use crate::simulation::machine_api::{kinds, objects};
 
@@ -23,13 +23,25 @@ impl World<ControlPlane> {
         for position in 0..self.environment.setup.replicas {
             self.install_machine(position, &neighbours.names.name(position));
         }
-        for name in workers().iter().filter(|_| neighbours.workers) {
-            let _made = self.create(Actor::Installer, &kinds::machine(name), objects::worker(name));
-        }
+        self.install_workers(false);
         self.environment.etcd.members.voters = self.environment.machines.keys().cloned().collect();
         self.report_members();
         if self.environment.setup.state.is_some() {
             self.create_set(Actor::Installer);
+        }
+        // Admission refuses a set beside a control plane machine that its selector does not match.
+        self.install_workers(true);
+    }
+
+    /// Creates the machines that are not control plane machines of this cluster: workers, or the
+    /// machine of another cluster.
+    fn install_workers(&mut self, of_other_cluster: bool) {
+        let wanted = self.environment.setup.neighbours.workers;
+        for name in workers().iter().filter(|_| wanted) {
+            if is_of_other_cluster(name) == of_other_cluster {
+                let worker = objects::worker(name, of_other_cluster);
+                let _made = self.create(Actor::Installer, &kinds::machine(name), worker);
+            }
         }
     }
 

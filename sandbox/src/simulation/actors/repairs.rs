@@ -67,6 +67,7 @@ impl World<ControlPlane> {
         let idle = Idle {
             now: &self.environment.moment(),
             evidence: &self.environment.evidence,
+            operator: self.environment.operator.as_deref(),
         };
         if let Some((invariant, text)) = first_violation(&Idle::CHECKS, &idle) {
             self.violate(invariant, text);
@@ -132,7 +133,7 @@ impl World<ControlPlane> {
         // No set replaces the machine any more, so its member could never leave. Its owner releases
         // it.
         if deleting && !is_active && is_hooked(&machine) {
-            self.environment.evidence.unhooked = true;
+            self.environment.evidence.unhooked.insert(name.to_owned());
             self.environment.etcd.members.remove(name);
             self.patch_machine(name, json!({"spec": {"lifecycleHooks": null}}));
             repair = Repair::Changed;

@@ -54,7 +54,8 @@ impl World<ControlPlane> {
             UserAction::CreateSet => self.create_set(USER),
             UserAction::Strategy(name) => self.patch_set(json!({"spec": {"strategy": {"type": name}}})),
             UserAction::RemoveHook(position) => {
-                self.environment.evidence.unhooked |= self.environment.machine_at(*position).is_some();
+                let name = self.environment.machine_at(*position);
+                self.environment.evidence.unhooked.extend(name);
                 self.patch_machine_at(*position, json!({"spec": {"lifecycleHooks": null}}));
             }
             UserAction::Deselect(position) => {
@@ -79,6 +80,10 @@ impl World<ControlPlane> {
             UserAction::AddMachine(position) => self.add_machine(*position),
             UserAction::ForceDelete(index) => self.force_delete(*index),
             UserAction::EditLabels => self.edit_labels(),
+            UserAction::EditImage => {
+                let value = json!({"ami": {"id": format!("ami-{}", self.now())}});
+                self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
+            }
             UserAction::Unmark => self.annotate_set(GENERATED, None),
         }
     }
@@ -203,7 +208,9 @@ impl World<ControlPlane> {
     /// Deletes a machine.
     pub(crate) fn delete_machine(&mut self, name: &str) {
         self.environment.evidence.deleted_by_user.insert(name.to_owned());
-        let _gone = self.delete(USER, &kinds::machine(name));
+        if self.delete(USER, &kinds::machine(name)).is_err() {
+            self.environment.evidence.deleted_by_user.remove(name);
+        }
     }
 
     /// The machine health check deletes every machine that has a node, and the node is not ready or

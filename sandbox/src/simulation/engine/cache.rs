@@ -38,6 +38,11 @@ impl Cache {
         self.revision
     }
 
+    /// Whether changes of a kind are queued that the replica does not see yet.
+    pub(crate) fn is_behind(&self, kind: KindId) -> bool {
+        self.streams.get(&kind).is_some_and(|stream| !stream.events.is_empty())
+    }
+
     /// Queues a change for delivery at `due`, or later if the watch is frozen or an earlier change
     /// is still queued. Returns the time of the delivery.
     pub(crate) fn push(&mut self, due: i64, key: ObjectKey, version: Option<Version>) -> i64 {

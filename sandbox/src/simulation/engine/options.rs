@@ -60,6 +60,16 @@ impl fmt::Display for Violation {
     }
 }
 
+/// What the invariants met in a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The exemptions that applied.
+    pub exemptions: BTreeSet<&'static str>,
+    /// The ids of the invariants whose condition held, so that a wrong controller could have
+    /// violated them.
+    pub tested: BTreeSet<&'static str>,
+}
+
 /// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -75,6 +85,8 @@ pub struct Outcome {
     pub faults: u64,
     /// The number of rollouts that ended.
     pub rollouts: u64,
+    /// What the invariants met.
+    pub marks: Marks,
     /// What happened, line by line, if a trace was requested.
     pub trace: Vec<String>,
 }

@@ -74,6 +74,7 @@ impl<E: Environment> World<E> {
             return self.answer_after(latency, &sent, answer);
         }
         E::judge_call(self, replica, &sent.call);
+        self.trigger(&sent.call);
         if let Some((number, fault)) = self.options.single
             && is_write
             && number == self.outcome.writes

@@ -1,5 +1,6 @@
 //! Runs of many seeds, and what they found. A violation is shrunk before it is shown.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -44,6 +45,10 @@ pub struct Summary {
     pub time: u64,
     /// The computing time, in seconds of one core.
     pub seconds: f64,
+    /// The exemptions of invariants, and in how many schedules each applied.
+    pub exemptions: BTreeMap<&'static str, u64>,
+    /// The ids of invariants, and in how many schedules the condition of each held.
+    pub tested: BTreeMap<&'static str, u64>,
 }
 
 impl Summary {
@@ -64,7 +69,8 @@ impl Summary {
             })
             .collect();
         json!({"schedules": self.schedules, "violations": violations, "steps": self.steps, "rollouts": self.rollouts,
-            "controlPlaneYears": self.years(), "secondsPerCore": self.seconds})
+            "controlPlaneYears": self.years(), "secondsPerCore": self.seconds,
+            "exemptions": self.exemptions, "tested": self.tested})
     }
 
     fn add(&mut self, other: Self) {
@@ -75,6 +81,14 @@ impl Summary {
         self.faults += other.faults;
         self.time += other.time;
         self.seconds += other.seconds;
+        add_counts(&mut self.exemptions, other.exemptions);
+        add_counts(&mut self.tested, other.tested);
+    }
+}
+
+fn add_counts(counts: &mut BTreeMap<&'static str, u64>, more: impl IntoIterator<Item = (&'static str, u64)>) {
+    for (name, count) in more {
+        *counts.entry(name).or_default() += count;
     }
 }
 
@@ -122,6 +136,14 @@ fn run_share<E: Environment>(
         sum.rollouts += outcome.rollouts;
         sum.faults += outcome.faults;
         sum.time += outcome.time.unsigned_abs();
+        add_counts(
+            &mut sum.exemptions,
+            outcome.marks.exemptions.into_iter().zip(std::iter::repeat(1)),
+        );
+        add_counts(
+            &mut sum.tested,
+            outcome.marks.tested.into_iter().zip(std::iter::repeat(1)),
+        );
         if let Some(violation) = outcome.violation {
             let trace = if sum.violations.len() < MAX_SHRUNK {
                 smallest_trace::<E>(&schedule, &RunOptions::default(), violation.invariant)?

@@ -59,6 +59,32 @@ impl<A> From<Disruption> for Incident<A> {
     }
 }
 
+/// What a call of a controller does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallKind {
+    /// It lists objects.
+    List,
+    /// It creates an object.
+    Create,
+    /// It changes an object.
+    Patch,
+    /// It deletes an object.
+    Delete,
+}
+
+/// An incident, and the call that triggers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trigger<A> {
+    /// What the call does.
+    pub call: CallKind,
+    /// The kind of its objects.
+    pub kind: KindId,
+    /// Its number among these calls of the run, from 1 on.
+    pub number: u64,
+    /// What happens when the call is sent.
+    pub incident: Incident<A>,
+}
+
 /// A whole run: `S` is what the environment is set up with, `A` what its actors do.
 #[derive(Clone, Debug)]
 pub struct Schedule<S, A> {
@@ -74,6 +100,8 @@ pub struct Schedule<S, A> {
     pub lag: u64,
     /// What happens at which millisecond.
     pub incidents: Vec<(i64, Incident<A>)>,
+    /// What happens when the controllers make a certain call.
+    pub triggers: Vec<Trigger<A>>,
     /// No fault occurs from this time on, in milliseconds.
     pub calm: i64,
 }

@@ -36,9 +36,9 @@ impl<E: Environment> Shrinking<'_, E> {
         Ok(same.then_some(outcome))
     }
 
-    /// Skips every incident without which the run still violates the invariant.
+    /// Skips every incident and trigger without which the run still violates the invariant.
     fn skip_incidents(&mut self, options: &mut RunOptions) -> Result<()> {
-        for position in 0..self.schedule.incidents.len() {
+        for position in 0..self.schedule.incidents.len() + self.schedule.triggers.len() {
             let mut fewer = options.clone();
             fewer.skipped.insert(position);
             if self.still_violates(&fewer)?.is_some() {

@@ -25,10 +25,10 @@ use crate::api::{
 use crate::random::Random;
 
 use super::kinds::{CachedKind, KindId, ObjectKey, ObjectMap, Typed, Version};
-use super::options::{Outcome, RunOptions, Violation};
+use super::options::{Marks, Outcome, RunOptions, Violation};
 use super::port::{Answer, Call};
 use super::replica::{Controller, Replica};
-use super::schedule::{BEHIND, HOUR, Incident, Schedule};
+use super::schedule::{BEHIND, CallKind, HOUR, Incident, Schedule};
 use super::tape::Tape;
 use super::trace_format;
 
@@ -234,6 +234,11 @@ pub(crate) trait Environment: Sized + 'static {
     /// anything was done.
     fn repair(world: &mut World<Self>) -> bool;
 
+    /// What the invariants met in this run.
+    fn marks(&self) -> Marks {
+        Marks::default()
+    }
+
     /// Judges a world in which no event is due.
     fn judge_end(world: &mut World<Self>);
 
@@ -271,6 +276,8 @@ pub(crate) struct World<E: Environment> {
     /// Until when the controllers may not write a kind.
     pub(super) denied: BTreeMap<KindId, i64>,
     pub(super) schedule: Schedule<E::Setup, E::Act>,
+    /// The numbers of calls that triggers wait for.
+    pub(super) calls: BTreeMap<(CallKind, KindId), u64>,
     pub(super) options: RunOptions,
     pub(super) random: Random,
     pub(super) faults: Random,
@@ -310,6 +317,7 @@ impl<E: Environment> World<E> {
             collector: Collector::default(),
             denied: BTreeMap::new(),
             schedule,
+            calls: BTreeMap::new(),
             options,
             random,
             faults,
@@ -346,6 +354,7 @@ impl<E: Environment> World<E> {
         }
         self.judge_the_end();
         self.outcome.time = self.now;
+        self.outcome.marks = self.environment.marks();
         self.outcome
     }
 
@@ -375,16 +384,21 @@ impl<E: Environment> World<E> {
         }
     }
 
+    /// Lets an incident happen.
+    pub(super) fn happen(&mut self, incident: &Incident<E::Act>) {
+        self.outcome.faults += 1;
+        self.trace(|| format!("-- {incident:?}"));
+        match incident {
+            Incident::Disruption(disruption) => self.disrupt(disruption),
+            Incident::Act(act) => E::act(self, act),
+        }
+    }
+
     fn step(&mut self, due: Due<E::Moment, E::Event>) {
         match due {
             Due::Incident(position) => {
                 if let Some((_, incident)) = self.schedule.incidents.get(position).cloned() {
-                    self.outcome.faults += 1;
-                    self.trace(|| format!("-- {incident:?}"));
-                    match incident {
-                        Incident::Disruption(disruption) => self.disrupt(&disruption),
-                        Incident::Act(act) => E::act(self, &act),
-                    }
+                    self.happen(&incident);
                 }
             }
             Due::Deliver(replica, kind) => self.deliver(replica, kind),
@@ -659,6 +673,15 @@ impl<E: Environment> World<E> {
         self.spread(&key, (!gone).then_some(&version));
         E::react(self, &key);
         self.call_collector(kind, gone, change);
+    }
+
+    /// Whether an actor is a controller that does not see all changes of a kind yet.
+    pub(crate) fn is_behind(&self, actor: Actor, kind: KindId) -> bool {
+        let Actor::Controller { replica, .. } = actor else {
+            return false;
+        };
+        let replica = self.replicas.get(replica);
+        replica.is_some_and(|replica| replica.cache.is_behind(kind))
     }
 
     /// Queues a change for the caches of all replicas.

@@ -3,6 +3,7 @@
 //! The ids are those of section 1.9 of the reliability page; those that begin with `P` are ours.
 
 pub(crate) mod at_end;
+pub(crate) mod conditions;
 pub(crate) mod idle;
 pub(crate) mod machines;
 pub(crate) mod members;
@@ -82,7 +83,7 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "P1",
-        text: "a paused rollout creates no machine",
+        text: "a paused rollout creates and deletes no machine",
     },
     Invariant {
         id: "P2",
@@ -111,5 +112,33 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "P8",
         text: "a new machine of an empty index does not have the name of a machine that is gone, unless the machine was gone before the record of its creation was removed",
+    },
+    Invariant {
+        id: "P9",
+        text: "a limited rollout replaces no machine once as many indexes as the limit are up to date",
+    },
+    Invariant {
+        id: "P10",
+        text: "a ready machine is deleted only after its replacement has been ready for ten seconds",
+    },
+    Invariant {
+        id: "P11",
+        text: "the status counts no outdated machine as updated, and the ClusterOperator repeats the conditions of the set",
+    },
+    Invariant {
+        id: "P12",
+        text: "an error of ten minutes is reported as the condition Error",
+    },
+    Invariant {
+        id: "P13",
+        text: "nodes that may be those of machines that are starting are not reported as unmanaged",
+    },
+    Invariant {
+        id: "P14",
+        text: "a machine that changed after it was read live is not deleted",
+    },
+    Invariant {
+        id: "P15",
+        text: "of the outdated machines of an index, one that is not ready is deleted first",
     },
 ];

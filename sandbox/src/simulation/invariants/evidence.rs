@@ -1,5 +1,6 @@
 //! What the invariants remember of a run besides the objects that are stored.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
@@ -8,9 +9,16 @@ use serde_json::{Map, Value};
 
 use crate::api::{Change, ChangeKind};
 use crate::simulation::engine::faults::LATEST;
-use crate::simulation::engine::schedule::HOUR;
+use crate::simulation::engine::options::Marks;
+use crate::simulation::engine::schedule::{HOUR, MINUTE};
 
 use super::moment::{Machines, Moment, index};
+
+/// Creations that are further apart are not one error, in milliseconds.
+const MOST_BETWEEN_TRIES: i64 = 2 * MINUTE;
+
+/// The invariants that have no condition: each run checks them, whatever happens in it.
+const ALWAYS: [&str; 5] = ["G4", "G6", "G7", "G9", "ESR"];
 
 /// What the invariants remember.
 #[derive(Debug, Default)]
@@ -19,12 +27,13 @@ pub(crate) struct Evidence {
     pub(crate) replicas: usize,
     /// Names of machines that users deleted.
     pub(crate) deleted_by_user: BTreeSet<String>,
-    /// Machines whose instance vanished.
+    /// Machines whose instance vanished, until etcd has its members again.
     pub(crate) vanished: BTreeSet<String>,
-    /// A user changed the failure domains.
+    /// A user changed the failure domains, and the zones have not been even since then.
     pub(crate) rezoned: bool,
-    /// A user removed the lifecycle hook of the etcd operator from a machine.
-    pub(crate) unhooked: bool,
+    /// Machines from which a user removed the lifecycle hook of the etcd operator, until the hook
+    /// is restored, or the machine is gone and etcd has its members again.
+    pub(crate) unhooked: BTreeSet<String>,
     /// Machines that users created.
     pub(crate) made_by_hand: BTreeSet<String>,
     /// Paths of fields of the set that users wrote since the set was created.
@@ -42,10 +51,17 @@ pub(crate) struct Evidence {
     former_names: BTreeSet<String>,
     /// Since when an index of the Active set has no machine of the template.
     pub(crate) incomplete_since: Option<i64>,
+    /// Since when the set has reported unmanaged nodes although each of them may be joining.
+    pub(crate) misreported_since: Option<i64>,
     /// The uid of the last set that is gone.
     pub(crate) former_set: Option<String>,
+    /// When the first and the last of the creations were sent that have been refused in a row
+    /// without the condition `Error`.
+    refused: Option<(i64, i64)>,
     /// Creations that may still arrive.
     in_flight: BTreeSet<PendingCreate>,
+    /// What the invariants met in this run. The checks only read the evidence, and note this.
+    marks: RefCell<Marks>,
 }
 
 /// A creation that was sent.
@@ -94,6 +110,36 @@ impl Evidence {
         }
     }
 
+    /// An exemption: without it, an invariant would have been violated, or its check would have
+    /// been made. Returns whether it applies.
+    pub(crate) fn exempts(&self, exemption: &'static str, applies: bool) -> bool {
+        if applies {
+            self.marks.borrow_mut().exemptions.insert(exemption);
+        }
+        applies
+    }
+
+    /// The condition of an invariant held: what the invariant forbids was possible. Returns whether
+    /// it held.
+    pub(crate) fn tests(&self, invariant: &'static str, holds: bool) -> bool {
+        if holds {
+            self.marks.borrow_mut().tested.insert(invariant);
+        }
+        holds
+    }
+
+    /// Whether the condition of an invariant has held in this run.
+    pub(crate) fn has_tested(&self, invariant: &'static str) -> bool {
+        self.marks.borrow().tested.contains(invariant)
+    }
+
+    /// What the invariants met in this run.
+    pub(crate) fn marks(&self) -> Marks {
+        let mut marks = self.marks.borrow().clone();
+        marks.tested.extend(ALWAYS);
+        marks
+    }
+
     /// A creation is sent at a time. Returns the names of this machine and of another one for the
     /// same purpose that may still arrive, if there is one.
     pub(crate) fn send_creation(&mut self, machine: &Value, now: i64, machines: &Machines) -> Option<(String, String)> {
@@ -118,6 +164,7 @@ impl Evidence {
     /// The creation of a machine of an index has arrived.
     pub(crate) fn receive_creation(&mut self, name: &str, index: Option<u32>, now: i64) {
         self.in_flight.retain(|sent| sent.name != *name);
+        self.refused = None;
         let births = self.births.entry(index).or_default();
         births.retain(|at| now - at < HOUR);
         births.push_back(now);
@@ -134,15 +181,57 @@ impl Evidence {
         self.births.get(&index).map_or(0, VecDeque::len)
     }
 
-    /// A machine is gone.
-    pub(crate) fn note_end(&mut self, name: &str) {
+    /// A machine has a name that no later machine may have.
+    pub(crate) fn note_former_name(&mut self, name: &str) {
         self.former_names.insert(name.to_owned());
+    }
+
+    /// A machine is gone. The exemptions end that apply to it.
+    pub(crate) fn end_machine(&mut self, machine: &Machine) {
+        let name = machine.metadata.name();
+        self.deleted_by_user.remove(name);
+        self.made_by_hand.remove(name);
+        self.born_late.remove(machine.metadata.uid());
+    }
+
+    /// As many etcd members as wanted vote and are healthy. A member that is missing later is not
+    /// excused by what happened before. A machine without its hook still loses its member.
+    pub(crate) fn end_missing_members(&mut self, is_unhooked: impl Fn(&str) -> bool) {
+        self.vanished.clear();
+        self.unhooked.retain(|name| is_unhooked(name));
+    }
+
+    /// The zones are even. They may not become uneven without another change of a user.
+    pub(crate) fn end_rezoning(&mut self) {
+        self.rezoned = false;
+    }
+
+    /// Whether no fault stops a process or delays a cache, and no request is lost.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.is_undisturbed
+    }
+
+    /// A creation is sent while new machines are refused, and `reports` tells whether the set has
+    /// the condition `Error`. Returns for how many milliseconds creations have been refused without
+    /// that condition.
+    pub(crate) fn note_refusal(&mut self, now: i64, reports: bool) -> i64 {
+        let since = match self.refused {
+            Some((since, last)) if now - last < MOST_BETWEEN_TRIES && !reports => since,
+            _ => now,
+        };
+        self.refused = Some((since, now));
+        now - since
     }
 
     /// Whether a machine that is gone had this name. After a request without an answer, the same
     /// name is right.
     pub(crate) fn is_former_name(&self, name: &str) -> bool {
         self.is_undisturbed && self.former_names.contains(name)
+    }
+
+    /// Whether names of machines that are gone are judged, and there are some.
+    pub(crate) fn has_former_names(&self) -> bool {
+        self.is_undisturbed && !self.former_names.is_empty()
     }
 
     /// The controller created a machine. A creation that arrives minutes late may find that its set

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::api::{Change, ChangeKind, Object};
 
+use crate::simulation::machine_api::objects::{CLUSTER, CLUSTER_NAME};
+
 use super::check::{Check, Invariant};
 use super::evidence::Evidence;
 use super::moment::{Moment, index_of, instance_type, is_selected, template_type};
@@ -31,13 +33,14 @@ pub(crate) struct GeneratorWrite<'a> {
 
 impl<'a> GeneratorWrite<'a> {
     /// The checks of a write of the generator. The first one that fails counts.
-    pub(crate) const CHECKS: [Check<Self>; 6] = [
+    pub(crate) const CHECKS: [Check<Self>; 7] = [
         Check::new("C11", generated_active),
         Check::new("C11", set_deleted),
         Check::new("C11", active_set_written),
         Check::new("C11", foreign_set_written),
         Check::new("C11", deleting_set_written),
         Check::new("C11", user_field_written),
+        Check::new("C11", other_cluster_described),
     ];
 
     /// The set before a write that changes it.
@@ -93,11 +96,23 @@ fn user_field_written(write: &GeneratorWrite<'_>) -> Option<String> {
     Some(format!("the generator overwrites {path}, which a user has set"))
 }
 
+/// A set of another cluster's machines selects no machine of this cluster (melee, seed 3838).
+fn other_cluster_described(write: &GeneratorWrite<'_>) -> Option<String> {
+    let set = &write.change.object;
+    let labels = set.pointer("/spec/selector/matchLabels");
+    let cluster = labels.and_then(|labels| labels.get(CLUSTER)).and_then(Value::as_str);
+    (cluster != Some(CLUSTER_NAME)).then(|| format!("the generated set selects the cluster {cluster:?}"))
+}
+
 /// C11, at the end: there is a control plane, and no set. A single machine is not a control plane
 /// that a set could manage.
 pub(crate) fn nothing_generated(now: &Moment) -> Option<String> {
-    let selected = now.machines.values().filter(|machine| is_selected(machine));
-    let missing = now.set.is_none() && selected.count() >= 2;
+    let selected: Vec<_> = now.machines.values().filter(|machine| is_selected(machine)).collect();
+    let clusters: BTreeSet<_> = selected
+        .iter()
+        .map(|machine| machine.metadata.labels.get(CLUSTER))
+        .collect();
+    let missing = now.set.is_none() && selected.len() >= 2 && clusters.len() == 1;
     missing.then(|| "no set is generated".to_owned())
 }
 

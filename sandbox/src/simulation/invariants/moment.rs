@@ -12,10 +12,14 @@ use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::meta::Condition;
 use capstan_core::cpms::created_from::CREATED_FROM;
 use capstan_core::cpms::indexes::{INDEX, REPLACES};
-use capstan_core::cpms::spec::PAUSED_ROLLOUT;
+use capstan_core::cpms::spec::{PAUSED_ROLLOUT, ROLLOUT_LIMIT};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::simulation::machine_api::objects::{DROPPED, SELECTED};
+
+/// For how many minutes a node certainly counts as one that joins.
+const MOST_JOINING: i64 = 19;
 
 /// Machines by name.
 pub(crate) type Machines = BTreeMap<String, Arc<Machine>>;
@@ -98,7 +102,7 @@ pub(crate) fn unevenness(counts: &BTreeMap<String, usize>) -> usize {
 }
 
 /// The highest number of indexes that a zone may have.
-fn share(counts: &BTreeMap<String, usize>) -> usize {
+pub(crate) fn share(counts: &BTreeMap<String, usize>) -> usize {
     counts.values().sum::<usize>().div_ceil(counts.len().max(1))
 }
 
@@ -200,6 +204,52 @@ impl Moment {
             .is_some_and(|set| set.metadata.annotations.contains_key(PAUSED_ROLLOUT))
     }
 
+    /// The limit of the rollout.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.set.as_ref()?.metadata.annotations.get(ROLLOUT_LIMIT)?.parse().ok()
+    }
+
+    /// The number of indexes with a machine that is up to date and is not being deleted.
+    pub(crate) fn updated_indexes(&self) -> usize {
+        let Some(set) = &self.set else { return 0 };
+        let live = self.machines.values().filter(|machine| !machine.metadata.is_deleting());
+        let updated: BTreeSet<Option<u32>> = live
+            .filter(|machine| belongs_to_set(machine) && is_current(set, machine, &self.machines))
+            .map(|machine| index_of(machine))
+            .collect();
+        updated.len()
+    }
+
+    /// Whether the rollout has a limit, and as many indexes are up to date.
+    pub(crate) fn has_reached_limit(&self) -> bool {
+        self.limit().is_some_and(|limit| self.updated_indexes() >= limit)
+    }
+
+    /// A machine of an index that is outdated and not ready, if another outdated machine of the
+    /// index is ready, and a ready machine of the template replaces both.
+    pub(crate) fn unready_outdated(&self, wanted: Option<u32>) -> Option<&String> {
+        let set = self.set.as_ref()?;
+        let live = self.live(wanted).into_iter();
+        let (updated, outdated): (Vec<_>, Vec<_>) = live.partition(|(_, machine)| is_of_template(set, machine));
+        let is_ready = |(_, machine): &(&String, &Arc<Machine>)| self.is_ready(machine);
+        let is_replaced = updated.iter().any(is_ready) && outdated.iter().any(is_ready);
+        let unready = outdated.into_iter().find(|one| !is_ready(one)).map(|(name, _)| name);
+        unready.filter(|_| is_replaced)
+    }
+
+    /// Since when the node of a machine has been ready.
+    pub(crate) fn ready_since(&self, machine: &Machine) -> Option<Timestamp> {
+        let node = self.nodes.get(machine.node_name()?).filter(|node| node.is_ready())?;
+        node.ready_condition()?.last_transition_time
+    }
+
+    /// The status of a condition of the set.
+    pub(crate) fn condition(&self, type_: &str) -> Option<&str> {
+        let mut conditions = self.set.as_ref()?.status.as_ref()?.conditions.iter();
+        let found = conditions.find(|condition| condition.type_ == type_)?;
+        Some(&found.status)
+    }
+
     /// Whether there is a control plane node that belongs to no machine. A node whose provider id a
     /// machine has is joining.
     pub(crate) fn has_unmanaged_node(&self) -> bool {
@@ -212,6 +262,26 @@ impl Moment {
             let known = claimed.contains(node.metadata.name()) || provider_id(node).is_some_and(|id| ids.contains(id));
             node.is_control_plane() && !known
         })
+    }
+
+    /// Whether each control plane node without a machine may be the node of a machine that is
+    /// starting: there are not more of them, and none is old.
+    pub(crate) fn has_only_joining_nodes(&self, now: Timestamp) -> bool {
+        let selected = || self.machines.values().filter(|machine| is_selected(machine));
+        let claimed: BTreeSet<&str> = selected().filter_map(|machine| machine.node_name()).collect();
+        let starting = selected().filter(|machine| {
+            machine.node_name().is_none() && machine.phase() != Some("Failed") && !machine.metadata.is_deleting()
+        });
+        let unclaimed = self.nodes.values().filter(|node| {
+            let is_claimed = claimed.contains(node.metadata.name());
+            node.is_control_plane() && !is_claimed
+        });
+        let unclaimed: Vec<_> = unclaimed.collect();
+        let is_young = |node: &Arc<Node>| {
+            let created = node.metadata.creation_timestamp;
+            created.is_some_and(|created| now.duration_since(created).as_mins() < MOST_JOINING)
+        };
+        unclaimed.len() <= starting.count() && unclaimed.iter().all(|node| is_young(node))
     }
 
     /// Whether a replacement has failed.
@@ -300,6 +370,16 @@ impl Moment {
             .map(|machine| index_of(machine))
             .collect();
         replicas.is_none_or(|replicas| updated.len() >= replicas)
+    }
+
+    /// Whether each index of the set has one machine, none is being deleted, each is in a zone that
+    /// the set lists, and the zones are even.
+    pub(crate) fn has_even_zones(&self) -> bool {
+        let Some(set) = &self.set else { return false };
+        let counts = spread(set, &self.machines);
+        let is_settled = self.machines.values().all(|machine| !machine.metadata.is_deleting());
+        let placed = counts.values().sum::<usize>();
+        is_settled && placed == self.machines.len() && unevenness(&counts) <= 1
     }
 
     /// Whether a machine was created from what the template contains now, in a zone that still is

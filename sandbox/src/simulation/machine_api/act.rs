@@ -49,6 +49,8 @@ pub enum UserAction {
     ForceDelete(u32),
     /// Changes a label of the template that no controller reads.
     EditLabels,
+    /// Changes the image of the template. It starts no rollout.
+    EditImage,
     /// Removes the mark of a generated set, so that the set stays as it is.
     Unmark,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use capstan::runtime::View;
+use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::kinds::MACHINE_SETS;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
@@ -16,11 +17,14 @@ use crate::api::Admit;
 use crate::api::{ChangeKind, Kind, Options};
 use crate::simulation::actors::webhook;
 use crate::simulation::engine::kinds::{CachedKind, ObjectKey, Typed};
+use crate::simulation::engine::options::Marks;
 use crate::simulation::engine::port::{Answer, Call};
 use crate::simulation::engine::replica::Controller;
+use crate::simulation::engine::schedule::MINUTE;
 use crate::simulation::engine::world::{Actor, Environment, Observation, World};
 use crate::simulation::invariants::check::first_violation;
 use crate::simulation::invariants::control_plane_machine_set::at_end::RunEnd;
+use crate::simulation::invariants::control_plane_machine_set::conditions;
 use crate::simulation::invariants::control_plane_machine_set::machines::{MachineWrite, is_deletion};
 use crate::simulation::invariants::control_plane_machine_set::set::SetWrite;
 use crate::simulation::invariants::generator::GeneratorWrite;
@@ -29,10 +33,15 @@ use crate::simulation::mutants::catalogue::Mutant;
 
 use super::act::Act;
 use super::controllers::{self, GENERATOR, SETS};
-use super::kinds::{KINDS, MACHINE, NODE, SET};
+use super::kinds::{KINDS, MACHINE, NODE, OPERATOR, SET};
 use super::neighbours::is_worker;
 use super::objects;
 use super::state::{ControlPlane, Event, Setup};
+
+/// The etcd operator reports a member that is not healthy within this time, in milliseconds.
+const REPORTED_WITHIN: i64 = MINUTE;
+/// An error is reported within this time, in milliseconds.
+const ERROR_WITHIN: i64 = 10 * MINUTE;
 
 impl Environment for ControlPlane {
     type Setup = Setup;
@@ -143,6 +152,10 @@ impl Environment for ControlPlane {
     }
 
     fn alter_answer(world: &mut World<Self>, replica: usize, call: &Call, answer: &mut kube::Result<Answer>) {
+        // The machine changed while its deletion was on the way.
+        let is_stale = matches!((call, &*answer), (Call::Delete { key, .. }, Err(kube::Error::Api(status)))
+            if key.kind == MACHINE && status.code == 409);
+        world.environment.evidence.tests("P14", is_stale);
         let Some(mutant) = world.environment.setup.mutant else {
             return;
         };
@@ -171,6 +184,7 @@ impl Environment for ControlPlane {
             );
             world.violate("G2", text);
         }
+        world.judge_refusal();
     }
 
     fn judge(world: &mut World<Self>, observation: Observation<'_>, moments: &[Moment]) {
@@ -248,13 +262,19 @@ impl Environment for ControlPlane {
         world.repair_cluster()
     }
 
+    fn marks(&self) -> Marks {
+        self.evidence.marks()
+    }
+
     fn judge_end(world: &mut World<Self>) {
         let environment = &world.environment;
         let end = RunEnd {
             now: &environment.moment(),
             evidence: &environment.evidence,
             instances: &environment.provider.instances,
-            generates: environment.setup.generates,
+            // The world has no Infrastructure, which would name the cluster. Without it, no set is
+            // generated beside a machine of another cluster (melee, seed 1193).
+            generates: environment.setup.generates && !environment.setup.neighbours.workers,
             keeps_machines: environment.keeps_machines,
         };
         if let Some((invariant, text)) = first_violation(&RunEnd::CHECKS, &end) {
@@ -275,10 +295,15 @@ impl ControlPlane {
         let Observation { key, typed, .. } = observation;
         let (name, gone) = (key.name.clone(), observation.is_gone());
         match key.kind {
-            kind if kind == MACHINE && is_worker(&name) => {}
+            kind if kind == MACHINE && is_worker(&name) => {
+                self.evidence.tests("P2", true);
+            }
             kind if kind == MACHINE => put(Arc::make_mut(&mut self.machines), name, typed, gone),
             kind if kind == NODE => put(Arc::make_mut(&mut self.nodes), name, typed, gone),
             kind if kind == SET => self.set = typed.shared().filter(|_| !gone),
+            kind if kind == OPERATOR && name == cluster_operator::NAME => {
+                self.operator = typed.shared().filter(|_| !gone);
+            }
             _ => {}
         }
     }
@@ -297,22 +322,70 @@ fn put<T: Send + Sync + 'static>(
 }
 
 impl World<ControlPlane> {
+    /// P12: while the creation of machines is refused, the set reports the error.
+    fn judge_refusal(&mut self) {
+        let environment = &mut self.environment;
+        if environment.webhook.refusals == 0 || !environment.evidence.is_undisturbed() {
+            return;
+        }
+        let reports = environment.moment().condition("Error") == Some("True");
+        environment.evidence.tests("P12", true);
+        let now = self.now();
+        let time = self.environment.evidence.note_refusal(now, reports);
+        if time > ERROR_WITHIN {
+            let text = format!(
+                "the creation of a machine has been refused for {}s, and the condition Error is not True",
+                time / 1000
+            );
+            self.violate("P12", text);
+        }
+    }
+
+    /// P13: nodes that may be those of machines that are starting are not reported.
+    fn judge_joining(&mut self, moment: &Moment) {
+        let (now, is_joining) = (self.now(), moment.has_only_joining_nodes(self.timestamp()));
+        let evidence = &mut self.environment.evidence;
+        let judged = is_joining && evidence.is_undisturbed() && moment.is_active();
+        evidence.tests("P13", judged && moment.has_unmanaged_node());
+        // The cache of the nodes may lag behind that of the machines for a moment (neighbours, seed
+        // 565).
+        let is_wrong = judged && moment.degraded_reason() == Some("UnmanagedNodes");
+        evidence.misreported_since = evidence.misreported_since.or(Some(now)).filter(|_| is_wrong);
+        let time = evidence.misreported_since.map_or(0, |since| now - since);
+        if time > REPORTED_WITHIN && !self.has_single_fault() {
+            let text = format!(
+                "the set has reported UnmanagedNodes for {}s, and each node without a machine may be joining",
+                time / 1000
+            );
+            self.violate("P13", text);
+        }
+    }
+
     /// Notes what later checks need to know of a change.
     fn note(&mut self, observation: Observation<'_>) {
-        let is_complete = self.environment.moment().is_complete();
+        let moment = self.environment.moment();
+        let is_complete = moment.is_complete();
+        conditions::note(&moment, &self.environment.evidence);
+        self.judge_joining(&moment);
         let (now, evidence) = (self.now(), &mut self.environment.evidence);
         evidence.incomplete_since = evidence.incomplete_since.or(Some(now)).filter(|_| !is_complete);
+        if evidence.rezoned && moment.has_even_zones() {
+            evidence.end_rezoning();
+        }
         if !observation.is_gone() {
             return;
         }
         if observation.key.kind == MACHINE {
             let name = &observation.key.name;
+            if let Some(machine) = observation.typed.get() {
+                evidence.end_machine(machine);
+            }
             let recorded = self.environment.set.as_ref().map(|set| pending_creates::recorded(set));
             let mut recorded = recorded.into_iter().flatten().flatten();
             // Until the controller removes the record of a creation, it cannot know whether the
             // machine existed, and requests it again under its name (neighbours, seed 4287).
             if !recorded.any(|creation| creation.machine == *name) {
-                evidence.note_end(name);
+                evidence.note_former_name(name);
             }
         } else if observation.key.kind == SET {
             let set = observation.typed.get::<ControlPlaneMachineSet>();
@@ -348,7 +421,9 @@ fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, 
     let Observation { change, typed, .. } = observation;
     let machine = typed.get()?;
     let now = moments.last()?;
-    let at = world.now();
+    let (at, timestamp) = (world.now(), world.timestamp());
+    let sick_since = world.environment.etcd.sick_since;
+    let has_stale_cache = world.is_behind(observation.actor, MACHINE);
     let evidence = &mut world.environment.evidence;
     match observation.actor {
         Actor::Controller { controller: SETS, .. } => {
@@ -362,6 +437,9 @@ fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, 
                 moments,
                 now,
                 evidence,
+                at: timestamp,
+                has_sick_member: sick_since.is_some_and(|since| at - since > REPORTED_WITHIN),
+                has_stale_cache,
             };
             let violation = first_violation(&MachineWrite::CHECKS, &write);
             if violation.is_none()
@@ -372,7 +450,11 @@ fn judge_machine(world: &mut World<ControlPlane>, observation: Observation<'_>, 
             }
             violation
         }
-        Actor::GarbageCollector if is_deletion(change) && !evidence.born_late.contains(machine.metadata.uid()) => {
+        Actor::GarbageCollector if is_deletion(change) => {
+            let is_late = evidence.born_late.contains(machine.metadata.uid());
+            if evidence.exempts("born-late", is_late) {
+                return None;
+            }
             let name = machine.metadata.name();
             Some(("C6", format!("the garbage collector deletes machine {name}")))
         }
@@ -386,6 +468,10 @@ fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, mome
     let now = world.now();
     let evidence = &mut world.environment.evidence;
     let incomplete_for = evidence.incomplete_since.map(|since| now - since);
+    evidence.tests(
+        "P6",
+        judges_status && incomplete_for.is_some_and(|time| time > REPORTED_WITHIN),
+    );
     if matches!(
         observation.actor,
         Actor::Controller {
@@ -393,6 +479,7 @@ fn judge_set(world: &mut World<ControlPlane>, observation: Observation<'_>, mome
             ..
         }
     ) {
+        evidence.tests("C11", true);
         let write = GeneratorWrite {
             change,
             moments,

@@ -11,6 +11,8 @@ use super::objects::PREFIX;
 
 /// The first characters of the names of machines that are not control plane machines.
 const WORKERS: &str = "ocp-x7k2p-worker";
+/// The name of a control plane machine of another cluster.
+const OF_OTHER_CLUSTER: &str = "ocp-b4d1c-master-0";
 /// The first characters of the names of control plane nodes that have no machine until a user
 /// removes them.
 const FOREIGN_NODES: &str = "foreign-";
@@ -20,7 +22,8 @@ const FOREIGN_NODES: &str = "foreign-";
 pub struct Neighbours {
     /// Other components have admission webhooks for machines.
     pub webhooks: bool,
-    /// Worker machines exist, and the selector of the set also matches them.
+    /// Worker machines exist, and the selector of the set also matches them. There is a control
+    /// plane machine of another cluster, too, which the selector does not match.
     pub workers: bool,
     /// The names of the machines that the installer created.
     pub names: Names,
@@ -62,14 +65,23 @@ impl Names {
     }
 }
 
-/// The names of the worker machines.
-pub(crate) fn workers() -> [String; 2] {
-    [format!("{WORKERS}-us-east-1a-x7k2p"), format!("{WORKERS}-1")]
+/// The names of the machines that are not control plane machines of this cluster.
+pub(crate) fn workers() -> [String; 3] {
+    [
+        format!("{WORKERS}-us-east-1a-x7k2p"),
+        format!("{WORKERS}-1"),
+        OF_OTHER_CLUSTER.to_owned(),
+    ]
 }
 
-/// Whether a machine is not a control plane machine.
+/// Whether a machine is not a control plane machine of this cluster.
 pub(crate) fn is_worker(machine: &str) -> bool {
-    machine.starts_with(WORKERS)
+    machine.starts_with(WORKERS) || is_of_other_cluster(machine)
+}
+
+/// Whether a machine is a control plane machine of another cluster.
+pub(crate) fn is_of_other_cluster(machine: &str) -> bool {
+    machine == OF_OTHER_CLUSTER
 }
 
 /// The name of a control plane node that no machine ever claims.

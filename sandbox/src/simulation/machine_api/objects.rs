@@ -16,7 +16,9 @@ pub(crate) const PREFIX: &str = "ocp-x7k2p-master";
 /// The label that a user removes to take a machine out of the set.
 pub(crate) const SELECTED: &str = "machine.openshift.io/cluster-api-machine-type";
 /// The label that all machines of the cluster have.
-const CLUSTER: &str = "machine.openshift.io/cluster-api-cluster";
+pub(crate) const CLUSTER: &str = "machine.openshift.io/cluster-api-cluster";
+/// The name of the cluster.
+pub(crate) const CLUSTER_NAME: &str = "ocp-x7k2p";
 /// The field of the provider spec that the webhook of another component drops for a time.
 pub(crate) const DROPPED: &str = "keyName";
 /// The failure domains, in the order in which a set lists them. At first it lists three.
@@ -104,16 +106,23 @@ fn remove_fields(definition: &mut Value, fields: StatusFields) {
 /// The labels that the set selects machines by.
 pub(crate) fn labels() -> Value {
     json!({
-        CLUSTER: "ocp-x7k2p",
+        CLUSTER: CLUSTER_NAME,
         "machine.openshift.io/cluster-api-machine-role": "master",
         "machine.openshift.io/cluster-api-machine-type": "master",
     })
 }
 
-/// The labels of a machine that is not a control plane machine.
-fn worker_labels() -> Value {
+/// The labels of a machine that is not a control plane machine of this cluster.
+fn worker_labels(is_of_other_cluster: bool) -> Value {
+    if is_of_other_cluster {
+        return json!({
+            CLUSTER: "ocp-b4d1c",
+            "machine.openshift.io/cluster-api-machine-role": "master",
+            "machine.openshift.io/cluster-api-machine-type": "master",
+        });
+    }
     json!({
-        CLUSTER: "ocp-x7k2p",
+        CLUSTER: CLUSTER_NAME,
         "machine.openshift.io/cluster-api-machine-role": "worker",
         "machine.openshift.io/cluster-api-machine-type": "worker",
     })
@@ -121,14 +130,15 @@ fn worker_labels() -> Value {
 
 /// A selector that also matches machines that are not control plane machines.
 pub(crate) fn wide_selector() -> Value {
-    json!({"matchLabels": {CLUSTER: "ocp-x7k2p"}})
+    json!({"matchLabels": {CLUSTER: CLUSTER_NAME}})
 }
 
-/// A machine that is not a control plane machine.
-pub(crate) fn worker(name: &str) -> Value {
+/// A machine that is not a control plane machine of this cluster: a worker, or a control plane
+/// machine of another cluster.
+pub(crate) fn worker(name: &str, is_of_other_cluster: bool) -> Value {
     let mut machine = new_machine(name, "m6i.large", Some("us-east-1a"));
     if let Some(labels) = machine.pointer_mut("/metadata/labels") {
-        *labels = worker_labels();
+        *labels = worker_labels(is_of_other_cluster);
     }
     machine
 }

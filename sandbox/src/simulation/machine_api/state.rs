@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 
@@ -108,6 +109,8 @@ pub(crate) struct Etcd {
     pub(crate) is_due: bool,
     /// The numbers of faults: sick, unpromoted, mute.
     pub(crate) sick: u32,
+    /// Since when a member has been sick.
+    pub(crate) sick_since: Option<i64>,
     pub(crate) unpromoted: u32,
     pub(crate) mute: u32,
 }
@@ -169,6 +172,8 @@ pub(crate) struct ControlPlane {
     pub(crate) machines: Arc<Machines>,
     pub(crate) nodes: Arc<BTreeMap<String, Arc<Node>>>,
     pub(crate) set: Option<Arc<ControlPlaneMachineSet>>,
+    /// Capstan's ClusterOperator.
+    pub(crate) operator: Option<Arc<ClusterOperator>>,
     pub(crate) provider: Provider,
     pub(crate) etcd: Etcd,
     pub(crate) webhook: Webhook,
@@ -195,6 +200,7 @@ impl ControlPlane {
             machines: Arc::default(),
             nodes: Arc::default(),
             set: None,
+            operator: None,
             provider: Provider::default(),
             etcd: Etcd::default(),
             webhook: Webhook::default(),

@@ -103,7 +103,7 @@ known_bugs! {
         "A node that is not ready counts as ready, so the old machine is deleted too early."
         "OCPBUGS-7989: a machine is Ready before its node is", "1.9 C2";
     NodeNotAwaited "node-not-awaited" in "rollout" violates ["C2"]
-        "A replacement without a node counts as ready, so the old machine is deleted too early."
+        "A replacement is taken to have the node of the old machine, which is deleted too early."
         "OCPBUGS-7516: the controller does not wait for the node", "1.9 C2";
     FirstDomain "first-domain" in "on-delete" violates ["C8", "G9", "ESR"]
         "Every replacement is in the first failure domain."

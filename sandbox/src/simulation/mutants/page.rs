@@ -1,6 +1,7 @@
 //! The page `docs/mutants.md`.
 
 use super::catalogue::{CATALOGUE, KnownBug};
+use super::decisions;
 use super::hunt::{Caught, LIMIT};
 
 /// The first columns of the row of a bug: the content of the catalogue.
@@ -35,5 +36,6 @@ pub fn page(all: &[Caught]) -> String {
         let by = caught.caught_by.unwrap_or("nothing");
         page.push_str(&format!("{} {by} | {} |\n", row(&caught.about), caught.seeds));
     }
+    page.push_str(&decisions::sections());
     page
 }

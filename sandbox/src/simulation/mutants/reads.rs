@@ -438,20 +438,26 @@ fn hide_surge(machines: &mut Vec<Machine>, nodes: &Nodes) {
     }
 }
 
-/// Gives a machine without a node the node of the machine that it replaces.
+/// Takes the node of a machine for that of its replacement. The old machine has no node then: a
+/// node counts for one machine only.
 fn lend_nodes(machines: &mut [Machine], nodes: &Nodes) {
     let serving: Vec<(String, String)> = machines
         .iter()
         .filter(|machine| is_ready(machine, nodes))
         .filter_map(|machine| Some((machine.metadata.uid().to_owned(), machine.node_name()?.to_owned())))
         .collect();
+    let mut taken = Vec::new();
     for machine in machines.iter_mut().filter(|machine| machine.node_name().is_none()) {
         let replaced = machine.metadata.annotations.get(REPLACES);
-        let node = serving.iter().find(|(uid, _)| Some(uid) == replaced);
-        if let Some((_, node)) = node {
+        if let Some((uid, node)) = serving.iter().find(|(uid, _)| Some(uid) == replaced) {
             machine.status = serde_json::from_value(json!({"phase": "Running"})).ok();
             set_node(machine, node);
+            taken.push(uid);
         }
+    }
+    let is_taken = |machine: &&mut Machine| taken.iter().any(|uid| *uid == machine.metadata.uid());
+    for machine in machines.iter_mut().filter(is_taken) {
+        machine.status = serde_json::from_value(json!({"phase": machine.phase()})).ok();
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn neighbours(random: &mut Random, schedule: &mut ClusterSchedule) {
 }
 
 /// Adds neighbours to a schedule.
-fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
+pub(super) fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
     schedule.setup.neighbours = Neighbours {
         webhooks: random.permille(700),
         workers: random.permille(400),
@@ -89,6 +89,8 @@ fn combine(random: &mut Random, schedule: &mut ClusterSchedule) {
             schedule.at_ms(at + SECOND, UserAction::EditLabels);
             schedule.at_ms(later, UserAction::ForceDelete(index));
         }
+        // A new image reaches only machines that are created for another reason.
+        4 => schedule.at_ms(later, UserAction::EditImage),
         _ => {}
     }
 }

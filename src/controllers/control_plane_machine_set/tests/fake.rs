@@ -45,6 +45,8 @@ pub(super) struct World {
     pub(super) pruned: &'static [&'static str],
     /// Whether a policy refuses patches of the labels of machines.
     pub(super) refuses_labels: bool,
+    /// Whether a policy refuses patches of the owners of machines.
+    pub(super) refuses_owners: bool,
     /// What a webhook changes in the provider spec of a machine that is created.
     pub(super) webhook: fn(&mut Value),
     /// What a policy of the cluster does to each object that is stored.
@@ -76,6 +78,7 @@ impl Fake {
             stall: Duration::ZERO,
             pruned: &[],
             refuses_labels: false,
+            refuses_owners: false,
             webhook: |_| {},
             policy: |_, _| {},
             tried: 0,
@@ -128,8 +131,8 @@ impl Fake {
         fake
     }
 
-    pub(super) fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
-        look(&mut self.0.lock().unwrap())
+    pub(super) fn world<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
     }
 
     pub(super) fn put(&self, kind: &'static str, name: &str, mut object: Value) {
@@ -272,6 +275,10 @@ impl Fake {
                 return Err(refused(403, "Forbidden", &message));
             }
             if world.refuses_labels && verb == "patch" && kind == MACHINE && !content["metadata"]["labels"].is_null() {
+                return Err(refused(403, "Forbidden", "a policy denied the request"));
+            }
+            let owners = !content["metadata"]["ownerReferences"].is_null();
+            if world.refuses_owners && verb == "patch" && kind == MACHINE && owners {
                 return Err(refused(403, "Forbidden", "a policy denied the request"));
             }
             if world.silent && verb == "create" && kind == MACHINE {

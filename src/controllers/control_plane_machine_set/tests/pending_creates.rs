@@ -179,3 +179,35 @@ async fn a_record_of_another_process_does_not_replace_the_own_record() {
     fake.settle(&mut other).await;
     assert_eq!(fake.recorded(), 0);
 }
+
+/// A policy refuses the adoption of a machine with 403 while another index is repaired.
+#[tokio::test(start_paused = true)]
+async fn a_refused_adoption_is_reported_and_the_records_of_a_repair_are_removed_after_it() {
+    let (fake, mut controller) = settled().await;
+    fake.world(|world| world.refuses_owners = true);
+    fake.edit(MACHINE, "c-master-0", |machine| remove(machine, "ownerReferences"));
+    lose(&fake, "c-master-1");
+    let records = |fake: &Fake| fake.object(SET, NAME).unwrap()["metadata"]["annotations"].to_string();
+    for second in (0..150).step_by(10) {
+        fake.reconcile(&mut controller).await;
+        let is_reported = fake
+            .conditions(SET, NAME)
+            .iter()
+            .any(|one| one.starts_with("Error=True"));
+        assert_eq!(is_reported, second >= 80, "after {second} s");
+        fake.pass(10);
+        tokio::time::advance(Duration::from_secs(10)).await;
+    }
+    assert_eq!(created(&fake), 1);
+    assert!(fake.events("Failed") >= 1);
+    // Another write is due, so that the record stays.
+    assert!(records(&fake).contains("pending-creations"), "{}", records(&fake));
+    fake.world(|world| world.refuses_owners = false);
+    let made = fake.made();
+    fake.edit(MACHINE, &made, |machine| {
+        machine["status"] = json!({"phase": "Running", "nodeRef": {"name": "new"}});
+    });
+    reconcile_every_ten_seconds(&fake, &mut controller, 30).await;
+    assert!(!records(&fake).contains("pending-creations"), "{}", records(&fake));
+    assert_condition(&fake, "Error=False/AsExpected");
+}

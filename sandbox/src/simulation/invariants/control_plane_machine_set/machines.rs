@@ -6,15 +6,18 @@
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::indexes::REPLACES;
+use jiff::Timestamp;
 
 use crate::api::{Change, ChangeKind, Object};
 use crate::simulation::invariants::check::Check;
 use crate::simulation::invariants::evidence::Evidence;
-use crate::simulation::invariants::moment::{Moment, belongs_to_set, index_of};
+use crate::simulation::invariants::moment::{Moment, belongs_to_set, index_of, is_of_template};
 use crate::simulation::machine_api::objects::PREFIX;
 
 /// The most creations of one index in an hour. Users, health checks, and failures cause a few.
 const MOST_BIRTHS: usize = 12;
+/// For how many seconds a node is ready before its machine counts as ready.
+const MIN_READY: i64 = 10;
 
 /// A write of the controller to a machine.
 pub(crate) struct MachineWrite<'a> {
@@ -26,11 +29,17 @@ pub(crate) struct MachineWrite<'a> {
     /// What is true now, before the write.
     pub(crate) now: &'a Moment,
     pub(crate) evidence: &'a Evidence,
+    /// The time of the write.
+    pub(crate) at: Timestamp,
+    /// An etcd member has been unhealthy for so long that the operator must have reported it.
+    pub(crate) has_sick_member: bool,
+    /// The caches of the controller do not show every machine as it is stored.
+    pub(crate) has_stale_cache: bool,
 }
 
 impl<'a> MachineWrite<'a> {
     /// The checks of a write to a machine. The first one that fails counts.
-    pub(crate) const CHECKS: [Check<Self>; 26] = [
+    pub(crate) const CHECKS: [Check<Self>; 35] = [
         Check::new("C4", written_while_inactive),
         Check::new("C4", created_or_deleted_without_active_set),
         Check::new("C3", created_or_deleted_with_unmanaged_node),
@@ -41,14 +50,19 @@ impl<'a> MachineWrite<'a> {
         Check::new("G1", created_twice),
         Check::new("C7", created_unneeded_on_delete),
         Check::new("P1", created_unneeded_while_paused),
+        Check::new("P1", deleted_while_paused),
+        Check::new("P9", replaced_beyond_limit),
         Check::new("G9", created_unneeded),
         Check::new("C13", created_too_many_with_stale_view),
         Check::new("C1", created_too_many),
+        Check::new("G9", created_at_no_single_moment),
         Check::new("C7", deleted_on_delete),
         Check::new("C2", deleted_while_last_ready),
         Check::new("G9", deleted_without_reason),
         Check::new("C12", deleted_while_another_is_not_ready),
         Check::new("C12", deleted_while_etcd_is_not_healthy),
+        Check::new("C12", deleted_while_member_is_sick),
+        Check::new("P10", deleted_before_replacement_is_stable),
         Check::new("C10", hooks_changed),
         Check::new("G8", finalizers_changed),
         Check::new("G9", spec_changed),
@@ -56,7 +70,11 @@ impl<'a> MachineWrite<'a> {
         Check::new("P3", deleted_although_of_revision),
         Check::new("P4", created_too_often),
         Check::new("P5", deleted_while_index_is_not_ready),
+        Check::new("G9", deleted_at_no_single_moment),
         Check::new("P8", created_under_former_name),
+        Check::new("P2", written_at_no_single_moment),
+        Check::new("P14", deleted_after_change),
+        Check::new("P15", deleted_before_unready),
     ];
 }
 
@@ -130,6 +148,14 @@ impl MachineWrite<'_> {
         moments.find_map(|moment| moment.reason_to_delete(self.name()))
     }
 
+    /// Whether the others serve if this ready machine is deleted: no machine is unready, and either
+    /// each index has a ready machine, or a ready machine replaces this one.
+    fn keeps_capacity(&self, moment: &Moment) -> bool {
+        let replicas = self.evidence.replicas;
+        let serves_all = moment.ready_indexes() >= replicas || moment.ready() > replicas;
+        moment.ready() >= replicas && (serves_all || moment.is_replaced(self.name()))
+    }
+
     /// Whether more machines exist than allowed, and how many they are with the new one.
     fn too_many(&self) -> Option<usize> {
         let on_delete = self.now.is_on_delete();
@@ -148,13 +174,13 @@ impl MachineWrite<'_> {
     /// Whether a machine counts: it is ready, or may become ready.
     fn counts(&self, name: &String, machine: &Machine, on_delete: bool) -> bool {
         let evidence = self.evidence;
-        let leaves =
-            machine.metadata.is_deleting() && (!self.now.is_ready(machine) || evidence.deleted_by_user.contains(name));
+        let of_deletion = || evidence.exempts("deleted-by-user", evidence.deleted_by_user.contains(name));
+        let leaves = machine.metadata.is_deleting() && (!self.now.is_ready(machine) || of_deletion());
         // The controller cannot know of a machine that a user creates while the request is on the
         // way.
         let unseen = || self.ever(|moment| !moment.machines.contains_key(name));
         let of_user = evidence.made_by_hand.contains(name) && (on_delete || unseen());
-        !leaves && !of_user
+        !leaves && !evidence.exempts("made-by-hand", of_user)
     }
 }
 
@@ -238,6 +264,9 @@ fn created_twice(write: &MachineWrite<'_>) -> Option<String> {
     if !write.is_creation() || replaced.is_empty() {
         return None;
     }
+    for invariant in ["C9", "G1", "G2", "G5"] {
+        write.evidence.tests(invariant, true);
+    }
     let live = write.now.live(write.index()).into_iter();
     let mut others = live.filter(|(_, one)| {
         one.metadata
@@ -260,15 +289,34 @@ fn created_unneeded_while_paused(write: &MachineWrite<'_>) -> Option<String> {
     created_unneeded(write).filter(|_| write.always(Moment::is_paused))
 }
 
+fn deleted_while_paused(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || format!("machine {} is deleted although the rollout is paused", write.name());
+    (write.is_deletion() && write.always(Moment::is_paused)).then(text)
+}
+
+/// The limit counts indexes with a machine that is up to date. An index without a machine gets one
+/// nevertheless.
+fn replaced_beyond_limit(write: &MachineWrite<'_>) -> Option<String> {
+    let index = write.index();
+    let reached = |moment: &Moment| !moment.live(index).is_empty() && moment.has_reached_limit();
+    let text = || {
+        format!(
+            "machine {} replaces another one although the limit of the rollout is reached",
+            write.name()
+        )
+    };
+    (write.is_creation() && write.always(reached)).then(text)
+}
+
 fn created_unneeded(write: &MachineWrite<'_>) -> Option<String> {
     let text = || format!("machine {} is created, and its index needs no machine", write.name());
     write.is_unneeded().then(text)
 }
 
 fn created_too_many_with_stale_view(write: &MachineWrite<'_>) -> Option<String> {
-    let first = write.moments.first();
-    let stale = first.is_some_and(|first| first.machines.len() != write.now.machines.len());
-    created_too_many(write).filter(|_| stale)
+    let is_stale = write.has_stale_cache;
+    write.evidence.tests("C13", write.is_creation() && is_stale);
+    created_too_many(write).filter(|_| is_stale)
 }
 
 fn created_too_many(write: &MachineWrite<'_>) -> Option<String> {
@@ -310,12 +358,115 @@ fn deleted_while_etcd_is_not_healthy(write: &MachineWrite<'_>) -> Option<String>
     (write.deletes_ready() && write.always(|moment| !moment.etcd_healthy)).then(text)
 }
 
+/// The state of the members is that of etcd, and not what its operator reports.
+fn deleted_while_member_is_sick(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || {
+        format!(
+            "machine {} is deleted while an etcd member is sick, whatever the operator reports",
+            write.name()
+        )
+    };
+    (write.deletes_ready() && write.has_sick_member && write.evidence.is_undisturbed()).then(text)
+}
+
+/// Each part of the reason was true at some moment, and there was no moment at which all of them
+/// were.
+fn created_at_no_single_moment(write: &MachineWrite<'_>) -> Option<String> {
+    let index = write.index();
+    let is_allowed = |moment: &Moment| {
+        let replaces = !moment.live(index).is_empty();
+        moment.is_active()
+            && !moment.has_unmanaged_node()
+            && moment.needs_machine(index)
+            && !(replaces && (moment.has_failed_replacement() || moment.has_reached_limit()))
+    };
+    let text = || {
+        format!(
+            "machine {} is created, and at no moment was everything true that allows it",
+            write.name()
+        )
+    };
+    (write.is_creation() && !write.ever(is_allowed)).then(text)
+}
+
+/// The machine belonged to the set at some moment, and the set was Active at another one only.
+fn written_at_no_single_moment(write: &MachineWrite<'_>) -> Option<String> {
+    let is_allowed = |moment: &Moment| {
+        let machine = moment.machines.get(write.name());
+        !moment.is_inactive() && machine.is_some_and(|machine| belongs_to_set(machine))
+    };
+    let text = || {
+        format!(
+            "machine {} is written, and at no moment did it belong to an Active set",
+            write.name()
+        )
+    };
+    (write.is_patch() && !write.ever(is_allowed)).then(text)
+}
+
+/// The same for a deletion.
+fn deleted_at_no_single_moment(write: &MachineWrite<'_>) -> Option<String> {
+    let is_allowed = |moment: &Moment| {
+        let serves = moment.has_ready(write.name());
+        let sent = write.evidence.sent(write.name());
+        moment.is_active()
+            && !moment.is_on_delete()
+            && !moment.is_paused()
+            && !moment.has_unmanaged_node()
+            && moment.reason_to_delete(write.name()).is_some()
+            && !sent.is_some_and(|sent| moment.is_only_of_revision(write.name(), sent))
+            && (!serves || moment.etcd_healthy && write.keeps_capacity(moment))
+    };
+    let text = || {
+        format!(
+            "machine {} is deleted, and at no moment was everything true that allows it",
+            write.name()
+        )
+    };
+    (write.is_deletion() && !write.ever(is_allowed)).then(text)
+}
+
+/// Every ready machine of the template of the index became ready a moment ago. The clock of a
+/// disturbed process may be wrong.
+fn deleted_before_replacement_is_stable(write: &MachineWrite<'_>) -> Option<String> {
+    let judged = write.deletes_ready() && write.evidence.is_undisturbed();
+    let set = write.now.set.as_ref().filter(|_| judged)?;
+    let live = write.now.live(write.index()).into_iter();
+    let (updated, outdated): (Vec<_>, Vec<_>) = live
+        .filter(|(name, _)| *name != write.name())
+        .partition(|(_, machine)| is_of_template(set, machine));
+    let mut ready = updated
+        .iter()
+        .filter(|(_, machine)| write.now.is_ready(machine))
+        .peekable();
+    // One of two outdated machines may be deleted although no replacement is ready.
+    ready.peek().filter(|_| outdated.is_empty())?;
+    write.evidence.tests("P10", true);
+    let is_fresh = |machine: &Machine| {
+        let since = write.now.ready_since(machine);
+        since.is_some_and(|since| write.at.duration_since(since).as_secs() < MIN_READY)
+    };
+    let text = || {
+        format!(
+            "machine {} is deleted, and its replacement has been ready for less than {MIN_READY}s",
+            write.name()
+        )
+    };
+    ready.all(|(_, machine)| is_fresh(machine)).then(text)
+}
+
 /// Whether a patch changes a field.
 fn changes(write: &MachineWrite<'_>, pointer: &str) -> bool {
     let Some(old) = write.change.old.as_ref().filter(|_| write.is_patch()) else {
         return false;
     };
     let new = &write.change.object;
+    write
+        .evidence
+        .tests("C10", old.pointer("/spec/lifecycleHooks").is_some());
+    write
+        .evidence
+        .tests("G8", old.pointer("/metadata/finalizers").is_some());
     let shared = pointer.starts_with("/spec") && old.has_same(new, "spec");
     !shared && old.pointer(pointer) != new.pointer(pointer)
 }
@@ -363,6 +514,7 @@ fn deleted_although_of_revision(write: &MachineWrite<'_>) -> Option<String> {
 
 fn created_too_often(write: &MachineWrite<'_>) -> Option<String> {
     let count = write.evidence.births(write.index());
+    write.evidence.tests("P4", write.is_creation() && count > 1);
     let text = || format!("machine {} is number {count} of its index in an hour", write.name());
     (write.is_creation() && count > MOST_BIRTHS).then(text)
 }
@@ -387,5 +539,37 @@ fn deleted_while_index_is_not_ready(write: &MachineWrite<'_>) -> Option<String> 
 fn created_under_former_name(write: &MachineWrite<'_>) -> Option<String> {
     let text = || format!("machine {} has the name of a machine that is gone", write.name());
     let repairs = write.is_creation() && write.replaced().is_empty();
+    write.evidence.tests("P8", repairs && write.evidence.has_former_names());
     (repairs && write.evidence.is_former_name(write.name())).then(text)
+}
+
+/// The machine is not the one that the controller read live: it was written since then, or another
+/// machine has its name.
+fn deleted_after_change(write: &MachineWrite<'_>) -> Option<String> {
+    let old = write.now.machines.get(write.name()).filter(|_| write.is_deletion())?;
+    let version = |machine: &Machine| {
+        (
+            machine.metadata.uid().to_owned(),
+            machine.metadata.resource_version.clone(),
+        )
+    };
+    let deleted = version(old);
+    let (_, before) = write.moments.split_last()?;
+    let is_same =
+        |moment: &Moment| moment.machines.get(write.name()).map(|machine| version(machine)) == Some(deleted.clone());
+    let text = || format!("machine {} is deleted, and it changed after it was read", write.name());
+    (!before.iter().any(is_same)).then(text)
+}
+
+/// A ready machine is deleted although another outdated machine of its index, which is not ready,
+/// can be deleted instead.
+fn deleted_before_unready(write: &MachineWrite<'_>) -> Option<String> {
+    let text = || {
+        format!(
+            "machine {} is ready and deleted before a machine of its index that is not ready",
+            write.name()
+        )
+    };
+    let has_other = |moment: &Moment| moment.unready_outdated(write.index()).is_some();
+    (write.deletes_ready() && write.always(has_other)).then(text)
 }

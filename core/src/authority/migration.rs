@@ -1,0 +1,123 @@
+//! Carries out the migration of a mirrored Machine: the step of [`plan`](super::plan) for the
+//! objects as they are, and the write of that step.
+//!
+//! Every step states what must hold, and is checked again each time. So a controller that was
+//! stopped anywhere continues, and two controllers at once do the same. The authority changes in
+//! one write of `status.authoritativeAPI`, which fails if the Machine has changed since it was
+//! read, for example because the migration was cancelled.
+//!
+//! Must never: begin while the controllers of the source are paused, finish without their
+//! acknowledgement, or guess the direction of a migration that records none.
+//!
+//! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources";
+//! decisions 12 and 13.
+
+use jiff::Timestamp;
+
+use super::pair::{Decision, FullObject, Pair};
+use super::plan::{self, Observed, Step};
+use super::spec::{Api, Authority, ObservedCondition};
+use super::{finalizers, pause, report, sync};
+use crate::conversion;
+
+/// The state of the migration of a pair. `agrees` tells that the mirror was compared with its
+/// source and there is nothing to write.
+pub fn observe(pair: &Pair, machine: &FullObject, agrees: bool) -> Observed {
+    let member = &machine.member;
+    let mut observed = Observed::of(member, pair.cluster_api.as_ref().map(|object| &object.member));
+    let condition = member.synchronized.as_ref();
+    observed.synchronized = condition.is_some_and(ObservedCondition::is_true);
+    let Some(source) = observed.source() else {
+        return observed;
+    };
+    let target = source.other();
+    observed.is_current = agrees && sync::is_current(pair, source);
+    observed.source_is_ready = not_ready(pair, source).is_none();
+    observed.source_paused = pause::is_acknowledged(pair, source);
+    observed.target_paused = target == Api::MachineApi || pause::is_paused(pair);
+    observed.target_has_finalizers = finalizers::hand_over(pair, target).is_none();
+    observed
+}
+
+/// Why a migration cannot begin. `None`: it can.
+pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
+    let source = pair.machine(from)?;
+    if let Some(issue) = conversion::hand_over(&source.value) {
+        return Some(format!("{}: {}", issue.path.as_str(), issue.reason));
+    }
+    let provisioned = match from {
+        Api::MachineApi => matches!(source.member.phase.as_deref(), Some("Provisioned" | "Running")),
+        Api::ClusterApi => source.member.provisioned == Some(true),
+    };
+    if !provisioned {
+        return Some(format!(
+            "the instance of the Machine in {} is not provisioned",
+            from.title()
+        ));
+    }
+    let cluster = pair.surroundings.cluster.as_ref();
+    let paused = |cluster: &serde_json::Value| cluster.pointer("/spec/paused") == Some(&true.into());
+    if cluster.is_some_and(paused) {
+        return Some(String::from("the Cluster is paused, so Cluster API would not act"));
+    }
+    pause::not_running(pair, from)
+}
+
+/// The write of a step, or what the step waits for.
+pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) -> Decision {
+    match step {
+        Step::InitializeStatus(api) => report::authority(
+            machine,
+            Authority::Stable(api),
+            api,
+            "the status names no authoritative API",
+        )
+        .into(),
+        Step::Idle(_) => Decision::Idle,
+        Step::Stop => Decision::wait(STOPPED),
+        Step::AwaitSynchronization { .. } | Step::Synchronize { .. } => {
+            Decision::wait("the migration waits until the mirror agrees with the authoritative Machine")
+        }
+        Step::AwaitSource { from } => {
+            let reason = not_ready(pair, from).unwrap_or_default();
+            Decision::wait(format!("the migration has not begun: {reason}"))
+        }
+        Step::Begin { from } => {
+            report::authority(machine, Authority::Migrating, from, "a migration is requested").into()
+        }
+        Step::PauseSource { from } => {
+            let acknowledge = from == Api::ClusterApi;
+            let paused = acknowledge.then(|| pause::pause(pair, true)).flatten();
+            paused.unwrap_or_else(|| {
+                let from = from.title();
+                Decision::wait(format!(
+                    "the controllers of {from} have not acknowledged the pause of this migration"
+                ))
+            })
+        }
+        Step::HandOverFinalizers { to } => match finalizers::hand_over(pair, to) {
+            Some(write) => write.into(),
+            None => Decision::Idle,
+        },
+        Step::Finish { to } => report::finished(machine, to, now).into(),
+        Step::PauseTarget { .. } => pause::pause(pair, false).unwrap_or(Decision::Idle),
+        Step::Cancel { back_to } => report::authority(
+            machine,
+            Authority::Stable(back_to),
+            back_to,
+            "the migration is cancelled",
+        )
+        .into(),
+    }
+}
+
+/// Why a migration stopped for good.
+pub const STOPPED: &str = "status.authoritativeAPI is Migrating and status.synchronizedAPI is empty, \
+    so it is not known which API was authoritative; find out whose controllers hold the instance, and \
+    set status.synchronizedAPI to that API";
+
+/// The next action of a migration.
+pub fn next(pair: &Pair, machine: &FullObject, agrees: bool, now: Timestamp) -> Decision {
+    let step = plan::next(&observe(pair, machine, agrees));
+    carry_out(pair, machine, step, now)
+}

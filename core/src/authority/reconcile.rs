@@ -1,0 +1,115 @@
+//! The next action for a mirrored Machine: the one entry for a controller.
+//!
+//! The order is: `status.authoritativeAPI`, deletion, finalizers, pauses, the copy, the report, the
+//! migration. Each call returns at most one write. The caller reads all objects again before the
+//! next call, so that every decision is made for the objects as they are.
+//!
+//! Must never: let the controllers of both APIs act on one instance.
+
+use jiff::Timestamp;
+
+use super::pair::{Decision, FullObject, Pair};
+use super::plan::{self, Step};
+use super::record::Record;
+use super::report::{self, Synchronized};
+use super::spec::{Api, Authority};
+use super::sync::{self, Outcome};
+use super::{finalizers, migration, pause, removal};
+
+/// The next action for a pair.
+pub fn next(pair: &Pair, now: Timestamp) -> Decision {
+    let Some(machine) = &pair.machine_api else {
+        return without_machine_api(pair);
+    };
+    let observed = migration::observe(pair, machine, false);
+    let step = plan::next(&observed);
+    match step {
+        Step::InitializeStatus(_) | Step::Cancel { .. } | Step::PauseTarget { .. } => {
+            return migration::carry_out(pair, machine, step, now);
+        }
+        Step::Stop => {
+            let condition = Synchronized::blocked("MigrationStopped", migration::STOPPED.to_owned());
+            let write = report::synchronization(machine, &condition, None, now);
+            return write.map_or_else(|| migration::carry_out(pair, machine, step, now), Decision::from);
+        }
+        _ => {}
+    }
+    let Some(source) = observed.source() else {
+        return Decision::Idle;
+    };
+    let authority = machine.member.authority();
+    if observed.deleting {
+        return removal::next(pair, source);
+    }
+    if let Some(write) = finalizers::protect(pair) {
+        return write.into();
+    }
+    let from = direction(pair, source);
+    if let Some(decision) = pauses(pair, authority, from) {
+        return decision;
+    }
+    copy(pair, machine, from, now).unwrap_or_else(|agrees| migration::next(pair, machine, agrees, now))
+}
+
+/// The API that is copied from. A Machine that was created in the Machine API with Cluster API as
+/// its authority is copied to Cluster API once.
+fn direction(pair: &Pair, source: Api) -> Api {
+    let Some(machine) = &pair.cluster_api else {
+        return Api::MachineApi;
+    };
+    let is_first_copy = Record::of(machine).from == Api::MachineApi.as_str()
+        && machine.member.is_paused_by_sync()
+        && pair.infrastructure.is_none();
+    if is_first_copy { Api::MachineApi } else { source }
+}
+
+/// Closes the gate of Cluster API while its Machine is not authoritative, and opens it otherwise.
+fn pauses(pair: &Pair, authority: Authority, from: Api) -> Option<Decision> {
+    match authority {
+        Authority::Stable(Api::MachineApi) => pause::pause(pair, false),
+        // The migration pauses the source itself, and waits for the acknowledgement.
+        Authority::Migrating => None,
+        Authority::Stable(Api::ClusterApi) if from == Api::MachineApi => None,
+        Authority::Stable(Api::ClusterApi) => {
+            let open = pause::unpause(pair)?;
+            let held = finalizers::hand_over(pair, Api::ClusterApi);
+            Some(held.unwrap_or(open).into())
+        }
+    }
+}
+
+/// The next write of the synchronization or of its report. `Err` if nothing is to be written, with
+/// whether the mirror agrees.
+fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<Decision, bool> {
+    let (condition, agrees) = match sync::next(pair, from) {
+        Outcome::Write(write) => return Ok(Decision::Write(write)),
+        Outcome::Current(losses) => (Synchronized::agrees(from, &losses), true),
+        Outcome::Blocked { reason, message } => (Synchronized::blocked(reason, message), false),
+    };
+    let source = pair.machine(from).filter(|_| agrees);
+    let generation = source.and_then(|source| source.member.generation);
+    match report::synchronization(machine, &condition, generation, now) {
+        Some(write) => Ok(write.into()),
+        None => Err(agrees),
+    }
+}
+
+/// The next action without a Machine in the Machine API. A Machine of a MachineSet that both APIs
+/// have is mirrored. Any other one is released.
+fn without_machine_api(pair: &Pair) -> Decision {
+    let Some(machine) = &pair.cluster_api else {
+        return removal::unmirrored(pair);
+    };
+    let owner = machine.member.owner().filter(|owner| owner.kind == "MachineSet");
+    let has_mirrored_set = owner.is_some() && pair.machine_api_set.as_ref().is_some_and(|set| !set.member.deleting);
+    // A pause by the sync controller marks a mirror that lost its authoritative Machine.
+    let is_mirror = machine.member.is_paused_by_sync();
+    if !has_mirrored_set || is_mirror || machine.member.deleting {
+        return removal::unmirrored(pair);
+    }
+    match sync::next(pair, Api::ClusterApi) {
+        Outcome::Write(write) => Decision::Write(write),
+        Outcome::Current(_) => Decision::Idle,
+        Outcome::Blocked { reason, message } => Decision::wait(format!("{reason}: {message}")),
+    }
+}

@@ -1,0 +1,204 @@
+//! What the deletion of one Machine of a mirrored pair means for the other.
+//!
+//! | deleted | owner | outcome |
+//! |---|---|---|
+//! | in the Machine API | yes | the Machine in Cluster API is deleted too |
+//! | in the Machine API | no | the Machine in Cluster API stays |
+//! | in Cluster API | yes | the Machine in the Machine API is deleted too |
+//! | in Cluster API | no | the Machine in the Machine API stays, and the mirror is made again |
+//!
+//! Only the owner of the authoritative Machine counts, as in the warnings of admission. A mirror
+//! with an owner that is deleted because only the mirror of its MachineSet was deleted does not
+//! count as deleted by a user: the other Machine stays, because the deletion of a mirrored parent
+//! never reaches instances.
+//!
+//! The authoritative controllers delete the instance and remove their finalizer. After that, the
+//! sync controller removes its own finalizer and the finalizers of controllers that are paused.
+//!
+//! Must never: remove a finalizer of the authoritative controllers, or delete an authoritative
+//! Machine without the request of its table row.
+//!
+//! Source: the Converting Machine API to Cluster API enhancement, "Summary of the rules outlined
+//! above" and "Deletion of Machines"; decision 9.
+
+use super::finalizers::{self, Removed};
+use super::pair::{Decision, FullObject, Pair, Part, Write};
+use super::pause;
+use super::spec::Api;
+
+/// What happens to the other Machine of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is deleted too.
+    Both,
+    /// It stays.
+    OnlyThis,
+}
+
+/// The row of the table for the deletion of the Machine of an API. `authority` is the authoritative
+/// API.
+pub fn fate(pair: &Pair, deleted: Api, authority: Api) -> Fate {
+    let decisive = pair.machine(authority).or_else(|| pair.machine(authority.other()));
+    let owner = decisive.and_then(|object| object.member.owner());
+    let of_set = owner.is_some_and(|owner| owner.kind == "MachineSet");
+    let ends = |api: Api| pair.set(api).is_none_or(|set| set.member.deleting);
+    // Only the mirror of the MachineSet was deleted, and the garbage collector followed.
+    let collected = deleted != authority && of_set && ends(deleted) && !ends(deleted.other());
+    match owner {
+        Some(_) if !collected => Fate::Both,
+        _ => Fate::OnlyThis,
+    }
+}
+
+/// The next action for a pair of which at least one Machine is being deleted.
+pub fn next(pair: &Pair, authority: Api) -> Decision {
+    let deleting = |api: Api| pair.machine(api).is_some_and(|object| object.member.deleting);
+    let exists = |api: Api| pair.machine(api).is_some();
+    for api in [authority, authority.other()] {
+        let other = api.other();
+        if deleting(api)
+            && !deleting(other)
+            && let Some(object) = pair.machine(other)
+        {
+            return match fate(pair, api, authority) {
+                Fate::Both => {
+                    let because = format!("the Machine in {} is being deleted", api.title());
+                    Write::delete(Part::of(other), object, because).into()
+                }
+                Fate::OnlyThis => only_this(pair, api, authority),
+            };
+        }
+    }
+    let parts = [Api::MachineApi, Api::ClusterApi];
+    let carry_out = match authority {
+        Api::MachineApi => machine_api_deletes(pair),
+        Api::ClusterApi => cluster_api_deletes(pair),
+    };
+    if let Some(decision) = carry_out {
+        return decision;
+    }
+    // The mirror first: its finalizers do not hold an instance.
+    let order = [authority.other(), authority];
+    let released = order.into_iter().filter(|api| exists(*api)).find_map(|api| {
+        let removed = if api == authority {
+            Removed::Own
+        } else {
+            Removed::OwnAndControllers
+        };
+        release(pair, api, removed)
+    });
+    let left = parts.into_iter().filter(|api| exists(*api)).map(Api::title);
+    let left: Vec<&str> = left.collect();
+    released.unwrap_or_else(|| {
+        Decision::wait(format!(
+            "other finalizers hold the Machine in {}",
+            left.join(" and in ")
+        ))
+    })
+}
+
+/// The Machine of an API is deleted, and the other one stays.
+fn only_this(pair: &Pair, deleted: Api, authority: Api) -> Decision {
+    let is_mirror = deleted != authority;
+    let wait = |decision: Option<Decision>| decision.unwrap_or(Decision::Idle);
+    match (deleted, is_mirror) {
+        (Api::MachineApi, _) => {
+            if !is_mirror && let Some(decision) = machine_api_holds(pair) {
+                return decision;
+            }
+            // The Machine in Cluster API is left alone. A mirror stays paused: without a pause, its
+            // controllers could create an instance.
+            let infrastructure = || release_part(pair, Part::Infrastructure, Removed::Own);
+            let removed = if is_mirror {
+                Removed::OwnAndControllers
+            } else {
+                Removed::Own
+            };
+            let left = infrastructure().or_else(|| release(pair, Api::ClusterApi, Removed::Own));
+            wait(left.or_else(|| release(pair, Api::MachineApi, removed)))
+        }
+        (Api::ClusterApi, true) => {
+            let gone = destroy_infrastructure(pair);
+            wait(gone.or_else(|| release(pair, Api::ClusterApi, Removed::OwnAndControllers)))
+        }
+        (Api::ClusterApi, false) => {
+            let held = cluster_api_deletes(pair);
+            wait(held.or_else(|| release(pair, Api::ClusterApi, Removed::Own)))
+        }
+    }
+}
+
+/// Waits until the controllers of the Machine API deleted the instance.
+fn machine_api_holds(pair: &Pair) -> Option<Decision> {
+    let machine = pair.machine_api.as_ref()?;
+    finalizers::is_held(Part::MachineApi, machine)
+        .then(|| Decision::wait("the controllers of the Machine API delete the instance"))
+}
+
+/// The Machine API is authoritative: its controllers delete the instance, and the mirror of the
+/// infrastructure follows.
+fn machine_api_deletes(pair: &Pair) -> Option<Decision> {
+    machine_api_holds(pair).or_else(|| destroy_infrastructure(pair))
+}
+
+/// Deletes a mirrored infrastructure machine, which holds no instance.
+fn destroy_infrastructure(pair: &Pair) -> Option<Decision> {
+    let infrastructure = pair.infrastructure.as_ref()?;
+    if !infrastructure.member.deleting {
+        let because = "it is the mirror of a Machine that is being deleted";
+        return Some(Write::delete(Part::Infrastructure, infrastructure, because).into());
+    }
+    let released = release_part(pair, Part::Infrastructure, Removed::OwnAndControllers);
+    Some(released.unwrap_or_else(|| held_by_others(infrastructure)))
+}
+
+/// Cluster API is authoritative: its controllers delete the infrastructure machine with the
+/// instance, then their own finalizer.
+fn cluster_api_deletes(pair: &Pair) -> Option<Decision> {
+    if let Some(write) = pause::unpause(pair) {
+        return Some(write.into());
+    }
+    let held = |object: &FullObject| finalizers::is_held(Part::ClusterApi, object);
+    let machine_is_held = pair.cluster_api.as_ref().is_some_and(held);
+    if let Some(infrastructure) = &pair.infrastructure {
+        if !infrastructure.member.deleting && !machine_is_held {
+            let because = "its Machine is being deleted";
+            return Some(Write::delete(Part::Infrastructure, infrastructure, because).into());
+        }
+        if !infrastructure.member.deleting {
+            return Some(Decision::wait(
+                "Cluster API drains the node and deletes the infrastructure",
+            ));
+        }
+        if finalizers::is_held(Part::Infrastructure, infrastructure) {
+            return Some(Decision::wait("the infrastructure provider deletes the instance"));
+        }
+        let released = release_part(pair, Part::Infrastructure, Removed::Own);
+        return Some(released.unwrap_or_else(|| held_by_others(infrastructure)));
+    }
+    machine_is_held.then(|| Decision::wait("Cluster API removes its finalizer"))
+}
+
+fn held_by_others(object: &FullObject) -> Decision {
+    Decision::wait(format!("other finalizers hold {}", pause::title(object)))
+}
+
+fn release(pair: &Pair, api: Api, removed: Removed) -> Option<Decision> {
+    release_part(pair, Part::of(api), removed)
+}
+
+fn release_part(pair: &Pair, part: Part, removed: Removed) -> Option<Decision> {
+    let because = "the sync controller has nothing left to do with it";
+    let write = finalizers::release(part, pair.part(part)?, removed, because)?;
+    Some(write.into())
+}
+
+/// The next action for objects of Cluster API that have no Machine in the Machine API: they are
+/// released. A pause by the sync controller stays, because the authoritative object may return, and
+/// because an unpaused mirror could create an instance.
+pub fn unmirrored(pair: &Pair) -> Decision {
+    let released = [Part::Infrastructure, Part::ClusterApi]
+        .into_iter()
+        .find_map(|part| release_part(pair, part, Removed::Own));
+    released.unwrap_or(Decision::Idle)
+}

@@ -1,0 +1,140 @@
+//! The status of a migration and of the synchronization, on the Machine of the Machine API.
+//!
+//! `synchronizedGeneration` is written for readers and decides nothing (decision 26). The CRD does
+//! not let it decrease, except in the write that ends a migration.
+//!
+//! Must never: change the time of a condition without a change of its status.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::pair::{FullObject, Part, Write};
+use super::spec::{Api, Authority};
+use crate::api::machine_openshift_io::authority::SYNCHRONIZED;
+
+/// The content of the condition Synchronized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Synchronized {
+    /// "True", "False" or "Unknown".
+    pub status: &'static str,
+    /// The reason.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
+}
+
+impl Synchronized {
+    /// The mirror agrees. `losses` are the values that it cannot hold.
+    pub fn agrees(from: Api, losses: &[String]) -> Self {
+        let mut message = format!("the Machine in {} is copied to {}", from.title(), from.other().title());
+        if let Some(first) = losses.first() {
+            let more = losses.len() - 1;
+            let others = if more == 0 {
+                String::new()
+            } else {
+                format!(" (and {more} more)")
+            };
+            message = format!("{message}, without {first}{others}");
+        }
+        Self {
+            status: "True",
+            reason: "ResourceSynchronized",
+            message,
+        }
+    }
+
+    /// The mirror does not agree.
+    pub fn blocked(reason: &'static str, message: String) -> Self {
+        let status = "False";
+        Self {
+            status,
+            reason,
+            message,
+        }
+    }
+
+    fn severity(&self) -> Option<&'static str> {
+        match self.status {
+            "True" => None,
+            "False" => Some("Error"),
+            _ => Some("Info"),
+        }
+    }
+}
+
+/// The conditions of a Machine with another condition Synchronized. `None` if it is stored already.
+fn conditions(machine: &FullObject, condition: &Synchronized, now: Timestamp) -> Option<Value> {
+    let list = machine.value.pointer("/status/conditions").and_then(Value::as_array);
+    let mut list = list.cloned().unwrap_or_default();
+    let at = list
+        .iter()
+        .position(|known| known.get("type").and_then(Value::as_str) == Some(SYNCHRONIZED));
+    let known = at.and_then(|at| list.get(at)).cloned().unwrap_or_default();
+    let text = |field: &str| known.get(field).and_then(Value::as_str).unwrap_or_default();
+    let same_status = text("status") == condition.status;
+    let severity = condition.severity().unwrap_or_default();
+    let is_same = same_status
+        && text("reason") == condition.reason
+        && text("message") == condition.message
+        && text("severity") == severity;
+    if is_same {
+        return None;
+    }
+    let time = match text("lastTransitionTime") {
+        time if same_status && !time.is_empty() => time.to_owned(),
+        _ => now.to_string(),
+    };
+    let mut wanted = json!({"type": SYNCHRONIZED, "status": condition.status, "reason": condition.reason,
+        "message": condition.message, "lastTransitionTime": time});
+    if let (Value::Object(fields), false) = (&mut wanted, severity.is_empty()) {
+        fields.insert(String::from("severity"), severity.into());
+    }
+    match at.and_then(|at| list.get_mut(at)) {
+        Some(known) => *known = wanted,
+        None => list.push(wanted),
+    }
+    Some(list.into())
+}
+
+/// Reports the synchronization. `generation` is the generation of the source, once the mirror
+/// agrees with it.
+pub fn synchronization(
+    machine: &FullObject,
+    condition: &Synchronized,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Write> {
+    let mut status = Map::new();
+    if let Some(conditions) = conditions(machine, condition, now) {
+        status.insert(String::from("conditions"), conditions);
+    }
+    let known = machine.member.synchronized_generation;
+    if let Some(generation) = generation.filter(|generation| known.is_none_or(|known| known < *generation)) {
+        status.insert(String::from("synchronizedGeneration"), generation.into());
+    }
+    let because = format!("the condition Synchronized is {}", condition.status);
+    (!status.is_empty()).then(|| Write::status(Part::MachineApi, machine, status.into(), because))
+}
+
+/// Sets `status.authoritativeAPI`, and with it `status.synchronizedAPI`: the API that is, or was
+/// last, authoritative.
+pub fn authority(machine: &FullObject, authority: Authority, synchronized_api: Api, because: &str) -> Write {
+    let status = json!({"authoritativeAPI": authority.as_str(), "synchronizedAPI": synchronized_api.as_str()});
+    Write::status(Part::MachineApi, machine, status, because)
+}
+
+/// Ends a migration in one write: the target is authoritative, and nothing is copied from it yet.
+pub fn finished(machine: &FullObject, to: Api, now: Timestamp) -> Write {
+    let condition = Synchronized {
+        status: "Unknown",
+        reason: "AuthoritativeAPIChanged",
+        message: format!("{} is authoritative now, and its Machine is not copied yet", to.title()),
+    };
+    let mut status = json!({"authoritativeAPI": to.as_str(), "synchronizedAPI": to.as_str(),
+        "synchronizedGeneration": 0});
+    if let (Value::Object(fields), Some(conditions)) = (&mut status, conditions(machine, &condition, now)) {
+        fields.insert(String::from("conditions"), conditions);
+    }
+    let because = format!("the migration to {} is complete", to.title());
+    Write::status(Part::MachineApi, machine, status, because)
+}

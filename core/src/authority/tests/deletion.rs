@@ -1,0 +1,183 @@
+//! The rows of the enhancement's table about deletion, in both directions.
+
+use serde_json::json;
+
+use super::world::{World, machine, set};
+use crate::authority::pair::{Decision, Part};
+use crate::authority::spec::Api;
+
+const ALL: [Part; 3] = [Part::MachineApi, Part::ClusterApi, Part::Infrastructure];
+
+/// A settled pair.
+fn pair(authority: Api, owned: bool) -> World {
+    let mut world = World::default();
+    let owner = set(Api::MachineApi);
+    if owned {
+        world.sets = [Some(owner.clone()), Some(set(Api::ClusterApi))];
+    }
+    world.create(
+        Part::MachineApi,
+        machine(Some(Api::MachineApi), owned.then_some(&owner)),
+    );
+    assert_eq!(world.settle(), Decision::Idle);
+    if authority == Api::ClusterApi {
+        world.request(authority);
+        assert_eq!(world.settle(), Decision::Idle);
+    }
+    assert_eq!(world.status()["authoritativeAPI"], authority.as_str());
+    assert!(world.instance.is_some());
+    world
+}
+
+#[test]
+fn the_deletion_of_an_owned_machine_deletes_both_and_the_instance() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        for deleted in [Part::MachineApi, Part::ClusterApi] {
+            let mut world = pair(authority, true);
+            world.delete(deleted);
+            world.settle();
+            assert_eq!(world.existing(), [], "{authority:?} {deleted:?} {:#?}", world.log);
+            assert_eq!((world.instance.as_deref(), world.created), (None, 1));
+        }
+    }
+}
+
+#[test]
+fn a_machine_without_an_owner_that_is_deleted_in_the_machine_api_stays_in_cluster_api() {
+    // The instance belongs to the authoritative Machine.
+    for (authority, keeps_instance) in [(Api::MachineApi, false), (Api::ClusterApi, true)] {
+        let mut world = pair(authority, false);
+        world.delete(Part::MachineApi);
+        assert_eq!(world.settle(), Decision::Idle);
+        assert_eq!(
+            world.existing(),
+            [Part::ClusterApi, Part::Infrastructure],
+            "{authority:?}"
+        );
+        assert_eq!(world.instance.is_some(), keeps_instance, "{authority:?}");
+        assert_eq!(world.created, 1);
+        for part in [Part::ClusterApi, Part::Infrastructure] {
+            assert!(
+                !world
+                    .object(part)
+                    .unwrap()
+                    .has_finalizer("sync.machine.openshift.io/finalizer")
+            );
+        }
+        // A mirror stays paused; the authoritative Machine continues alone.
+        let paused = world.object(Part::ClusterApi).unwrap().member.is_paused();
+        assert_eq!(paused, authority == Api::MachineApi);
+        // Both can be deleted.
+        world.change(Part::ClusterApi, |machine| {
+            machine["metadata"]["annotations"] = json!({});
+        });
+        world.change(Part::Infrastructure, |machine| {
+            machine["metadata"]["annotations"] = json!({});
+        });
+        world.delete(Part::ClusterApi);
+        world.settle();
+        assert_eq!(world.existing(), []);
+    }
+}
+
+#[test]
+fn a_machine_without_an_owner_that_is_deleted_in_cluster_api_is_made_again() {
+    for (authority, keeps_instance) in [(Api::MachineApi, true), (Api::ClusterApi, false)] {
+        let mut world = pair(authority, false);
+        let before = world.get(Part::ClusterApi).unwrap()["metadata"]["uid"].clone();
+        world.delete(Part::ClusterApi);
+        world.settle();
+        assert_eq!(world.existing(), ALL, "{authority:?}");
+        assert_ne!(world.get(Part::ClusterApi).unwrap()["metadata"]["uid"], before);
+        assert_eq!(world.instance.is_some(), keeps_instance, "{authority:?}");
+        assert_eq!(world.created, 1, "no second instance is made silently");
+    }
+}
+
+#[test]
+fn the_deletion_of_a_mirrored_parent_reaches_no_instance() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        let mut world = pair(authority, true);
+        // The mirror of the MachineSet is deleted, and the garbage collector follows.
+        let (at, mirror) = match authority {
+            Api::MachineApi => (1, Part::ClusterApi),
+            Api::ClusterApi => (0, Part::MachineApi),
+        };
+        world.sets[at] = None;
+        world.act(3);
+        assert!(world.object(mirror).unwrap().member.deleting);
+        world.settle();
+        assert_eq!(
+            (world.instance.is_some(), world.created),
+            (true, 1),
+            "{authority:?} {:#?}",
+            world.log
+        );
+        assert!(world.get(Part::of(authority)).is_some(), "{authority:?}");
+        assert!(
+            !world.object(Part::of(authority)).unwrap().member.deleting,
+            "{authority:?}"
+        );
+    }
+}
+
+#[test]
+fn the_deletion_of_an_authoritative_parent_deletes_both_machines() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        let mut world = pair(authority, true);
+        world.sets = [None, None];
+        world.settle();
+        assert_eq!(
+            (world.existing(), world.instance.as_deref()),
+            (vec![], None),
+            "{authority:?}"
+        );
+    }
+}
+
+#[test]
+fn a_deletion_in_the_middle_of_a_migration_goes_back_to_the_source() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        for deleted in [Part::MachineApi, Part::ClusterApi] {
+            let mut world = pair(authority, true);
+            world.request(authority.other());
+            while world.status()["authoritativeAPI"] != "Migrating" {
+                let Decision::Write(write) = world.decide() else {
+                    panic!("{:?}", world.decide())
+                };
+                world.write(&write);
+            }
+            world.delete(deleted);
+            world.settle();
+            assert_eq!(world.existing(), [], "{authority:?} {deleted:?}");
+            assert_eq!((world.instance.as_deref(), world.created), (None, 1));
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_never_had_a_mirror_is_deleted() {
+    let mut world = World::default();
+    world.sets[0] = Some(set(Api::MachineApi));
+    world.create(Part::MachineApi, machine(None, Some(&set(Api::MachineApi))));
+    world.settle();
+    assert_eq!(world.existing(), [Part::MachineApi]);
+    world.delete(Part::MachineApi);
+    world.settle();
+    assert_eq!((world.existing(), world.instance.as_deref()), (vec![], None));
+}
+
+#[test]
+fn a_finalizer_of_another_component_is_awaited_and_kept() {
+    let mut world = pair(Api::MachineApi, true);
+    world.change(Part::ClusterApi, |machine| {
+        let list = machine["metadata"]["finalizers"].as_array_mut().unwrap();
+        list.push(json!("backup.example.com/hold"));
+    });
+    world.delete(Part::MachineApi);
+    let last = world.settle();
+    assert_eq!(world.existing(), [Part::ClusterApi]);
+    assert_eq!(last, Decision::Idle);
+    let finalizers = &world.get(Part::ClusterApi).unwrap()["metadata"]["finalizers"];
+    assert_eq!(*finalizers, json!(["backup.example.com/hold"]));
+}

@@ -1,0 +1,20 @@
+//! ControlPlane: the number and the shape of the control plane machines as one object.
+//!
+//! The module has entry points with the names that every feature module uses. `spec` parses a
+//! ControlPlane, `rules` reviews an edit, `state` reads the cluster, and `plan` decides the next
+//! step. `status` does not exist yet, and no controller executes the plans. What a ControlPlane
+//! shares with a ControlPlaneMachineSet is the code of `cpms`. Nothing here writes to a cluster or
+//! reads a clock.
+
+pub mod action;
+mod gates;
+pub mod plan;
+pub mod preview;
+pub mod report;
+pub mod rules;
+mod selection;
+pub mod spec;
+pub mod state;
+
+#[cfg(test)]
+mod samples;

@@ -1,0 +1,107 @@
+//! The gates of a step: whether etcd allows one machine more or one machine less.
+//!
+//! The arithmetic is that of `model::quorum_after`, which all controllers of control planes ask. A
+//! member whose health is unknown is not healthy, and a report that does not parse allows nothing.
+
+use super::action::WaitReason;
+use super::state::State;
+use crate::cpms::etcd::Etcd;
+use crate::model::{EtcdMember, MembershipChange, quorum_after};
+
+/// Why a step waits.
+pub(super) type Blocked = (WaitReason, String);
+
+/// Whether a machine may be created.
+///
+/// While all members are healthy, the new member must not cost the quorum. One member that is not
+/// healthy and belongs to no standing machine does not block its own replacement, provided that
+/// etcd keeps its quorum without it.
+pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
+    let standing = state.standing().count();
+    // The first machine cannot wait for the etcd that it brings.
+    if state.machines.is_empty() {
+        return Ok(());
+    }
+    let members = counted(state)?;
+    let healthy = members.iter().filter(|member| member.is_healthy).count();
+    // The report counts members and names only those that are not healthy. A machine that is being
+    // deleted may have a healthy member as long as its node is ready, and that member must not be
+    // taken for the member of a new machine.
+    let with_member = standing + state.leaving().filter(|machine| machine.is_ready()).count();
+    if healthy < with_member {
+        let message = format!(
+            "etcd has {} members, {healthy} of them healthy, for {} machines; each machine must have one",
+            members.len(),
+            state.machines.len()
+        );
+        return Err((WaitReason::EtcdMembers, message));
+    }
+    let mut lost = members.iter().filter(|member| !member.is_healthy);
+    match (lost.next(), lost.next()) {
+        (None, _) => {
+            is_reported_healthy(state)?;
+            safe(members, MembershipChange::Add, "another member")
+        }
+        (Some(lost), None) => safe(
+            members,
+            MembershipChange::Remove(&lost.name),
+            "the repair of a lost member",
+        ),
+        (Some(_), Some(_)) => Err((
+            WaitReason::EtcdQuorum,
+            String::from("several etcd members are not healthy; repair them: no machine is created meanwhile"),
+        )),
+    }
+}
+
+/// Whether a machine with a healthy member may be deleted.
+pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
+    let members = counted(state)?;
+    is_reported_healthy(state)?;
+    let machines = state.machines.len();
+    if members.len() != machines {
+        let message = format!("etcd has {} members for {machines} machines", members.len());
+        return Err((WaitReason::EtcdMembers, message));
+    }
+    let Some(leaves) = members.iter().find(|member| member.is_healthy) else {
+        return Err((WaitReason::EtcdHealthy, String::from("no etcd member is healthy")));
+    };
+    safe(
+        members,
+        MembershipChange::Remove(&leaves.name),
+        "the removal of a member",
+    )
+}
+
+fn counted(state: &State) -> Result<&[EtcdMember], Blocked> {
+    let message = match &state.etcd {
+        Etcd::NotReported => "the ClusterOperator etcd does not exist, so the health of etcd is unknown".to_owned(),
+        Etcd::Unhealthy { message } => format!("the members of etcd are unknown; its operator says: {message}"),
+        Etcd::Healthy => String::from("the members of etcd are unknown"),
+    };
+    state.members.as_deref().ok_or((WaitReason::EtcdHealthy, message))
+}
+
+fn is_reported_healthy(state: &State) -> Result<(), Blocked> {
+    match &state.etcd {
+        Etcd::Unhealthy { message } => Err((
+            WaitReason::EtcdHealthy,
+            format!("etcd is not healthy; its operator says: {message}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn safe(members: &[EtcdMember], change: MembershipChange<'_>, what: &str) -> Result<(), Blocked> {
+    let quorum = quorum_after(members, change);
+    if quorum.is_safe() {
+        return Ok(());
+    }
+    let message = format!(
+        "{what} would leave {} healthy of {} voting etcd members; {} are needed",
+        quorum.voting.saturating_sub(quorum.unhealthy),
+        quorum.voting,
+        quorum.needed()
+    );
+    Err((WaitReason::EtcdQuorum, message))
+}

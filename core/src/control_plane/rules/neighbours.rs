@@ -1,0 +1,62 @@
+//! A ControlPlane beside a ControlPlaneMachineSet, and the deletion of a ControlPlane.
+
+use crate::api::machine_openshift_io::control_plane::KIND;
+use crate::cpms::rules::Lookup;
+use crate::model::{Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
+
+const ACTIVE_SET: &str = "cp-active-set";
+const UNMANAGED: &str = "cp-deletion-leaves-machines";
+
+/// Refuses a ControlPlane beside a set that is Active: both would create and delete machines.
+pub(super) fn judge(exists: bool, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    let Some(sets) = lookup.sets else {
+        let why = "a ControlPlane and an Active set would both manage the control plane machines";
+        return lookup.unknown(verdict, ACTIVE_SET, "spec", "the ControlPlaneMachineSets", why);
+    };
+    let is_active = |state: &Option<String>| state.as_deref() == Some("Active");
+    let Some(active) = sets.iter().find(|set| is_active(&set.spec.state)) else {
+        return;
+    };
+    let allowed = format!(
+        "must not {} while the ControlPlaneMachineSet {} is Active: both would manage the control plane machines",
+        if exists { "change" } else { "be created" },
+        active.metadata.name()
+    );
+    let violation = Violation::new(ACTIVE_SET, "spec", ViolationKind::Forbidden, allowed);
+    verdict.deny(violation.advice("delete the ControlPlaneMachineSet first: its machines stay"));
+}
+
+/// Warns that nothing manages the machines after the deletion.
+pub(super) fn warn_of_deletion(lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    if !verdict.allowed() {
+        return;
+    }
+    let machines = match lookup.control_plane() {
+        Some(machines) => format!("{} machines", machines.len()),
+        None => String::from("the machines"),
+    };
+    let text = format!(
+        "deleting the ControlPlane leaves {machines} running and unmanaged: unhealthy machines are not replaced"
+    );
+    verdict.warn(Warning::new(UNMANAGED, text));
+}
+
+pub(super) fn table() -> Vec<RuleInfo> {
+    const BOTH: &[Operation] = &[Operation::Create, Operation::Update];
+    vec![
+        RuleInfo::webhook(
+            ACTIVE_SET,
+            KIND,
+            "spec",
+            BOTH,
+            "no ControlPlaneMachineSet is Active beside a ControlPlane",
+        ),
+        RuleInfo::webhook(
+            UNMANAGED,
+            KIND,
+            "",
+            &[Operation::Delete],
+            "warns that the machines become unmanaged",
+        ),
+    ]
+}

@@ -1,0 +1,156 @@
+//! The objects from which a MachinePool is planned: one snapshot.
+//!
+//! Nothing here decides. The infrastructure of a pool has any kind, so its objects are kept as they
+//! are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
+use crate::api::cluster_x_k8s_io::machine_pool::{self, MachinePool};
+use crate::api::cluster_x_k8s_io::{self as cluster_api, cluster, label, label_value, machine};
+use crate::api::core_v1::node::{self, Node};
+use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
+
+/// One snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The pool.
+    pub pool: MachinePool,
+    /// The Cluster of the pool.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The infrastructure object of the pool.
+    pub infrastructure: Option<Arc<Infrastructure>>,
+    /// The infrastructure machines of the pool, one for each instance.
+    pub instances: Vec<Arc<Infrastructure>>,
+    /// Whether `instances` contains every infrastructure machine of the pool. Files without any
+    /// may be incomplete.
+    pub knows_instances: bool,
+    /// The Machines of the pool.
+    pub machines: Vec<Arc<Machine>>,
+    /// The Nodes of the cluster.
+    pub nodes: Vec<Arc<Node>>,
+}
+
+/// Why there is no snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// There is no pool.
+    #[error("there must be a MachinePool in the input")]
+    Missing,
+    /// There are several pools.
+    #[error("the input must contain one MachinePool; it contains {0}. Pass the objects of one pool")]
+    Several(String),
+    /// An object has a field of a wrong type, or a version that is not read.
+    #[error("{kind} {name:?} must be readable: {reason}")]
+    Unreadable {
+        /// The kind of the object.
+        kind: String,
+        /// The name of the object.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// Whether an object is a MachinePool.
+pub fn is_pool(object: &Value) -> bool {
+    group(object) == cluster_api::GROUP && text(object, "/kind") == machine_pool::KIND
+}
+
+impl Observed {
+    /// The snapshot of the objects of one pool, from files. Objects of other namespaces and other
+    /// pools are left out.
+    ///
+    /// # Errors
+    /// The objects do not contain exactly one pool, or an object cannot be read.
+    pub fn of_objects(objects: &[Value]) -> Result<Self, SnapshotError> {
+        let pools: Vec<&Value> = objects.iter().filter(|object| is_pool(object)).collect();
+        let pool = match pools.as_slice() {
+            [] => return Err(SnapshotError::Missing),
+            [pool] => *pool,
+            several => {
+                let names: Vec<&str> = several.iter().map(|pool| text(pool, "/metadata/name")).collect();
+                return Err(SnapshotError::Several(names.join(", ")));
+            }
+        };
+        let mut observed = Self {
+            pool: decode(pool, cluster_api::API_VERSION)?,
+            ..Self::default()
+        };
+        let namespace = text(pool, "/metadata/namespace");
+        let is_own = |object: &&Value| {
+            let own = text(object, "/metadata/namespace");
+            own.is_empty() || namespace.is_empty() || own == namespace
+        };
+        for object in objects.iter().filter(is_own) {
+            observed.keep(object)?;
+        }
+        observed.knows_instances = !observed.instances.is_empty();
+        Ok(observed)
+    }
+
+    fn keep(&mut self, object: &Value) -> Result<(), SnapshotError> {
+        match (group(object), text(object, "/kind")) {
+            (cluster_api::GROUP, cluster::KIND) => {
+                if text(object, "/metadata/name") == self.pool.spec.cluster_name {
+                    self.cluster = Some(Arc::new(decode(object, cluster_api::API_VERSION)?));
+                }
+            }
+            (cluster_api::GROUP, machine::KIND) => {
+                let machine: Machine = decode(object, cluster_api::API_VERSION)?;
+                if self.is_of_pool(&machine.metadata.labels) {
+                    self.machines.push(Arc::new(machine));
+                }
+            }
+            ("", node::KIND) => self.nodes.push(Arc::new(decode(object, "v1")?)),
+            (cluster_api::GROUP, _) => {}
+            (group, kind) => {
+                let Ok(infrastructure) = Infrastructure::deserialize(object) else {
+                    return Ok(());
+                };
+                let reference = &self.pool.spec.template.spec.infrastructure_ref;
+                let is_group = (group, kind, infrastructure.metadata.name())
+                    == (&reference.api_group, &reference.kind, &reference.name);
+                if is_group {
+                    self.infrastructure = Some(Arc::new(infrastructure));
+                } else if self.is_of_pool(&infrastructure.metadata.labels) {
+                    self.instances.push(Arc::new(infrastructure));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an object has the labels of the machines of this pool.
+    fn is_of_pool(&self, labels: &BTreeMap<String, String>) -> bool {
+        let has = |key: &str, value: &str| labels.get(key).map(String::as_str) == Some(value);
+        has(label::CLUSTER, &self.pool.spec.cluster_name)
+            && has(label::POOL_NAME, &label_value(self.pool.metadata.name()))
+    }
+}
+
+fn decode<T: DeserializeOwned>(object: &Value, version: &str) -> Result<T, SnapshotError> {
+    let unreadable = |reason: String| SnapshotError::Unreadable {
+        kind: text(object, "/kind").to_owned(),
+        name: text(object, "/metadata/name").to_owned(),
+        reason,
+    };
+    if text(object, "/apiVersion") != version {
+        return Err(unreadable(format!("apiVersion must be {version}")));
+    }
+    serde_path_to_error::deserialize(object).map_err(|error| unreadable(error.to_string()))
+}
+
+fn group(object: &Value) -> &str {
+    let api_version = text(object, "/apiVersion");
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

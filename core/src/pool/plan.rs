@@ -1,0 +1,221 @@
+//! The next step for the Machines of a pool.
+//!
+//! A plan has at most one deletion. It never deletes a Machine while the provider cannot delete a
+//! single instance, while a strategy cannot be read, or while the pool is paused. It never deletes
+//! a Machine because there are too many: the provider does, and two deletions for one surplus
+//! instance would make the pool too small. Capstan marks the Machines that the provider is to
+//! delete first. Source: the MachinePool Machines proposal.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+pub use super::action::{Action, Mode, Plan, Step, Wait, WaitReason};
+use super::action::{about, delete, machine_ref, precondition, wait};
+use super::desired;
+use super::order::in_deletion_order;
+use super::rollout;
+use super::state::{MARKED_BY_US, Member, State};
+use super::strategy::{Strategy, strategy};
+use crate::api::cluster_x_k8s_io::annotation::DELETE_MACHINE;
+
+/// The next steps for this pool.
+pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if state.is_paused() {
+        plan.notes
+            .push(String::from("the MachinePool or its Cluster is paused"));
+        return plan;
+    }
+    if state.pool.metadata.is_deleting() {
+        let note = "the MachinePool is being deleted: its provider deletes the Machines";
+        plan.notes.push(note.to_owned());
+        return plan;
+    }
+    if !state.foreign.is_empty() {
+        let names = state.foreign.join(", ");
+        plan.notes.push(format!(
+            "another object controls Machines with the labels of the pool: {names}"
+        ));
+    }
+    if let Some(wait) = infrastructure(state) {
+        plan.waits.push(wait);
+        return plan;
+    }
+    machines(state, mode, &mut plan);
+    match strategy(&state.pool.metadata.annotations, state.replicas()) {
+        Ok(strategy) => deletions(state, strategy, &mut plan),
+        Err(degradation) => plan.degraded.push(degradation),
+    }
+    for member in state.members.iter().filter(|member| member.is_deleting()) {
+        let message = format!("Machine {} is being deleted", member.name);
+        plan.waits
+            .push(about(state, member, WaitReason::MachineRemoved, message));
+    }
+    pending(state, now, &mut plan);
+    plan.waits.sort_by(|left, right| {
+        let key = |wait: &Wait| (wait.reason, wait.message.clone());
+        key(left).cmp(&key(right))
+    });
+    plan.reconcile_at = plan.waits.iter().filter_map(|wait| wait.until).min();
+    plan
+}
+
+/// What the infrastructure of the pool lacks.
+fn infrastructure(state: &State) -> Option<Wait> {
+    let reference = &state.pool.spec.template.spec.infrastructure_ref;
+    let missing = match &state.infrastructure {
+        None => "does not exist",
+        Some(_) if !state.is_provisioned() => "is not provisioned yet",
+        Some(_) => return None,
+    };
+    let message = format!("{} {:?} {missing}", reference.kind, reference.name);
+    Some(wait(WaitReason::Infrastructure, message))
+}
+
+/// Adds the Machines that are missing, and the fields that Machines lack.
+fn machines(state: &State, mode: Mode, plan: &mut Plan) {
+    for member in state.staying() {
+        match (&member.machine, &member.instance) {
+            (None, Some(instance)) if mode == Mode::Own => plan.steps.push(Step {
+                action: Action::Create(Box::new(desired::machine(state, instance))),
+                subject: machine_ref(state.namespace(), &member.name),
+                index: None,
+                because: format!("instance {} has no Machine", member.name),
+                precondition: None,
+            }),
+            (None, Some(_)) => {
+                let message = format!("the core manager of Cluster API must create Machine {}", member.name);
+                plan.waits.push(about(state, member, WaitReason::Provider, message));
+            }
+            _ => plan.steps.extend(desired::patch(state, member, mode).and_then(|patch| {
+                let because = format!("Machine {} lacks fields of the template", member.name);
+                patch_step(state, member, patch, because)
+            })),
+        }
+    }
+}
+
+/// Adds the marks and the one deletion of the plan.
+fn deletions(state: &State, strategy: Strategy, plan: &mut Plan) {
+    let Some(kind) = state.machine_kind() else {
+        let message = "the provider cannot delete a single instance (status.infrastructureMachineKind of the \
+                       infrastructure object is empty), so no Machine is deleted";
+        return plan.waits.push(wait(WaitReason::ProviderSupport, message.to_owned()));
+    };
+    if !state.knows_instances {
+        let note = format!("no {kind} of the pool is known, so no Machine is deleted");
+        return plan.notes.push(note);
+    }
+    if let Some(step) = dangling(state) {
+        return plan.steps.push(step);
+    }
+    match remediation(state, strategy.max_in_flight) {
+        Some(Ok(step)) => return plan.steps.push(step),
+        Some(Err(wait)) => plan.waits.push(wait),
+        None => {}
+    }
+    if state.is_scaled_outside() {
+        plan.notes.push(String::from(
+            "something outside of the cluster sets the number of instances",
+        ));
+    } else {
+        marks(state, plan);
+    }
+    rollout::decide(state, strategy.rollout, plan);
+}
+
+/// The deletion of a Machine whose instance is gone.
+fn dangling(state: &State) -> Option<Step> {
+    let gone = state.staying().find(|member| {
+        let mut machines = member.machine.iter();
+        // A Machine that never had an instance waits for one.
+        member.instance.is_none() && machines.any(|machine| !machine.spec.provider_id.is_empty())
+    })?;
+    delete(
+        state,
+        gone,
+        String::from("its infrastructure machine does not exist any more"),
+    )
+}
+
+/// The deletion of a Machine that a health check reports, or why it is deferred.
+fn remediation(state: &State, max_in_flight: usize) -> Option<Result<Step, Wait>> {
+    let unhealthy = in_deletion_order(state.staying().filter(|member| member.is_unhealthy()));
+    let first = *unhealthy.first()?;
+    let missing = state.replicas().saturating_sub(state.staying().count());
+    let deleting = state.members.iter().filter(|member| member.is_deleting());
+    // A remediation ends when its replacement exists.
+    let in_flight = missing.max(deleting.filter(|member| member.is_unhealthy()).count());
+    if in_flight < max_in_flight {
+        let because = String::from("a health check reports it as unhealthy");
+        return delete(state, first, because).map(Ok);
+    }
+    let message = format!(
+        "Machine {} is unhealthy, and is not deleted yet: {in_flight} remediation(s) have no replacement yet, and at \
+         most {max_in_flight} may be in flight",
+        first.name
+    );
+    Some(Err(about(state, first, WaitReason::RemediationDeferred, message)))
+}
+
+/// Marks as many Machines as the provider is to delete, and removes Capstan's own marks from
+/// others.
+fn marks(state: &State, plan: &mut Plan) {
+    let surplus = state.staying().count().saturating_sub(state.replicas());
+    let ordered = in_deletion_order(state.staying());
+    for (place, member) in ordered.into_iter().enumerate() {
+        let (value, because) = match (place < surplus, member.is_marked()) {
+            (true, false) => (json!(MARKED_BY_US), "the pool has more instances than replicas"),
+            (false, true) if member.is_marked_by_us() => (Value::Null, "the pool has no surplus instance"),
+            _ => continue,
+        };
+        let patch = annotation(member, &value);
+        plan.steps
+            .extend(patch.and_then(|patch| patch_step(state, member, patch, because.to_owned())));
+    }
+    if surplus > 0 {
+        let message = format!("the provider must delete {surplus} instance(s)");
+        plan.waits.push(wait(WaitReason::Provider, message));
+    }
+}
+
+fn annotation(member: &Member, value: &Value) -> Option<Value> {
+    let mut metadata = precondition(member.machine.as_ref()?).metadata();
+    metadata.insert(String::from("annotations"), json!({ DELETE_MACHINE: value }));
+    Some(json!({ "metadata": metadata }))
+}
+
+/// What the instances lack.
+fn pending(state: &State, now: Timestamp, plan: &mut Plan) {
+    for member in state.staying().filter(|member| !member.is_available) {
+        let until = member.available_at.filter(|until| *until > now);
+        let message = match (&member.node, until) {
+            (None, _) => format!("Machine {} has no Node yet", member.name),
+            (Some(_), Some(until)) => format!("the Node of Machine {} must stay ready until {until}", member.name),
+            (Some(_), None) => format!("the Node of Machine {} is not ready", member.name),
+        };
+        plan.waits.push(Wait {
+            until,
+            ..about(state, member, WaitReason::MachineReady, message)
+        });
+    }
+    let missing = state.replicas().saturating_sub(state.staying().count());
+    if missing > 0 && !state.is_scaled_outside() {
+        let message = format!("the provider must create {missing} instance(s)");
+        plan.waits.push(wait(WaitReason::Provider, message));
+    }
+}
+
+fn patch_step(state: &State, member: &Member, patch: Value, because: String) -> Option<Step> {
+    let machine = member.machine.as_ref()?;
+    Some(Step {
+        action: Action::Patch(patch),
+        subject: machine_ref(state.namespace(), machine.metadata.name()),
+        index: None,
+        because,
+        precondition: Some(precondition(machine)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

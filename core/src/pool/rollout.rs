@@ -1,0 +1,76 @@
+//! The replacement of outdated machines.
+//!
+//! A deletion leaves at least `replicas - maxUnavailable` machines available. While the pool has
+//! more instances than replicas, the provider deletes outdated ones itself, so that no deletion is
+//! added.
+
+use super::action::{Plan, WaitReason, about, delete, wait};
+use super::order::in_deletion_order;
+use super::state::{Member, State};
+use super::strategy::Rollout;
+
+/// The outdated machines in the order in which they are replaced.
+pub(super) fn outdated(state: &State) -> Vec<&Member> {
+    in_deletion_order(state.staying().filter(|member| member.outdated.is_some()))
+}
+
+/// Adds the deletion of an outdated machine, or what it waits for.
+pub(super) fn decide(state: &State, rollout: Rollout, plan: &mut Plan) {
+    let outdated = outdated(state);
+    let Some(first) = outdated.first().copied() else {
+        return;
+    };
+    let count = outdated.len();
+    let max_unavailable = match rollout {
+        Rollout::Provider => {
+            let note = format!("{count} machine(s) are outdated; the provider replaces them in its own way");
+            return plan.notes.push(note);
+        }
+        Rollout::OnDelete => {
+            let message = format!("{count} machine(s) are outdated, and are replaced after a user deletes them");
+            return plan.waits.push(wait(WaitReason::OnDelete, message));
+        }
+        Rollout::Rolling { max_unavailable } => max_unavailable,
+    };
+    let (replicas, staying) = (state.replicas(), state.staying().count());
+    if staying > replicas {
+        // The wait for the provider is in the plan.
+        return;
+    }
+    let available = state.staying().filter(|member| member.is_available).count();
+    let unavailable = replicas.saturating_sub(available);
+    // Unavailable machines go first: their deletion costs no availability.
+    let Some(next) = outdated
+        .iter()
+        .copied()
+        .find(|member| !member.is_available)
+        .or(Some(first))
+    else {
+        return;
+    };
+    let limit = if next.is_available {
+        // The deletion makes one more machine unavailable.
+        unavailable < max_unavailable
+    } else {
+        // One replacement at a time is under way, or as many as may be unavailable.
+        replicas.saturating_sub(staying) < max_unavailable.max(1)
+    };
+    if limit {
+        let because = next.outdated.clone().unwrap_or_default();
+        plan.steps.extend(delete(state, next, because));
+        return;
+    }
+    let message = if max_unavailable == 0 {
+        format!(
+            "Machine {} is outdated, and maxUnavailable is 0: the provider must create an instance first",
+            next.name
+        )
+    } else {
+        format!(
+            "Machine {} is outdated, and is not deleted yet: {unavailable} of {replicas} machine(s) are unavailable, \
+             and at most {max_unavailable} may be",
+            next.name
+        )
+    };
+    plan.waits.push(about(state, next, WaitReason::MaxUnavailable, message));
+}

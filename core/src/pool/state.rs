@@ -1,0 +1,261 @@
+//! The state of a pool: its instances, each with its Machine and its Node.
+//!
+//! An instance is an infrastructure machine of the pool. A Machine without an instance, and an
+//! instance without a Machine, are members too. The state decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::observed::Observed;
+use crate::api::cluster_x_k8s_io::annotation::{DELETE_MACHINE, PAUSED, REMEDIATE_MACHINE, REPLICAS_MANAGED_BY};
+use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
+use crate::api::cluster_x_k8s_io::machine_pool::{KIND, MachinePool};
+use crate::api::core_v1::node::Node;
+use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
+
+/// The value of the annotation that marks a machine for deletion, if Capstan sets it. Capstan
+/// removes only such a mark.
+pub(super) const MARKED_BY_US: &str = "capstan.dev";
+
+/// An instance of the pool.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The name of the Machine, or that of the infrastructure machine.
+    pub name: String,
+    /// The Machine.
+    pub machine: Option<Arc<Machine>>,
+    /// The infrastructure machine.
+    pub instance: Option<Arc<Infrastructure>>,
+    /// The Node with the provider ID of the instance.
+    pub node: Option<Arc<Node>>,
+    /// Whether the Node has been ready for `minReadySeconds`.
+    pub is_available: bool,
+    /// When the Node will have been ready for `minReadySeconds`.
+    pub available_at: Option<Timestamp>,
+    /// Why the instance is outdated.
+    pub outdated: Option<String>,
+}
+
+impl Member {
+    /// Whether the deletion of the Machine or of the infrastructure machine was requested.
+    pub fn is_deleting(&self) -> bool {
+        let machine = self.machine.iter().any(|machine| machine.metadata.is_deleting());
+        machine || self.instance.iter().any(|instance| instance.metadata.is_deleting())
+    }
+
+    /// Whether a user or the cluster autoscaler wants this machine to be deleted first.
+    pub fn is_marked(&self) -> bool {
+        self.has(DELETE_MACHINE)
+    }
+
+    /// Whether Capstan set that mark.
+    pub(super) fn is_marked_by_us(&self) -> bool {
+        let mark = self
+            .machine
+            .iter()
+            .find_map(|machine| machine.metadata.annotations.get(DELETE_MACHINE));
+        mark.is_some_and(|value| value == MARKED_BY_US)
+    }
+
+    /// Whether a health check requests the remediation of the Machine.
+    pub fn is_unhealthy(&self) -> bool {
+        let is_false = |type_: &str| {
+            let conditions = self.machine.iter().flat_map(|machine| &machine.status.conditions);
+            conditions
+                .into_iter()
+                .any(|condition| condition.type_ == type_ && condition.status == "False")
+        };
+        self.has(REMEDIATE_MACHINE) || (is_false("HealthCheckSucceeded") && is_false("OwnerRemediated"))
+    }
+
+    /// When the Machine was created, or else the infrastructure machine.
+    pub fn created(&self) -> Option<Timestamp> {
+        let machine = self.machine.as_ref().map(|machine| &machine.metadata);
+        let metadata = machine.or(self.instance.as_ref().map(|instance| &instance.metadata))?;
+        metadata.creation_timestamp
+    }
+
+    fn has(&self, annotation: &str) -> bool {
+        let mut machines = self.machine.iter();
+        machines.any(|machine| machine.metadata.annotations.contains_key(annotation))
+    }
+}
+
+/// A Machine and its infrastructure machine.
+type Pair<'a> = (Option<&'a Arc<Machine>>, Option<&'a Arc<Infrastructure>>);
+
+/// The state of a pool.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The pool.
+    pub pool: MachinePool,
+    /// The Cluster.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The infrastructure object of the pool.
+    pub infrastructure: Option<Arc<Infrastructure>>,
+    /// The members, by name.
+    pub members: Vec<Member>,
+    /// Whether all infrastructure machines are known.
+    pub knows_instances: bool,
+    /// Machines with the labels of the pool that another object controls.
+    pub foreign: Vec<String>,
+}
+
+impl State {
+    /// The state of the snapshot at a moment.
+    pub fn observe(observed: &Observed, now: Timestamp) -> Self {
+        let (own, foreign): (Vec<_>, Vec<_>) = observed
+            .machines
+            .iter()
+            .partition(|machine| is_of(machine, &observed.pool));
+        let mut instances: BTreeMap<&str, &Arc<Infrastructure>> = observed
+            .instances
+            .iter()
+            .map(|instance| (instance.metadata.name(), instance))
+            .collect();
+        let nodes = nodes(&observed.nodes);
+        let mut pairs: Vec<Pair<'_>> = Vec::new();
+        for machine in own {
+            let reference = &machine.spec.infrastructure_ref;
+            let is_kind = |instance: &&Arc<Infrastructure>| instance.kind == reference.kind;
+            let instance = instances.get(reference.name.as_str()).copied().filter(is_kind);
+            if instance.is_some() {
+                instances.remove(reference.name.as_str());
+            }
+            pairs.push((Some(machine), instance));
+        }
+        pairs.extend(instances.into_values().map(|instance| (None, Some(instance))));
+        let member = |(machine, instance)| member(machine, instance, &nodes, &observed.pool, now);
+        let mut members: Vec<Member> = pairs.into_iter().map(member).collect();
+        members.sort_by(|left, right| left.name.cmp(&right.name));
+        Self {
+            pool: observed.pool.clone(),
+            cluster: observed.cluster.clone(),
+            infrastructure: observed.infrastructure.clone(),
+            members,
+            knows_instances: observed.knows_instances,
+            foreign: foreign
+                .iter()
+                .map(|machine| machine.metadata.name().to_owned())
+                .collect(),
+        }
+    }
+
+    /// The name of the pool.
+    pub fn name(&self) -> &str {
+        self.pool.metadata.name()
+    }
+
+    /// The namespace of the pool.
+    pub fn namespace(&self) -> &str {
+        self.pool.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The number of instances that the pool wants.
+    pub fn replicas(&self) -> usize {
+        usize::try_from(self.pool.spec.replicas.unwrap_or(1)).unwrap_or(0)
+    }
+
+    /// Whether the pool or its Cluster is paused.
+    pub fn is_paused(&self) -> bool {
+        let cluster = self.cluster.iter().any(|cluster| cluster.spec.paused);
+        cluster || self.pool.metadata.annotations.contains_key(PAUSED)
+    }
+
+    /// The kind of the infrastructure machines. `None` if the provider has none: then it cannot
+    /// delete a single instance. Source: the MachinePool Machines proposal,
+    /// `status.infrastructureMachineKind`.
+    pub fn machine_kind(&self) -> Option<&str> {
+        let status = self.infrastructure.as_ref()?.unknown_fields.get("status")?;
+        let kind = status.get("infrastructureMachineKind").and_then(Value::as_str)?;
+        (!kind.is_empty()).then_some(kind)
+    }
+
+    /// Whether the infrastructure of the pool exists, in one of the two forms of the contract.
+    pub fn is_provisioned(&self) -> bool {
+        let status = self.infrastructure.as_ref();
+        let status = status.and_then(|infrastructure| infrastructure.unknown_fields.get("status"));
+        let is = |pointer: &str| status.and_then(|status| status.pointer(pointer)) == Some(&Value::Bool(true));
+        is("/initialization/provisioned") || is("/ready")
+    }
+
+    /// Whether something outside of the cluster sets the number of instances.
+    pub fn is_scaled_outside(&self) -> bool {
+        let managed = self.pool.metadata.annotations.get(REPLICAS_MANAGED_BY);
+        managed.is_some_and(|by| by != "false")
+    }
+
+    /// The members of which no deletion was requested.
+    pub fn staying(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| !member.is_deleting())
+    }
+}
+
+/// Whether a Machine belongs to the pool: the pool controls it, or nothing does.
+fn is_of(machine: &Machine, pool: &MachinePool) -> bool {
+    machine.metadata.controller().is_none_or(|owner| {
+        let is_named = owner.kind == KIND && owner.name == pool.metadata.name();
+        is_named && (pool.metadata.uid().is_empty() || owner.uid == pool.metadata.uid())
+    })
+}
+
+/// The Nodes by provider ID. A Node without a provider ID belongs to no instance. Two Nodes with
+/// one provider ID are ambiguous, and belong to none.
+fn nodes(nodes: &[Arc<Node>]) -> BTreeMap<&str, Option<&Arc<Node>>> {
+    let mut by_id: BTreeMap<&str, Option<&Arc<Node>>> = BTreeMap::new();
+    for node in nodes {
+        let spec = node.unknown_fields.get("spec");
+        let id = spec.and_then(|spec| spec.get("providerID")).and_then(Value::as_str);
+        let Some(id) = id.filter(|id| !id.is_empty()) else {
+            continue;
+        };
+        by_id.entry(id).and_modify(|known| *known = None).or_insert(Some(node));
+    }
+    by_id
+}
+
+fn member(
+    machine: Option<&Arc<Machine>>,
+    instance: Option<&Arc<Infrastructure>>,
+    nodes: &BTreeMap<&str, Option<&Arc<Node>>>,
+    pool: &MachinePool,
+    now: Timestamp,
+) -> Member {
+    let of_instance = instance.and_then(|instance| instance.spec.get("providerID")?.as_str());
+    let of_machine = machine.map(|machine| machine.spec.provider_id.as_str());
+    let id = of_instance.or(of_machine).unwrap_or_default();
+    let node = nodes.get(id).copied().flatten();
+    let available_at = node.and_then(|node| available_at(node, pool));
+    let own = machine.map(|machine| machine.metadata.name());
+    let name = own.or(instance.map(|instance| instance.metadata.name()));
+    Member {
+        name: name.unwrap_or_default().to_owned(),
+        machine: machine.cloned(),
+        instance: instance.cloned(),
+        node: node.cloned(),
+        is_available: available_at.is_some_and(|time| time <= now),
+        available_at,
+        outdated: node.and_then(|node| outdated(node, pool)),
+    }
+}
+
+/// When a ready Node has been ready for long enough.
+fn available_at(node: &Node, pool: &MachinePool) -> Option<Timestamp> {
+    let ready = node.ready_condition().filter(|_| node.is_ready())?;
+    let seconds = pool.spec.template.spec.min_ready_seconds.unwrap_or(0).max(0);
+    let since = ready.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH);
+    since.checked_add(SignedDuration::from_secs(i64::from(seconds))).ok()
+}
+
+/// Why a Node does not run the version of the template. A Node that reports no version, and a
+/// template without one, differ in nothing.
+fn outdated(node: &Node, pool: &MachinePool) -> Option<String> {
+    let info = node.status.unknown_fields.get("nodeInfo");
+    let running = info.and_then(|info| info.get("kubeletVersion")).and_then(Value::as_str);
+    let running = running.filter(|version| !version.is_empty())?;
+    let wanted = pool.spec.template.spec.version.as_str();
+    (!wanted.is_empty() && running != wanted).then(|| format!("it runs {running}, and the template has {wanted}"))
+}

@@ -1,0 +1,58 @@
+//! Plans of a ControlPlane from files, for `capstan plan`.
+//!
+//! Nothing here decides: `capstan_core::control_plane` does.
+
+use std::sync::Arc;
+
+use anyhow::bail;
+use capstan_core::admission::{Options, Snapshot};
+use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
+use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
+use capstan_core::api::machine_openshift_io::label;
+use capstan_core::control_plane::plan::plan as next_steps;
+use capstan_core::control_plane::preview::preview;
+use capstan_core::control_plane::report::{invalid_report, report};
+use capstan_core::control_plane::spec::parse;
+use capstan_core::control_plane::state::State;
+use capstan_core::cpms::observed::Observed;
+use capstan_core::cpms::spec::ParseContext;
+use serde_json::Value;
+
+/// The report of `capstan plan`.
+///
+/// # Errors
+/// The files contain no ControlPlane.
+pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Value> {
+    let known = snapshot.control_planes.as_deref().unwrap_or_default();
+    let named = |object: &&Arc<ControlPlane>| object.metadata.name() == NAME;
+    let Some(object) = known.iter().find(named).or(known.first()) else {
+        bail!("there must be a ControlPlane");
+    };
+    let machines = snapshot.machines.clone().unwrap_or_default();
+    let labelled = machines
+        .iter()
+        .find_map(|machine| machine.metadata.labels.get(label::CLUSTER));
+    let infrastructure = snapshot.infrastructure.as_deref();
+    let named = infrastructure.map(|found| found.status.infrastructure_name.as_str());
+    let cluster = named.filter(|name| !name.is_empty()).or(labelled.map(String::as_str));
+    let context = ParseContext {
+        infrastructure,
+        gates: options.gates(snapshot.feature_gate.as_deref()),
+        ignore_gated_fields: true,
+    };
+    let spec = match parse(object, cluster.unwrap_or_default(), &context) {
+        Ok(spec) => spec,
+        Err(violations) => return Ok(invalid_report(object.metadata.name(), &violations)),
+    };
+    let operators = snapshot.cluster_operators.as_ref();
+    let observed = Observed {
+        machines,
+        nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),
+        infrastructure: snapshot.infrastructure.clone(),
+        etcd: operators.and_then(|operators| operators.get(ETCD)).cloned(),
+        ..Observed::default()
+    };
+    let state = State::observe(&spec, observed);
+    let next = next_steps(&spec, &state);
+    Ok(report(&spec, &state, &next, &preview(&spec, &state)))
+}

@@ -1,0 +1,119 @@
+//! The objects of an installation in a cluster, for `preflight`, `verify` and `uninstall`. This
+//! module decides nothing: it addresses objects, and words the errors of the API server.
+
+use anyhow::Context as _;
+use capstan_core::admission::Feature;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::output::Output;
+
+/// The flags of the commands that check or change an installation.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Flags {
+    #[command(flatten)]
+    pub(super) cluster: Cluster,
+    /// Time limit of each request to the API server.
+    #[arg(long, default_value = "10s", value_parser = super::serve::duration, value_name = "TIME",
+        help_heading = "Cluster")]
+    pub(super) timeout: std::time::Duration,
+    /// The output format.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub(super) output: Output,
+}
+
+/// A text field of an object; empty if it is absent.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Kind and name of an object, and its namespace if it has one.
+pub(super) fn title(object: &Value) -> String {
+    let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+    match text(object, "/metadata/namespace") {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+/// An object that only names one in a cluster.
+pub(super) fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Value {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
+    if !namespace.is_empty()
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        metadata.insert("namespace".to_owned(), json!(namespace));
+    }
+    object
+}
+
+/// The resource of an object. The plural follows from the kind, which holds for all kinds that
+/// Capstan installs.
+pub(super) fn resource(object: &Value) -> ApiResource {
+    let api_version = text(object, "/apiVersion");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text(object, "/kind")))
+}
+
+/// The API for an object.
+pub(super) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+    match text(object, "/metadata/namespace") {
+        "" => Api::all_with(client.clone(), &resource(object)),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource(object)),
+    }
+}
+
+/// The object in the cluster; none if it or its kind does not exist.
+///
+/// # Errors
+/// The API server refuses the request, or cannot be reached.
+pub(super) async fn get(client: &Client, object: &Value) -> anyhow::Result<Option<Value>> {
+    let name = text(object, "/metadata/name");
+    match api(client, object).get_opt(name).await {
+        Ok(Some(found)) => Ok(Some(serde_json::to_value(found)?)),
+        Ok(None) => Ok(None),
+        // For a kind that it does not serve, the API server answers without a Status.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(anyhow::anyhow!(reason(&error))).with_context(|| format!("reading {}", title(object))),
+    }
+}
+
+/// The error of the API server as one sentence.
+pub(super) fn reason(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => {
+            let mut last: &dyn std::error::Error = other;
+            while let Some(source) = last.source() {
+                last = source;
+            }
+            last.to_string()
+        }
+    }
+}
+
+/// The resources of each API version that the features need, with the feature that needs them.
+pub(super) fn kinds(feature: Feature) -> &'static [(&'static str, &'static str)] {
+    match feature {
+        Feature::Admission | Feature::Controllers => &[
+            ("machine.openshift.io/v1", "controlplanemachinesets"),
+            ("machine.openshift.io/v1beta1", "machines"),
+        ],
+        Feature::Mirroring | Feature::MirroringControllers => &[
+            ("machine.openshift.io/v1beta1", "machines"),
+            ("machine.openshift.io/v1beta1", "machinesets"),
+            ("cluster.x-k8s.io/v1beta1", "machines"),
+            ("cluster.x-k8s.io/v1beta1", "machinesets"),
+        ],
+        Feature::KubeadmControlPlane => &[
+            ("controlplane.cluster.x-k8s.io/v1beta2", "kubeadmcontrolplanes"),
+            ("controlplane.cluster.x-k8s.io/v1beta2", "kubeadmcontrolplanetemplates"),
+        ],
+        Feature::ControlPlane => &[
+            ("machine.openshift.io/v1alpha1", "controlplanes"),
+            ("machine.openshift.io/v1beta1", "machines"),
+        ],
+    }
+}

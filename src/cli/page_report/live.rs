@@ -1,0 +1,295 @@
+//! The page of a cluster: it follows every object that the page shows, and reads nothing else.
+//!
+//! The watches of `capstan status` are complete before the page is shown. The other watches may
+//! lack permissions: what they do not read becomes a note on the page.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use capstan_core::admission::Snapshot;
+use capstan_core::api::bootstrap_cluster_x_k8s_io as bootstrap;
+use capstan_core::api::cluster_x_k8s_io::{self, label};
+use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
+use capstan_core::api::kind::{KindInfo, Scope};
+use capstan_core::api::kinds;
+use capstan_core::api::machine_openshift_io::control_plane as scaled;
+use capstan_core::api::meta::ObjectMeta;
+use capstan_core::api::objects::CachedObject;
+use capstan_core::authority::spec::{Api, PairMember};
+use capstan_core::kcp::observed::is_control_plane;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::mirrored::{MACHINE, Pairs};
+use super::{Page, etcd_operator, events, kubeadm_control_planes, of_view, scaled_control_plane};
+use crate::cli::documents::{self, Document};
+use crate::cli::observe::ObservedCluster;
+use crate::controllers::{Caches, control_plane_machine_sets, snapshot};
+use crate::dashboard::{Content, Mirrored};
+use crate::runtime::{Caches as RuntimeCaches, View, Watch};
+
+/// How long the first page waits for the watches that may lack permissions.
+const FIRST_READ: Duration = Duration::from_secs(5);
+
+static EVENTS: KindInfo = KindInfo::namespaced("", "v1", "Event", "events");
+static MACHINE_POOLS: KindInfo =
+    KindInfo::namespaced(cluster_x_k8s_io::GROUP, "v1beta2", "MachinePool", "machinepools");
+static KUBEADM_CONFIGS: KindInfo = KindInfo::namespaced(
+    bootstrap::GROUP,
+    "v1beta2",
+    bootstrap::kubeadm_config::KIND,
+    "kubeadmconfigs",
+);
+
+/// An object as it is stored.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(transparent)]
+struct Stored(Value);
+
+impl CachedObject for Stored {
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        None
+    }
+}
+
+/// Some watches, and what they read.
+pub(in crate::cli) struct Followed {
+    caches: Arc<RuntimeCaches>,
+    views: watch::Receiver<Arc<View>>,
+    /// The kinds whose objects are kept as they are stored.
+    stored: Vec<KindInfo>,
+}
+
+impl Followed {
+    fn start(client: &kube::Client, stored: &[&KindInfo], namespace: &str, more: &[Watch]) -> Self {
+        let watches = stored.iter().map(|kind| Watch::of::<Stored>(kind).within(namespace));
+        let watches: Vec<Watch> = watches.chain(more.iter().cloned()).collect();
+        let caches = RuntimeCaches::start(client, &watches);
+        Self {
+            views: caches.views(),
+            caches,
+            stored: stored.iter().map(|kind| (*kind).clone()).collect(),
+        }
+    }
+
+    fn view(&self) -> Arc<View> {
+        Arc::clone(&self.views.borrow())
+    }
+
+    /// The objects that are kept as they are stored.
+    fn documents(&self) -> Vec<Document> {
+        let view = self.view();
+        let mut documents = Vec::new();
+        for kind in &self.stored {
+            for stored in view.objects.all::<Stored>(kind).into_iter().flatten() {
+                let mut object = stored.0.clone();
+                // Items of a list have no apiVersion and kind of their own.
+                if let Some(fields) = object.as_object_mut() {
+                    fields.insert(String::from("apiVersion"), json!(kind.api_version()));
+                    fields.insert(String::from("kind"), json!(kind.kind));
+                }
+                documents.push(Document {
+                    file: String::from("the cluster"),
+                    line: 0,
+                    object,
+                });
+            }
+        }
+        documents
+    }
+
+    async fn first(&self) {
+        let mut views = self.views.clone();
+        let synced = views.wait_for(|view| view.synced);
+        // What is missing after this time becomes a note.
+        let _late = tokio::time::timeout(FIRST_READ, synced).await;
+    }
+}
+
+/// A cluster that is followed.
+pub(in crate::cli) struct Live {
+    cluster: ObservedCluster,
+    client: kube::Client,
+    _caches: Arc<Caches>,
+    views: watch::Receiver<Arc<View>>,
+    machine_api: Followed,
+    cluster_api: Followed,
+    infrastructure: Mutex<Vec<Infrastructure>>,
+}
+
+/// A kind of infrastructure machines that was looked up.
+struct Infrastructure {
+    group: String,
+    kind: String,
+    /// `None` if the cluster does not serve the kind.
+    followed: Option<Arc<Followed>>,
+}
+
+impl Live {
+    /// Follows a cluster, and waits for its first state.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached, or the watches of `capstan status` cannot be read.
+    pub(in crate::cli) async fn start(cluster: &ObservedCluster) -> anyhow::Result<Self> {
+        let (caches, views) = cluster.watch().await?;
+        let client = cluster.connection().client().await?;
+        let config = cluster.scope().options().authority;
+        let (home, other) = (config.namespace(Api::MachineApi), config.namespace(Api::ClusterApi));
+        let members = Watch::of::<PairMember>(&kinds::MACHINES).within(home);
+        let stored = [
+            &kinds::MACHINE_SETS,
+            &kinds::MACHINE_HEALTH_CHECKS,
+            &kinds::CONTROL_PLANES,
+            &EVENTS,
+        ];
+        let machine_api = Followed::start(&client, &stored, home, &[members]);
+        let mut stored = vec![
+            &kinds::CLUSTER_API_MACHINES,
+            &kinds::CLUSTER_API_MACHINE_SETS,
+            &kinds::CLUSTER_API_MACHINE_HEALTH_CHECKS,
+            &kinds::CLUSTER_API_CLUSTERS,
+            &kinds::KUBEADM_CONTROL_PLANES,
+            &KUBEADM_CONFIGS,
+            &MACHINE_POOLS,
+        ];
+        if home != other {
+            stored.push(&EVENTS);
+        }
+        let cluster_api = Followed::start(&client, &stored, other, &[]);
+        machine_api.first().await;
+        cluster_api.first().await;
+        let live = Self {
+            cluster: cluster.clone(),
+            client,
+            _caches: caches,
+            views,
+            machine_api,
+            cluster_api,
+            infrastructure: Mutex::default(),
+        };
+        for followed in live.follow_infrastructure().await {
+            followed.first().await;
+        }
+        Ok(live)
+    }
+
+    /// Waits for a change in the cluster; returns false after the watches ended. It does not wait
+    /// for changes of infrastructure machines.
+    pub(in crate::cli) async fn changed(&mut self) -> bool {
+        let changed = tokio::select! {
+            changed = self.views.changed() => changed,
+            changed = self.machine_api.views.changed() => changed,
+            changed = self.cluster_api.views.changed() => changed,
+        };
+        changed.is_ok()
+    }
+
+    /// Starts to follow the kinds of infrastructure machines that Machines of control planes refer
+    /// to. Returns the new ones. A kind that the cluster does not serve stays unknown.
+    pub(in crate::cli) async fn follow_infrastructure(&self) -> Vec<Arc<Followed>> {
+        let config = self.cluster.scope().options().authority;
+        let mut new = Vec::new();
+        for (group, kind) in self.infrastructure_kinds() {
+            let served = kube::discovery::group(&self.client, &group).await;
+            let resource = served.ok().and_then(|served| served.recommended_kind(&kind));
+            let followed = resource.map(|(resource, _)| {
+                let info = KindInfo {
+                    group: Cow::Owned(resource.group),
+                    version: Cow::Owned(resource.version),
+                    kind: Cow::Owned(resource.kind),
+                    plural: Cow::Owned(resource.plural),
+                    scope: Scope::Namespaced,
+                };
+                let namespace = config.namespace(Api::ClusterApi);
+                Arc::new(Followed::start(&self.client, &[&info], namespace, &[]))
+            });
+            new.extend(followed.clone());
+            let mut known = self.infrastructure.lock().unwrap_or_else(PoisonError::into_inner);
+            known.push(Infrastructure { group, kind, followed });
+        }
+        new
+    }
+
+    /// The kinds of infrastructure machines that were not looked up yet.
+    fn infrastructure_kinds(&self) -> BTreeSet<(String, String)> {
+        let known = self.infrastructure.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = self.cluster_api.view();
+        let machines = view.objects.all::<Stored>(&kinds::CLUSTER_API_MACHINES);
+        let is_new = |(group, kind): &(String, String)| {
+            let mut known = known.iter();
+            !known.any(|looked_up| looked_up.group == *group && looked_up.kind == *kind)
+        };
+        let wanted = machines.into_iter().flatten().filter_map(|machine| {
+            let labels = machine.0.pointer("/metadata/labels")?;
+            labels.get(label::CONTROL_PLANE)?;
+            let reference = machine.0.pointer("/spec/infrastructureRef")?;
+            let text = |field: &str| Some(reference.get(field)?.as_str()?.to_owned());
+            Some((text("apiGroup")?, text("kind")?))
+        });
+        wanted.filter(is_new).collect()
+    }
+
+    /// The objects that the other commands do not read, as they are stored.
+    pub(in crate::cli) fn documents(&self) -> Vec<Document> {
+        let mut documents = self.machine_api.documents();
+        documents.extend(self.cluster_api.documents());
+        let known = self.infrastructure.lock().unwrap_or_else(PoisonError::into_inner);
+        for followed in known.iter().filter_map(|kind| kind.followed.as_ref()) {
+            documents.extend(followed.documents());
+        }
+        documents
+    }
+
+    /// The page of the cluster as it is now.
+    ///
+    /// # Errors
+    /// There is no control plane and no object of both APIs.
+    pub(in crate::cli) fn content(&self, now: Timestamp) -> anyhow::Result<Content> {
+        let view = Arc::clone(&self.views.borrow());
+        let documents = self.documents();
+        let mut page = Page::default();
+        page.content.mirrored = self.mirrored(&documents);
+        page.content.events = events::of_objects(documents.iter().map(|document| &document.object));
+        for caches in [&self.machine_api.caches, &self.cluster_api.caches] {
+            page.content.notes.extend(caches.synced().err());
+        }
+        let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
+        let has_other = documents
+            .iter()
+            .any(|document| is_scaled(&document) || is_control_plane(&document.object));
+        let (sets, undecodable) = control_plane_machine_sets(&view);
+        let operators = view.objects.get::<ClusterOperator>(&kinds::CLUSTER_OPERATORS, "", ETCD);
+        if !sets.is_empty() || undecodable.is_some() || !(has_other || page.has_content()) {
+            page.add(of_view(&self.cluster, &view, now).map(|mut report| {
+                report.etcd_operator = etcd_operator(operators);
+                report
+            }));
+        }
+        let scaled: Vec<Document> = documents.iter().filter(is_scaled).cloned().collect();
+        if !scaled.is_empty() {
+            let around = documents::snapshot(&scaled).map(|own| Snapshot {
+                control_planes: own.control_planes,
+                ..snapshot(&view.objects)
+            });
+            page.add(around.and_then(|around| scaled_control_plane(&around, &self.cluster)));
+        }
+        for report in kubeadm_control_planes(&documents, now) {
+            page.add(report);
+        }
+        page.finish()
+    }
+
+    /// The objects of both APIs.
+    fn mirrored(&self, documents: &[Document]) -> Vec<Mirrored> {
+        let mut pairs = Pairs::of_documents(documents, &self.cluster.scope().options().authority);
+        let view = self.machine_api.view();
+        for member in view.objects.all::<PairMember>(&kinds::MACHINES).into_iter().flatten() {
+            pairs.add(Api::MachineApi, MACHINE, PairMember::clone(member));
+        }
+        pairs.shown()
+    }
+}

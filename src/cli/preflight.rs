@@ -1,0 +1,229 @@
+//! `capstan preflight`: checks before an installation whether the cluster accepts it. It changes
+//! nothing: the API server checks the manifests in dry runs.
+
+use std::process::ExitCode;
+
+use capstan_core::admission::Feature;
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use serde_json::Value;
+
+use super::installed::{self, Flags, named, reason, text, title};
+use super::manifests::{Certificates, Choices, Installation, What, features};
+use super::observe::runtime;
+use super::report::Report;
+use super::verify;
+
+/// The oldest minor version of Kubernetes that Capstan supports (docs/operations.md).
+const OLDEST_MINOR: u32 = 33;
+const WEBHOOKS_API: &str = "admissionregistration.k8s.io/v1";
+/// The webhook configuration of OpenShift's operator.
+const OPENSHIFT_WEBHOOK: &str = "controlplanemachineset.machine.openshift.io";
+/// The Deployment of OpenShift's operator for ControlPlaneMachineSets.
+const OPENSHIFT_OPERATOR: &str = "control-plane-machine-set-operator";
+
+/// Check before an installation whether the cluster accepts it.
+///
+/// The checks are the version of Kubernetes, namespaces, CRDs, other operators, and
+/// permissions: the API server checks each manifest in a dry run. Use the flags with
+/// which you will run `capstan manifests`. The command changes nothing.
+///
+/// The exit code is 0 if no check failed, 1 if a check failed, and 2 if the cluster
+/// cannot be checked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  capstan preflight --feature admission,controllers &&
+    capstan manifests all --feature admission,controllers | kubectl apply -f -")]
+pub struct Args {
+    /// Features to install; may be repeated.
+    #[arg(long, value_parser = features(), value_delimiter = ',', default_value = Feature::Admission.name(),
+        value_name = "FEATURE")]
+    pub(super) feature: Vec<Feature>,
+    #[command(flatten)]
+    pub(super) choices: Choices,
+    #[command(flatten)]
+    pub(super) flags: Flags,
+}
+
+/// Checks the cluster, and prints the report.
+///
+/// # Errors
+/// The cluster cannot be reached.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let report = runtime()?.block_on(check(args))?;
+    report.print(args.flags.output)
+}
+
+/// Checks the cluster.
+///
+/// # Errors
+/// The cluster cannot be reached.
+pub(super) async fn check(args: &Args) -> anyhow::Result<Report> {
+    let connection = args.flags.cluster.connect(args.flags.timeout).await?;
+    let mut report = Report::default();
+    report.ok("cluster", "the API server responds", &connection.version);
+    let version = format!("Kubernetes is 1.{OLDEST_MINOR} or newer");
+    match connection.minor {
+        Some(minor) if minor >= OLDEST_MINOR => report.ok("cluster", version, ""),
+        _ => report.fail("cluster", version, &connection.version, "Upgrade the cluster first."),
+    }
+    let client = &connection.client;
+    namespaces(args, client, &mut report).await?;
+    definitions(args, client, &mut report).await;
+    operators(args, client, &mut report).await?;
+    objects(args, client, &mut report).await?;
+    Ok(report)
+}
+
+async fn namespaces(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    let mut namespaces = vec![&args.choices.namespace];
+    if args.feature.contains(&Feature::Mirroring) {
+        namespaces.push(&args.choices.authority.cluster_api_namespace);
+    }
+    for namespace in namespaces {
+        let check = format!("the namespace {namespace} exists");
+        match installed::get(client, &named("v1", "Namespace", "", namespace)).await? {
+            None => report.fail(
+                "namespaces",
+                check,
+                "it does not exist",
+                format!("kubectl create namespace {namespace}"),
+            ),
+            Some(found) if text(&found, "/metadata/deletionTimestamp").is_empty() => report.ok("namespaces", check, ""),
+            Some(_) => report.fail(
+                "namespaces",
+                check,
+                "it is being deleted",
+                "Wait until it is deleted, and create it again.",
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// The API server serves the kinds that the features check and manage.
+async fn definitions(args: &Args, client: &Client, report: &mut Report) {
+    let mut needed: Vec<_> = args
+        .feature
+        .iter()
+        .flat_map(|feature| installed::kinds(*feature))
+        .collect();
+    needed.sort_unstable();
+    needed.dedup();
+    for (api_version, plural) in needed {
+        let check = format!("the API server serves {plural} of {api_version}");
+        let remedy = match *api_version {
+            version if version.starts_with("cluster.x-k8s.io") => "Install Cluster API first.",
+            version if version.starts_with("controlplane.cluster.x-k8s.io") => {
+                "capstan manifests crds --feature kubeadm-control-plane | kubectl apply --server-side -f -"
+            }
+            _ => "capstan manifests crds | kubectl apply --server-side -f -",
+        };
+        match client.list_api_group_resources(api_version).await {
+            Ok(list) if list.resources.iter().any(|resource| resource.name == *plural) => report.ok("CRDs", check, ""),
+            Ok(_) => report.fail("CRDs", check, "", remedy),
+            Err(kube::Error::Api(status)) if status.code == 404 => report.fail("CRDs", check, "", remedy),
+            Err(error) => report.fail("CRDs", check, reason(&error), "Repeat the command."),
+        }
+    }
+}
+
+/// No other operator acts on the objects of the features.
+async fn operators(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    const SECTION: &str = "other operators";
+    let namespace = &args.choices.namespace;
+    let operator = named("apps/v1", "Deployment", namespace, OPENSHIFT_OPERATOR);
+    let runs = installed::get(client, &operator)
+        .await?
+        .is_some_and(|found| found.pointer("/spec/replicas").and_then(Value::as_u64) != Some(0));
+    let check = "no other operator manages ControlPlaneMachineSets";
+    let found = format!("the Deployment {namespace}/{OPENSHIFT_OPERATOR} runs");
+    if !runs {
+        report.ok(SECTION, check, "");
+        let left = named(WEBHOOKS_API, "ValidatingWebhookConfiguration", "", OPENSHIFT_WEBHOOK);
+        let check = "no webhook of a stopped operator is registered";
+        match installed::get(client, &left).await {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                let remedy = "Delete it, or start the operator: its webhook refuses each change (docs/openshift.md).";
+                report.fail(SECTION, check, title(&left), remedy);
+            }
+            Err(error) => report.warn(
+                SECTION,
+                check,
+                format!("{error:#}"),
+                "Repeat the command as a user who may read it.",
+            ),
+        }
+    } else if args.feature.contains(&Feature::Controllers) {
+        let remedy = "Stop it first, or leave out the feature controllers (docs/openshift.md).";
+        report.fail(SECTION, check, found, remedy);
+    } else {
+        report.ok(SECTION, "the operator of OpenShift stays in charge of machines", found);
+    }
+    if args.feature.contains(&Feature::KubeadmControlPlane) {
+        let other = named(
+            WEBHOOKS_API,
+            "ValidatingWebhookConfiguration",
+            "",
+            "capi-kubeadm-control-plane-validating-webhook-configuration",
+        );
+        if args.choices.certificates == Certificates::SelfManaged {
+            verify::injectors(&verify::converted(client).await?, report);
+        }
+        let check = "no webhooks of Cluster API check KubeadmControlPlanes";
+        match installed::get(client, &other).await? {
+            None => report.ok(SECTION, check, ""),
+            Some(_) => report.warn(
+                SECTION,
+                check,
+                title(&other),
+                "Both will check each request (docs/kubeadm-control-plane.md).",
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// The API server accepts each manifest from this user, in a dry run.
+async fn objects(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    const SECTION: &str = "manifests";
+    if report.has_failed("namespaces") {
+        let remedy = "Create the namespaces, and repeat the command.";
+        report.warn(SECTION, "the API server accepts the manifests", "not checked", remedy);
+        return Ok(());
+    }
+    let objects = Installation::new(&args.feature, &args.choices).objects(What::All)?;
+    let parameters = PatchParams {
+        dry_run: true,
+        force: true,
+        field_manager: Some("capstan".to_owned()),
+        ..PatchParams::default()
+    };
+    let mut accepted = 0;
+    for object in &objects {
+        let (api, name) = (installed::api(client, object), text(object, "/metadata/name"));
+        match api.patch(name, &parameters, &Patch::Apply(object)).await {
+            Ok(_) => accepted += 1,
+            Err(error) => {
+                let check = format!("the API server accepts {}", title(object));
+                report.fail(SECTION, check, reason(&error), remedy(args, &error));
+            }
+        }
+    }
+    if accepted == objects.len() {
+        let found = format!("{accepted} objects, in a dry run");
+        report.ok(SECTION, "the API server accepts the manifests from this user", found);
+    }
+    Ok(())
+}
+
+fn remedy(args: &Args, error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => "Install as a user with the role cluster-admin.",
+        kube::Error::Api(status) if status.code == 404 && args.choices.certificates == Certificates::CertManager => {
+            "Install cert-manager first."
+        }
+        _ => "Resolve the cause, and repeat the command.",
+    }
+}

@@ -1,0 +1,187 @@
+//! The report of a command that checks a cluster: a table of checks, or the same as JSON, and the
+//! exit code. This module decides nothing about a cluster.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::check::pretty;
+use super::output::Output;
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The state is as it must be.
+    Ok,
+    /// The state can be right. A user decides.
+    Warning,
+    /// The state is wrong.
+    Failed,
+}
+
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+struct Row {
+    section: &'static str,
+    outcome: Outcome,
+    check: String,
+    /// What was found; empty if the check says it.
+    found: String,
+    /// What to do; empty for a check that is ok.
+    remedy: String,
+}
+
+/// The checks of a command, in the order in which they were made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Adds a check that is ok.
+    pub(super) fn ok(&mut self, section: &'static str, check: impl Into<String>, found: impl Into<String>) {
+        self.add(section, Outcome::Ok, check.into(), found.into(), String::new());
+    }
+
+    /// Adds a check that a user must judge.
+    pub(super) fn warn(
+        &mut self,
+        section: &'static str,
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.add(section, Outcome::Warning, check.into(), found.into(), remedy.into());
+    }
+
+    /// Adds a check that failed.
+    pub(super) fn fail(
+        &mut self,
+        section: &'static str,
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.add(section, Outcome::Failed, check.into(), found.into(), remedy.into());
+    }
+
+    fn add(&mut self, section: &'static str, outcome: Outcome, check: String, found: String, remedy: String) {
+        self.rows.push(Row {
+            section,
+            outcome,
+            check,
+            found,
+            remedy,
+        });
+    }
+
+    /// Whether a check of a section failed.
+    pub(super) fn has_failed(&self, section: &str) -> bool {
+        self.rows
+            .iter()
+            .any(|row| row.section == section && row.outcome == Outcome::Failed)
+    }
+
+    /// Whether any check failed.
+    pub(super) fn any_failed(&self) -> bool {
+        self.count(Outcome::Failed) > 0
+    }
+
+    /// Adds the checks of another report.
+    pub(super) fn append(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
+
+    fn count(&self, outcome: Outcome) -> usize {
+        self.rows.iter().filter(|row| row.outcome == outcome).count()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut section = "";
+        for row in &self.rows {
+            if row.section != section {
+                section = row.section;
+                let _infallible = writeln!(text, "{}{section}", if text.is_empty() { "" } else { "\n" });
+            }
+            let found = if row.found.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", row.found)
+            };
+            let _infallible = writeln!(text, "  {:<8} {}{found}", row.outcome.word(), row.check);
+            if !row.remedy.is_empty() {
+                let _infallible = writeln!(text, "           {}", row.remedy);
+            }
+        }
+        let [ok, warnings, failed] =
+            [Outcome::Ok, Outcome::Warning, Outcome::Failed].map(|outcome| self.count(outcome));
+        let _infallible = writeln!(text, "\n{ok} ok, {warnings} warnings, {failed} failed");
+        text
+    }
+
+    fn json(&self) -> Value {
+        let checks: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "section": row.section,
+                    "result": row.outcome.word(),
+                    "check": row.check,
+                    "found": row.found,
+                    "remedy": row.remedy,
+                })
+            })
+            .collect();
+        json!({"ok": self.count(Outcome::Failed) == 0, "checks": checks})
+    }
+
+    /// Prints the report. The exit code is 1 if a check failed.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(super) fn print(&self, output: Output) -> anyhow::Result<ExitCode> {
+        let text = match output {
+            Output::Text => self.text(),
+            Output::Json => pretty(&self.json())?,
+        };
+        std::io::stdout()
+            .write_all(text.as_bytes())
+            .context("writing the report")?;
+        Ok(ExitCode::from(u8::from(self.any_failed())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Report;
+
+    #[test]
+    fn a_report_lists_each_check_with_its_remedy_and_counts_the_results() {
+        let mut report = Report::default();
+        report.ok("cluster", "the API server responds", "v1.36.3");
+        report.fail("namespaces", "the namespace a exists", "", "kubectl create namespace a");
+        assert_eq!(
+            report.text(),
+            "cluster\n  ok       the API server responds: v1.36.3\n\nnamespaces\n  failed   the namespace a exists\n           \
+             kubectl create namespace a\n\n1 ok, 0 warnings, 1 failed\n"
+        );
+        assert!(report.has_failed("namespaces") && !report.has_failed("cluster"));
+        assert_eq!(report.json()["ok"], false);
+        assert_eq!(report.json()["checks"][1]["result"], "failed");
+    }
+}

@@ -1,0 +1,270 @@
+//! `capstan uninstall`: deletes what an installation created, in an order in which no step
+//! endangers the cluster. The webhook configurations are deleted first, so no request waits for a
+//! server that is gone.
+//!
+//! It must never delete a namespace, or an object that a user created. CRDs are deleted only on
+//! request, because all their objects are deleted with them.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use capstan_core::admission::Feature;
+use capstan_core::api::machine_openshift_io::NAMESPACE;
+use kube::Client;
+use kube::api::{DeleteParams, ListParams, PropagationPolicy};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::cluster::{Authority, Enforcement, namespace};
+use super::installed::{self, Flags, named, reason, text, title};
+use super::manifests::{Certificates, Choices, Installation, What};
+use super::observe::runtime;
+use super::output::Output;
+use super::report::Report;
+use crate::controllers::MIRRORING_LEASE;
+
+const DELETED: &str = "deleted";
+const KEPT: &str = "kept";
+
+/// Delete Capstan from a cluster.
+///
+/// The webhook configurations are deleted first, then the policies, the Deployments,
+/// and the other objects. Machines, ControlPlaneMachineSets, namespaces, and CRDs
+/// stay. Nothing is deleted while the server converts the versions of a CRD. Without
+/// --yes, the command only shows what it would delete.
+///
+/// The exit code is 0 if everything was deleted, 1 if an object could not be deleted,
+/// and 2 if the cluster cannot be reached, or if --yes or --dry-run is missing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Delete without a question.
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Show what would be deleted, and let the API server check each deletion.
+    #[arg(long)]
+    dry_run: bool,
+    /// Also delete the CRDs of ControlPlaneMachineSets, Machines, and the other kinds of
+    /// `capstan manifests crds`, with all their objects. Never use it on OpenShift.
+    #[arg(long)]
+    crds: bool,
+    /// Namespace of Capstan.
+    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
+    namespace: String,
+    /// Lease of the controllers.
+    #[arg(long, default_value = "capstan", value_name = "NAME")]
+    lease: String,
+    /// How long to wait until the objects are gone.
+    #[arg(long, default_value = "2m", value_parser = super::serve::duration, value_name = "TIME")]
+    wait: Duration,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Deletes the objects, and prints the report.
+///
+/// # Errors
+/// The cluster cannot be reached, or the user did not confirm.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(async {
+        let connection = args.flags.cluster.connect(args.flags.timeout).await?;
+        let found = existing(args, &connection.client).await?;
+        if !args.yes && !args.dry_run && !found.is_empty() {
+            let titles: Vec<String> = found.iter().map(|object| format!("  {}\n", title(object))).collect();
+            let list = format!("would delete, in this order:\n{}", titles.concat());
+            if args.flags.output == Output::Text {
+                std::io::stdout()
+                    .write_all(list.as_bytes())
+                    .context("writing the list")?;
+            }
+            bail!(
+                "--yes is required to delete these {} objects; --dry-run checks the deletion",
+                found.len()
+            );
+        }
+        let mut report = Report::default();
+        if found.is_empty() {
+            report.ok(DELETED, "nothing of Capstan is installed", "");
+        }
+        let converted = converted(args, &connection.client).await?;
+        for crd in &converted {
+            report.fail(
+                KEPT,
+                title(crd),
+                "the webhook server converts its versions, so nothing is deleted",
+                "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
+            );
+        }
+        if !converted.is_empty() {
+            return report.print(args.flags.output);
+        }
+        delete(args, &connection.client, &found, &mut report).await?;
+        kept(args, &connection.client, &mut report).await?;
+        report.print(args.flags.output)
+    })
+}
+
+/// The step in which an object is deleted. Objects of one step are deleted together.
+fn step(object: &Value) -> usize {
+    const ORDER: [&[&str]; 4] = [
+        &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"],
+        &["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"],
+        // Controllers that still run would create their Lease again.
+        &["Deployment"],
+        // Its controller would create the Secret again.
+        &["Certificate", "Issuer"],
+    ];
+    let kind = text(object, "/kind");
+    let last = if kind == "CustomResourceDefinition" { 1 } else { 0 };
+    ORDER
+        .iter()
+        .position(|kinds| kinds.contains(&kind))
+        .unwrap_or(ORDER.len() + last)
+}
+
+/// The CRDs whose versions the webhook server converts. Without the server, their objects cannot be
+/// read.
+async fn converted(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
+    let mut converted = Vec::new();
+    for name in super::serve::KUBEADM_DEFINITIONS {
+        let crd = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name);
+        let Some(found) = installed::get(client, &crd).await? else {
+            continue;
+        };
+        let service = |field: &str| {
+            text(
+                &found,
+                &format!("/spec/conversion/webhook/clientConfig/service/{field}"),
+            )
+        };
+        if service("name") == "capstan-webhook" && service("namespace") == args.namespace {
+            converted.push(crd);
+        }
+    }
+    Ok(converted)
+}
+
+/// The objects of all ways to install Capstan that exist in the cluster, in the order in which they
+/// are deleted.
+async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for certificates in [Certificates::SelfManaged, Certificates::CertManager] {
+        let choices = Choices {
+            namespace: args.namespace.clone(),
+            certificates,
+            single_node: false,
+            network_policies: true,
+            enforcement: Enforcement::Deny,
+            authority: Authority::default(),
+        };
+        let installation = Installation::new(&Feature::ALL, &choices);
+        for object in installation.objects(What::All)? {
+            if !objects.iter().any(|other| title(other) == title(&object)) {
+                objects.push(object);
+            }
+        }
+        if args.crds && certificates == Certificates::SelfManaged {
+            objects.extend(Installation::new(&[Feature::Admission], &choices).objects(What::Crds)?);
+        }
+    }
+    // These objects are created at run time: the Lease by the controllers, and the Secret by
+    // cert-manager, by the service CA, or by an older version of the server.
+    for lease in [args.lease.as_str(), MIRRORING_LEASE] {
+        objects.push(named("coordination.k8s.io/v1", "Lease", &args.namespace, lease));
+    }
+    objects.sort_by_key(step);
+    let mut found = Vec::new();
+    for object in objects {
+        if installed::get(client, &object).await?.is_some() {
+            found.push(object);
+        }
+    }
+    Ok(found)
+}
+
+async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Report) -> anyhow::Result<()> {
+    let parameters = DeleteParams {
+        dry_run: args.dry_run,
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        ..DeleteParams::default()
+    };
+    for group in found.chunk_by(|left, right| step(left) == step(right)) {
+        let mut accepted = Vec::new();
+        for object in group {
+            let name = text(object, "/metadata/name");
+            match installed::api(client, object).delete(name, &parameters).await {
+                Ok(_) => accepted.push(object),
+                Err(kube::Error::Api(status)) if status.code == 404 => accepted.push(object),
+                Err(error) => {
+                    report.fail(
+                        DELETED,
+                        title(object),
+                        reason(&error),
+                        "Resolve the cause, and repeat the command.",
+                    );
+                    if step(object) == 0 {
+                        // Without the server, the webhook would refuse requests.
+                        let remedy = "The other objects stay, because the webhooks still need the server.";
+                        report.fail(KEPT, "all other objects", "", remedy);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        for object in accepted {
+            gone(args, client, object, report).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until an object is gone.
+async fn gone(args: &Args, client: &Client, object: &Value, report: &mut Report) -> anyhow::Result<()> {
+    if args.dry_run {
+        report.ok(DELETED, title(object), "in a dry run");
+        return Ok(());
+    }
+    let end = Instant::now() + args.wait;
+    while let Some(left) = installed::get(client, object).await? {
+        if Instant::now() >= end {
+            let finalizers = left
+                .pointer("/metadata/finalizers")
+                .map(Value::to_string)
+                .unwrap_or_default();
+            let remedy = "Its controller must remove the finalizers; then repeat the command.";
+            report.fail(
+                DELETED,
+                title(object),
+                format!("still exists; finalizers {finalizers}"),
+                remedy,
+            );
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    report.ok(DELETED, title(object), "");
+    Ok(())
+}
+
+/// Reports what stays in the cluster, and what a user may have to do with it.
+async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    report.ok(KEPT, format!("the namespace {}", args.namespace), "");
+    if !args.crds {
+        report.ok(KEPT, "the CRDs and their objects", "delete the CRDs with --crds");
+        let sets = named("machine.openshift.io/v1", "ControlPlaneMachineSet", &args.namespace, "");
+        // A cluster without the CRD has no sets.
+        if let Ok(list) = installed::api(client, &sets).list(&ListParams::default()).await {
+            for set in list.items.iter().filter(|set| set.metadata.finalizers.is_some()) {
+                let name = set.metadata.name.clone().unwrap_or_default();
+                report.warn(
+                    KEPT,
+                    format!("ControlPlaneMachineSet {}/{name}", args.namespace),
+                    "it has finalizers, and no controller of Capstan removes them",
+                    "Before you delete it, read \"Remove Capstan\" in docs/operations.md.",
+                );
+            }
+        }
+    }
+    Ok(())
+}

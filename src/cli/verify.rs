@@ -1,0 +1,318 @@
+//! `capstan verify`: checks an installation in a cluster. It changes nothing: the webhooks are
+//! called by a dry run.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use capstan_core::admission::Feature;
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use super::installed::{self, Flags, named, reason, text, title};
+use super::manifests::{Certificates, Choices, Installation, What, features};
+use super::observe::runtime;
+use super::report::Report;
+use crate::controllers::MIRRORING_LEASE;
+
+mod certificates;
+mod permissions;
+
+pub(super) use certificates::{converted, injectors};
+
+const ADMISSION_API: &str = "admissionregistration.k8s.io/v1";
+
+/// Check an installation of Capstan in a cluster.
+///
+/// The checks are: all objects exist, the Deployments are ready, the certificates are
+/// valid, the API server calls the webhooks, the policies are in force, the
+/// controllers hold their Lease, and the service accounts have their permissions. A
+/// pod is ready when its certificate is valid and its caches are filled. The command
+/// changes nothing. Use the flags with which Capstan was installed.
+///
+/// The exit code is 0 if no check failed, 1 if a check failed, and 2 if the cluster
+/// cannot be checked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Features that must be installed; may be repeated. The default is those that are
+    /// installed.
+    #[arg(long, value_parser = features(), value_delimiter = ',', value_name = "FEATURE")]
+    feature: Vec<Feature>,
+    #[command(flatten)]
+    choices: Choices,
+    /// Lease of the controllers.
+    #[arg(long, default_value = "capstan", value_name = "NAME")]
+    lease: String,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Checks the installation, and prints the report.
+///
+/// # Errors
+/// The cluster cannot be reached.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let report = runtime()?.block_on(check(args))?;
+    report.print(args.flags.output)
+}
+
+async fn check(args: &Args) -> anyhow::Result<Report> {
+    let connection = args.flags.cluster.connect(args.flags.timeout).await?;
+    let client = &connection.client;
+    let mut report = Report::default();
+    report.ok("cluster", "the API server responds", &connection.version);
+    let features = match args.feature.as_slice() {
+        [] => installed_features(args, client).await?,
+        given => given.to_vec(),
+    };
+    let names: Vec<&str> = features.iter().map(|feature| feature.name()).collect();
+    if names.is_empty() {
+        let remedy = "Install Capstan (manifests/README.md), or name the namespace with --namespace.";
+        report.fail("cluster", "Capstan is installed", "no feature is installed", remedy);
+        return Ok(report);
+    }
+    report.ok("cluster", "features", names.join(", "));
+    let objects = Installation::new(&features, &args.choices).objects(What::All)?;
+    let found = existing(client, &objects, &mut report).await?;
+    deployments(&found, &mut report);
+    certificates::check(args, client, (&features, &found), &mut report).await?;
+    if !found.iter().any(is_webhook_configuration) {
+        report.warn(
+            "webhooks",
+            "the API server calls the webhooks",
+            "none is registered",
+            "",
+        );
+    } else if features.contains(&Feature::Admission) {
+        webhooks(args, client, &mut report).await;
+    }
+    policies(&found, &mut report);
+    if features.contains(&Feature::Controllers) {
+        let workload = (args.lease.as_str(), "capstan-controllers");
+        lease(args, client, workload, &mut report).await?;
+    }
+    if features.contains(&Feature::MirroringControllers) {
+        let workload = (MIRRORING_LEASE, "capstan-mirroring");
+        lease(args, client, workload, &mut report).await?;
+    }
+    permissions::check(client, &objects, &mut report).await?;
+    Ok(report)
+}
+
+/// The features of which a characteristic object exists.
+async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<Feature>> {
+    let mut features = Vec::new();
+    for feature in Feature::ALL {
+        let webhooks = |name| named(ADMISSION_API, "ValidatingWebhookConfiguration", "", name);
+        let deployment = |name| named("apps/v1", "Deployment", &args.choices.namespace, name);
+        let signs = match feature {
+            Feature::Admission => vec![webhooks("capstan"), deployment("capstan-webhook")],
+            Feature::Controllers => vec![deployment("capstan-controllers")],
+            Feature::Mirroring => vec![webhooks("capstan-mirroring")],
+            Feature::MirroringControllers => vec![deployment("capstan-mirroring")],
+            Feature::KubeadmControlPlane => vec![webhooks("capstan-kubeadm-control-plane")],
+            Feature::ControlPlane => vec![webhooks("capstan-control-plane")],
+        };
+        for sign in signs {
+            if installed::get(client, &sign).await?.is_some() {
+                features.push(feature);
+                break;
+            }
+        }
+    }
+    Ok(features)
+}
+
+/// Checks that all objects exist, and returns those that do.
+async fn existing(client: &Client, objects: &[Value], report: &mut Report) -> anyhow::Result<Vec<Value>> {
+    let mut found = Vec::new();
+    for object in objects {
+        match installed::get(client, object).await? {
+            Some(existing) => found.push(existing),
+            None => report.fail(
+                "objects",
+                format!("{} exists", title(object)),
+                "it does not exist",
+                "Apply the manifests again (manifests/README.md).",
+            ),
+        }
+    }
+    if found.len() == objects.len() {
+        report.ok(
+            "objects",
+            "all objects of the manifests exist",
+            format!("{}", found.len()),
+        );
+    }
+    Ok(found)
+}
+
+fn deployments(found: &[Value], report: &mut Report) {
+    let number = |object: &Value, pointer| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    for deployment in found.iter().filter(|object| text(object, "/kind") == "Deployment") {
+        let check = format!("{} is ready", title(deployment));
+        let image = text(deployment, "/spec/template/spec/containers/0/image");
+        let wanted = number(deployment, "/spec/replicas");
+        let ready = number(deployment, "/status/readyReplicas");
+        let observed = number(deployment, "/status/observedGeneration") >= number(deployment, "/metadata/generation");
+        let state = format!("{ready} of {wanted} replicas, {image}");
+        let name = text(deployment, "/metadata/name");
+        let remedy = format!(
+            "kubectl -n {} describe deployment {name}",
+            text(deployment, "/metadata/namespace")
+        );
+        if wanted > 0 && ready >= wanted && observed {
+            report.ok("Deployments", check, state);
+        } else if ready > 0 && observed {
+            report.warn("Deployments", check, state, remedy);
+        } else {
+            report.fail("Deployments", check, state, remedy);
+        }
+    }
+}
+
+fn is_webhook_configuration(object: &Value) -> bool {
+    text(object, "/kind").ends_with("WebhookConfiguration")
+}
+
+/// A set outside of the home namespace, which only the validating webhook refuses. The API server
+/// calls the mutating webhook first. The dry run stores nothing.
+fn probe(home: &str) -> Value {
+    let namespace = if home == "default" { "kube-system" } else { "default" };
+    json!({
+        "apiVersion": "machine.openshift.io/v1",
+        "kind": "ControlPlaneMachineSet",
+        "metadata": {"name": "cluster", "namespace": namespace},
+        "spec": {
+            "selector": {},
+            "template": {
+                "machineType": "machines_v1beta1_machine_openshift_io",
+                "machines_v1beta1_machine_openshift_io": {
+                    "metadata": {"labels": {
+                        "machine.openshift.io/cluster-api-cluster": "capstan-verify",
+                        "machine.openshift.io/cluster-api-machine-role": "master",
+                        "machine.openshift.io/cluster-api-machine-type": "master",
+                    }},
+                    "spec": {},
+                },
+            },
+        },
+    })
+}
+
+/// How the API server answered the [`probe`].
+pub(super) enum Probe {
+    /// The webhook server refused it.
+    Refused,
+    /// Nothing refused it, so the webhook server was not called.
+    Allowed,
+    /// Another refusal, or the request failed.
+    Failed(String),
+}
+
+/// Whether the webhook server refuses the [`probe`], in a dry run.
+pub(super) async fn refused(client: &Client, home: &str) -> Probe {
+    let probe = probe(home);
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let object = match serde_json::from_value(probe.clone()) {
+        Ok(object) => object,
+        Err(error) => return Probe::Failed(error.to_string()),
+    };
+    match installed::api(client, &probe).create(&dry_run, &object).await {
+        Ok(_) => Probe::Allowed,
+        Err(error) => match reason(&error) {
+            reason if reason.contains("cpms-namespace") => Probe::Refused,
+            reason => Probe::Failed(reason),
+        },
+    }
+}
+
+/// The API server calls both webhooks of the feature `admission`, and trusts their certificate.
+async fn webhooks(args: &Args, client: &Client, report: &mut Report) {
+    const SECTION: &str = "webhooks";
+    let check = "the API server calls the webhooks, in a dry run";
+    match refused(client, &args.choices.namespace).await {
+        Probe::Refused => report.ok(SECTION, check, "they refuse a set in another namespace"),
+        Probe::Allowed => report.fail(
+            SECTION,
+            check,
+            "a ControlPlaneMachineSet in another namespace was allowed",
+            "Apply the webhook configurations again; a new one takes effect within seconds.",
+        ),
+        Probe::Failed(reason) if reason.contains("failed calling webhook") => {
+            report.fail(SECTION, check, reason, "docs/troubleshooting.md explains the causes.");
+        }
+        Probe::Failed(reason) => report.fail(
+            SECTION,
+            check,
+            format!("another refusal came first: {reason}"),
+            "Resolve its cause, and repeat the command.",
+        ),
+    }
+}
+
+/// The API server evaluates the policies, and can type-check their expressions.
+fn policies(found: &[Value], report: &mut Report) {
+    let policies = found
+        .iter()
+        .filter(|object| text(object, "/kind") == "ValidatingAdmissionPolicy");
+    for policy in policies {
+        let warnings = policy.pointer("/status/typeChecking/expressionWarnings");
+        let check = format!("the expressions of {} are valid", title(policy));
+        match warnings.and_then(Value::as_array).and_then(|list| list.first()) {
+            None => report.ok("policies", check, ""),
+            Some(warning) => report.warn(
+                "policies",
+                check,
+                text(warning, "/warning"),
+                "Install the CRDs of the same version.",
+            ),
+        }
+    }
+}
+
+/// A process of the controllers renews its Lease.
+async fn lease(
+    args: &Args,
+    client: &Client,
+    (name, deployment): (&str, &str),
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    const SECTION: &str = "controllers";
+    let namespace = &args.choices.namespace;
+    let lease = named("coordination.k8s.io/v1", "Lease", namespace, name);
+    let check = format!("a process holds the {}", title(&lease));
+    let remedy = format!("kubectl -n {namespace} logs deployment/{deployment}");
+    let Some(found) = installed::get(client, &lease).await? else {
+        report.fail(SECTION, check, "the Lease does not exist", remedy);
+        return Ok(());
+    };
+    let holder = text(&found, "/spec/holderIdentity");
+    let renewed: Option<Timestamp> = text(&found, "/spec/renewTime").parse().ok();
+    let seconds = found.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64);
+    let age = renewed.map(|time| Timestamp::now().duration_since(time).as_secs());
+    match (age, seconds) {
+        (Some(age), Some(seconds)) if age <= seconds && !holder.is_empty() => {
+            report.ok(SECTION, check, format!("{holder}, renewed {age} s ago"));
+        }
+        _ => report.fail(SECTION, check, "no process renewed it in time", remedy),
+    }
+    Ok(())
+}
+
+/// Whether the manifests contain the Secret of the certificate.
+fn is_self_managed(args: &Args) -> bool {
+    args.choices.certificates == Certificates::SelfManaged
+}
+
+/// The Secret of the certificate; none if the user may not read it.
+async fn secret(args: &Args, client: &Client) -> anyhow::Result<Option<Value>> {
+    let secret = named("v1", "Secret", &args.choices.namespace, "capstan-webhook-tls");
+    installed::get(client, &secret)
+        .await
+        .context("reading the certificate of the webhook server")
+}

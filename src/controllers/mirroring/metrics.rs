@@ -1,0 +1,140 @@
+//! What is counted of the mirrored Machines, in OpenMetrics text. Labels come from a fixed set of
+//! states.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use capstan_core::authority::progress::State;
+use jiff::Timestamp;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::runtime;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+/// The metrics of the mirroring controllers. Clones count together.
+#[derive(Clone, Debug)]
+pub struct MirroringMetrics {
+    /// The metrics that every controller has.
+    pub(super) runtime: runtime::Metrics,
+    machines: Family<StateLabel, Gauge>,
+    waiting_since: Gauge,
+    other_controller: Gauge,
+    known: Arc<Mutex<BTreeMap<String, (State, Timestamp)>>>,
+}
+
+impl MirroringMetrics {
+    /// Metrics at zero, listed in `registry`. `runtime` are the metrics that all controllers of the
+    /// process share.
+    pub fn register(registry: &mut Registry, runtime: runtime::Metrics) -> Self {
+        let metrics = Self {
+            runtime,
+            machines: Family::default(),
+            waiting_since: Gauge::default(),
+            other_controller: Gauge::default(),
+            known: Arc::default(),
+        };
+        registry.register(
+            "capstan_mirrored_machines",
+            "Machines of both APIs by state: synchronized, blocked, migrating, and others",
+            metrics.machines.clone(),
+        );
+        registry.register_with_unit(
+            "capstan_migration_waiting_since",
+            "Since when the oldest requested migration has not ended, as a Unix time; 0 without one",
+            Unit::Seconds,
+            metrics.waiting_since.clone(),
+        );
+        registry.register(
+            "capstan_mirroring_other_controller",
+            "1 while another sync controller runs, so that Capstan does not mirror",
+            metrics.other_controller.clone(),
+        );
+        metrics
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, (State, Timestamp)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of a Machine at a time.
+    pub(super) fn machine(&self, name: &str, state: State, now: Timestamp) {
+        let mut known = self.known();
+        let since = match known.get(name) {
+            Some((before, since)) if before.is_migration() && state.is_migration() => *since,
+            Some((before, _)) if *before == state => return,
+            _ => now,
+        };
+        known.insert(name.to_owned(), (state, since));
+        self.publish(&known);
+    }
+
+    /// A Machine does not exist any more.
+    pub(super) fn gone(&self, name: &str) {
+        let mut known = self.known();
+        if known.remove(name).is_some() {
+            self.publish(&known);
+        }
+    }
+
+    /// Forgets all Machines: this process is not the leader.
+    pub(super) fn forget(&self) {
+        let mut known = self.known();
+        known.clear();
+        self.publish(&known);
+        self.other_controller.set(0);
+    }
+
+    /// Whether another sync controller runs. Returns whether that is new.
+    pub(super) fn other_controller(&self, runs: bool) -> bool {
+        let value = i64::from(runs);
+        self.other_controller.set(value) != value
+    }
+
+    fn publish(&self, known: &BTreeMap<String, (State, Timestamp)>) {
+        let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0_i64)));
+        for (state, _) in known.values() {
+            *counts.entry(*state).or_default() += 1;
+        }
+        for (state, count) in counts {
+            let state = state.as_str();
+            self.machines.get_or_create(&StateLabel { state }).set(count);
+        }
+        let waiting = known.values().filter(|(state, _)| state.is_migration());
+        let oldest = waiting.map(|(_, since)| since.as_second()).min();
+        self.waiting_since.set(oldest.unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_waits_since_its_request() {
+        let mut registry = Registry::default();
+        let runtime = runtime::Metrics::register(&mut registry);
+        let metrics = MirroringMetrics::register(&mut registry, runtime);
+        let at = |second| Timestamp::from_second(second).unwrap();
+        metrics.machine("a", State::Synchronized, at(1));
+        assert_eq!(metrics.waiting_since.get(), 0);
+        metrics.machine("a", State::MigrationRequested, at(5));
+        metrics.machine("a", State::Migrating, at(9));
+        metrics.machine("b", State::MigrationRequested, at(7));
+        assert_eq!(metrics.waiting_since.get(), 5);
+        metrics.machine("a", State::Synchronized, at(11));
+        assert_eq!(metrics.waiting_since.get(), 7);
+        metrics.gone("b");
+        assert_eq!(metrics.waiting_since.get(), 0);
+        let state = StateLabel { state: "synchronized" };
+        assert_eq!(metrics.machines.get_or_create(&state).get(), 1);
+        assert!(metrics.other_controller(true));
+        assert!(!metrics.other_controller(true));
+    }
+}

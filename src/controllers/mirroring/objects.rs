@@ -1,0 +1,164 @@
+//! What the controller of mirrored Machines watches, and the types in which it keeps the objects.
+
+use std::collections::BTreeMap;
+
+use capstan_core::api::infrastructure_cluster_x_k8s_io::{CLUSTERS, GROUP, PLATFORMS};
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds::{self, Home, Reader};
+use capstan_core::api::meta::ObjectMeta;
+use capstan_core::api::objects::CachedObject;
+use capstan_core::authority::other::{self, FieldManager, LEASE};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::runtime::Watch;
+
+/// Leases.
+pub(super) static LEASES: KindInfo = KindInfo::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+/// Secrets.
+pub(super) static SECRETS: KindInfo = KindInfo::namespaced("", "v1", "Secret", "secrets");
+
+/// Where [`StoredObject::slim`] keeps the field managers until the object is decoded.
+const FIELD_MANAGERS: &str = "fieldManagers";
+
+/// A whole object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StoredObject {
+    pub(super) metadata: ObjectMeta,
+    pub(super) value: Value,
+    /// The writes of other sync controllers.
+    pub(super) managers: Vec<FieldManager>,
+}
+
+impl CachedObject for StoredObject {
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        Some(&self.metadata)
+    }
+
+    fn slim(object: &mut Value) {
+        let managers: BTreeMap<String, String> = other::field_managers(object)
+            .into_iter()
+            .map(|known| (known.manager, known.time.to_string()))
+            .collect();
+        if let (Some(fields), false) = (object.as_object_mut(), managers.is_empty()) {
+            fields.insert(FIELD_MANAGERS.to_owned(), serde_json::json!(managers));
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredObject {
+    /// Never fails for an object: what cannot be decoded stays in the JSON.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = Value::deserialize(deserializer)?;
+        let managers = value
+            .as_object_mut()
+            .and_then(|fields| fields.remove(FIELD_MANAGERS))
+            .and_then(|known| serde_json::from_value::<BTreeMap<String, String>>(known).ok());
+        let managers = managers.into_iter().flatten().filter_map(|(manager, time)| {
+            let time = time.parse().ok()?;
+            Some(FieldManager { manager, time })
+        });
+        let metadata = value
+            .get("metadata")
+            .and_then(|known| ObjectMeta::deserialize(known).ok());
+        Ok(Self {
+            metadata: metadata.unwrap_or_default(),
+            managers: managers.collect(),
+            value,
+        })
+    }
+}
+
+/// An object of which only the name counts. The content of a Secret is dropped before it is kept.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct NamedObject {
+    pub(super) metadata: ObjectMeta,
+}
+
+impl CachedObject for NamedObject {
+    fn metadata(&self) -> Option<&ObjectMeta> {
+        Some(&self.metadata)
+    }
+
+    fn slim(object: &mut Value) {
+        let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
+        let namespace = object.pointer("/metadata/namespace").cloned().unwrap_or_default();
+        *object = serde_json::json!({"metadata": {"name": name, "namespace": namespace}});
+    }
+}
+
+/// What is watched for the Machines of both namespaces.
+pub(super) fn watches(machine_api: &str, cluster_api: &str) -> Vec<Watch> {
+    let entries = kinds::all().filter(|entry| entry.is_read_by(Reader::Mirroring));
+    let mut watches: Vec<Watch> = entries
+        .map(|entry| {
+            let watch = Watch::of::<StoredObject>(&entry.kind).named(entry.names);
+            match entry.home {
+                Home::MachineApi => watch.within(machine_api),
+                Home::ClusterApi => watch.within(cluster_api),
+                Home::Cluster => watch,
+            }
+        })
+        .collect();
+    watches.push(Watch::of::<NamedObject>(&SECRETS).within(cluster_api));
+    watches.push(Watch::of::<StoredObject>(&LEASES).within(cluster_api).named(&[LEASE]));
+    watches
+}
+
+/// The kinds of infrastructure machines, by kind.
+pub(super) fn machines() -> BTreeMap<&'static str, KindInfo> {
+    let platforms = PLATFORMS.iter();
+    let kind = |name| Some(kinds::find(GROUP, name)?.kind.into_owned());
+    platforms
+        .filter_map(|platform| Some((platform.machine, kind(platform.machine)?)))
+        .collect()
+}
+
+/// The kinds of infrastructure clusters with which machines are compared, by kind.
+pub(super) fn clusters() -> BTreeMap<&'static str, KindInfo> {
+    let clusters = CLUSTERS.iter();
+    let kind = |name| Some(kinds::find(GROUP, name)?.kind.into_owned());
+    clusters
+        .filter_map(|cluster| Some((cluster.kind, kind(cluster.kind)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kept<T: CachedObject>(mut object: Value) -> T {
+        T::slim(&mut object);
+        T::deserialize(&object).unwrap()
+    }
+
+    #[test]
+    fn the_field_managers_of_other_sync_controllers_are_kept_apart_from_the_object() {
+        let mut object = json!({"metadata": {"name": "a", "managedFields": [
+            {"manager": "MachineSyncController-SynchronizedCondition", "time": "2026-01-01T00:01:00Z"},
+            {"manager": "kubectl", "time": "2026-01-01T00:01:00Z"}]}, "spec": {"x": 1}});
+        StoredObject::slim(&mut object);
+        object["metadata"].as_object_mut().unwrap().remove("managedFields");
+        let stored = StoredObject::deserialize(&object).unwrap();
+        assert_eq!(stored.managers.len(), 1);
+        assert_eq!(stored.value, json!({"metadata": {"name": "a"}, "spec": {"x": 1}}));
+        assert_eq!(stored.metadata.name(), "a");
+    }
+
+    #[test]
+    fn only_the_name_of_a_secret_is_kept() {
+        let secret: NamedObject = kept(
+            json!({"metadata": {"name": "a", "namespace": "n", "labels": {"b": "c"}},
+            "data": {"value": "c2VjcmV0"}}),
+        );
+        assert_eq!((secret.metadata.name(), secret.metadata.labels.len()), ("a", 0));
+    }
+
+    #[test]
+    fn every_platform_has_a_kind_of_infrastructure_machines() {
+        assert_eq!(machines().len(), PLATFORMS.len());
+        assert_eq!(clusters().len(), CLUSTERS.len());
+    }
+}

@@ -1,0 +1,297 @@
+//! The objects of one mirrored Machine in a view, and the live reads that refresh them.
+//!
+//! An object of a kind that is not known yet, or that the cluster serves in another version only,
+//! must never count as absent. Then there is no pair.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::api::config_openshift_io::infrastructure;
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds;
+use capstan_core::authority::other::LEASE;
+use capstan_core::authority::pair::{FullObject, Pair, Surroundings};
+use capstan_core::authority::spec::{Api, PairMember};
+use capstan_core::model::NamespacedName;
+use serde_json::Value;
+
+use super::objects::{self, LEASES, NamedObject, SECRETS, StoredObject};
+use crate::runtime::{Cluster, StepError, View};
+
+/// The namespaces of both APIs, and the kinds of their objects.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    pub(super) machine_api: String,
+    pub(super) cluster_api: String,
+    machines: BTreeMap<&'static str, KindInfo>,
+    clusters: BTreeMap<&'static str, KindInfo>,
+}
+
+/// The objects of a kind are not known.
+#[derive(Debug)]
+pub(super) struct Unknown;
+
+impl Pairs {
+    pub(super) fn new(machine_api: &str, cluster_api: &str) -> Self {
+        Self {
+            machine_api: machine_api.to_owned(),
+            cluster_api: cluster_api.to_owned(),
+            machines: objects::machines(),
+            clusters: objects::clusters(),
+        }
+    }
+
+    fn home(&self, kind: &KindInfo) -> &str {
+        if kind.group == kinds::MACHINES.group {
+            &self.machine_api
+        } else {
+            &self.cluster_api
+        }
+    }
+
+    fn find<'a>(&self, view: &'a View, kind: &KindInfo, name: &str) -> Result<Option<&'a StoredObject>, Unknown> {
+        let known = view.objects.of::<StoredObject>(kind).ok_or(Unknown)?;
+        let key = NamespacedName::new(self.home(kind), name);
+        if known.undecodable.get(&key).is_some() {
+            return Err(Unknown);
+        }
+        Ok(known.objects.get(&key).map(|object| &**object))
+    }
+
+    fn full(&self, view: &View, kind: &KindInfo, name: &str) -> Result<Option<FullObject>, Unknown> {
+        let found = self.find(view, kind, name)?;
+        Ok(found.map(|object| FullObject::from(object.value.clone())))
+    }
+
+    /// The Machine of the Machine API as it is kept.
+    pub(super) fn machine<'a>(&self, view: &'a View, name: &str) -> Option<&'a StoredObject> {
+        self.find(view, &kinds::MACHINES, name).ok().flatten()
+    }
+
+    /// The Lease of another sync controller.
+    pub(super) fn lease<'a>(&self, view: &'a View) -> Result<Option<&'a Value>, Unknown> {
+        Ok(self.find(view, &LEASES, LEASE)?.map(|lease| &lease.value))
+    }
+
+    /// The infrastructure machine of a Machine in Cluster API. Without that Machine, one of the
+    /// same name: it is what is left of a mirror.
+    fn infrastructure_ref(
+        &self,
+        view: &View,
+        name: &str,
+        cluster_api: Option<&PairMember>,
+    ) -> Result<Option<(&KindInfo, String)>, Unknown> {
+        if let Some(member) = cluster_api {
+            let Some((kind, name)) = &member.infrastructure else {
+                return Ok(None);
+            };
+            let kind = self.machines.get(kind.as_str()).ok_or(Unknown)?;
+            return Ok(Some((kind, name.clone())));
+        }
+        for kind in self.machines.values() {
+            if self.find(view, kind, name)?.is_some() {
+                return Ok(Some((kind, name.to_owned())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The names of the MachineSets that own one of the Machines.
+    fn sets(members: &[Option<&PairMember>]) -> BTreeSet<String> {
+        let owners = members.iter().flatten().filter_map(|member| member.owner());
+        let sets = owners.filter(|owner| owner.kind == "MachineSet");
+        sets.map(|owner| owner.name.clone()).collect()
+    }
+
+    /// The objects of a Machine.
+    pub(super) fn pair(&self, view: &View, name: &str) -> Result<Pair, Unknown> {
+        let machine_api = self.full(view, &kinds::MACHINES, name)?;
+        let cluster_api = self.full(view, &kinds::CLUSTER_API_MACHINES, name)?;
+        let members = [&machine_api, &cluster_api].map(|object| object.as_ref().map(|object| &object.member));
+        let infrastructure = match self.infrastructure_ref(view, name, members.last().copied().flatten())? {
+            Some((kind, name)) => self.full(view, kind, &name)?,
+            None => None,
+        };
+        let mut sets = [None, None];
+        for name in Self::sets(&members) {
+            for (kind, slot) in [&kinds::MACHINE_SETS, &kinds::CLUSTER_API_MACHINE_SETS]
+                .into_iter()
+                .zip(&mut sets)
+            {
+                if slot.is_none() {
+                    *slot = self.full(view, kind, &name)?;
+                }
+            }
+        }
+        let [machine_api_set, cluster_api_set] = sets;
+        let surroundings = self.surroundings(view)?;
+        Ok(Pair {
+            name: name.to_owned(),
+            machine_api,
+            cluster_api,
+            infrastructure,
+            machine_api_set,
+            cluster_api_set,
+            surroundings,
+        })
+    }
+
+    /// The name of the Cluster, which OpenShift gives to the whole cluster.
+    fn cluster_name(view: &View) -> Option<&str> {
+        let infrastructure = view
+            .objects
+            .get::<StoredObject>(&kinds::INFRASTRUCTURES, "", infrastructure::NAME)?;
+        infrastructure.value.pointer("/status/infrastructureName")?.as_str()
+    }
+
+    fn surroundings(&self, view: &View) -> Result<Surroundings, Unknown> {
+        let infrastructure = view
+            .objects
+            .of::<StoredObject>(&kinds::INFRASTRUCTURES)
+            .ok_or(Unknown)?;
+        let infrastructure = infrastructure.objects.values().next();
+        let cluster = match Self::cluster_name(view) {
+            Some(name) => self.find(view, &kinds::CLUSTER_API_CLUSTERS, name)?,
+            None => None,
+        };
+        let text = |at: &str| cluster.and_then(|cluster| cluster.value.pointer(at)?.as_str());
+        let reference = text("/spec/infrastructureRef/kind").zip(text("/spec/infrastructureRef/name"));
+        let infrastructure_cluster = match reference {
+            Some((kind, name)) => match self.clusters.get(kind) {
+                Some(kind) => self.find(view, kind, name)?,
+                None => None,
+            },
+            None => None,
+        };
+        let secrets = view.objects.of::<NamedObject>(&SECRETS).ok_or(Unknown)?;
+        Ok(Surroundings {
+            machine_api_namespace: self.machine_api.clone(),
+            cluster_api_namespace: self.cluster_api.clone(),
+            cluster: cluster.map(|cluster| cluster.value.clone()),
+            infrastructure_cluster: infrastructure_cluster.map(|cluster| cluster.value.clone()),
+            infrastructure: infrastructure.map(|infrastructure| infrastructure.value.clone()),
+            secrets: secrets.objects.keys().map(|key| key.name.clone()).collect(),
+        })
+    }
+
+    /// The view with all objects of a Machine, the Cluster, and the Lease of another sync
+    /// controller as live reads show them. The other surroundings change seldom, and no write that
+    /// they decide can harm an instance.
+    pub(super) async fn refreshed<C: Cluster>(&self, cluster: &C, view: &View, name: &str) -> Result<View, StepError> {
+        let mut live = view.clone();
+        self.refresh(cluster, &mut live, &LEASES, LEASE).await?;
+        for kind in [&kinds::MACHINES, &kinds::CLUSTER_API_MACHINES] {
+            self.refresh(cluster, &mut live, kind, name).await?;
+        }
+        let member = |view: &View, kind: &KindInfo| {
+            let found = self.find(view, kind, name).ok().flatten();
+            found.map(|object| PairMember::read(&object.value))
+        };
+        let members = [
+            member(&live, &kinds::MACHINES),
+            member(&live, &kinds::CLUSTER_API_MACHINES),
+        ];
+        let [machine_api, cluster_api] =
+            [members.first(), members.last()].map(|member| member.and_then(Option::as_ref));
+        if let Ok(Some((kind, name))) = self.infrastructure_ref(&live, name, cluster_api) {
+            self.refresh(cluster, &mut live, kind, &name).await?;
+        }
+        for name in Self::sets(&[machine_api, cluster_api]) {
+            for kind in [&kinds::MACHINE_SETS, &kinds::CLUSTER_API_MACHINE_SETS] {
+                self.refresh(cluster, &mut live, kind, &name).await?;
+            }
+        }
+        if let Some(name) = Self::cluster_name(view) {
+            self.refresh(cluster, &mut live, &kinds::CLUSTER_API_CLUSTERS, name)
+                .await?;
+        }
+        Ok(live)
+    }
+
+    /// Reads an object live. A kind whose objects are unknown stays unknown.
+    async fn refresh<C: Cluster>(
+        &self,
+        cluster: &C,
+        view: &mut View,
+        kind: &KindInfo,
+        name: &str,
+    ) -> Result<(), StepError> {
+        if view.objects.of::<StoredObject>(kind).is_none() {
+            return Ok(());
+        }
+        let key = NamespacedName::new(self.home(kind), name);
+        *view = view.refreshed::<StoredObject>(cluster, kind, &key).await?;
+        Ok(())
+    }
+
+    /// The names of the Machines that an object of a kind belongs to. `None`: all of them.
+    pub(super) fn affected(&self, view: &View, kind: &str, group: &str, name: &str) -> Option<BTreeSet<String>> {
+        let is_machine = |known: &KindInfo| known.group == group && known.kind == kind;
+        if is_machine(&kinds::MACHINES) || is_machine(&kinds::CLUSTER_API_MACHINES) {
+            return Some(BTreeSet::from([name.to_owned()]));
+        }
+        if group == LEASES.group {
+            // It is renewed every few seconds. A Machine that waits for it is reconciled again when
+            // it expires.
+            return Some(BTreeSet::new());
+        }
+        if let Some(known) = self.machines.get(kind) {
+            // Its own name, and the Machine that owns it.
+            let object = self.find(view, known, name).ok().flatten();
+            let owners = object.into_iter().flat_map(|object| &object.metadata.owner_references);
+            let machines = owners
+                .filter(|owner| owner.kind == "Machine")
+                .map(|owner| owner.name.clone());
+            return Some(machines.chain([name.to_owned()]).collect());
+        }
+        if kind == kinds::MACHINE_SETS.kind {
+            return Some(self.members_of_set(view, name));
+        }
+        None
+    }
+
+    fn members_of_set(&self, view: &View, set: &str) -> BTreeSet<String> {
+        let machines = [Api::MachineApi, Api::ClusterApi].into_iter().flat_map(|api| {
+            let kind = machines_of(api);
+            view.objects.all::<StoredObject>(kind).into_iter().flatten()
+        });
+        let is_member = |object: &&std::sync::Arc<StoredObject>| {
+            let mut owners = object.metadata.owner_references.iter();
+            owners.any(|owner| owner.kind == "MachineSet" && owner.name == set)
+        };
+        machines
+            .filter(is_member)
+            .map(|object| object.metadata.name().to_owned())
+            .collect()
+    }
+
+    /// The names of all Machines of both APIs, and of the infrastructure machines, whose Machine
+    /// may be gone.
+    pub(super) fn all(&self, view: &View) -> BTreeSet<String> {
+        let kinds = [&kinds::MACHINES, &kinds::CLUSTER_API_MACHINES];
+        let kinds = kinds.into_iter().chain(self.machines.values());
+        kinds
+            .flat_map(|kind| view.objects.keys(kind))
+            .map(|object| object.name)
+            .collect()
+    }
+
+    /// Whether no object has the name of a Machine.
+    pub(super) fn is_gone(&self, view: &View, name: &str) -> bool {
+        let kinds = [&kinds::MACHINES, &kinds::CLUSTER_API_MACHINES];
+        let mut kinds = kinds.into_iter().chain(self.machines.values());
+        kinds.all(|kind| matches!(self.find(view, kind, name), Ok(None)))
+    }
+
+    /// The kind of infrastructure machines with this name.
+    pub(super) fn infrastructure_kind(&self, kind: &str) -> Option<&KindInfo> {
+        self.machines.get(kind)
+    }
+}
+
+/// The Machines of an API.
+pub(super) fn machines_of(api: Api) -> &'static KindInfo {
+    match api {
+        Api::MachineApi => &kinds::MACHINES,
+        Api::ClusterApi => &kinds::CLUSTER_API_MACHINES,
+    }
+}

@@ -1,0 +1,21 @@
+//! The dashboard: the state and the plan of control planes as a page, live or as a file.
+//!
+//! The page shows the JSON reports of `capstan status` and `capstan plan`, so it cannot disagree
+//! with them. This module decides nothing about a control plane, and it must never write to a
+//! cluster: its server runs on a workstation, with the rights of the user.
+
+mod content;
+mod guard;
+mod html;
+mod image;
+mod overview;
+mod parts;
+pub mod report;
+mod server;
+
+pub use content::{Content, Mirrored, SeenEvent};
+pub use guard::Token;
+pub use html::file;
+pub use image::file as svg;
+pub use report::{Condition, Mood, Report};
+pub use server::{Dashboard, Source, Update, Verdict};

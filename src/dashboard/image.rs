@@ -1,0 +1,199 @@
+//! The machines by failure domain as an SVG image, for a ticket or a document.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::content::{Content, Mirrored};
+use super::parts::{class_of_machine, states};
+use super::report::{Mood, Place, Placed, Report, domain};
+
+/// The width of a column, in pixels.
+const COLUMN: usize = 230;
+/// The height of a machine, in pixels.
+const ROW: usize = 62;
+/// The space above the machines of a column.
+const HEAD: usize = 40;
+/// The space between boxes.
+const GAP: usize = 10;
+/// The columns side by side. More columns begin a new line.
+const COLUMNS: usize = 5;
+/// The characters of a name that fit into a box.
+const FITS: usize = 28;
+
+/// The most mirrored objects in an image.
+const PAIRS: usize = 20;
+/// The names of the two APIs, with which their names in a sentence end.
+const MACHINE_API: &str = "Machine API";
+/// The mark of a pair in which no object is authoritative.
+const LOCKED: &str = "locked";
+/// See [`MACHINE_API`].
+const CLUSTER_API: &str = "Cluster API";
+
+/// The style of the image, which is a part of it.
+const STYLE: &str = include_str!("image.css");
+
+/// The control planes and the objects of both APIs as one SVG file, one below the other.
+pub fn file(content: &Content) -> String {
+    let mut top = 0;
+    let mut images = Vec::new();
+    for report in &content.reports {
+        let (drawn, height) = (image(report), size(report).1);
+        images.push((top, drawn));
+        top += height;
+    }
+    let mut width = content.reports.iter().map(|report| size(report).0).max().unwrap_or(0);
+    for mirrored in content.mirrored.iter().take(PAIRS) {
+        images.push((top, pair(mirrored)));
+        top += ROW + 2 * GAP;
+        width = width.max(3 * (COLUMN + GAP) + GAP);
+    }
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" width=(width) height=(top) viewBox=(format!("0 0 {width} {top}")) {
+            style { (PreEscaped(STYLE)) }
+            @for (top, drawn) in &images { g transform=(format!("translate(0 {top})")) { (drawn) } }
+        }
+    }
+    .into_string()
+}
+
+/// A mirrored pair: the object of each API, and between them the direction of the copy.
+fn pair(mirrored: &Mirrored) -> Markup {
+    let is_authoritative = |api: &str| mirrored.authority.ends_with(api);
+    let (arrow, state) = match (is_authoritative(MACHINE_API), is_authoritative(CLUSTER_API)) {
+        (true, _) => ("→", mirrored.mood),
+        (_, true) => ("←", mirrored.mood),
+        _ => (LOCKED, Mood::Busy),
+    };
+    let class = match state {
+        Mood::Calm => "fine",
+        Mood::Busy => "outdated",
+        Mood::Alarm => "unready",
+    };
+    let subject = format!("{} {}", mirrored.kind, mirrored.name);
+    let side = |api: &str, left: usize| {
+        let role = if is_authoritative(api) {
+            "authoritative"
+        } else {
+            "mirror"
+        };
+        html! {
+            rect class=(class) x=(left) y=(GAP) width=(COLUMN) height=(ROW) rx="4" {}
+            text class="h" x=(left + GAP) y=(GAP + 24) { (shown(&subject, FITS)) }
+            text class="s" x=(left + GAP) y=(GAP + 44) { (api) ", " (role) }
+        }
+    };
+    let middle = COLUMN + 3 * GAP;
+    // The page has the whole sentence.
+    let migration = match mirrored.migration.split(':').next() {
+        None | Some("") => "no migration".to_owned(),
+        Some(summary) => format!("migration {summary}"),
+    };
+    html! {
+        g {
+            title { (shown(&subject, usize::MAX)) ": " (shown(&mirrored.synchronized, usize::MAX)) }
+            (side(MACHINE_API, GAP))
+            text class="h" x=(middle) y=(GAP + 20) { (arrow) }
+            text class="s" x=(middle) y=(GAP + 36) { "synchronized: " (shown(&mirrored.synchronized, FITS - 6)) }
+            text class="s" x=(middle) y=(GAP + 52) { (shown(&migration, FITS + 6)) }
+            (side(CLUSTER_API, GAP + 2 * (COLUMN + GAP)))
+        }
+    }
+}
+
+/// The width and the height of an image, in pixels.
+fn size(report: &Report) -> (usize, usize) {
+    let columns = report.placement.len().clamp(1, COLUMNS);
+    let height: usize = report.placement.chunks(COLUMNS).map(height).sum();
+    (columns * (COLUMN + GAP) + GAP, height + GAP)
+}
+
+/// The image of a control plane, without its style.
+fn image(report: &Report) -> Markup {
+    let places = &report.placement;
+    let lines: Vec<&[Place]> = places.chunks(COLUMNS).collect();
+    let heights: Vec<usize> = lines.iter().map(|line| height(line)).collect();
+    let (width, height) = size(report);
+    let mut tops = Vec::new();
+    let mut top = GAP;
+    for height in &heights {
+        tops.push(top);
+        top += height;
+    }
+    let title = format!(
+        "The machines of {} {} by failure domain",
+        report.kind,
+        shown(&report.name, usize::MAX)
+    );
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label=(title) width=(width) height=(height)
+            viewBox=(format!("0 0 {width} {height}")) {
+            title { (title) }
+            @for ((line, top), height) in lines.iter().zip(&tops).zip(&heights) {
+                @for (position, place) in line.iter().enumerate() {
+                    (column(place, GAP + position * (COLUMN + GAP), *top, height - GAP))
+                }
+            }
+        }
+    }
+}
+
+/// The height of a line of columns, with the space below it.
+fn height(line: &[Place]) -> usize {
+    let most = line.iter().map(|place| place.machines.len()).max().unwrap_or(0);
+    HEAD + most.max(1) * (ROW + GAP) + GAP
+}
+
+fn column(place: &Place, left: usize, top: usize, height: usize) -> Markup {
+    let index = place.index.map_or_else(String::new, |index| format!("Index {index}  "));
+    let head = format!("{index}{}", domain(&place.failure_domain));
+    html! {
+        rect class="p" x=(left) y=(top) width=(COLUMN) height=(height) rx="6" {}
+        text class="h" x=(left + GAP) y=(top + 24) { (shown(&head, FITS)) }
+        @if place.machines.is_empty() {
+            text class="s" x=(left + GAP) y=(top + HEAD + 24) { "No machine" }
+        }
+        @for (row, machine) in place.machines.iter().enumerate() {
+            (machine_box(machine, left + GAP, top + HEAD + row * (ROW + GAP)))
+        }
+    }
+}
+
+fn machine_box(machine: &Placed, left: usize, top: usize) -> Markup {
+    html! {
+        g {
+            title { (shown(&machine.name, usize::MAX)) ": " (states(machine).join(", ")) }
+            rect class=(class_of_machine(machine)) x=(left) y=(top) width=(COLUMN - 2 * GAP) height=(ROW) rx="4" {}
+            text class="h" x=(left + GAP) y=(top + 24) { (shown(&machine.name, FITS)) }
+            text class="s" x=(left + GAP) y=(top + 44) { (states(machine).join(", ")) }
+        }
+    }
+}
+
+/// A text without characters that an SVG image cannot contain or that change the direction of the
+/// text, and cut in its middle where it does not fit.
+fn shown(text: &str, most: usize) -> String {
+    let is_direction =
+        |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let letters: Vec<char> = text
+        .chars()
+        .filter(|letter| !letter.is_control() && !is_direction(*letter))
+        .collect();
+    if letters.len() <= most {
+        return letters.into_iter().collect();
+    }
+    let (before, after) = (most / 2, most - most / 2 - 1);
+    let start = letters.iter().take(before);
+    let end = letters.iter().skip(letters.len() - after);
+    start.chain(std::iter::once(&'…')).chain(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn a_long_name_keeps_its_beginning_and_its_end() {
+        assert_eq!(shown("control-plane-0", 20), "control-plane-0");
+        assert_eq!(shown("control-plane-abcdefghij-0", 11), "contr…hij-0");
+        assert_eq!(shown("a\u{202e}b\u{7}c", 9), "abc");
+    }
+}

@@ -1,0 +1,418 @@
+//! What the page shows: the fields of the JSON reports of `capstan plan` and `capstan status`.
+//!
+//! A field that a report does not have is empty. An unknown field is ignored, so that a report of
+//! another kind of control plane can be shown as well.
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A control plane.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// The kind of the object.
+    #[serde(deserialize_with = "text")]
+    pub kind: String,
+    /// The name of the object.
+    #[serde(rename = "set")]
+    pub name: String,
+    /// The hash of what all machines are to have; empty if it is not known.
+    #[serde(deserialize_with = "text")]
+    pub revision: String,
+    /// The strategy of the rollout.
+    #[serde(deserialize_with = "text")]
+    pub strategy: String,
+    /// Whether the controller acts on the object; `None` if it is not known.
+    pub active: Option<bool>,
+    /// Whether the object is being deleted.
+    pub deleting: bool,
+    /// How many machines or indexes are up to date.
+    pub progress: Option<Progress>,
+    /// The conditions in the status of the object.
+    #[serde(deserialize_with = "list")]
+    pub conditions: Vec<Condition>,
+    /// The differences between the machines and the template.
+    pub changes: Vec<Change>,
+    /// The machines, by index or failure domain.
+    pub placement: Vec<Place>,
+    /// Why the rollout has stopped.
+    pub degraded: Vec<Reason>,
+    /// The steps that the controller takes now.
+    pub next: Vec<Step>,
+    /// What the controller waits for.
+    pub waits: Vec<Wait>,
+    /// What else a user must know.
+    pub notes: Vec<String>,
+    /// All steps up to the end of the rollout.
+    pub rollout: Vec<Step>,
+    /// The steps after an activation of the object.
+    pub activation: Vec<Step>,
+    /// The details of the machines.
+    pub machines: Vec<Machine>,
+    /// The etcd members; `None` if they are not known.
+    pub etcd: Option<Etcd>,
+    /// The conditions of the operator of etcd; empty without that operator.
+    #[serde(rename = "etcdOperator")]
+    pub etcd_operator: Vec<Condition>,
+}
+
+/// How many machines or indexes are up to date.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Those that are up to date.
+    pub updated: usize,
+    /// All of them.
+    pub total: usize,
+}
+
+/// A condition in the status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// The type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// The reason, in one word.
+    #[serde(deserialize_with = "text")]
+    pub reason: String,
+    /// The reason, in a sentence.
+    #[serde(deserialize_with = "text")]
+    pub message: String,
+}
+
+/// A difference between a machine and the template.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Change {
+    /// The path of the field.
+    pub field: String,
+    /// The value in the machine; null if it is absent.
+    pub old: Value,
+    /// The value in the template; null if it is absent.
+    pub new: Value,
+}
+
+/// The machines of an index, or of a failure domain.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Place {
+    /// The index.
+    pub index: Option<u32>,
+    /// The failure domain, as the object lists it.
+    #[serde(rename = "failureDomain")]
+    pub failure_domain: Value,
+    /// The machines.
+    pub machines: Vec<Placed>,
+}
+
+/// A machine in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Placed {
+    /// The name.
+    pub name: String,
+    /// Whether it counts as ready.
+    pub ready: bool,
+    /// Whether it is up to date.
+    pub current: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+/// Why the rollout has stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Reason {
+    /// In one word.
+    pub reason: String,
+    /// In a sentence, with what to do.
+    pub message: String,
+}
+
+/// A step of the controller.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Step {
+    /// What is done.
+    pub action: String,
+    /// The machine.
+    #[serde(deserialize_with = "text")]
+    pub machine: String,
+    /// The etcd member.
+    #[serde(deserialize_with = "text")]
+    pub member: String,
+    /// The failure domain of the machine.
+    #[serde(rename = "failureDomain")]
+    pub failure_domain: Value,
+    /// Why.
+    pub because: String,
+}
+
+/// What the controller waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Wait {
+    /// The machine.
+    #[serde(deserialize_with = "text")]
+    pub machine: String,
+    /// In one word.
+    #[serde(rename = "for")]
+    pub reason: String,
+    /// In a sentence.
+    pub message: String,
+}
+
+/// The details of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// The name.
+    pub name: String,
+    /// The phase, as its controller reports it.
+    #[serde(deserialize_with = "text")]
+    pub phase: String,
+    /// The version of Kubernetes.
+    #[serde(deserialize_with = "text")]
+    pub version: String,
+    /// The node.
+    #[serde(deserialize_with = "text")]
+    pub node: String,
+    /// The lifecycle hooks that delay its deletion.
+    pub hooks: Vec<String>,
+    /// The differences from the template.
+    pub changes: Vec<Change>,
+    /// What this machine waits for.
+    pub waits: Vec<String>,
+}
+
+/// The etcd members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Etcd {
+    /// The members.
+    pub members: Vec<Member>,
+    /// How many members vote.
+    pub voting: usize,
+    /// How many of these are healthy.
+    pub healthy: usize,
+    /// How many of these are needed.
+    pub quorum: usize,
+}
+
+/// An etcd member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Member {
+    /// The name; empty for a member that has not started.
+    pub name: String,
+    /// Whether it is a learner.
+    pub learner: bool,
+    /// Whether it is healthy.
+    pub healthy: bool,
+    /// Whether etcd keeps its quorum without this member.
+    pub removal_is_safe: bool,
+}
+
+/// What a reader of the page must know first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// Nothing is left to do.
+    Calm,
+    /// The controller works, or waits.
+    Busy,
+    /// A user must act.
+    Alarm,
+}
+
+impl Report {
+    /// Reads the report of a plan, with the report of the status if there is one.
+    ///
+    /// # Errors
+    /// A field has another type than in these reports.
+    pub fn of(plan: Value, status: Option<Value>) -> anyhow::Result<Self> {
+        let mut all = plan;
+        if let (Some(fields), Some(Value::Object(more))) = (all.as_object_mut(), status) {
+            fields.extend(more);
+        }
+        let mut report: Self = serde_json::from_value(all).context("reading the report of a control plane")?;
+        if report.kind.is_empty() {
+            "ControlPlaneMachineSet".clone_into(&mut report.kind);
+        }
+        Ok(report)
+    }
+
+    /// The name, or a text in its place.
+    pub fn title(&self) -> &str {
+        if self.name.is_empty() {
+            "without a name"
+        } else {
+            &self.name
+        }
+    }
+
+    /// The machines that are up to date and ready, while others are not.
+    pub fn done(&self) -> Vec<&str> {
+        let machines = self.placement.iter().flat_map(|place| &place.machines);
+        let is_done = |machine: &&Placed| machine.current && machine.ready && !machine.deleting;
+        machines.filter(is_done).map(|machine| machine.name.as_str()).collect()
+    }
+
+    /// The details of a machine.
+    pub fn machine(&self, name: &str) -> Option<&Machine> {
+        self.machines.iter().find(|machine| machine.name == name)
+    }
+
+    /// The state of the control plane in one sentence, and whether a user must act.
+    pub fn headline(&self) -> (Mood, String) {
+        let progress = match self.progress {
+            Some(Progress { updated, total }) => format!("{updated} of {total} up to date. "),
+            None => String::new(),
+        };
+        if let Some(reason) = self.degraded.first() {
+            return (Mood::Alarm, format!("Stopped ({}): {}", reason.reason, reason.message));
+        }
+        if self.deleting {
+            return (Mood::Busy, String::from("Being deleted. Its machines stay."));
+        }
+        if self.active == Some(false) {
+            let steps = self.activation.len();
+            let text = format!("Inactive: the controller does nothing. An activation would take {steps} steps.");
+            return (Mood::Calm, text);
+        }
+        let creates_or_deletes = |step: &&Step| matches!(step.action.as_str(), "create" | "delete");
+        let step = self.next.iter().find(creates_or_deletes).or(self.next.first());
+        if let Some(step) = step {
+            let because = &step.because;
+            return (
+                Mood::Busy,
+                format!("{progress}Next: {} {}: {because}", step.action, step.subject()),
+            );
+        }
+        if let Some(wait) = self.waits.first() {
+            return (Mood::Busy, format!("{progress}{}", wait.sentence()));
+        }
+        (Mood::Calm, String::from("All machines are up to date. Nothing to do."))
+    }
+}
+
+impl Wait {
+    /// The message, which begins with "Waiting".
+    pub fn sentence(&self) -> String {
+        match self.message.strip_prefix("waiting ") {
+            Some(rest) => format!("Waiting {rest}"),
+            None => format!("Waiting: {}", self.message),
+        }
+    }
+}
+
+impl Step {
+    /// The machine or the etcd member, or else the control plane.
+    pub fn subject(&self) -> &str {
+        match (self.machine.as_str(), self.member.as_str()) {
+            ("", "") => "the control plane",
+            ("", member) => member,
+            (machine, _) => machine,
+        }
+    }
+}
+
+/// The short name of a failure domain; empty if it is not known.
+pub(super) fn domain(entry: &Value) -> String {
+    const NAMES: [&str; 4] = ["/placement/availabilityZone", "/zone", "/availabilityZone", "/name"];
+    match entry {
+        Value::Null => String::new(),
+        Value::String(name) => name.clone(),
+        entry => {
+            let name = NAMES.iter().find_map(|pointer| entry.pointer(pointer)?.as_str());
+            name.map_or_else(|| entry.to_string(), str::to_owned)
+        }
+    }
+}
+
+/// Text, or null for no text.
+fn text<'de, D: serde::Deserializer<'de>>(source: D) -> Result<String, D::Error> {
+    Option::deserialize(source).map(Option::unwrap_or_default)
+}
+
+/// A list, or null for an empty one.
+fn list<'de, D, T>(source: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(source).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(fields: &Value) -> Report {
+        let mut plan = json!({"set": "cluster", "revision": null, "changes": [], "placement": []});
+        json_patch::merge(&mut plan, fields);
+        Report::of(plan, None).unwrap()
+    }
+
+    #[test]
+    fn the_headline_names_what_a_user_must_do_before_anything_else() {
+        let step = json!([
+            {"action": "patch", "machine": "m-1", "because": "a label is missing"},
+            {"action": "create", "machine": "m-3", "because": "index 0 is empty"},
+        ]);
+        let wait = json!([{"for": "Node", "message": "m-0 has no node"}]);
+        let degraded = json!([{"reason": "UnmanagedNodes", "message": "remove the node x"}]);
+        let all = report(&json!({"next": step, "waits": wait, "degraded": degraded}));
+        assert_eq!(
+            all.headline(),
+            (Mood::Alarm, "Stopped (UnmanagedNodes): remove the node x".to_owned())
+        );
+        let working = report(&json!({"next": step, "waits": wait, "progress": {"updated": 1, "total": 3}}));
+        let expected = "1 of 3 up to date. Next: create m-3: index 0 is empty";
+        assert_eq!(working.headline(), (Mood::Busy, expected.to_owned()));
+        assert_eq!(report(&json!({"waits": wait})).headline().0, Mood::Busy);
+        assert_eq!(report(&json!({"active": false})).headline().0, Mood::Calm);
+        assert_eq!(report(&json!({})).headline().0, Mood::Calm);
+    }
+
+    #[test]
+    fn w30_a_wait_is_named_once() {
+        for (message, shown) in [
+            ("m-0 has no node", "Waiting: m-0 has no node"),
+            ("waiting for m-0", "Waiting for m-0"),
+        ] {
+            let wait = json!([{"for": "Node", "message": message}]);
+            assert_eq!(report(&json!({"waits": wait})).headline().1, shown);
+        }
+    }
+
+    #[test]
+    fn the_status_adds_to_the_plan_and_null_is_no_value() {
+        let plan = json!({"set": "a", "revision": null, "next": [{"action": "delete", "machine": null}]});
+        let status = json!({"set": "a", "conditions": null, "machines": [{"name": "m", "phase": null, "node": "n"}]});
+        let report = Report::of(plan, Some(status)).unwrap();
+        assert_eq!(
+            (report.kind.as_str(), report.revision.as_str()),
+            ("ControlPlaneMachineSet", "")
+        );
+        assert_eq!(report.machine("m").unwrap().node, "n");
+        assert_eq!(report.next[0].subject(), "the control plane");
+    }
+
+    #[test]
+    fn a_failure_domain_has_its_short_name_on_each_platform() {
+        for (entry, name) in [
+            (json!({"placement": {"availabilityZone": "us-east-1a"}}), "us-east-1a"),
+            (json!({"zone": "1"}), "1"),
+            (json!("a"), "a"),
+            (json!(null), ""),
+        ] {
+            assert_eq!(domain(&entry), name);
+        }
+    }
+}

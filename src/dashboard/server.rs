@@ -1,0 +1,240 @@
+//! The server of the live page: on loopback, for one user, without a write to the cluster.
+//!
+//! The page follows the updates of its source through server-sent events. Every request needs the
+//! token of this process, and must come from a page of this server.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures::Stream;
+use jiff::Timestamp;
+use maud::html;
+use tokio::sync::watch;
+
+use super::content::Content;
+use super::guard::{self, Token};
+use super::report::Report;
+use super::{html as page, image, parts};
+
+/// The largest manifest of the form, in bytes. An API server accepts no larger object.
+const LARGEST_EDIT: usize = 3 * 1024 * 1024;
+
+/// What the page shows, or the reason why nothing can be shown.
+pub type Update = Result<Content, String>;
+
+/// What admission would answer to an edit, and what would follow.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// The object of the edit: its kind and name.
+    pub subject: String,
+    /// Why the edit is refused; empty if it is allowed.
+    pub refusals: Vec<String>,
+    /// The warnings.
+    pub warnings: Vec<String>,
+    /// The control plane after the edit, with its rollout. `None` if the edit is refused, or if the
+    /// object is not a control plane.
+    pub after: Option<Report>,
+}
+
+/// Where the page takes its content from.
+pub trait Source: Send + Sync + 'static {
+    /// The cluster or the files, for the head of the page.
+    fn name(&self) -> String;
+
+    /// Judges a manifest that was entered in the page. It must not write anything.
+    ///
+    /// # Errors
+    /// The text is not a manifest, or the cluster cannot be read.
+    fn judge(&self, manifest: &str) -> anyhow::Result<Vec<Verdict>>;
+}
+
+/// A server that listens, but does not answer yet.
+#[derive(Debug)]
+pub struct Dashboard {
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+    token: Token,
+}
+
+struct Shared {
+    source: Box<dyn Source>,
+    updates: watch::Receiver<Arc<Update>>,
+    token: Token,
+    port: u16,
+}
+
+impl Dashboard {
+    /// Listens on an address of this machine.
+    ///
+    /// # Errors
+    /// The address is not a loopback address, or it is in use.
+    pub fn bind(address: SocketAddr) -> anyhow::Result<Self> {
+        let is_local = matches!(address.ip(), IpAddr::V4(ip) if ip.is_loopback()) || address.ip().is_loopback();
+        ensure!(
+            is_local,
+            "--listen must be a loopback address such as 127.0.0.1:0, not {address}"
+        );
+        let listener = std::net::TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
+        listener.set_nonblocking(true).context("preparing the listener")?;
+        Ok(Self {
+            address: listener.local_addr().context("reading the address of the listener")?,
+            listener,
+            token: Token::random()?,
+        })
+    }
+
+    /// The address of the page, with its secret.
+    pub fn url(&self) -> String {
+        format!("http://{}/{}/", self.address, self.token.as_str())
+    }
+
+    /// Answers requests until the process ends.
+    ///
+    /// # Errors
+    /// The listener fails.
+    pub async fn serve(self, source: Box<dyn Source>, updates: watch::Receiver<Arc<Update>>) -> anyhow::Result<()> {
+        let shared = Arc::new(Shared {
+            source,
+            updates,
+            token: self.token,
+            port: self.address.port(),
+        });
+        let listener = tokio::net::TcpListener::from_std(self.listener).context("starting the listener")?;
+        axum::serve(listener, router(shared)).await.context("serving the page")
+    }
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/{token}/", get(whole))
+        .route("/{token}/events", get(events))
+        .route("/{token}/view.svg", get(svg))
+        .route("/{token}/report.html", get(report))
+        .route(
+            "/{token}/style.css",
+            get(async || text("text/css", page::STYLE.to_owned())),
+        )
+        .route(
+            "/{token}/script.js",
+            get(async || text("text/javascript", page::SCRIPT.to_owned())),
+        )
+        .route("/{token}/try", post(judge))
+        .layer(axum::extract::DefaultBodyLimit::max(LARGEST_EDIT))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&shared), admit))
+        .fallback(async || StatusCode::NOT_FOUND)
+        .with_state(shared)
+}
+
+/// Refuses a request without the token or of another origin. The answer does not say which.
+async fn admit(State(shared): State<Arc<Shared>>, Path(token): Path<String>, request: Request, next: Next) -> Response {
+    if !shared.token.is(&token) || !guard::is_own(request.headers(), shared.port) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let mut response = next.run(request).await;
+    for (name, value) in guard::headers() {
+        response.headers_mut().entry(name).or_insert(value);
+    }
+    response
+}
+
+fn text(kind: &str, body: String) -> Response {
+    let kind = HeaderValue::from_str(&format!("{kind}; charset=utf-8"));
+    let kind = kind.unwrap_or_else(|_| HeaderValue::from_static("text/plain"));
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+fn current(shared: &Shared) -> Arc<Update> {
+    Arc::clone(&shared.updates.borrow())
+}
+
+async fn whole(State(shared): State<Arc<Shared>>) -> Response {
+    text(
+        "text/html",
+        page::page(&current(&shared), &shared.source.name()).into_string(),
+    )
+}
+
+async fn report(State(shared): State<Arc<Shared>>) -> Response {
+    let time = Timestamp::now().to_string();
+    text("text/html", page::file(&current(&shared), &shared.source.name(), &time))
+}
+
+async fn svg(State(shared): State<Arc<Shared>>) -> Response {
+    let update = current(&shared);
+    let nothing = Content::default();
+    let shown = update.as_ref().as_ref().unwrap_or(&nothing);
+    let mut response = text("image/svg+xml", image::file(shown));
+    // The image has its style in itself.
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+/// The live part of the page, now and at each change.
+async fn events(State(shared): State<Arc<Shared>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let mut updates = shared.updates.clone();
+    updates.mark_changed();
+    let changes = futures::stream::unfold((updates, String::new()), async |(mut updates, last)| {
+        loop {
+            updates.changed().await.ok()?;
+            let content = page::content(&updates.borrow_and_update()).into_string();
+            if content != last {
+                let event = Event::default().data(&content);
+                return Some((Ok(event), (updates, content)));
+            }
+        }
+    });
+    Sse::new(changes).keep_alive(KeepAlive::default())
+}
+
+async fn judge(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let judged = tokio::task::spawn_blocking(move || {
+        let manifest = std::str::from_utf8(&body).context("the manifest must be UTF-8")?;
+        shared.source.judge(manifest)
+    });
+    let verdicts = match judged.await {
+        Ok(verdicts) => verdicts,
+        Err(error) => Err(anyhow::anyhow!("judging the edit failed: {error}")),
+    };
+    text("text/html", answer(&verdicts).into_string())
+}
+
+fn answer(verdicts: &anyhow::Result<Vec<Verdict>>) -> maud::Markup {
+    let verdicts = match verdicts {
+        Ok(verdicts) => verdicts,
+        Err(error) => return html! { p class="headline alarm" { bdi { (format!("{error:#}")) } } },
+    };
+    html! {
+        @for verdict in verdicts {
+            section {
+                @if verdict.refusals.is_empty() {
+                    p class="headline calm" { "Allowed: " bdi { (verdict.subject) } }
+                } @else {
+                    p class="headline alarm" { "Refused: " bdi { (verdict.subject) } }
+                    ul { @for refusal in &verdict.refusals { li { bdi { (refusal) } } } }
+                }
+                @if !verdict.warnings.is_empty() {
+                    p { "Warnings" }
+                    ul { @for warning in &verdict.warnings { li { bdi { (warning) } } } }
+                }
+                @if let Some(after) = &verdict.after {
+                    p { "After the edit:" }
+                    (parts::control_plane(after, "after"))
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

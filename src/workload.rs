@@ -1,0 +1,18 @@
+//! Access to managed clusters: clients of their API servers, and a client of their etcd members.
+//!
+//! The module executes single requests and decides nothing. Every request has a deadline. A cluster
+//! that does not respond is unknown, and an unknown cluster is not healthy. The module must never
+//! retry a write: the caller reads the state again and plans again. It must never execute a command
+//! or read a file that a kubeconfig names.
+
+mod cluster;
+mod connections;
+mod etcd;
+mod kubeconfig;
+
+pub use cluster::{AccessError, ManagedCluster, ManagedClusters};
+pub use connections::{Connections, Settings};
+pub use etcd::{
+    Alarm, AlarmKind, Credentials, Endpoint, Etcd, EtcdClient, EtcdError, Member, MemberId, MemberStatus, Survey,
+    survey,
+};

@@ -1,0 +1,448 @@
+//! Clients of managed clusters, from the Secrets with their kubeconfigs.
+//!
+//! The number of clients is bounded: a new cluster takes the place of the one that was used least
+//! recently. Each cluster has its own lock, deadline and back-off, so an unreachable cluster delays
+//! only the calls for itself. A connection is checked when it is used and the last check is older
+//! than [`Settings::check_every`]: the Secret is read again, and the API server must respond. No
+//! task runs in the background.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use capstan_core::api::kind::{KindInfo, Scope};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::http;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{GetParams, ListParams, Request};
+use kube::client::Body;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::cluster::{AccessError, ManagedCluster, ManagedClusters};
+use super::kubeconfig;
+
+/// Limits of connections.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The largest number of clusters with a client.
+    pub capacity: usize,
+    /// The deadline for the connection to a cluster, including the read of its Secret.
+    pub connect_timeout: Duration,
+    /// The deadline for a request.
+    pub request_timeout: Duration,
+    /// How old the last check of a connection may be.
+    pub check_every: Duration,
+    /// The delay after the first failed connection. It doubles with every further failure.
+    pub first_delay: Duration,
+    /// The longest delay.
+    pub longest_delay: Duration,
+    /// The largest answer that is read, in bytes.
+    pub answer_limit: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            capacity: 1_000,
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            check_every: Duration::from_secs(30),
+            first_delay: Duration::from_secs(1),
+            longest_delay: Duration::from_secs(60),
+            answer_limit: 64 << 20,
+        }
+    }
+}
+
+/// Clients of managed clusters. A clone shares them.
+#[derive(Clone)]
+pub struct Connections {
+    management: kube::Client,
+    settings: Settings,
+    entries: Arc<Mutex<Entries>>,
+}
+
+/// The connections by cluster.
+#[derive(Default)]
+struct Entries {
+    by_cluster: BTreeMap<ManagedCluster, Entry>,
+    /// Counts uses, for the order of use.
+    uses: u64,
+}
+
+struct Entry {
+    last_use: u64,
+    connection: Arc<tokio::sync::Mutex<Connection>>,
+}
+
+/// The connection to one cluster.
+#[derive(Default)]
+struct Connection {
+    /// The client, and the kubeconfig that it was created from.
+    client: Option<(kube::Client, Vec<u8>)>,
+    /// The last time that the cluster responded; `None` if a check must precede the next use.
+    responded: Option<Instant>,
+    /// The number of failures since the cluster responded.
+    failures: u32,
+    /// The last failure, and the time of the next attempt.
+    failure: Option<(AccessError, Instant)>,
+}
+
+impl Connections {
+    /// Connections to the clusters of a management cluster.
+    pub fn new(management: &kube::Client, settings: Settings) -> Self {
+        Self {
+            management: management.clone(),
+            settings,
+            entries: Arc::default(),
+        }
+    }
+
+    /// Closes the connection to a cluster, for example because its object is gone.
+    pub fn forget(&self, cluster: &ManagedCluster) {
+        self.entries().by_cluster.remove(cluster);
+    }
+
+    /// The number of clusters with a connection, including those in back-off.
+    pub fn len(&self) -> usize {
+        self.entries().by_cluster.len()
+    }
+
+    /// Whether there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn entries(&self) -> std::sync::MutexGuard<'_, Entries> {
+        // A panic elsewhere leaves the map complete: no change of it has two steps.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection of a cluster; a new one takes the place of the one used least recently.
+    fn connection(&self, cluster: &ManagedCluster) -> Arc<tokio::sync::Mutex<Connection>> {
+        let mut entries = self.entries();
+        entries.uses += 1;
+        let last_use = entries.uses;
+        if let Some(entry) = entries.by_cluster.get_mut(cluster) {
+            entry.last_use = last_use;
+            return Arc::clone(&entry.connection);
+        }
+        while entries.by_cluster.len() >= self.settings.capacity.max(1) {
+            let oldest = entries.by_cluster.iter().min_by_key(|(_, entry)| entry.last_use);
+            let Some(oldest) = oldest.map(|(cluster, _)| cluster.clone()) else {
+                break;
+            };
+            entries.by_cluster.remove(&oldest);
+        }
+        let connection = Arc::default();
+        let entry = Entry {
+            last_use,
+            connection: Arc::clone(&connection),
+        };
+        entries.by_cluster.insert(cluster.clone(), entry);
+        connection
+    }
+
+    /// A client of a cluster that responded recently.
+    async fn client(
+        &self,
+        cluster: &ManagedCluster,
+        connection: &tokio::sync::Mutex<Connection>,
+    ) -> Result<kube::Client, AccessError> {
+        let mut connection = connection.lock().await;
+        let now = Instant::now();
+        if let Some((error, next)) = &connection.failure
+            && *next > now
+        {
+            return Err(with_delay(error, *next - now));
+        }
+        let is_fresh = |at: Instant| now.duration_since(at) < self.settings.check_every;
+        if let (Some((client, _)), Some(at)) = (&connection.client, connection.responded)
+            && is_fresh(at)
+        {
+            return Ok(client.clone());
+        }
+        let known = connection.client.take();
+        let checked = tokio::time::timeout(self.settings.connect_timeout, self.check(cluster, known)).await;
+        let checked = checked.unwrap_or_else(|_elapsed| {
+            let reason = format!("there was no answer within {:?}", self.settings.connect_timeout);
+            Err(unreachable_cluster(cluster, reason))
+        });
+        match checked {
+            Ok((client, kubeconfig)) => {
+                *connection = Connection {
+                    client: Some((client.clone(), kubeconfig)),
+                    responded: Some(Instant::now()),
+                    ..Connection::default()
+                };
+                Ok(client)
+            }
+            Err(error) => {
+                let delay = self.delay(&error, connection.failures);
+                *connection = Connection {
+                    failures: connection.failures.saturating_add(1),
+                    failure: Some((error.clone(), Instant::now() + delay)),
+                    ..Connection::default()
+                };
+                Err(with_delay(&error, delay))
+            }
+        }
+    }
+
+    /// The delay after a failure that follows `failures` others. It grows only for a cluster that
+    /// does not respond: another failure is found by reading one Secret.
+    fn delay(&self, error: &AccessError, failures: u32) -> Duration {
+        if !matches!(error, AccessError::Unreachable { .. }) {
+            return self.settings.first_delay;
+        }
+        let delay = self.settings.first_delay.saturating_mul(1 << failures.min(16));
+        delay.min(self.settings.longest_delay)
+    }
+
+    /// Reads the kubeconfig, and checks that the API server responds. `known` is the current client
+    /// with its kubeconfig.
+    async fn check(
+        &self,
+        cluster: &ManagedCluster,
+        known: Option<(kube::Client, Vec<u8>)>,
+    ) -> Result<(kube::Client, Vec<u8>), AccessError> {
+        let stored = self.kubeconfig(cluster).await?;
+        let client = match known {
+            Some((client, kubeconfig)) if kubeconfig == stored => client,
+            _ => self.connect(cluster, &stored).await?,
+        };
+        let request = http_get("/").map_err(|error| unreachable_cluster(cluster, error))?;
+        let answer = client.send(request).await;
+        let answer = answer.map_err(|error| unreachable_cluster(cluster, causes(&error)))?;
+        let status = answer.status().as_u16();
+        // A user may be forbidden to read this path, and the server still works.
+        match status {
+            401 => Err(unreachable_cluster(cluster, String::from("it refused the credentials"))),
+            500.. => Err(unreachable_cluster(
+                cluster,
+                format!("it answered with status {status}"),
+            )),
+            _ => Ok((client, stored)),
+        }
+    }
+
+    async fn kubeconfig(&self, cluster: &ManagedCluster) -> Result<Vec<u8>, AccessError> {
+        let secrets: Api<Secret> = Api::namespaced(self.management.clone(), &cluster.namespace);
+        let secret = cluster.kubeconfig_secret();
+        let stored = secrets.get_opt(&secret).await.map_err(|error| {
+            let reason = format!("reading Secret {}/{secret}: {}", cluster.namespace, causes(&error));
+            unreachable_cluster(cluster, reason)
+        })?;
+        let Some(stored) = stored else {
+            return Err(AccessError::NoKubeconfig {
+                cluster: cluster.to_string(),
+                namespace: cluster.namespace.clone(),
+                secret,
+            });
+        };
+        let value = stored.data.and_then(|mut data| data.remove(kubeconfig::KEY));
+        value
+            .map(|value| value.0)
+            .ok_or_else(|| unusable(cluster, format!("must be under the key {:?}", kubeconfig::KEY)))
+    }
+
+    async fn connect(&self, cluster: &ManagedCluster, stored: &[u8]) -> Result<kube::Client, AccessError> {
+        let mut config = kubeconfig::parse(stored)
+            .await
+            .map_err(|reason| unusable(cluster, reason))?;
+        config.connect_timeout = Some(self.settings.connect_timeout);
+        config.read_timeout = Some(self.settings.request_timeout);
+        config.write_timeout = Some(self.settings.request_timeout);
+        // The caller decides about a retry.
+        config.default_retry = false;
+        kube::Client::try_from(config).map_err(|_quotes_keys| {
+            unusable(
+                cluster,
+                String::from("must contain a valid CA certificate, client certificate and key"),
+            )
+        })
+    }
+
+    /// Sends a request and reads the answer within the limits; `None` for status 404.
+    async fn send<T: DeserializeOwned>(
+        &self,
+        cluster: &ManagedCluster,
+        what: &str,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<Option<T>, AccessError> {
+        let connection = self.connection(cluster);
+        let client = self.client(cluster, &connection).await?;
+        let exchange = async {
+            let answer = client.send(request.map(Body::from)).await;
+            let answer = answer.map_err(|error| causes(&error))?;
+            let status = answer.status().as_u16();
+            let body = Limited::new(answer.into_body(), self.settings.answer_limit);
+            let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+            Ok::<_, String>((status, body))
+        };
+        let exchanged = tokio::time::timeout(self.settings.request_timeout, exchange).await;
+        let exchanged =
+            exchanged.unwrap_or_else(|_elapsed| Err(format!("no answer within {:?}", self.settings.request_timeout)));
+        let (status, body) = match exchanged {
+            Ok(answer) => answer,
+            Err(reason) => {
+                // The next call checks the connection first.
+                connection.lock().await.responded = None;
+                return Err(unreachable_cluster(cluster, format!("{what}: {reason}")));
+            }
+        };
+        match status {
+            200..=299 => decode(cluster, what, &body).map(Some),
+            404 => Ok(None),
+            code => {
+                if code == 401 {
+                    connection.lock().await.responded = None;
+                }
+                Err(AccessError::Refused {
+                    cluster: cluster.to_string(),
+                    request: what.to_owned(),
+                    code,
+                    message: message(&body),
+                })
+            }
+        }
+    }
+}
+
+impl ManagedClusters for Connections {
+    async fn get<T: DeserializeOwned + Send>(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<T>, AccessError> {
+        let what = format!("get {} {name}", kind.plural);
+        let request = Request::new(path(kind, namespace)).get(name, &GetParams::default());
+        let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
+        self.send(cluster, &what, request).await
+    }
+
+    async fn list<T: DeserializeOwned + Send>(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<Vec<T>, AccessError> {
+        #[derive(Deserialize)]
+        struct List<T> {
+            items: Option<Vec<T>>,
+        }
+        let what = format!("list {}", kind.plural);
+        let params = match selector {
+            "" => ListParams::default(),
+            selector => ListParams::default().labels(selector),
+        };
+        let request = Request::new(path(kind, namespace)).list(&params);
+        let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
+        match self.send::<List<T>>(cluster, &what, request).await? {
+            Some(list) => Ok(list.items.unwrap_or_default()),
+            None => Err(AccessError::Refused {
+                cluster: cluster.to_string(),
+                request: what,
+                code: 404,
+                message: String::from("the kind is not served"),
+            }),
+        }
+    }
+}
+
+/// The path of a kind in a namespace, or in all namespaces if it is empty.
+fn path(kind: &KindInfo, namespace: &str) -> String {
+    let root = if kind.group.is_empty() { "/api" } else { "/apis" };
+    let namespace = match kind.scope {
+        Scope::Namespaced if !namespace.is_empty() => format!("namespaces/{namespace}/"),
+        _ => String::new(),
+    };
+    format!("{root}/{}/{namespace}{}", kind.api_version(), kind.plural)
+}
+
+fn http_get(path: &str) -> Result<http::Request<Body>, String> {
+    http::Request::get(path)
+        .body(Body::empty())
+        .map_err(|error| error.to_string())
+}
+
+fn decode<T: DeserializeOwned>(cluster: &ManagedCluster, what: &str, body: &Bytes) -> Result<T, AccessError> {
+    serde_json::from_slice(body).map_err(|error| {
+        // The message of serde may quote a value of the answer.
+        let reason = format!(
+            "line {} column {}: {:?} error",
+            error.line(),
+            error.column(),
+            error.classify()
+        );
+        unreadable(cluster, what, reason)
+    })
+}
+
+/// The message of a Status, or else the start of the text.
+fn message(body: &Bytes) -> String {
+    #[derive(Deserialize)]
+    struct Status {
+        message: String,
+    }
+    let text = match serde_json::from_slice::<Status>(body) {
+        Ok(status) => status.message,
+        Err(_other_text) => String::from_utf8_lossy(body).into_owned(),
+    };
+    text.chars().take(500).collect()
+}
+
+fn unreachable_cluster(cluster: &ManagedCluster, reason: String) -> AccessError {
+    AccessError::Unreachable {
+        cluster: cluster.to_string(),
+        reason,
+        retry_after: Duration::ZERO,
+    }
+}
+
+fn unusable(cluster: &ManagedCluster, reason: String) -> AccessError {
+    AccessError::Kubeconfig {
+        namespace: cluster.namespace.clone(),
+        secret: cluster.kubeconfig_secret(),
+        reason,
+    }
+}
+
+fn unreadable(cluster: &ManagedCluster, what: &str, reason: String) -> AccessError {
+    AccessError::Unreadable {
+        cluster: cluster.to_string(),
+        request: what.to_owned(),
+        reason,
+    }
+}
+
+/// The same error with the time until the next attempt.
+fn with_delay(error: &AccessError, delay: Duration) -> AccessError {
+    let mut error = error.clone();
+    if let AccessError::Unreachable { retry_after, .. } = &mut error {
+        *retry_after = delay;
+    }
+    error
+}
+
+/// An error with its causes, of which the last names the failure.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut current = error;
+    while let Some(source) = current.source() {
+        let cause = source.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+        current = source;
+    }
+    text
+}

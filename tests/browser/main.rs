@@ -1,0 +1,191 @@
+//! The dashboard in a real browser, beside a cluster: `World::new` starts it with
+//! `ControlPlane::start`. The browser is Chromium, driven with WebDriver.
+//!
+//! Screenshots are kept in `target/browser`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test reports a failure by a panic"
+)]
+// A test binary exports nothing.
+#![allow(unreachable_pub)]
+
+mod dashboard;
+mod driver;
+mod objects;
+#[allow(dead_code, reason = "the other tests use the rest")]
+#[path = "../rollout/platforms.rs"]
+mod platforms;
+#[allow(dead_code, reason = "the other tests use the rest")]
+#[path = "../rollout/world.rs"]
+mod world;
+
+use capstan_sandbox::control_plane::AuditEvent;
+use serde_json::{Value, json};
+
+use dashboard::Dashboard;
+use driver::{Browser, Colors};
+use world::{Setup, World};
+
+const TEMPLATE: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value/instanceType";
+
+/// The user of the dashboard. It may write everything, so that only the page itself prevents
+/// writes.
+const USER: &str = "the-user-of-the-page";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
+    let world = World::new(Setup::default()).await.unwrap();
+    objects::create_cluster_api(&world).await;
+    let running = world.start_controllers("one").await.unwrap();
+    let up_to_date = "Progressing=False/AllReplicasUpdated";
+    world.wait_for_condition(up_to_date).await.unwrap();
+    running.controllers.stop().await;
+    let kubeconfig = world.plane.kubeconfig_for(USER, &["system:masters"]).unwrap();
+    let page = Dashboard::start(&["--min-ready=0s", "--kubeconfig", kubeconfig.to_str().unwrap()]).await;
+    let browser = Browser::start().await;
+    browser.open(&page.address).await;
+    browser.shows("All machines are up to date").await;
+    browser.shows("connected").await;
+    the_page_shows_every_control_plane_and_both_apis(&browser).await;
+    browser.screenshot("calm").await;
+    edits_are_judged(&browser, &world).await;
+    looks(&browser, "live").await;
+
+    world.set_instance_type("m6i.2xlarge").await.unwrap();
+    browser.shows("0 of 3 up to date. Next: create").await;
+    browser.shows("m6i.2xlarge").await;
+    browser.screenshot("rollout").await;
+    let running = world.start_controllers("one").await.unwrap();
+    browser.shows("1 of 3 up to date").await;
+    browser.screenshot("rollout-half").await;
+    browser.shows("All machines are up to date").await;
+    running.controllers.stop().await;
+    browser.shows("Latest events").await;
+
+    another_origin_reads_nothing(&browser, &page).await;
+    assert_eq!(browser.errors().await, Vec::<String>::new());
+    browser.stop().await;
+    let sent: Vec<AuditEvent> = world.plane.audit_events().unwrap();
+    let sent: Vec<&AuditEvent> = sent.iter().filter(|event| event.user.username == USER).collect();
+    assert!(
+        sent.iter().any(|event| event.verb == "watch"),
+        "the audit log has the page"
+    );
+    let reads = ["get", "list", "watch"];
+    let writes: Vec<&&AuditEvent> = sent
+        .iter()
+        .filter(|event| !reads.contains(&event.verb.as_str()))
+        .collect();
+    assert!(writes.is_empty(), "the page must write nothing: {writes:?}");
+    world.check_invariants().unwrap();
+}
+
+async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
+    let overview = browser.text_of(".overview").await;
+    for text in ["ControlPlaneMachineSet", "KubeadmControlPlane", "cluster", "workload"] {
+        assert!(overview.contains(text), "{text}: {overview}");
+    }
+    // The version of the KubeadmControlPlane is newer than that of its machines.
+    browser
+        .shows("Why: machines differ from the template in version.")
+        .await;
+    let mirrored = browser.text_of(".mirrored").await;
+    for text in [
+        "MachineSet workers",
+        "the Machine API",
+        "to Cluster API: begins, and locks both objects",
+        "no: the field spec.x cannot be converted",
+        "2 in all, 1 in migration, 1 with a problem.",
+    ] {
+        assert!(mirrored.contains(text), "{text}: {mirrored}");
+    }
+}
+
+async fn edits_are_judged(browser: &Browser, world: &World) {
+    let stored = world.api("controlplanemachinesets").get("cluster").await.unwrap();
+    let mut set = serde_json::to_value(stored).unwrap();
+    *set.pointer_mut(TEMPLATE).unwrap() = json!("m6i.4xlarge");
+    browser.try_edit(&set.to_string()).await;
+    browser.shows("Allowed: ControlPlaneMachineSet cluster").await;
+    let verdict = browser.text_of("#verdict").await;
+    for text in ["m6i.4xlarge", "create", "delete", "0 of 3 up to date"] {
+        assert!(verdict.contains(text), "{text}: {verdict}");
+    }
+    browser.screenshot("edit-rolls").await;
+    set["spec"]["replicas"] = json!(5);
+    browser.try_edit(&set.to_string()).await;
+    browser.shows("Refused: ControlPlaneMachineSet cluster").await;
+    browser.shows("cpms-replicas-immutable").await;
+    browser.screenshot("edit-refused").await;
+    browser.try_edit("a: [").await;
+    browser.shows("must be valid YAML").await;
+}
+
+/// Every page is readable in light and dark mode, and on a phone.
+async fn looks(browser: &Browser, name: &str) {
+    for colors in [Colors::Light, Colors::Dark] {
+        browser.set_colors(colors).await;
+        assert_eq!(browser.background().await, colors.background(), "{name}");
+        assert_eq!(browser.unreadable().await, Vec::<Value>::new(), "{name} {colors:?}");
+    }
+    browser.screenshot(&format!("{name}-dark")).await;
+    browser.set_colors(Colors::Light).await;
+    for width in [320, 360] {
+        browser.set_width(Some(width)).await;
+        assert_eq!(browser.scroll_width().await, width, "{name} must not scroll sideways");
+    }
+    browser.screenshot(&format!("{name}-phone")).await;
+    browser.set_width(None).await;
+}
+
+/// A page of another origin knows the address, and reads nothing.
+async fn another_origin_reads_nothing(browser: &Browser, page: &Dashboard) {
+    let own = browser.read_everything(&page.address).await;
+    for (way, read) in own.as_object().unwrap() {
+        assert!(read.as_str().unwrap().len() > 2, "the own page reads by {way}: {own}");
+    }
+    let other = driver::serve_empty_page().await;
+    browser.open(&other).await;
+    let read = browser.read_everything(&page.address).await;
+    for (way, read) in read.as_object().unwrap() {
+        assert!(["", "failed"].contains(&read.as_str().unwrap()), "{way}: {read}");
+    }
+    // The name of another site that resolves to this machine.
+    browser
+        .open(&page.address.replace("127.0.0.1", "rebound.example"))
+        .await;
+    let rebound = browser.text_of("html").await;
+    assert!(
+        !rebound.contains("Capstan") && !rebound.contains("prod-x7k2p"),
+        "{rebound}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_names_stay_text() {
+    let file = objects::hostile_file();
+    let page = Dashboard::start(&["--filename", file.path().to_str().unwrap()]).await;
+    let browser = Browser::start().await;
+    browser.open(&page.address).await;
+    browser.shows(objects::MARKUP).await;
+    browser.shows(objects::RIGHT_TO_LEFT).await;
+    browser.shows(objects::LONG).await;
+    browser.shows("connected").await;
+    assert_eq!(browser.scripts().await, 1, "the page has its own script only");
+    assert!(!browser.is_attacked().await, "a name must not run as a script");
+    let manifest = std::fs::read_to_string(file.path()).unwrap();
+    browser.try_edit(&manifest).await;
+    browser.shows("ControlPlaneMachineSet cluster (update)").await;
+    assert!(!browser.is_attacked().await && browser.scripts().await == 1);
+    looks(&browser, "hostile").await;
+    for part in ["report.html", "view.svg"] {
+        browser.open(&format!("{}{part}", page.address)).await;
+        assert!(!browser.is_attacked().await, "{part}");
+        browser.screenshot(&format!("hostile-{}", part.replace('.', "-"))).await;
+    }
+    browser.stop().await;
+}

@@ -1,0 +1,102 @@
+//! `capstan check` and `capstan plan` with the files of a ControlPlane.
+
+use serde_json::{Value, json};
+
+use super::{MACHINE, capstan, machine, set, stderr, stdout};
+
+fn control_plane(replicas: i64) -> Value {
+    let set = set();
+    let template = &set["spec"]["template"][MACHINE];
+    json!({
+        "apiVersion": "machine.openshift.io/v1alpha1", "kind": "ControlPlane",
+        "metadata": {"name": "cluster", "namespace": "openshift-machine-api"},
+        "spec": {"replicas": replicas, "providerSpec": template["spec"]["providerSpec"],
+            "failureDomains": template["failureDomains"]},
+    })
+}
+
+/// A settled control plane of three machines, with this report of the etcd operator.
+fn cluster(report: &str) -> Vec<Value> {
+    let mut objects = vec![json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "etcd"},
+        "status": {"conditions": [
+            {"type": "Available", "status": "True", "message": format!("EtcdMembersAvailable: {report}")}]},
+    })];
+    for (index, zone) in ["a", "b", "c"].into_iter().enumerate() {
+        let mut machine = machine(index, zone);
+        let node = format!("node-{index}");
+        machine["status"] = json!({"nodeRef": {"name": node}});
+        machine["metadata"]["uid"] = json!(node);
+        machine["metadata"]["creationTimestamp"] = json!(format!("2026-01-0{}T00:00:00Z", index + 1));
+        machine["metadata"]["ownerReferences"] = json!([{"apiVersion": "machine.openshift.io/v1alpha1",
+            "kind": "ControlPlane", "name": "cluster", "uid": "u", "controller": true}]);
+        objects.push(machine);
+        objects.push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
+    }
+    objects
+}
+
+/// The objects as one list, for standard input.
+fn list(objects: &[Value]) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
+}
+
+fn planned(replicas: i64, report: &str) -> Value {
+    let objects = [vec![control_plane(replicas)], cluster(report)].concat();
+    let output = capstan(&["plan", "-o", "json", "-f", "-"], &list(&objects));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+#[test]
+fn a_plan_of_a_control_plane_shows_the_next_step_and_all_steps() {
+    let healthy = "3 members are available";
+    let report = planned(3, healthy);
+    assert_eq!(
+        (&report["kind"], &report["set"]),
+        (&json!("ControlPlane"), &json!("cluster"))
+    );
+    assert_eq!(
+        (&report["next"], &report["waits"], &report["rollout"]),
+        (&json!([]), &json!([]), &json!([]))
+    );
+    let report = planned(5, healthy);
+    let actions = |list: &Value| -> Vec<Value> {
+        let steps = list.as_array().unwrap();
+        steps.iter().map(|step| step["action"].clone()).collect()
+    };
+    assert_eq!(actions(&report["next"]), ["create"]);
+    assert_eq!(actions(&report["rollout"]), ["create", "create"]);
+    let report = planned(1, healthy);
+    assert_eq!(report["next"][0]["machine"], "prod-x7k2p-master-0");
+    assert_eq!(actions(&report["rollout"]), ["delete", "delete"]);
+    let report = planned(5, "2 of 3 members are available, a is unhealthy");
+    assert_eq!(
+        (&report["next"], &report["waits"][0]["for"]),
+        (&json!([]), &json!("EtcdMembers"))
+    );
+    let objects = [vec![control_plane(5)], cluster(healthy)].concat();
+    let text = stdout(&capstan(&["plan", "-f", "-"], &list(&objects)));
+    assert!(
+        text.starts_with("ControlPlane cluster, revision ") && text.contains("\nNext\n  create "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_check_of_a_control_plane_applies_the_schema_and_the_rules() {
+    let output = capstan(&["check", "-"], &control_plane(4).to_string());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("cp-replicas-odd"), "{}", stdout(&output));
+    let mut unknown = control_plane(3);
+    unknown["spec"]["enableAutorepair"] = json!(true);
+    let output = capstan(&["check", "-"], &unknown.to_string());
+    assert!(
+        stdout(&output).contains("spec.enableAutorepair: Invalid value: unknown field"),
+        "{}",
+        stdout(&output)
+    );
+    let output = capstan(&["check", "-"], &control_plane(3).to_string());
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+}

@@ -1,0 +1,106 @@
+//! `capstan plan` with the files of a MachinePool.
+
+use serde_json::{Value, json};
+
+use super::{capstan, stderr, stdout};
+
+/// A pool of three instances with the strategy that one may be unavailable.
+fn objects() -> Vec<Value> {
+    let strategy = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}});
+    let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/pool-name": "workers"});
+    let group = "infrastructure.cluster.x-k8s.io";
+    let mut objects = vec![
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
+            "metadata": {"name": "workers", "namespace": "ns",
+                "annotations": {"capstan.dev/rollout": strategy.to_string()}},
+            "spec": {"clusterName": "c", "replicas": 3, "template": {"spec": {"version": "v1.34.0",
+                "infrastructureRef": {"apiGroup": group, "kind": "DockerMachinePool", "name": "workers"}}}},
+        }),
+        json!({
+            "apiVersion": format!("{group}/v1beta2"), "kind": "DockerMachinePool",
+            "metadata": {"name": "workers", "namespace": "ns"},
+            "status": {"ready": true, "infrastructureMachineKind": "DockerMachine"},
+        }),
+    ];
+    for number in 0..3 {
+        let (name, id) = (format!("workers-{number}"), format!("docker:////{number}"));
+        objects.push(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": name, "namespace": "ns", "labels": labels,
+                "creationTimestamp": format!("2026-01-0{}T00:00:00Z", number + 1)},
+            "spec": {"clusterName": "c", "providerID": id,
+                "infrastructureRef": {"apiGroup": group, "kind": "DockerMachine", "name": name}},
+        }));
+        objects.push(json!({
+            "apiVersion": format!("{group}/v1beta2"), "kind": "DockerMachine",
+            "metadata": {"name": name, "namespace": "ns", "labels": labels}, "spec": {"providerID": id},
+        }));
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"providerID": id},
+            "status": {"nodeInfo": {"kubeletVersion": "v1.33.0"},
+                "conditions": [{"type": "Ready", "status": "True"}]},
+        }));
+    }
+    objects
+}
+
+fn run(arguments: &[&str], objects: &[Value]) -> String {
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let output = capstan(&[arguments, &["-f", "-"]].concat(), &texts.join("\n---\n"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn a_plan_of_a_pool_has_the_keys_of_a_set_and_the_kind() {
+    let plan: Value = serde_json::from_str(&run(&["plan", "-o", "json"], &objects())).unwrap();
+    assert_eq!(
+        (&plan["set"], &plan["kind"]),
+        (&json!("workers"), &json!("MachinePool"))
+    );
+    let step = &plan["next"][0];
+    assert_eq!(
+        (&step["action"], &step["machine"]),
+        (&json!("delete"), &json!("workers-0"))
+    );
+    assert_eq!(plan["rollout"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        plan["changes"],
+        json!([{"field": "version", "old": "v1.33.0", "new": "v1.34.0"}])
+    );
+    let text = run(&["plan"], &objects());
+    assert!(text.starts_with("MachinePool workers, revision "), "{text}");
+    assert!(text.contains("workers-0 (ready, outdated)"), "{text}");
+}
+
+#[test]
+fn the_mode_decides_whether_capstan_creates_the_machine_of_an_instance() {
+    let mut objects = objects();
+    objects.remove(2);
+    let plan: Value = serde_json::from_str(&run(&["plan", "-o", "json"], &objects)).unwrap();
+    assert!(
+        plan["waits"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|wait| wait["for"] == "Provider")
+    );
+    let plan: Value = serde_json::from_str(&run(&["plan", "--machinepools", "own", "-o", "json"], &objects)).unwrap();
+    assert_eq!(
+        (&plan["mode"], &plan["next"][0]["action"]),
+        (&json!("own"), &json!("create"))
+    );
+}
+
+#[test]
+fn two_pools_are_refused_with_their_names() {
+    let mut objects = objects();
+    let mut other = objects[0].clone();
+    other["metadata"]["name"] = json!("others");
+    objects.push(other);
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let output = capstan(&["plan", "-f", "-"], &texts.join("\n---\n"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("workers, others"), "{}", stderr(&output));
+}

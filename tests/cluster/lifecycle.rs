@@ -1,0 +1,467 @@
+//! An installation on a real API server from the first check to the last deletion: `preflight`,
+//! `verify` and `uninstall`, a trial with warnings, and upgrades.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use capstan_core::schema::crd;
+use capstan_sandbox::control_plane::{ControlPlane, Options, Output, Process, free_port, point_at, wait_until};
+use capstan_sandbox::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, manifests_of};
+use serde_json::{Value, json};
+
+use super::fixtures;
+use super::world::{SOON, capstan};
+
+pub(super) const GROUPS: [&str; 2] = ["system:serviceaccounts", "system:serviceaccounts:openshift-machine-api"];
+
+/// A control plane without Capstan.
+pub(super) async fn empty() -> ControlPlane {
+    let options = Options {
+        audit: true,
+        ..Options::default()
+    };
+    ControlPlane::start(options).await.unwrap()
+}
+
+/// Creates what an installation needs: the namespace, and the CRDs.
+pub(super) async fn prepare(plane: &ControlPlane) {
+    let cluster = Cluster::of(plane).unwrap();
+    let namespace = ["create", "namespace", NAMESPACE];
+    cluster.run(&namespace, "").await.unwrap().checked().unwrap();
+    cluster
+        .apply(&manifests_of(capstan(), "crds", "admission").await.unwrap())
+        .await
+        .unwrap();
+    let foreign: Vec<String> = crd::foreign_crds().iter().map(Value::to_string).collect();
+    cluster.apply(&foreign.join("\n---\n")).await.unwrap();
+}
+
+/// Runs the binary in the cluster. It returns the exit code, standard output, and standard error.
+pub(super) async fn run(kubeconfig: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = tokio::process::Command::new(capstan());
+    command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
+    let output = command.output().await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code().unwrap_or(-1),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+/// The checks of a report that failed.
+pub(super) fn failed(report: &str) -> Vec<String> {
+    let report: Value = serde_json::from_str(report).unwrap();
+    let rows = report["checks"].as_array().unwrap().iter();
+    rows.filter(|row| row["result"] == "failed")
+        .map(|row| format!("{}: {}", row["check"].as_str().unwrap(), row["found"].as_str().unwrap()))
+        .collect()
+}
+
+pub(super) async fn kubectl(plane: &ControlPlane, arguments: &[&str]) -> Output {
+    plane.kubectl().args(arguments.iter().copied()).run().await.unwrap()
+}
+
+/// The names of all objects, except those that the cluster itself creates and renews.
+pub(super) async fn all_objects(plane: &ControlPlane) -> BTreeSet<String> {
+    let kinds = kubectl(plane, &["api-resources", "--verbs=list", "-o", "name"]).await;
+    let kinds = kinds.checked().unwrap().stdout;
+    let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
+    let listed = kubectl(plane, &["get", &kinds.join(","), "--all-namespaces", "-o", "json"]).await;
+    let list: Value = serde_json::from_str(&listed.checked().unwrap().stdout).unwrap();
+    let title = |object: &Value| {
+        format!(
+            "{} {}/{}",
+            object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]
+        )
+    };
+    list["items"].as_array().unwrap().iter().map(title).collect()
+}
+
+pub(super) async fn install(plane: &ControlPlane, features: &str) {
+    let all = manifests_of(capstan(), "all", features).await.unwrap();
+    Cluster::of(plane).unwrap().apply(&all).await.unwrap();
+}
+
+/// A webhook server with the permissions and the certificate of the manifests, and its port.
+pub(super) async fn serve(plane: &ControlPlane, name: &str, flags: &[&str]) -> (Process, u16) {
+    let kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, &GROUPS).unwrap();
+    let (port, health) = (free_port().unwrap(), free_port().unwrap());
+    let mut command = Command::new(capstan());
+    command
+        .args(["serve", "--dns-name=127.0.0.1", "--shutdown-delay=0s"])
+        .arg(format!("--self-managed-secret={NAMESPACE}/capstan-webhook-tls"))
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .arg(format!("--health-addr=127.0.0.1:{health}"))
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .args(flags);
+    let mut process = Process::spawn("capstan", command, &plane.folder().join(name)).unwrap();
+    process
+        .ready(&format!("http://127.0.0.1:{health}/readyz"), SOON)
+        .await
+        .unwrap();
+    (process, port)
+}
+
+/// Registers the webhooks at a port of this machine, with an empty `caBundle`.
+pub(super) async fn register(plane: &ControlPlane, port: u16, flags: &[&str]) {
+    let output = Command::new(capstan())
+        .args(["manifests", "webhooks"])
+        .args(flags)
+        .output()
+        .unwrap();
+    let webhooks = point_at(&String::from_utf8(output.stdout).unwrap(), port, "").unwrap();
+    let mut list: Value = serde_json::from_str(&webhooks).unwrap();
+    for configuration in list["items"].as_array_mut().unwrap() {
+        for webhook in configuration["webhooks"].as_array_mut().unwrap() {
+            webhook["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+        }
+    }
+    // A service and a URL exclude each other, so the fields of an applied service must go.
+    let replace = plane.kubectl().args(["replace", "--force", "-f", "-"]);
+    replace.stdin(list.to_string()).run().await.unwrap().checked().unwrap();
+}
+
+/// No kubelet runs the pods of the tests, so the Deployments become ready by hand.
+pub(super) async fn mark_ready(plane: &ControlPlane, name: &str) {
+    let status = json!({"status": {"observedGeneration": 9, "replicas": 2, "readyReplicas": 2,
+        "availableReplicas": 2, "updatedReplicas": 2}});
+    let patch = [
+        "patch",
+        "deployment",
+        name,
+        "-n",
+        NAMESPACE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status.to_string(),
+    ];
+    kubectl(plane, &patch).await.checked().unwrap();
+}
+
+#[tokio::test]
+async fn preflight_names_each_missing_part_once() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    let (code, text, stderr) = run(&admin, &["preflight", "-o", "json"]).await;
+    assert_eq!((code, stderr.as_str()), (1, ""), "{text}");
+    assert_eq!(
+        failed(&text),
+        [
+            "the namespace openshift-machine-api exists: it does not exist",
+            "the API server serves controlplanemachinesets of machine.openshift.io/v1: ",
+            "the API server serves machines of machine.openshift.io/v1beta1: ",
+        ]
+    );
+    prepare(&plane).await;
+    let (code, text, _) = run(&admin, &["preflight", "--feature=admission,controllers"]).await;
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("in a dry run") && text.ends_with(" 0 failed\n"), "{text}");
+    // The command changes nothing.
+    let objects = all_objects(&plane).await;
+    assert!(!objects.iter().any(|title| title.contains("capstan")), "{objects:?}");
+
+    let operator = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "control-plane-machine-set-operator", "namespace": NAMESPACE},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "a", "image": "a"}]}}}});
+    plane.apply_yaml(&operator.to_string()).await.unwrap();
+    let (code, text, _) = run(&admin, &["preflight", "--feature=admission,controllers", "-o", "json"]).await;
+    assert_eq!(code, 1);
+    assert_eq!(
+        failed(&text),
+        ["no other operator manages ControlPlaneMachineSets: the Deployment \
+          openshift-machine-api/control-plane-machine-set-operator runs"]
+    );
+    let (code, text, _) = run(&admin, &["preflight"]).await;
+    assert_eq!(code, 0, "the feature admission runs beside it: {text}");
+
+    let delete = [
+        "delete",
+        "deployment",
+        "control-plane-machine-set-operator",
+        "-n",
+        NAMESPACE,
+    ];
+    kubectl(&plane, &delete).await.checked().unwrap();
+    let webhook = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "controlplanemachineset.machine.openshift.io"}, "webhooks": []});
+    plane.apply_yaml(&webhook.to_string()).await.unwrap();
+    let (code, text, _) = run(&admin, &["preflight", "-o", "json"]).await;
+    assert_eq!((code, failed(&text).len()), (1, 1), "{text}");
+    let delete = [
+        "delete",
+        "validatingwebhookconfiguration",
+        "controlplanemachineset.machine.openshift.io",
+    ];
+    kubectl(&plane, &delete).await.checked().unwrap();
+
+    let bob = plane.kubeconfig_for("bob", &[]).unwrap();
+    plane.grant("bob", "view").await.unwrap();
+    plane.allow("bob", &["get"], "", &["namespaces"]).await.unwrap();
+    wait_until("bob may read", SOON, async || {
+        let (code, text, stderr) = run(&bob, &["preflight", "-o", "json"]).await;
+        anyhow::ensure!(code == 1, "{text}{stderr}");
+        let failed = failed(&text);
+        let forbidden = failed.iter().filter(|row| row.contains("cannot patch")).count();
+        anyhow::ensure!(forbidden > 5 && forbidden == failed.len(), "{failed:?}");
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    assert!(text.contains("nothing of Capstan is installed"), "{text}");
+
+    let before = all_objects(&plane).await;
+    install(&plane, "admission,controllers,mirroring").await;
+    let policies = include_str!("../../manifests/components/network-policies/networkpolicies.yaml");
+    plane.apply_yaml(policies).await.unwrap();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "capstan", "namespace": NAMESPACE}});
+    plane.apply_yaml(&lease.to_string()).await.unwrap();
+    let installed = all_objects(&plane).await;
+    assert!(installed.len() > before.len() + 20);
+
+    let (code, text, stderr) = run(&admin, &["uninstall"]).await;
+    assert_eq!(code, 2);
+    assert!(
+        text.contains("ValidatingWebhookConfiguration capstan-mirroring"),
+        "{text}"
+    );
+    assert!(stderr.contains("--yes is required"), "{stderr}");
+    let (code, text, _) = run(&admin, &["uninstall", "--dry-run"]).await;
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(all_objects(&plane).await, installed, "a dry run deletes nothing");
+
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    assert!(text.contains("the CRDs and their objects"), "{text}");
+    assert_eq!(all_objects(&plane).await, before);
+    let deletions: Vec<String> = plane
+        .audit_events()
+        .unwrap()
+        .into_iter()
+        .filter(|event| event.verb == "delete" && event.request_uri.contains("capstan"))
+        .map(|event| event.request_uri)
+        .collect();
+    // The dry run sent the same requests before.
+    let (dry, deletions) = deletions.split_at(deletions.len() / 2);
+    assert_eq!(dry, deletions);
+    let is_webhook = |uri: &String| uri.contains("webhookconfigurations");
+    let webhooks = deletions.iter().take_while(|uri| is_webhook(uri)).count();
+    assert_eq!(webhooks, 4, "{deletions:?}");
+    assert_eq!(deletions.iter().filter(|uri| is_webhook(uri)).count(), 4);
+}
+
+/// Without the server, no object of the CRD could be read.
+#[tokio::test]
+async fn w13_uninstall_deletes_nothing_while_the_server_converts_a_crd() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    let crds = manifests_of(capstan(), "crds", "kubeadm-control-plane").await.unwrap();
+    plane.apply_yaml(&crds).await.unwrap();
+    install(&plane, "admission").await;
+    let installed = all_objects(&plane).await;
+
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes"]).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    assert!(text.contains("the webhook server converts its versions"), "{text}");
+    assert_eq!(all_objects(&plane).await, installed);
+
+    for name in ["kubeadmcontrolplanes", "kubeadmcontrolplanetemplates"] {
+        let crd = format!("crd/{name}.controlplane.cluster.x-k8s.io");
+        let none = r#"{"spec": {"conversion": {"strategy": "None", "webhook": null}}}"#;
+        let patch = ["patch", &crd, "--type=merge", "-p", none];
+        kubectl(&plane, &patch).await.checked().unwrap();
+    }
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+}
+
+#[tokio::test]
+async fn verify_succeeds_with_a_server_and_names_what_broke() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    let (code, text, _) = run(&admin, &["verify"]).await;
+    assert_eq!(code, 1);
+    assert!(text.contains("no feature is installed"), "{text}");
+
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    install(&plane, "admission").await;
+    let (mut server, port) = serve(&plane, "verify.log", &[]).await;
+    register(&plane, port, &[]).await;
+    mark_ready(&plane, "capstan-webhook").await;
+    wait_until("the installation is complete", SOON, async || {
+        let (code, text, stderr) = run(&admin, &["verify"]).await;
+        anyhow::ensure!(code == 0, "{text}{stderr}\n{}", server.log());
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+
+    let delete = ["delete", "clusterrolebinding", "capstan-webhook"];
+    kubectl(&plane, &delete).await.checked().unwrap();
+    server.still_runs().unwrap();
+    server.stop(SOON).await.unwrap();
+    wait_until("the failures are visible", SOON, async || {
+        let (code, text, _) = run(&admin, &["verify", "-o", "json"]).await;
+        anyhow::ensure!(code == 1, "{text}");
+        let failed = failed(&text);
+        let has = |part: &str| failed.iter().any(|row| row.contains(part));
+        anyhow::ensure!(
+            has("ClusterRoleBinding capstan-webhook exists: it does not exist")
+                && has("failed calling webhook")
+                && has("missing: get nodes"),
+            "{failed:?}"
+        );
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// A set that breaks a rule of the webhook and one of the policy.
+fn invalid_set() -> Value {
+    let mut set = fixtures::set_of(3, "Inactive");
+    set["metadata"]["namespace"] = json!("default");
+    set["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    set
+}
+
+#[tokio::test]
+async fn a_trial_warns_and_refuses_nothing_also_without_a_server() {
+    let plane = empty().await;
+    prepare(&plane).await;
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let trial = ["--enforcement=warn"];
+    let printed = Command::new(capstan())
+        .args(["manifests", "all"])
+        .args(trial)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    assert!(printed.contains("- --enforcement=warn\n"));
+    assert!(!printed.contains("failurePolicy: Fail") && !printed.contains("- Deny"));
+    Cluster::of(&plane).unwrap().apply(&printed).await.unwrap();
+    let (server, port) = serve(&plane, "trial.log", &trial).await;
+    register(&plane, port, &trial).await;
+    let create = async || {
+        let create = plane.kubectl().args(["create", "--dry-run=server", "-f", "-"]);
+        create.stdin(invalid_set().to_string()).run().await
+    };
+    wait_until("both the webhook and the policy warn", SOON, async || {
+        let output = create().await?;
+        anyhow::ensure!(output.success(), "{output}");
+        anyhow::ensure!(output.stderr.contains("not enforced: "), "{output}");
+        anyhow::ensure!(output.stderr.contains("cpms-namespace"), "{output}");
+        anyhow::ensure!(output.stderr.contains("ValidatingAdmissionPolicy"), "{output}");
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+    server.stop(SOON).await.unwrap();
+    let output = create().await.unwrap();
+    assert!(output.success(), "{output}");
+}
+
+/// Manifests of an earlier version let the server create the Secret. The upgrade adopts it.
+#[tokio::test]
+async fn an_upgrade_keeps_the_certificate_that_the_server_created_itself() {
+    let plane = empty().await;
+    let cluster = Cluster::of(&plane).unwrap();
+    prepare(&plane).await;
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let rbac = manifests_of(capstan(), "rbac", "admission").await.unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&rbac).unwrap();
+    let without_secret: Vec<String> = documents
+        .iter()
+        .filter(|object| object["kind"] != "Secret")
+        .map(Value::to_string)
+        .collect();
+    cluster.apply(&without_secret.join("\n---\n")).await.unwrap();
+    // The server of that version created the Secret with a field manager of its own.
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": "capstan-webhook-tls", "namespace": NAMESPACE}});
+    let create = plane.kubectl().args(["create", "--field-manager=capstan", "-f", "-"]);
+    create.stdin(secret.to_string()).run().await.unwrap().checked().unwrap();
+    let (server, port) = serve(&plane, "old.log", &[]).await;
+    register(&plane, port, &[]).await;
+    let data = async || {
+        let get = ["get", "secret", "capstan-webhook-tls", "-n", NAMESPACE, "-o", "json"];
+        let found: Value = serde_json::from_str(&kubectl(&plane, &get).await.checked().unwrap().stdout).unwrap();
+        found["data"].clone()
+    };
+    let called = async || {
+        let mut probe = fixtures::set_of(3, "Inactive");
+        probe["metadata"]["namespace"] = json!("default");
+        wait_until("the webhooks are called", SOON, async || {
+            let create = plane.kubectl().args(["create", "--dry-run=server", "-f", "-"]);
+            let output = create.stdin(probe.to_string()).run().await?;
+            anyhow::ensure!(output.stderr.contains("cpms-namespace"), "{output}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    };
+    // From now on, the certificate does not change; the state of its rotation may.
+    called().await;
+    let before = data().await;
+    assert!(before["tls.crt"].is_string(), "{before}");
+
+    // The upgrade, the way back to the older manifests, and the upgrade again.
+    for manifests in [rbac.clone(), without_secret.join("\n---\n"), rbac] {
+        cluster.apply(&manifests).await.unwrap();
+        let after = data().await;
+        for key in ["ca.crt", "tls.crt", "tls.key"] {
+            assert_eq!(after[key], before[key], "apply does not change {key}");
+        }
+        called().await;
+    }
+    server.stop(SOON).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_api_server_that_does_not_answer_is_one_sentence_within_the_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        while let Ok((stream, _)) = listener.accept() {
+            kept.push(stream);
+        }
+    });
+    let closed = free_port().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (port, reason) in [(silent, "did not respond within 1s"), (closed, "Connection refused")] {
+        let path = folder.path().join(format!("{port}.yaml"));
+        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": format!("https://127.0.0.1:{port}")}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}], "users": [{"name": "a", "user": {}}]});
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        for command in ["preflight", "verify", "uninstall"] {
+            let start = Instant::now();
+            let (code, _, stderr) = run(&path, &[command, "--timeout=1s"]).await;
+            assert_eq!(code, 2, "{command}: {stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{command}: {stderr}");
+            assert!(
+                stderr.contains(reason) && stderr.contains(&port.to_string()),
+                "{stderr}"
+            );
+            assert!(start.elapsed() < Duration::from_secs(10), "{command}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The shipped controllers of mirrored Machines on a real API server with the garbage collector and
+//! with the CRDs of OpenShift, of Cluster API, and of its AWS provider.
+//!
+//! Users act through kubectl. The tests play the controllers of both APIs and the infrastructure
+//! provider. The CRDs are in Go modules, which are downloaded if they are missing.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test reports a failure by a panic"
+)]
+
+mod cluster;
+mod controllers;
+mod crashes;
+mod faults;
+
+use capstan_core::authority::pair::Part;
+use capstan_core::authority::spec::Api;
+use serde_json::json;
+
+use cluster::Cluster;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_is_mirrored_migrated_and_deleted_by_the_table() {
+    let cluster = Cluster::start().await;
+    let running = cluster.controllers().await;
+    an_edit_follows_and_the_steady_state_writes_nothing(&cluster).await;
+    a_machine_is_migrated_there_and_back(&cluster).await;
+    a_migration_that_a_field_blocks_tells_the_field_and_ends_without_it(&cluster).await;
+    a_machine_without_an_owner_survives_the_deletion_of_its_mirror(&cluster).await;
+    an_owned_machine_is_deleted_in_both_apis(&cluster).await;
+    the_garbage_collector_reaches_no_instance_through_a_mirrored_parent(&cluster).await;
+    nothing_is_written_while_another_sync_controller_runs(&cluster).await;
+    running.stop().await;
+    crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
+    crashes::a_migration_is_cancelled_after_each_write(&cluster).await;
+}
+
+async fn an_edit_follows_and_the_steady_state_writes_nothing(cluster: &Cluster) {
+    let mut machine = cluster.machine("edited", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    let mirror = machine.get(Part::ClusterApi).await.unwrap();
+    assert_eq!(
+        mirror["metadata"]["annotations"]["cluster.x-k8s.io/paused"],
+        "sync.machine.openshift.io"
+    );
+    let edit = json!({"metadata": {"labels": {"team": "blue"}},
+        "spec": {"providerSpec": {"value": {"instanceType": "m6i.4xlarge"}}}});
+    machine.patch(Part::MachineApi, &edit).await;
+    machine
+        .until("the edit is copied", async |machine| {
+            let mirror = machine.get(Part::ClusterApi).await.unwrap();
+            let infrastructure = machine.get(Part::Infrastructure).await.unwrap_or_default();
+            mirror["metadata"]["labels"]["team"] == "blue" && infrastructure["spec"]["instanceType"] == "m6i.4xlarge"
+        })
+        .await;
+    machine.settle().await;
+    cluster.gate.close_after(1000);
+    let versions = machine.versions().await;
+    machine.settle().await;
+    assert_eq!(machine.versions().await, versions);
+    assert_eq!(cluster.gate.writes(), Vec::<String>::new());
+    cluster.gate.open();
+    assert_eq!(machine.instances, 1);
+}
+
+async fn a_machine_is_migrated_there_and_back(cluster: &Cluster) {
+    let mut machine = cluster.machine("migrated", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    let before = machine.get(Part::MachineApi).await.unwrap();
+    for api in [Api::ClusterApi, Api::MachineApi] {
+        machine.request(api).await;
+        machine.synchronized(api).await;
+        let versions = machine.versions().await;
+        machine.settle().await;
+        assert_eq!(
+            machine.versions().await,
+            versions,
+            "{api:?}: the steady state writes nothing"
+        );
+    }
+    let after = machine.get(Part::MachineApi).await.unwrap();
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(machine.instances, 1);
+    let events = cluster
+        .kubectl(&["get", "events", "-n", "openshift-machine-api", "-o", "json"])
+        .await;
+    let about_authority = events.matches("\"AuthorityChanged\"").count();
+    assert!(
+        about_authority >= 5,
+        "the first status, and two for each migration: {events}"
+    );
+}
+
+async fn a_migration_that_a_field_blocks_tells_the_field_and_ends_without_it(cluster: &Cluster) {
+    let mut machine = cluster.machine("blocked", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    let field = |value: serde_json::Value| json!({"spec": {"providerSpec": {"value": {"fieldOfTomorrow": value}}}});
+    machine.patch(Part::MachineApi, &field(json!(1))).await;
+    machine.request(Api::ClusterApi).await;
+    machine
+        .until("the condition names the field", async |machine| {
+            machine.condition("Synchronized").await == "False"
+        })
+        .await;
+    machine.settle().await;
+    let stored = machine.get(Part::MachineApi).await.unwrap();
+    let conditions = stored["status"]["conditions"].to_string();
+    assert!(
+        conditions.contains("spec.providerSpec.value.fieldOfTomorrow"),
+        "{conditions}"
+    );
+    assert!(conditions.contains("FailedToConvertMAPIMachineToCAPI"), "{conditions}");
+    assert_eq!(machine.authority().await, "MachineAPI");
+    machine.patch(Part::MachineApi, &field(json!(null))).await;
+    machine.synchronized(Api::ClusterApi).await;
+    assert_eq!(machine.instances, 1);
+}
+
+async fn a_machine_without_an_owner_survives_the_deletion_of_its_mirror(cluster: &Cluster) {
+    let mut machine = cluster.machine("alone", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    let uid = machine.get(Part::ClusterApi).await.unwrap()["metadata"]["uid"].clone();
+    machine.delete(Part::ClusterApi).await;
+    machine
+        .until("the mirror is made again", async |machine| {
+            let mirror = machine.get(Part::ClusterApi).await;
+            mirror.is_some_and(|mirror| mirror["metadata"]["uid"] != uid)
+        })
+        .await;
+    machine.settle().await;
+    assert!(machine.instance.is_some());
+    machine.request(Api::ClusterApi).await;
+    machine.synchronized(Api::ClusterApi).await;
+    machine.delete(Part::MachineApi).await;
+    machine
+        .until("the mirror is deleted", async |machine| {
+            machine.get(Part::MachineApi).await.is_none()
+        })
+        .await;
+    machine.settle().await;
+    let left = machine.get(Part::ClusterApi).await.unwrap();
+    assert_eq!(left["metadata"]["deletionTimestamp"], json!(null));
+    assert!(machine.instance.is_some(), "Cluster API keeps the instance");
+    assert_eq!(machine.instances, 1);
+}
+
+async fn an_owned_machine_is_deleted_in_both_apis(cluster: &Cluster) {
+    for (authority, deleted) in [
+        (Api::MachineApi, Part::MachineApi),
+        (Api::MachineApi, Part::ClusterApi),
+        (Api::ClusterApi, Part::MachineApi),
+        (Api::ClusterApi, Part::ClusterApi),
+    ] {
+        let name = format!("owned-{authority:?}-{deleted:?}").to_lowercase();
+        let set = cluster.sets(&name).await;
+        let mut machine = cluster.machine(&name, authority, Some(&set)).await;
+        machine.synchronized(authority).await;
+        machine.delete(deleted).await;
+        machine.gone().await;
+        assert_eq!((machine.instance.as_deref(), machine.instances), (None, 1), "{name}");
+    }
+}
+
+async fn the_garbage_collector_reaches_no_instance_through_a_mirrored_parent(cluster: &Cluster) {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        let name = format!("collected-{authority:?}").to_lowercase();
+        let set = cluster.sets(&name).await;
+        let mut machine = cluster.machine(&name, authority, Some(&set)).await;
+        machine.synchronized(authority).await;
+        let mirror = Part::of(authority.other());
+        let uid = machine.get(mirror).await.unwrap()["metadata"]["uid"].clone();
+        cluster.delete_set(authority.other(), &name).await;
+        machine
+            .until("the garbage collector deletes the mirror", async |machine| {
+                let object = machine.get(mirror).await.unwrap_or_default();
+                object["metadata"]["uid"] != uid
+            })
+            .await;
+        machine.settle().await;
+        let kept = machine.get(Part::of(authority)).await.unwrap();
+        assert_eq!(kept["metadata"]["deletionTimestamp"], json!(null), "{name}");
+        assert!(machine.instance.is_some(), "{name}");
+        assert_eq!(machine.instances, 1, "{name}");
+    }
+}
+
+async fn nothing_is_written_while_another_sync_controller_runs(cluster: &Cluster) {
+    let mut machine = cluster.machine("other", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    cluster.other_controller("capi-operator_1").await;
+    cluster.gate.close_after(1000);
+    machine
+        .patch(Part::MachineApi, &json!({"metadata": {"labels": {"team": "red"}}}))
+        .await;
+    machine.request(Api::ClusterApi).await;
+    for _ in 0..4 {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        cluster.other_controller("capi-operator_1").await;
+    }
+    assert_eq!(cluster.gate.writes(), Vec::<String>::new());
+    cluster.gate.open();
+    // The Lease expires. No watch event reports that.
+    machine.synchronized(Api::ClusterApi).await;
+    assert_eq!(machine.instances, 1);
+}

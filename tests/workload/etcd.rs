@@ -1,0 +1,226 @@
+//! The etcd client against three real members.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use capstan::workload::{AlarmKind, Credentials, Endpoint, Etcd as _, EtcdClient, EtcdError, MemberId, Survey, survey};
+use capstan_sandbox::control_plane::wait_until;
+
+use super::members::{Authority, Members, NAMES, base64};
+
+/// The position of a member in the list of endpoints, by its ID.
+fn position(survey: &Survey, id: MemberId) -> usize {
+    let (member, _) = survey.members.iter().find(|(member, _)| member.id == id).unwrap();
+    NAMES.iter().position(|name| *name == member.name).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_reads_the_members_and_moves_the_leader_and_removes_a_member() {
+    let members = Members::start().await;
+    let client = members.client(0).await.unwrap();
+    let found = survey(&client).await.unwrap();
+    let names: Vec<&str> = found.members.iter().map(|(member, _)| member.name.as_str()).collect();
+    assert_eq!(names, NAMES);
+    for (at, (member, alarms)) in found.members.iter().enumerate() {
+        assert!(!member.is_learner && alarms.is_empty(), "{member:?}");
+        assert_eq!(
+            member.client_urls,
+            [format!("https://{}", members.endpoints[at].address)]
+        );
+        let own = members.client(at).await.unwrap().status().await.unwrap();
+        assert_eq!(
+            (own.member, own.leader),
+            (member.id, found.leader),
+            "every member reports itself"
+        );
+        assert!(own.version.starts_with("3.") && own.errors.is_empty(), "{own:?}");
+    }
+
+    let leader = found.leader.unwrap();
+    let old = position(&found, leader);
+    let new = (old + 1) % 3;
+    let (target, other) = (found.members[new].0.id, found.members[(old + 2) % 3].0.id);
+    let refused = members
+        .client(new)
+        .await
+        .unwrap()
+        .move_leader(target)
+        .await
+        .unwrap_err();
+    assert!(refused.is_not_leader(), "{refused}");
+    members.client(old).await.unwrap().move_leader(target).await.unwrap();
+    let moved = members.client(old).await.unwrap().status().await.unwrap();
+    assert_eq!(moved.leader, Some(target));
+
+    // etcd refuses a removal until its members have been connected for five seconds.
+    let client = members.client(new).await.unwrap();
+    let removing = wait_until("the removal", Duration::from_secs(30), async || {
+        match client.remove_member(other).await {
+            Ok(left) => Ok(Some(left)),
+            Err(error) if error.to_string().contains("unhealthy cluster") => Ok(None),
+            Err(error) => panic!("{error}"),
+        }
+    });
+    let left = removing.await.unwrap();
+    let mut left: Vec<MemberId> = left.iter().map(|member| member.id).collect();
+    left.sort_unstable();
+    let mut expected = vec![leader, target];
+    expected.sort_unstable();
+    assert_eq!(left, expected);
+    let again = client.remove_member(other).await.unwrap_err();
+    assert!(again.is_member_not_found(), "{again}");
+    let remaining = survey(&client).await.unwrap();
+    assert_eq!(remaining.members.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_is_reported_with_its_member() {
+    let members = Members::start().await;
+    let client = members.client(1).await.unwrap();
+    let ids: Vec<MemberId> = survey(&client)
+        .await
+        .unwrap()
+        .members
+        .iter()
+        .map(|(member, _)| member.id)
+        .collect();
+    raise(&members, ids[2], "NOSPACE").await.unwrap();
+    raise(&members, ids[2], "CORRUPT").await.unwrap();
+    let found = survey(&client).await.unwrap();
+    let alarms: Vec<&[AlarmKind]> = found.members.iter().map(|(_, alarms)| alarms.as_slice()).collect();
+    assert_eq!(alarms[0], []);
+    assert_eq!(alarms[1], []);
+    assert_eq!(alarms[2].len(), 2);
+    assert!(alarms[2].contains(&AlarmKind::NoSpace) && alarms[2].contains(&AlarmKind::Corrupt));
+    let status = client.status().await.unwrap();
+    assert!(
+        status.errors.iter().any(|error| error.contains("NOSPACE")),
+        "{status:?}"
+    );
+}
+
+/// Raises an alarm through the JSON gateway of etcd, which Capstan does not use.
+async fn raise(members: &Members, member: MemberId, alarm: &str) -> anyhow::Result<()> {
+    let pair = members.authority.sign("root", &[]);
+    let mut config = kube::Config::new(format!("https://{}", members.endpoints[0].address).parse()?);
+    let root = rustls::pki_types::pem::PemObject::from_pem_slice(members.authority.certificate().as_bytes());
+    let root: rustls::pki_types::CertificateDer<'_> = root?;
+    config.root_cert = Some(vec![root.to_vec()]);
+    config.auth_info.client_certificate_data = Some(base64(&pair.certificate));
+    config.auth_info.client_key_data = Some(base64(&pair.key).into());
+    let client = kube::Client::try_from(config)?;
+    let body = serde_json::json!({"action": "ACTIVATE", "memberID": member.0.to_string(), "alarm": alarm});
+    let request = http::Request::post("/v3/maintenance/alarm").body(body.to_string().into_bytes().into())?;
+    let status = client.send(request).await?.status();
+    ensure!(status.is_success(), "etcd answers {status}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_member_is_passed_over_and_its_failure_is_named() {
+    let mut members = Members::start().await;
+    members.kill(0);
+    let refused = members.client(0).await.unwrap_err();
+    assert!(matches!(refused, EtcdError::Connect { .. }), "{refused}");
+    assert!(refused.to_string().contains(&members.endpoints[0].address), "{refused}");
+
+    // A member that accepts connections and never answers.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent_endpoint = Endpoint {
+        address: silent.local_addr().unwrap().to_string(),
+        server_name: String::from("node-z"),
+    };
+    let mut endpoints = vec![silent_endpoint.clone()];
+    endpoints.extend_from_slice(&members.endpoints);
+    let began = Instant::now();
+    let client = EtcdClient::connect_to_any(&endpoints, &members.credentials)
+        .await
+        .unwrap();
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert_eq!(client.endpoint(), members.endpoints[1].address);
+    // Two of three members elect a leader and still answer.
+    let found = wait_until("a leader", Duration::from_secs(30), async || {
+        let found = survey(&client).await?;
+        Ok(found.leader.is_some().then_some(found))
+    });
+    assert_eq!(found.await.unwrap().members.len(), 3);
+
+    // Without a quorum, a member does not answer a list, and a client does not wait longer than its
+    // deadline.
+    members.kill(2);
+    let began = Instant::now();
+    let lost = client.members().await.unwrap_err();
+    assert!(
+        matches!(lost, EtcdError::Refused { .. } | EtcdError::Late { .. }),
+        "{lost}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+
+    let unreachable = [silent_endpoint, members.endpoints[0].clone()];
+    let failed = EtcdClient::connect_to_any(&unreachable, &members.credentials).await;
+    let failed = failed.unwrap_err().to_string();
+    for endpoint in &unreachable {
+        assert!(failed.contains(&endpoint.address), "{failed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_sides_verify_the_certificate_of_the_other() {
+    let members = Members::start().await;
+    let (endpoint, ours) = (&members.endpoints[0], &members.authority);
+    let foreign = Authority::new("another-ca");
+
+    // The client trusts another CA.
+    let pair = ours.sign("capstan", &[]);
+    let wrong_roots = Credentials::from_pem(
+        foreign.certificate().as_bytes(),
+        pair.certificate.as_bytes(),
+        pair.key.as_bytes(),
+    );
+    let refused = EtcdClient::connect(endpoint, &wrong_roots.unwrap()).await.unwrap_err();
+    assert!(refused.to_string().contains("UnknownIssuer"), "{refused}");
+
+    // The member does not trust the certificate of the client.
+    let pair = foreign.sign("capstan", &[]);
+    let wrong_client = Credentials::from_pem(
+        ours.certificate().as_bytes(),
+        pair.certificate.as_bytes(),
+        pair.key.as_bytes(),
+    )
+    .unwrap();
+    let called = async { EtcdClient::connect(endpoint, &wrong_client).await?.members().await };
+    let refused = called.await.unwrap_err();
+    assert!(
+        matches!(refused, EtcdError::Connect { .. } | EtcdError::Refused { .. }),
+        "{refused}"
+    );
+
+    // The address leads to another member.
+    let other = Endpoint {
+        server_name: String::from("node-b"),
+        ..endpoint.clone()
+    };
+    let refused = EtcdClient::connect(&other, &members.credentials).await.unwrap_err();
+    assert!(refused.to_string().contains("node-b"), "{refused}");
+    assert_eq!(members.client(0).await.unwrap().members().await.unwrap().len(), 3);
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused_without_quoting_the_key() {
+    let authority = Authority::new("ca");
+    let (one, two) = (authority.sign("one", &[]), authority.sign("two", &[]));
+    let ca = authority.certificate();
+    let refusal = |ca: &str, certificate: &str, key: &str| {
+        let refused = Credentials::from_pem(ca.as_bytes(), certificate.as_bytes(), key.as_bytes());
+        refused.unwrap_err().to_string()
+    };
+    assert!(refusal("", &one.certificate, &one.key).contains("CA certificate"));
+    assert!(refusal(&ca, "", &one.key).contains("client certificate"));
+    let refused = refusal(&ca, &one.certificate, "secret-key");
+    assert!(
+        refused.contains("private key") && !refused.contains("secret-key"),
+        "{refused}"
+    );
+    let refused = refusal(&ca, &one.certificate, &two.key);
+    assert!(refused.contains("must be a valid client certificate"), "{refused}");
+}

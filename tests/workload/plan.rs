@@ -1,0 +1,246 @@
+//! `capstan plan` and `capstan status` of a KubeadmControlPlane in a cluster. The API server is
+//! both the management cluster and the managed cluster. The CRDs accept every object: the commands
+//! only read.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use capstan_sandbox::control_plane::{ControlPlane, wait_until};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use serde_json::{Value, json};
+
+/// The kinds: group, version, kind, plural.
+const KINDS: [[&str; 4]; 5] = [
+    ["cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"],
+    ["cluster.x-k8s.io", "v1beta2", "Machine", "machines"],
+    [
+        "bootstrap.cluster.x-k8s.io",
+        "v1beta2",
+        "KubeadmConfig",
+        "kubeadmconfigs",
+    ],
+    [
+        "controlplane.cluster.x-k8s.io",
+        "v1beta2",
+        "KubeadmControlPlane",
+        "kubeadmcontrolplanes",
+    ],
+    ["infrastructure.cluster.x-k8s.io", "v1", "FooMachine", "foomachines"],
+];
+
+fn crd([group, version, kind, plural]: [&str; 4]) -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": schema}]},
+    })
+}
+
+/// A healthy control plane of three machines that were cloned from the template `old`.
+fn objects(namespace: &str) -> Vec<Value> {
+    let domains = ["a", "b", "c"].map(|name| json!({"name": name, "controlPlane": true}));
+    let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c-uid"});
+    let template = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "FooMachineTemplate", "name": "new"});
+    let mut objects = vec![
+        json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": {"name": "cp", "namespace": namespace, "ownerReferences": [owner]},
+            "spec": {"replicas": 3, "version": "v1.33.0", "kubeadmConfigSpec": {},
+                "machineTemplate": {"spec": {"infrastructureRef": template}}},
+            "status": {"initialization": {"controlPlaneInitialized": true}, "conditions": [{
+                "type": "CertificatesAvailable", "status": "True", "reason": "Available", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        }),
+        // A second control plane in the namespace is left out.
+        json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": {"name": "other", "namespace": namespace},
+            "spec": {"version": "v1.32.0", "kubeadmConfigSpec": {},
+                "machineTemplate": {"spec": {"infrastructureRef": template}}},
+        }),
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "c", "namespace": namespace},
+            "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
+            "status": {"initialization": {"infrastructureProvisioned": true}, "failureDomains": domains},
+        }),
+    ];
+    for (index, domain) in ["a", "b", "c"].iter().enumerate() {
+        objects.extend(machine(namespace, index, domain));
+    }
+    objects
+}
+
+fn machine(namespace: &str, index: usize, domain: &str) -> [Value; 3] {
+    let conditions = [
+        "APIServerPodHealthy",
+        "ControllerManagerPodHealthy",
+        "SchedulerPodHealthy",
+        "EtcdPodHealthy",
+        "EtcdMemberHealthy",
+    ]
+    .map(|type_| json!({"type": type_, "status": "True"}));
+    let name = format!("m-{index}");
+    let controller = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+        "name": "cp", "uid": "", "controller": true});
+    let infrastructure = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "FooMachine", "name": name});
+    let cloned = json!({"cluster.x-k8s.io/cloned-from-name": "old",
+        "cluster.x-k8s.io/cloned-from-groupkind": "FooMachineTemplate.infrastructure.cluster.x-k8s.io"});
+    [
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": name, "namespace": namespace, "ownerReferences": [controller],
+                "labels": {"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/control-plane": ""}},
+            "spec": {"clusterName": "c", "version": "v1.33.0", "failureDomain": domain,
+                "providerID": format!("foo://{name}"), "infrastructureRef": infrastructure,
+                "bootstrap": {"configRef": {"kind": "KubeadmConfig", "name": name}}},
+            "status": {"nodeRef": {"name": format!("node-{index}")}, "conditions": conditions},
+        }),
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1", "kind": "FooMachine",
+            "metadata": {"name": name, "namespace": namespace, "annotations": cloned},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("node-{index}"), "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "spec": {"providerID": format!("foo://{name}")},
+        }),
+    ]
+}
+
+fn resource(object: &Value) -> ApiResource {
+    let kind = object["kind"].as_str().unwrap();
+    let (group, version) = object["apiVersion"]
+        .as_str()
+        .unwrap()
+        .split_once('/')
+        .unwrap_or(("", "v1"));
+    let plural = format!("{}s", kind.to_lowercase());
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
+}
+
+/// Creates an object. The owner references get the UIDs of the created owners.
+async fn create(client: &kube::Client, object: &Value, uids: &[(&str, String)]) -> Value {
+    let mut object = object.clone();
+    for owner in object["metadata"]["ownerReferences"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
+        let known = uids.iter().find(|(kind, _)| owner["kind"] == *kind);
+        let uid = known.map_or("later", |(_, uid)| uid);
+        owner["uid"] = json!(uid);
+    }
+    let resource = resource(&object);
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let body: DynamicObject = serde_json::from_value(object).unwrap();
+    let created = wait_until("the kind to be served", Duration::from_secs(30), async || {
+        Ok(Some(api.create(&PostParams::default(), &body).await?))
+    });
+    serde_json::to_value(created.await.unwrap()).unwrap()
+}
+
+fn capstan(plane: &ControlPlane, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+    command
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(plane.kubeconfig().unwrap());
+    command.output().unwrap()
+}
+
+fn report(output: &Output) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_of_a_cluster_is_planned_as_its_objects_in_files_are() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let client = plane.client().await.unwrap();
+    let namespace = plane.namespace("plan").await.unwrap();
+    for kind in KINDS {
+        plane.apply_yaml(&crd(kind).to_string()).await.unwrap();
+    }
+    let mut stored = Vec::new();
+    let mut uids: Vec<(&str, String)> = Vec::new();
+    for object in objects(&namespace) {
+        let created = create(&client, &object, &uids).await;
+        if created["metadata"]["name"] == "cp" {
+            uids.push((
+                "KubeadmControlPlane",
+                created["metadata"]["uid"].as_str().unwrap().to_owned(),
+            ));
+        }
+        stored.push(created);
+    }
+    let name = format!("{namespace}/cp");
+    let live = [
+        "plan",
+        "-o",
+        "json",
+        "--now",
+        "2026-12-01T00:00:00Z",
+        "--kubeadm-control-plane",
+        &name,
+    ];
+
+    // Without the kubeconfig of the managed cluster, the Nodes are not known.
+    let output = capstan(plane, &live);
+    let note = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        note.contains("the Nodes are not known") && note.contains("c-kubeconfig must exist"),
+        "{note}"
+    );
+    report(&output);
+
+    let kubeconfig = std::fs::read_to_string(plane.kubeconfig().unwrap()).unwrap();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"value": kubeconfig},
+        "metadata": {"name": "c-kubeconfig", "namespace": namespace}});
+    create(&client, &secret, &[]).await;
+    let output = capstan(plane, &live);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("Nodes"), "{output:?}");
+    let planned = report(&output);
+    assert_eq!(planned["next"][0]["action"], "create");
+    assert!(
+        planned.to_string().contains("FooMachine is not up-to-date"),
+        "{planned}"
+    );
+
+    // The same objects in files give the same reports.
+    stored.retain(|object| object["metadata"]["name"] != "other");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("objects.yaml");
+    let texts: Vec<String> = stored.iter().map(Value::to_string).collect();
+    std::fs::write(&file, texts.join("\n---\n")).unwrap();
+    let mut offline = Command::new(env!("CARGO_BIN_EXE_capstan"));
+    offline
+        .args(["plan", "-o", "json", "--now", "2026-12-01T00:00:00Z", "-f"])
+        .arg(&file);
+    assert_eq!(report(&offline.output().unwrap()), planned);
+
+    let status = report(&capstan(
+        plane,
+        &["status", "-o", "json", "--kubeadm-control-plane", &name],
+    ));
+    assert_eq!(
+        (&status["set"], &status["progress"]),
+        (&json!("cp"), &json!({"updated": 0, "total": 3}))
+    );
+    assert_eq!(status["machines"][0]["node"], "node-0");
+
+    let missing = capstan(
+        plane,
+        &["plan", "--kubeadm-control-plane", &format!("{namespace}/none")],
+    );
+    let error = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert_eq!(missing.status.code(), Some(2), "{error}");
+    assert!(error.contains("there must be a KubeadmControlPlane"), "{error}");
+}
