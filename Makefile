@@ -9,6 +9,9 @@ FROM ?= 0
 FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/main.rs}; \
 	grep -rqE 'ControlPlane::(start|shared)' $$test || printf ' --test %s' "$$(basename $${test%.rs})"; done)
 
+# Most tests with an API server wait for it, so at least four tests run at once.
+TEST_THREADS := $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 4 ? cores : 4)))
+
 # The laws of the conversion, optimised; CONVERSION_RUNS machines for each platform and direction.
 LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --test conversion laws::
 
@@ -26,7 +29,7 @@ build:
 	@$(CARGO) build --locked --package capstan --package capstan-sandbox --bins
 
 test: kube simulator ## Run all tests with a real API server, and every single fault in each simulated scenario
-	$(CARGO) test --workspace --locked
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked
 	CONVERSION_RUNS=10000 $(LAWS)
 	$(SIMULATE) --exhaustive
 
