@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::observed::{EtcdMembers, Observed, cluster_name};
 use super::outdated::{Difference, Parts, differences};
+use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::KubeadmConfigSpec;
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
 use crate::api::cluster_x_k8s_io::{annotation, label};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{self, KubeadmControlPlane};
@@ -38,6 +39,9 @@ pub mod condition {
     pub const DELETING: &str = "Deleting";
 }
 
+/// The taint that keeps the pods of users away from control plane machines.
+pub(super) const CONTROL_PLANE_TAINT: &str = "node-role.kubernetes.io/control-plane";
+
 /// The components of Kubernetes on a control plane machine.
 const KUBERNETES: &[&str] = &[
     condition::API_SERVER,
@@ -64,6 +68,9 @@ pub struct MachineState {
     pub member: Option<String>,
     /// The version that the kubelet of its Node reports.
     pub kubelet_version: Option<String>,
+    /// Whether its Node must have the taint of control plane machines. False without a
+    /// KubeadmConfig, because the configuration is unknown then.
+    pub expects_taint: bool,
 }
 
 impl MachineState {
@@ -385,7 +392,28 @@ fn machine_state(
         differences: differences(&control_plane.spec, &parts, now),
         member,
         kubelet_version: reported.map(str::to_owned),
+        expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
     }
+}
+
+/// Whether a taint has a key and an effect.
+pub(super) fn is_taint(taint: &serde_json::Value, key: &str, effect: &str) -> bool {
+    let text = |field: &str| taint.get(field).and_then(serde_json::Value::as_str);
+    text("key") == Some(key) && text("effect") == Some(effect)
+}
+
+/// Whether kubeadm taints the Node: by default, and if the taint is in the configuration.
+fn expects_taint(config: &KubeadmConfigSpec) -> bool {
+    let registration = match &config.join_configuration.control_plane {
+        Some(_) => &config.join_configuration.node_registration,
+        None => &config.init_configuration.node_registration,
+    };
+    let taints = registration.taints.as_ref();
+    taints.is_none_or(|taints| {
+        taints
+            .iter()
+            .any(|taint| is_taint(taint, CONTROL_PLANE_TAINT, "NoSchedule"))
+    })
 }
 
 /// The only Node with this provider id.

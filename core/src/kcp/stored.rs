@@ -1,0 +1,220 @@
+//! The status as it is stored: a merge patch with what differs, or nothing.
+//!
+//! A list of conditions is replaced as a whole, so the patch has the resource version of the object
+//! from which it was computed. Conditions of other controllers are kept.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::status::{Condition, Status};
+
+/// The patch of the status of a control plane; `None` if nothing differs. `observed_generation` is
+/// given only if the generation was reconciled without an error.
+pub fn control_plane_patch(
+    stored: &Value,
+    status: &Status,
+    initialized: bool,
+    observed_generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Value> {
+    let before = stored.get("status").unwrap_or(&Value::Null);
+    let generation = stored.pointer("/metadata/generation").and_then(Value::as_i64);
+    let mut after = Map::new();
+    let conditions = merged(before, &status.conditions, generation, now);
+    after.insert(String::from("conditions"), conditions);
+    after.insert(String::from("selector"), json!(status.selector));
+    after.insert(String::from("replicas"), json!(status.replicas));
+    after.insert(String::from("readyReplicas"), json!(status.ready_replicas));
+    after.insert(String::from("availableReplicas"), json!(status.available_replicas));
+    after.insert(String::from("upToDateReplicas"), json!(status.up_to_date_replicas));
+    let versions = status.versions.iter();
+    let versions: Vec<Value> = versions
+        .map(|(version, replicas)| json!({"version": version, "replicas": replicas}))
+        .collect();
+    // The schema allows no empty list.
+    let versions = if versions.is_empty() {
+        Value::Null
+    } else {
+        json!(versions)
+    };
+    after.insert(String::from("versions"), versions);
+    if let Some((version, _)) = status.versions.first() {
+        after.insert(String::from("version"), json!(version));
+    }
+    if let Some(record) = &status.last_remediation {
+        let mut last = json!({"machine": record.machine, "retryCount": record.retry_count});
+        if let (Some(fields), Some(time)) = (last.as_object_mut(), record.timestamp) {
+            fields.insert(String::from("time"), json!(time));
+        }
+        after.insert(String::from("lastRemediation"), last);
+    }
+    // Once true, it never becomes false: a second authority would be generated.
+    if initialized {
+        after.insert(String::from("initialization"), json!({"controlPlaneInitialized": true}));
+    }
+    if let Some(generation) = observed_generation {
+        after.insert(String::from("observedGeneration"), json!(generation));
+    }
+    patch(stored, before, after)
+}
+
+/// The patch of the conditions of a machine; `None` if nothing differs.
+pub fn machine_patch(stored: &Value, conditions: &[Condition], now: Timestamp) -> Option<Value> {
+    let before = stored.get("status").unwrap_or(&Value::Null);
+    let generation = stored.pointer("/metadata/generation").and_then(Value::as_i64);
+    let mut after = Map::new();
+    after.insert(String::from("conditions"), merged(before, conditions, generation, now));
+    patch(stored, before, after)
+}
+
+/// The fields that differ, with the precondition.
+fn patch(stored: &Value, before: &Value, mut after: Map<String, Value>) -> Option<Value> {
+    after.retain(|field, value| before.get(field).unwrap_or(&Value::Null) != value);
+    if after.is_empty() {
+        return None;
+    }
+    let of = |pointer: &str| stored.pointer(pointer).cloned().unwrap_or_default();
+    let metadata = json!({"uid": of("/metadata/uid"), "resourceVersion": of("/metadata/resourceVersion")});
+    Some(json!({"metadata": metadata, "status": after}))
+}
+
+/// The conditions to store, ordered by type. A condition keeps its transition time while its
+/// status stays, and is stored as it is if only the generation of the object has changed.
+fn merged(before: &Value, new: &[Condition], generation: Option<i64>, now: Timestamp) -> Value {
+    let stored = before
+        .get("conditions")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let text = |condition: &Value, field: &str| {
+        condition
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let is_replaced = |condition: &&Value| new.iter().any(|one| one.type_ == text(condition, "type"));
+    let mut all: Vec<Value> = stored
+        .iter()
+        .filter(|condition| !is_replaced(condition))
+        .cloned()
+        .collect();
+    // Times in the API have whole seconds.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    for condition in new {
+        let before = stored.iter().find(|before| text(before, "type") == condition.type_);
+        let before = before.filter(|before| text(before, "status") == condition.status);
+        let is_same = |before: &&Value| {
+            text(before, "reason") == condition.reason && text(before, "message") == condition.message
+        };
+        if let Some(same) = before.filter(is_same) {
+            all.push(same.clone());
+            continue;
+        }
+        let since = before.and_then(|before| before.get("lastTransitionTime").cloned());
+        let mut object = json!({
+            "type": condition.type_, "status": condition.status, "reason": condition.reason,
+            "message": condition.message, "lastTransitionTime": since.unwrap_or_else(|| json!(now)),
+        });
+        if let (Some(fields), Some(generation)) = (object.as_object_mut(), generation) {
+            fields.insert(String::from("observedGeneration"), json!(generation));
+        }
+        all.push(object);
+    }
+    all.sort_by_key(|condition| text(condition, "type"));
+    Value::Array(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kcp::plan::plan;
+    use crate::kcp::samples::{World, now};
+    use crate::kcp::status::status;
+
+    fn computed(world: &World) -> Status {
+        let state = world.state();
+        status(&state, &plan(&state, now()), now())
+    }
+
+    /// Applies the patch, as the API server does.
+    fn apply(object: &mut Value, patch: &Value) {
+        json_patch::merge(object, patch);
+    }
+
+    #[test]
+    fn a_stored_status_is_not_written_again() {
+        let world = World::new("abc");
+        let mut object = world.control_plane.clone();
+        let patch = control_plane_patch(&object, &computed(&world), true, Some(1), now()).unwrap();
+        assert_eq!(patch["metadata"], json!({"uid": "cp-uid", "resourceVersion": "9"}));
+        assert_eq!(
+            patch["status"]["versions"],
+            json!([{"version": "v1.30.0", "replicas": 3}])
+        );
+        apply(&mut object, &patch);
+        let later: Timestamp = "2026-06-02T12:00:00Z".parse().unwrap();
+        assert_eq!(
+            control_plane_patch(&object, &computed(&world), true, Some(1), later),
+            None
+        );
+        // A new generation alone changes one field.
+        object["metadata"]["generation"] = json!(2);
+        let patch = control_plane_patch(&object, &computed(&world), true, Some(2), later).unwrap();
+        assert_eq!(patch["status"], json!({"observedGeneration": 2}));
+    }
+
+    #[test]
+    fn an_initialized_control_plane_stays_initialized() {
+        let world = World::new("abc");
+        let patch = control_plane_patch(&world.control_plane, &computed(&world), false, None, now()).unwrap();
+        assert_eq!(patch["status"].get("initialization"), None);
+        assert_eq!(patch["status"].get("observedGeneration"), None);
+    }
+
+    #[test]
+    fn a_control_plane_without_machines_removes_the_list_of_versions() {
+        let world = World::new("");
+        let mut object = world.control_plane.clone();
+        object["status"]["versions"] = json!([{"version": "v1.30.0", "replicas": 1}]);
+        let patch = control_plane_patch(&object, &computed(&world), false, None, now()).unwrap();
+        assert_eq!(patch["status"]["versions"], Value::Null);
+        apply(&mut object, &patch);
+        assert_eq!(
+            control_plane_patch(&object, &computed(&world), false, None, now()),
+            None
+        );
+    }
+
+    #[test]
+    fn a_transition_time_moves_only_with_the_status_and_other_conditions_are_kept() {
+        let machine = json!({"metadata": {"uid": "u", "resourceVersion": "7", "generation": 4}, "status": {
+        "phase": "Running", "conditions": [
+            {"type": "Theirs", "status": "Unknown"},
+            {"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "old"},
+            {"type": "B", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "old"},
+            {"type": "C", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "old"},
+        ]}});
+        let new = [
+            Condition::new("C", "False", "S", "why"),
+            Condition::new("B", "True", "R", "more"),
+            Condition::new("A", "True", "R", ""),
+        ];
+        let patch = machine_patch(&machine, &new, now()).unwrap();
+        let time = "2026-06-01T12:00:00Z";
+        assert_eq!(
+            patch["status"]["conditions"],
+            json!([
+                {"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "old"},
+                {"type": "B", "status": "True", "reason": "R", "message": "more", "lastTransitionTime": "old",
+                    "observedGeneration": 4},
+                {"type": "C", "status": "False", "reason": "S", "message": "why", "lastTransitionTime": time,
+                    "observedGeneration": 4},
+                {"type": "Theirs", "status": "Unknown"},
+            ])
+        );
+        assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        let mut stored = machine;
+        apply(&mut stored, &patch);
+        assert_eq!(machine_patch(&stored, &new, now()), None);
+    }
+}
