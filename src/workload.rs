@@ -13,6 +13,6 @@ mod kubeconfig;
 pub use cluster::{AccessError, ManagedCluster, ManagedClusters};
 pub use connections::{Connections, Settings};
 pub use etcd::{
-    Alarm, AlarmKind, Credentials, Endpoint, Etcd, EtcdClient, EtcdError, Member, MemberId, MemberStatus, Survey,
-    survey,
+    Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, Member, MemberId,
+    MemberStatus, MembersReport, Survey, credentials, survey,
 };

@@ -1,5 +1,6 @@
-//! Reads the objects of one KubeadmControlPlane from a management cluster, and the Nodes from the
-//! cluster that it manages, for `capstan plan` and `capstan status`. Nothing is written.
+//! Reads the objects of one KubeadmControlPlane from a management cluster, and the Nodes and etcd
+//! members of the cluster that it manages, for `capstan plan` and `capstan status`. Nothing is
+//! written.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -11,6 +12,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{
     CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONTROL_PLANES, MACHINE_POOLS, NODES,
 };
+use capstan_core::kcp::observed::{ETCD_MEMBERS, ETCD_MEMBERS_VERSION, Observed};
 use capstan_core::model::is_subdomain;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
 use kube::{Api, Client};
@@ -21,7 +23,7 @@ use super::documents::Document;
 use super::gather::list;
 use super::kubeadm_control_plane;
 use super::observe::{CONNECT, runtime};
-use crate::workload::{Connections, ManagedCluster, ManagedClusters as _, Settings};
+use crate::workload::{Connections, ManagedCluster, ManagedClusters as _, MembersReport, Settings};
 
 const KUBEADM_CONFIGS: KindInfo = KindInfo::namespaced(
     "bootstrap.cluster.x-k8s.io",
@@ -51,8 +53,8 @@ impl FromStr for Named {
     }
 }
 
-/// The objects that a plan of the control plane needs. Nodes of a cluster that does not respond are
-/// left out with a note.
+/// The objects that a plan of the control plane needs. Nodes and etcd members that do not respond
+/// are left out with a note.
 ///
 /// # Errors
 /// The management cluster cannot be reached, it refuses a request, or the control plane does not
@@ -79,12 +81,18 @@ pub(super) fn objects(cluster: &Cluster, named: &Named) -> anyhow::Result<Vec<Do
             name: owner.metadata.name().to_owned(),
             uid: owner.metadata.uid().to_owned(),
         };
-        match nodes(&client, &managed).await {
+        let connections = Connections::new(&client, Settings::default());
+        match nodes(&connections, &managed).await {
             Ok(nodes) => documents.extend(nodes),
             Err(error) => {
-                let note = format!("note: the Nodes are not known: {error}\n");
-                let written = std::io::stderr().write_all(note.as_bytes());
-                written.context("writing the note")?;
+                note(&format!("the Nodes are not known: {error}"))?;
+                return Ok(documents);
+            }
+        }
+        if has_managed_etcd(&observed) {
+            match members(&connections, &managed).await {
+                Ok(report) => documents.push(document(&format!("cluster {managed}"), etcd_members(&report))),
+                Err(error) => note(&format!("the etcd members are not known: {error:#}"))?,
             }
         }
         Ok(documents)
@@ -143,8 +151,22 @@ async fn discover(client: &Client, [group, kind]: &[String; 2]) -> anyhow::Resul
     }
 }
 
-async fn nodes(client: &Client, managed: &ManagedCluster) -> anyhow::Result<Vec<Document>> {
-    let connections = Connections::new(client, Settings::default());
+fn note(text: &str) -> anyhow::Result<()> {
+    let written = std::io::stderr().write_all(format!("note: {text}\n").as_bytes());
+    written.context("writing the note")
+}
+
+/// Whether etcd runs on machines that exist.
+fn has_managed_etcd(observed: &Observed) -> bool {
+    let kubeadm = &observed.control_plane.spec.kubeadm_config_spec;
+    !kubeadm.cluster_configuration.has_external_etcd() && !observed.machines.is_empty()
+}
+
+async fn members(connections: &Connections, managed: &ManagedCluster) -> anyhow::Result<MembersReport> {
+    Ok(connections.etcd(managed).await?.report().await?)
+}
+
+async fn nodes(connections: &Connections, managed: &ManagedCluster) -> anyhow::Result<Vec<Document>> {
     let nodes: Vec<Value> = connections.list(managed, &NODES, "", CONTROL_PLANE_LABEL).await?;
     let with_kind = nodes.into_iter().map(|mut node| {
         // Items of a list have no apiVersion and kind of their own.
@@ -182,4 +204,23 @@ fn document(place: &str, object: Value) -> Document {
 fn resource(kind: &KindInfo) -> ApiResource {
     let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     ApiResource::from_gvk_with_plural(&gvk, &kind.plural)
+}
+
+/// The members in the form in which a file contains them. A member that does not answer itself is
+/// not healthy.
+fn etcd_members(report: &MembersReport) -> Value {
+    let members = report.survey.members.iter().map(|(member, alarms)| {
+        let alarms: Vec<String> = alarms.iter().map(ToString::to_string).collect();
+        let mut object = json!({"name": member.name, "learner": member.is_learner, "alarms": alarms});
+        if report.silent.contains_key(&member.name)
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.insert(String::from("healthy"), json!(false));
+        }
+        object
+    });
+    json!({
+        "apiVersion": ETCD_MEMBERS_VERSION, "kind": ETCD_MEMBERS,
+        "leader": report.leader().unwrap_or_default(), "members": members.collect::<Vec<Value>>(),
+    })
 }

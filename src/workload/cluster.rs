@@ -27,6 +27,11 @@ impl ManagedCluster {
     pub fn kubeconfig_secret(&self) -> String {
         format!("{}-kubeconfig", self.name)
     }
+
+    /// The name of the Secret with the authority of the etcd members, in the same namespace.
+    pub fn etcd_secret(&self) -> String {
+        format!("{}-etcd", self.name)
+    }
 }
 
 impl fmt::Display for ManagedCluster {
@@ -47,6 +52,16 @@ pub enum AccessError {
         namespace: String,
         /// The name of the Secret.
         secret: String,
+    },
+    /// The authority of the etcd members cannot be used.
+    #[error("Secret {namespace}/{secret} {reason}")]
+    EtcdAuthority {
+        /// The namespace of the Secret.
+        namespace: String,
+        /// The name of the Secret.
+        secret: String,
+        /// What must be true, for example `must contain tls.key`.
+        reason: String,
     },
     /// The kubeconfig cannot be used.
     #[error("the kubeconfig in Secret {namespace}/{secret} {reason}")]

@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::cluster::{AccessError, ManagedCluster, ManagedClusters};
+use super::etcd::{EtcdAccess, credentials};
 use super::kubeconfig;
 
 /// Limits of connections.
@@ -115,6 +116,32 @@ impl Connections {
     /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The etcd members of a cluster, with a client certificate that is signed with the key of
+    /// their authority.
+    ///
+    /// # Errors
+    /// The Secret with the authority cannot be used, or the cluster does not answer.
+    pub async fn etcd(&self, cluster: &ManagedCluster) -> Result<EtcdAccess, AccessError> {
+        let secret = cluster.etcd_secret();
+        let unusable = |reason: String| AccessError::EtcdAuthority {
+            namespace: cluster.namespace.clone(),
+            secret: secret.clone(),
+            reason,
+        };
+        let secrets: Api<Secret> = Api::namespaced(self.management.clone(), &cluster.namespace);
+        let stored = secrets.get_opt(&secret).await;
+        let stored = stored.map_err(|error| unusable(format!("must be readable: {}", causes(&error))))?;
+        let stored = stored.ok_or_else(|| unusable(String::from("must exist; it contains the authority of etcd")))?;
+        let mut data = stored.data.unwrap_or_default();
+        let mut pem = |key: &str| {
+            let value = data.remove(key).and_then(|value| String::from_utf8(value.0).ok());
+            value.ok_or_else(|| unusable(format!("must contain {key} in PEM")))
+        };
+        let (authority, key) = (pem("tls.crt")?, pem("tls.key")?);
+        let signed = credentials(&authority, &key).map_err(|error| unusable(format!("must be usable: {error}")))?;
+        EtcdAccess::of(self, cluster, signed).await
     }
 
     fn entries(&self) -> std::sync::MutexGuard<'_, Entries> {

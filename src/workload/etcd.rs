@@ -3,14 +3,18 @@
 //! A call goes to the member that the client is connected to, has a deadline, and is never retried.
 //! After a removal or a move without an answer, the caller reads the members again.
 
+mod access;
 mod client;
+mod identity;
 mod messages;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 
+pub use access::{CLIENT_URLS, EtcdAccess, MembersReport};
 pub use client::{Credentials, Endpoint, EtcdClient};
+pub use identity::credentials;
 
 /// The ID of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,6 +133,12 @@ impl EtcdError {
     /// Whether etcd answered that there is no such member.
     pub fn is_member_not_found(&self) -> bool {
         matches!(self, Self::Refused { message, .. } if message.contains("member not found"))
+    }
+
+    /// Whether etcd refuses changes of its members for now: for some seconds after a change, until
+    /// its members have been connected for that time.
+    pub fn is_unhealthy_cluster(&self) -> bool {
+        matches!(self, Self::Refused { message, .. } if message.contains("unhealthy cluster"))
     }
 
     /// Whether the call must be sent to the leader instead.

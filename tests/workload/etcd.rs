@@ -3,8 +3,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use capstan::workload::{AlarmKind, Credentials, Endpoint, Etcd as _, EtcdClient, EtcdError, MemberId, Survey, survey};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use capstan::workload::{
+    AccessError, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd as _, EtcdAccess, EtcdClient, EtcdError,
+    ManagedCluster, ManagedClusters, MemberId, Survey, credentials, survey,
+};
+use capstan_core::api::kind::KindInfo;
 use capstan_sandbox::control_plane::wait_until;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::members::{Authority, Members, NAMES, base64};
 
@@ -71,6 +80,132 @@ async fn a_client_reads_the_members_and_moves_the_leader_and_removes_a_member() 
     assert!(again.is_member_not_found(), "{again}");
     let remaining = survey(&client).await.unwrap();
     assert_eq!(remaining.members.len(), 2);
+}
+
+/// A managed cluster that has only the pods of its etcd members.
+#[derive(Clone)]
+struct Pods(Value);
+
+impl ManagedClusters for Pods {
+    async fn get<T: DeserializeOwned + Send>(
+        &self,
+        _cluster: &ManagedCluster,
+        _kind: &KindInfo,
+        _namespace: &str,
+        _name: &str,
+    ) -> Result<Option<T>, AccessError> {
+        Ok(None)
+    }
+
+    async fn list<T: DeserializeOwned + Send>(
+        &self,
+        _cluster: &ManagedCluster,
+        kind: &KindInfo,
+        _namespace: &str,
+        _selector: &str,
+    ) -> Result<Vec<T>, AccessError> {
+        assert_eq!(kind.plural, "pods");
+        Ok(serde_json::from_value(self.0.clone()).unwrap())
+    }
+}
+
+async fn access(members: &Members) -> EtcdAccess {
+    let pods = std::iter::zip(NAMES, &members.endpoints).map(|(name, endpoint)| {
+        let urls = format!("https://{}", endpoint.address);
+        json!({"metadata": {"annotations": {(CLIENT_URLS): urls}}, "spec": {"nodeName": name}})
+    });
+    let cluster = ManagedCluster {
+        namespace: String::from("ns"),
+        name: String::from("c"),
+        uid: String::from("u"),
+    };
+    let signed = credentials(&members.authority.certificate(), &members.authority.key()).unwrap();
+    let pods = Pods(pods.collect());
+    EtcdAccess::of(&pods, &cluster, signed).await.unwrap()
+}
+
+/// The number of bytes before the key of PKCS #1 in an RSA key of PKCS #8.
+const PKCS8_HEAD: usize = 26;
+
+#[test]
+fn the_keys_that_cluster_api_generates_sign_certificates() {
+    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&key).unwrap().pem();
+    credentials(&authority, &key.serialize_pem()).unwrap();
+    // Cluster API writes RSA keys in the older form.
+    let body = STANDARD.encode(&key.serialized_der()[PKCS8_HEAD..]);
+    let older = format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\n");
+    credentials(&authority, &older).unwrap();
+    let refused = credentials(&authority, "no key").unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "the certificates for etcd must be signed with the private key of the authority in PEM"
+    );
+    assert!(credentials("no certificate", &older).is_err());
+}
+
+/// Removes a member. etcd refuses it until its members have been connected for five seconds.
+async fn remove(access: &EtcdAccess, name: &str) {
+    let removing = wait_until("the removal", Duration::from_secs(60), async || {
+        match access.remove(name).await {
+            Ok(()) => Ok(Some(())),
+            Err(error) if error.is_unhealthy_cluster() => Ok(None),
+            Err(error) => panic!("{error}"),
+        }
+    });
+    removing.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_moves_away_from_a_member_before_it_is_removed_and_the_last_member_stays() {
+    let mut members = Members::start().await;
+    let access = access(&members).await;
+    let found = access.report().await.unwrap();
+    assert!(found.silent.is_empty(), "{:?}", found.silent);
+    let leader = found.leader().unwrap().to_owned();
+    let others: Vec<String> = NAMES
+        .iter()
+        .filter(|name| **name != leader)
+        .map(ToString::to_string)
+        .collect();
+
+    // A member that does not answer is passed over.
+    let silent = NAMES.iter().position(|name| *name == others[0]).unwrap();
+    members.kill(silent);
+    let found = access.report().await.unwrap();
+    assert_eq!(found.silent.keys().collect::<Vec<_>>(), [&others[0]]);
+    let left = found.leader().unwrap().to_owned();
+    if left == leader {
+        access
+            .move_leader(&others[1], std::slice::from_ref(&leader))
+            .await
+            .unwrap();
+        assert_eq!(
+            access.report().await.unwrap().leader(),
+            Some(leader.as_str()),
+            "it did not lead"
+        );
+        access.move_leader(&leader, &others).await.unwrap();
+    }
+    let found = access.report().await.unwrap();
+    assert_eq!(found.leader(), Some(others[1].as_str()));
+    assert!(
+        access.move_leader(&others[1], &others[..1]).await.is_err(),
+        "no other member answers"
+    );
+
+    remove(&access, &others[0]).await;
+    access.remove(&others[0]).await.unwrap();
+    remove(&access, &leader).await;
+    let refused = access.remove(&others[1]).await.unwrap_err();
+    assert!(matches!(refused, EtcdError::NoMember(_)), "{refused}");
+    let left = members
+        .client(NAMES.iter().position(|name| *name == others[1]).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(survey(&left).await.unwrap().members.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,6 +32,11 @@ impl Authority {
         self.0.pem()
     }
 
+    /// The private key in PEM.
+    pub(crate) fn key(&self) -> String {
+        self.0.key().serialize_pem()
+    }
+
     /// A certificate for servers with these names, or for a client without names.
     pub(crate) fn sign(&self, name: &str, names: &[&str]) -> Pair {
         let mut params = params(name, names);

@@ -5,10 +5,13 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use capstan::workload::CLIENT_URLS;
 use capstan_sandbox::control_plane::{ControlPlane, wait_until};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
+
+use super::members::{Members, NAMES};
 
 /// The kinds: group, version, kind, plural.
 const KINDS: [[&str; 4]; 5] = [
@@ -68,13 +71,14 @@ fn objects(namespace: &str) -> Vec<Value> {
             "status": {"initialization": {"infrastructureProvisioned": true}, "failureDomains": domains},
         }),
     ];
-    for (index, domain) in ["a", "b", "c"].iter().enumerate() {
-        objects.extend(machine(namespace, index, domain));
+    for (name, domain) in std::iter::zip(NAMES, ["a", "b", "c"]) {
+        objects.extend(machine(namespace, name, domain));
     }
     objects
 }
 
-fn machine(namespace: &str, index: usize, domain: &str) -> [Value; 3] {
+/// A machine, its infrastructure, and its Node `node`.
+fn machine(namespace: &str, node: &str, domain: &str) -> [Value; 3] {
     let conditions = [
         "APIServerPodHealthy",
         "ControllerManagerPodHealthy",
@@ -83,7 +87,7 @@ fn machine(namespace: &str, index: usize, domain: &str) -> [Value; 3] {
         "EtcdMemberHealthy",
     ]
     .map(|type_| json!({"type": type_, "status": "True"}));
-    let name = format!("m-{index}");
+    let name = format!("m-{domain}");
     let controller = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
         "name": "cp", "uid": "", "controller": true});
     let infrastructure = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "FooMachine", "name": name});
@@ -97,7 +101,7 @@ fn machine(namespace: &str, index: usize, domain: &str) -> [Value; 3] {
             "spec": {"clusterName": "c", "version": "v1.33.0", "failureDomain": domain,
                 "providerID": format!("foo://{name}"), "infrastructureRef": infrastructure,
                 "bootstrap": {"configRef": {"kind": "KubeadmConfig", "name": name}}},
-            "status": {"nodeRef": {"name": format!("node-{index}")}, "conditions": conditions},
+            "status": {"nodeRef": {"name": node}, "conditions": conditions},
         }),
         json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1", "kind": "FooMachine",
@@ -105,10 +109,22 @@ fn machine(namespace: &str, index: usize, domain: &str) -> [Value; 3] {
         }),
         json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": format!("node-{index}"), "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "metadata": {"name": node, "labels": {"node-role.kubernetes.io/control-plane": ""}},
             "spec": {"providerID": format!("foo://{name}")},
         }),
     ]
+}
+
+/// The static pod of an etcd member, as kubeadm writes it.
+fn pod(node: &str, address: &str) -> Value {
+    let urls = format!("https://{address}");
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("etcd-{node}"), "namespace": "kube-system",
+            "labels": {"component": "etcd", "tier": "control-plane"},
+            "annotations": {(CLIENT_URLS): urls, "kubernetes.io/config.mirror": "hash"}},
+        "spec": {"nodeName": node, "containers": [{"name": "etcd", "image": "etcd"}]},
+    })
 }
 
 fn resource(object: &Value) -> ApiResource {
@@ -214,6 +230,14 @@ async fn a_control_plane_of_a_cluster_is_planned_as_its_objects_in_files_are() {
         "{planned}"
     );
 
+    // Without the authority of etcd, the members are not known.
+    let note = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        note.contains("the etcd members are not known") && note.contains("c-etcd must exist"),
+        "{note}"
+    );
+    assert_eq!(planned["etcd"], Value::Null);
+
     // The same objects in files give the same reports.
     stored.retain(|object| object["metadata"]["name"] != "other");
     let folder = tempfile::tempdir().unwrap();
@@ -234,7 +258,9 @@ async fn a_control_plane_of_a_cluster_is_planned_as_its_objects_in_files_are() {
         (&status["set"], &status["progress"]),
         (&json!("cp"), &json!({"updated": 0, "total": 3}))
     );
-    assert_eq!(status["machines"][0]["node"], "node-0");
+    assert_eq!(status["machines"][0]["node"], "node-a");
+
+    etcd_members_are_counted(plane, &client, &namespace, &live).await;
 
     let missing = capstan(
         plane,
@@ -243,4 +269,49 @@ async fn a_control_plane_of_a_cluster_is_planned_as_its_objects_in_files_are() {
     let error = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert_eq!(missing.status.code(), Some(2), "{error}");
     assert!(error.contains("there must be a KubeadmControlPlane"), "{error}");
+}
+
+/// The plan of the cluster counts the members of a real etcd cluster, and a member that was killed.
+async fn etcd_members_are_counted(plane: &ControlPlane, client: &kube::Client, namespace: &str, plan: &[&str]) {
+    let mut members = Members::start().await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret",
+        "stringData": {"tls.crt": members.authority.certificate(), "tls.key": members.authority.key()},
+        "metadata": {"name": "c-etcd", "namespace": namespace}});
+    create(client, &secret, &[]).await;
+    for (name, endpoint) in std::iter::zip(NAMES, &members.endpoints) {
+        create(client, &pod(name, &endpoint.address), &[]).await;
+    }
+    let etcd = || {
+        let output = capstan(plane, plan);
+        let note = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!note.contains("not known"), "{note}");
+        report(&output)
+    };
+    let planned = etcd();
+    let count = |planned: &Value| ["voting", "healthy", "quorum"].map(|key| planned["etcd"][key].clone());
+    assert_eq!(count(&planned), [json!(3), json!(3), json!(2)], "{planned}");
+    let names: Vec<&Value> = planned["etcd"]["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["name"])
+        .collect();
+    assert_eq!(names, NAMES);
+    assert_eq!(planned["next"][0]["action"], "create");
+
+    // The conditions of its Machine still say that the member is healthy.
+    members.kill(1);
+    let planned = wait_until("the others to have a leader", Duration::from_secs(60), async || {
+        let output = capstan(plane, plan);
+        let planned = report(&output);
+        Ok(Some(planned).filter(|planned| !planned["etcd"].is_null()))
+    });
+    let planned = planned.await.unwrap();
+    assert_eq!(count(&planned), [json!(3), json!(2), json!(2)], "{planned}");
+    assert_eq!(
+        planned["next"],
+        json!([]),
+        "another member would be one too many: {planned}"
+    );
+    assert_eq!(planned["waits"][0]["for"], "EtcdHealthy", "{planned}");
 }

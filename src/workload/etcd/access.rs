@@ -1,0 +1,257 @@
+//! The etcd members of a managed cluster: where they answer, what they report, and the two changes
+//! that a controller of a control plane makes.
+//!
+//! kubeadm runs each member as a static pod, and writes its address for clients into an annotation
+//! of the pod. The address must be reachable from Capstan: there is no port-forward. External etcd
+//! has no such pods, so it has no members here.
+
+use std::collections::BTreeMap;
+
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::meta::ObjectMeta;
+use futures::future::join_all;
+use serde::Deserialize;
+
+use super::client::{Credentials, Endpoint, EtcdClient};
+use super::{Etcd as _, EtcdError, Member, Survey, survey};
+use crate::workload::cluster::{AccessError, ManagedCluster, ManagedClusters};
+
+/// Pods of a managed cluster.
+const PODS: KindInfo = KindInfo::namespaced("", "v1", "Pod", "pods");
+/// The namespace of the pods of kubeadm.
+const SYSTEM: &str = "kube-system";
+/// The labels that kubeadm gives the pods of etcd members.
+const SELECTOR: &str = "component=etcd,tier=control-plane";
+/// The annotation of such a pod with the addresses for clients, separated by commas.
+pub const CLIENT_URLS: &str = "kubeadm.kubernetes.io/etcd.advertise-client-urls";
+
+#[derive(Deserialize)]
+struct Pod {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: PodSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    node_name: String,
+}
+
+/// The members, as a quorum reports them, and which of them do not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MembersReport {
+    /// The members with their alarms.
+    pub survey: Survey,
+    /// The members that do not answer themselves, by name, with the reason.
+    pub silent: BTreeMap<String, String>,
+}
+
+impl MembersReport {
+    /// The name of the member that leads; `None` while no member leads.
+    pub fn leader(&self) -> Option<&str> {
+        let leader = self.survey.leader?;
+        let mut members = self.survey.members.iter().map(|(member, _)| member);
+        members
+            .find(|member| member.id == leader)
+            .map(|member| member.name.as_str())
+    }
+}
+
+/// The members of one etcd cluster, by the names of their Nodes.
+#[derive(Clone, Debug)]
+pub struct EtcdAccess {
+    credentials: Credentials,
+    endpoints: Vec<Endpoint>,
+}
+
+impl EtcdAccess {
+    /// The members that have a pod in the managed cluster.
+    ///
+    /// # Errors
+    /// The managed cluster does not answer.
+    pub async fn of<M: ManagedClusters>(
+        clusters: &M,
+        cluster: &ManagedCluster,
+        credentials: Credentials,
+    ) -> Result<Self, AccessError> {
+        let pods: Vec<Pod> = clusters.list(cluster, &PODS, SYSTEM, SELECTOR).await?;
+        let mut endpoints: Vec<Endpoint> = pods.iter().filter_map(endpoint).collect();
+        endpoints.sort_by(|left, right| left.server_name.cmp(&right.server_name));
+        Ok(Self { credentials, endpoints })
+    }
+
+    /// What the members report. Every member is asked for its own status, at the same time.
+    ///
+    /// # Errors
+    /// No member answers, or there is no quorum.
+    pub async fn report(&self) -> Result<MembersReport, EtcdError> {
+        let asked = self.endpoints.iter().map(async |endpoint| {
+            let asked = self.ask(endpoint).await;
+            (endpoint.server_name.clone(), asked)
+        });
+        let (mut answering, mut silent) = (Vec::new(), BTreeMap::new());
+        for (name, asked) in join_all(asked).await {
+            match asked {
+                Ok(client) => answering.push(client),
+                Err(error) => {
+                    silent.insert(name, error.to_string());
+                }
+            }
+        }
+        let mut refusals: Vec<String> = silent.values().cloned().collect();
+        for client in &answering {
+            match survey(client).await {
+                Ok(survey) => {
+                    let unknown = survey.members.iter().map(|(member, _)| &member.name);
+                    for name in unknown.filter(|name| !name.is_empty()) {
+                        if !self.endpoints.iter().any(|endpoint| endpoint.server_name == **name) {
+                            silent.insert(name.clone(), String::from("no pod names its address"));
+                        }
+                    }
+                    return Ok(MembersReport { survey, silent });
+                }
+                Err(error) => refusals.push(error.to_string()),
+            }
+        }
+        if self.endpoints.is_empty() {
+            refusals.push(format!("no pod in {SYSTEM} has the annotation {CLIENT_URLS}"));
+        }
+        Err(EtcdError::NoMember(refusals.join("; ")))
+    }
+
+    /// Moves the leadership away from a member, to the first of the others that accepts it. Nothing
+    /// happens if the member does not lead. Only a member that answers itself gets the leadership.
+    ///
+    /// # Errors
+    /// No member answers, or none of the others can lead.
+    pub async fn move_leader(&self, from: &str, to: &[String]) -> Result<(), EtcdError> {
+        let MembersReport { survey, silent } = self.report().await?;
+        let Some(leader) = find(&survey, from).filter(|member| Some(member.id) == survey.leader) else {
+            return Ok(());
+        };
+        let leader = leader.id;
+        let endpoint = self.endpoints.iter().find(|endpoint| endpoint.server_name == from);
+        let endpoint = endpoint.ok_or_else(|| EtcdError::NoMember(format!("no pod names the address of {from}")))?;
+        let client = self.ask(endpoint).await?;
+        let mut refusals = Vec::new();
+        for name in to.iter().filter(|name| !silent.contains_key(*name)) {
+            let target = find(&survey, name).filter(|member| !member.is_learner && member.id != leader);
+            let Some(target) = target else { continue };
+            match client.move_leader(target.id).await {
+                Ok(()) => return Ok(()),
+                // The leadership moved by itself.
+                Err(error) if error.is_not_leader() => return Ok(()),
+                Err(error) => refusals.push(error.to_string()),
+            }
+        }
+        refusals.push(format!("no other member can lead in the place of {from}"));
+        Err(EtcdError::NoMember(refusals.join("; ")))
+    }
+
+    /// Removes a member, through another one. Nothing happens if it is gone. The empty name stands
+    /// for a member that has not started.
+    ///
+    /// # Errors
+    /// No other member answers, or etcd refuses the removal. For some seconds after a change, etcd
+    /// refuses every removal: see [`EtcdError::is_unhealthy_cluster`].
+    pub async fn remove(&self, name: &str) -> Result<(), EtcdError> {
+        let others: Vec<Endpoint> = self
+            .endpoints
+            .iter()
+            .filter(|endpoint| endpoint.server_name != name)
+            .cloned()
+            .collect();
+        let client = EtcdClient::connect_to_any(&others, &self.credentials).await?;
+        let members = client.members().await?;
+        let Some(id) = members
+            .iter()
+            .find(|member| member.name == name)
+            .map(|member| member.id)
+        else {
+            return Ok(());
+        };
+        if members.len() == 1 {
+            return Err(EtcdError::NoMember(format!(
+                "{name} is the only member, which is never removed"
+            )));
+        }
+        removed(client.remove_member(id).await)
+    }
+
+    async fn ask(&self, endpoint: &Endpoint) -> Result<EtcdClient, EtcdError> {
+        let client = EtcdClient::connect(endpoint, &self.credentials).await?;
+        client.status().await.map(|_answers| client)
+    }
+}
+
+/// A member that is gone was removed by a call whose answer was lost.
+fn removed(answer: Result<Vec<Member>, EtcdError>) -> Result<(), EtcdError> {
+    match answer {
+        Ok(_left) => Ok(()),
+        Err(error) if error.is_member_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn find<'s>(survey: &'s Survey, name: &str) -> Option<&'s Member> {
+    let mut members = survey.members.iter().map(|(member, _)| member);
+    members.find(|member| member.name == name)
+}
+
+/// The first address of a member for clients. An address without TLS is not used.
+fn endpoint(pod: &Pod) -> Option<Endpoint> {
+    let urls = pod.metadata.annotations.get(CLIENT_URLS)?;
+    let address = urls.split(',').find_map(|url| url.trim().strip_prefix("https://"))?;
+    (!pod.spec.node_name.is_empty()).then(|| Endpoint {
+        address: address.trim_end_matches('/').to_owned(),
+        server_name: pod.spec.node_name.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn address(urls: &str, node: &str) -> Option<Endpoint> {
+        let pod = json!({"metadata": {"annotations": {(CLIENT_URLS): urls}}, "spec": {"nodeName": node}});
+        endpoint(&serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn the_address_of_a_member_is_the_first_one_with_tls() {
+        let found = address(
+            "http://10.0.0.1:1, https://10.0.0.1:2379/,https://10.0.0.2:2379",
+            "node-a",
+        )
+        .unwrap();
+        assert_eq!(
+            (found.address.as_str(), found.server_name.as_str()),
+            ("10.0.0.1:2379", "node-a")
+        );
+        assert_eq!(address("http://10.0.0.1:1", "node-a"), None);
+        assert_eq!(address("https://10.0.0.1:1", ""), None, "a pod without a Node");
+        assert_eq!(endpoint(&serde_json::from_value(json!({})).unwrap()), None);
+    }
+
+    #[test]
+    fn a_member_that_is_gone_counts_as_removed() {
+        let refused = |message: &str| {
+            removed(Err(EtcdError::Refused {
+                endpoint: String::new(),
+                call: "MemberRemove",
+                code: String::from("NotFound"),
+                message: message.to_owned(),
+            }))
+        };
+        assert_eq!(refused("etcdserver: member not found"), Ok(()));
+        assert!(
+            refused("etcdserver: unhealthy cluster")
+                .unwrap_err()
+                .is_unhealthy_cluster()
+        );
+    }
+}
