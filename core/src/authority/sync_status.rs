@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::difference::Difference;
 use super::pair::{FullObject, Part, Write};
+use super::spec::Kind;
 
 /// Fields that the status of a mirror loses when the source does not have them any more.
 const REMOVABLE: [&str; 6] = [
@@ -21,7 +22,7 @@ const REMOVABLE: [&str; 6] = [
 ];
 
 /// The write that makes the status of a stored object agree with a converted one.
-pub(super) fn next(part: Part, stored: &FullObject, converted: &Value) -> Option<Write> {
+pub(super) fn next(part: Part, stored: &FullObject, converted: &Value, kind: Kind) -> Option<Write> {
     let wanted = converted.get("status")?.as_object()?;
     let none = Map::new();
     let stored_status = stored.value.get("status").and_then(Value::as_object).unwrap_or(&none);
@@ -43,7 +44,7 @@ pub(super) fn next(part: Part, stored: &FullObject, converted: &Value) -> Option
         let lost = REMOVABLE.iter().filter(lost);
         patch.extend(lost.map(|field| ((*field).to_owned(), Value::Null)));
     }
-    let because = "it differs from the authoritative Machine";
+    let because = format!("it differs from the authoritative {}", kind.title());
     (!patch.is_empty()).then(|| Write::status(part, stored, patch.into(), because))
 }
 
@@ -70,7 +71,7 @@ mod tests {
 
     fn patch(part: Part, stored: &Value, wanted: &Value) -> Option<Value> {
         let stored = FullObject::from(json!({"metadata": {"uid": "u", "resourceVersion": "1"}, "status": stored}));
-        match next(part, &stored, &json!({"status": wanted}))?.verb {
+        match next(part, &stored, &json!({"status": wanted}), Kind::Machine)?.verb {
             Verb::PatchStatus(patch) => patch.get("status").cloned(),
             _ => None,
         }
