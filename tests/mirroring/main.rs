@@ -13,6 +13,7 @@
 )]
 
 mod cluster;
+mod command;
 mod controllers;
 mod crashes;
 mod faults;
@@ -38,6 +39,7 @@ async fn a_machine_is_mirrored_migrated_and_deleted_by_the_table() {
     sets::a_machine_set_is_migrated_there_and_back(&cluster).await;
     sets::the_machines_of_a_deleted_mirror_stay(&cluster).await;
     sets::the_deletion_of_an_authoritative_machine_set_leaves_nothing(&cluster).await;
+    command::the_command_migrates_waits_cancels_and_names_a_field(&cluster).await;
     nothing_is_written_while_another_sync_controller_runs(&cluster).await;
     running.stop().await;
     crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;

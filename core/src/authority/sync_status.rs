@@ -11,14 +11,18 @@ use super::difference::Difference;
 use super::pair::{FullObject, Part, Write};
 use super::spec::Kind;
 
-/// Fields that the status of a mirror loses when the source does not have them any more.
-const REMOVABLE: [&str; 6] = [
+/// Fields that the status of a mirror loses when the source does not have them any more. The counts
+/// of a MachineSet are absent instead of 0.
+const REMOVABLE: [&str; 9] = [
     "addresses",
+    "availableReplicas",
     "errorMessage",
     "errorReason",
+    "fullyLabeledReplicas",
     "lastUpdated",
     "nodeRef",
     "phase",
+    "readyReplicas",
 ];
 
 /// The write that makes the status of a stored object agree with a converted one.
@@ -93,5 +97,8 @@ mod tests {
         let stored = json!({"phase": "Running", "nodeRef": {"name": "n"}, "synchronizedGeneration": 3});
         let changed = patch(Part::MachineApi, &stored, &json!({"phase": "Running"}));
         assert_eq!(changed, Some(json!({"nodeRef": null})));
+        let stored = json!({"replicas": 3, "readyReplicas": 3, "availableReplicas": 3});
+        let changed = patch(Part::ClusterApi, &stored, &json!({"replicas": 3}));
+        assert_eq!(changed, Some(json!({"readyReplicas": null, "availableReplicas": null})));
     }
 }
