@@ -181,7 +181,7 @@ impl Migration<'_> {
         let found = self.get(kind, Some(&self.args.namespace), &self.args.name).await?;
         match found {
             Some(object) => Ok(FullObject::from(object)),
-            None => bail!("{} must exist; there is none", self.title()),
+            None => bail!("{} must exist in the cluster", self.title()),
         }
     }
 

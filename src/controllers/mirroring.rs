@@ -1,9 +1,9 @@
-//! The controllers of Machines and MachineSets that exist in the Machine API and in Cluster API: they
-//! carry out the decisions of [`capstan_core::authority::reconcile`], one write at a time.
+//! The controllers of Machines and MachineSets that exist in the Machine API and in Cluster API:
+//! they carry out the decisions of [`capstan_core::authority::reconcile`], one write at a time.
 //!
-//! Before each write they read the objects of the pair, the MachineSets of Machines, the Cluster, and
-//! the Lease of OpenShift's own sync controller from the API server, and decide again. They write
-//! nothing while another sync controller runs (decision 22).
+//! Before each write they read the objects of the pair, the MachineSets of Machines, the Cluster,
+//! and the Lease of OpenShift's own sync controller from the API server, and decide again. They
+//! write nothing while another sync controller runs (decision 22).
 
 mod metrics;
 mod objects;

@@ -1,5 +1,5 @@
-//! Carries out the migration of a mirrored Machine or MachineSet: the step of [`plan`](super::plan) for the
-//! objects as they are, and the write of that step.
+//! Carries out the migration of a mirrored Machine or MachineSet: the step of [`plan`](super::plan)
+//! for the objects as they are, and the write of that step.
 //!
 //! Every step states what must hold, and is checked again each time. So a controller that was
 //! stopped anywhere continues, and two controllers at once do the same. The authority changes in

@@ -1,5 +1,5 @@
-//! The state of a mirrored Machine or MachineSet as the sync controller reports it: for metrics, and for events
-//! about the Machine of the Machine API.
+//! The state of a mirrored Machine or MachineSet as the sync controller reports it: for metrics,
+//! and for events about the Machine of the Machine API.
 //!
 //! Must never: report a Machine as synchronized on the basis of a generation. The condition
 //! Synchronized tells it, which was written after a comparison.

@@ -12,11 +12,11 @@ use super::spec::{Api, Authority};
 pub enum Standing {
     /// The wanted API is authoritative.
     Done,
-    /// The migration goes on. The text tells how far it is.
+    /// The migration continues. The text tells how far it is.
     Pending(String),
     /// A field prevents the migration, until something changes.
     Blocked(String),
-    /// The migration does not go on without a user.
+    /// The migration does not continue without a user.
     Ended(String),
 }
 

@@ -1,10 +1,11 @@
-//! What the deletion of one MachineSet of a mirrored pair means for the other, and for the Machines.
+//! What the deletion of one MachineSet of a mirrored pair means for the other, and for the
+//! Machines.
 //!
 //! | deleted | outcome |
 //! |---|---|
 //! | the authoritative MachineSet | its mirror is deleted too |
 //! | the mirror in Cluster API | the mirror is made again |
-//! | the mirror in the Machine API | the MachineSet in Cluster API stays, and is not mirrored any more |
+//! | the mirror in the Machine API | the one in Cluster API stays, and is not mirrored any more |
 //!
 //! The deletion of a mirror reaches no instance. The garbage collector deletes what a deleted
 //! MachineSet owns. So a Machine whose instance the API of the mirror holds loses its owner before

@@ -1,4 +1,5 @@
-//! Copies the authoritative Machine or MachineSet to its mirror: spec, labels, annotations, owner and status.
+//! Copies the authoritative Machine or MachineSet to its mirror: spec, labels, annotations, owner
+//! and status.
 //!
 //! [`next`] compares what the conversion makes of the source with what is stored, and returns one
 //! write, or none if the mirror agrees. It decides by content, with a fingerprint of the source in
@@ -275,8 +276,8 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// The write that makes the infrastructure template of a MachineSet, or why there is none. The
-    /// MachineSet refers to the template afterwards, so the template comes first.
+    /// The write that makes the infrastructure template of a MachineSet, or why it cannot be made.
+    /// The MachineSet refers to the template afterwards, so the template comes first.
     fn template(&self, objects: &mut Vec<Value>) -> Option<Outcome> {
         let wanted = (objects.len() > 1).then(|| objects.swap_remove(1))?;
         match templates::choose(self.pair, &wanted, &context(self.pair, self.from)) {

@@ -1,5 +1,5 @@
-//! The infrastructure templates of a mirrored MachineSet: which one its mirror in Cluster API refers
-//! to, and which ones are not needed any more.
+//! The infrastructure templates of a mirrored MachineSet: which one its mirror in Cluster API
+//! refers to, and which ones are not needed any more.
 //!
 //! Templates are immutable in Cluster API. So a change of the MachineSet in the Machine API makes a
 //! new template, whose name has a hash of its content (decision 14). The template that the mirror

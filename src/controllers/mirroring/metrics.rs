@@ -1,5 +1,5 @@
-//! What is counted of the mirrored Machines and MachineSets, in OpenMetrics text. Labels come from a fixed set of
-//! states.
+//! What is counted of the mirrored Machines and MachineSets, in OpenMetrics text. Labels come from
+//! a fixed set of states.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

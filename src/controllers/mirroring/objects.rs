@@ -1,4 +1,5 @@
-//! What the controllers of mirrored Machines and MachineSets watch, and the types in which it keeps the objects.
+//! What the controllers of mirrored Machines and MachineSets watch, and the types in which it keeps
+//! the objects.
 
 use std::collections::BTreeMap;
 
