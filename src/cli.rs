@@ -29,6 +29,7 @@ mod machine_pool;
 pub mod man;
 mod managed_cluster;
 pub mod manifests;
+pub mod migrate;
 mod observe;
 mod output;
 mod page_report;
@@ -73,6 +74,7 @@ enum Command {
     Status(status::Args),
     Dashboard(dashboard::Args),
     Wait(wait::Args),
+    Migrate(migrate::Args),
     Generate(generate::Args),
     Certs(certs::Args),
     Completions(completions::Args),
@@ -115,6 +117,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(&args),
         Command::Dashboard(args) => dashboard::run(&args),
         Command::Wait(args) => wait::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Certs(args) => certs::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -137,7 +137,7 @@ fn the_role_of_the_webhook_reads_what_the_kind_table_lists_and_nothing_else() {
 
 /// The Role in the namespace of Cluster API is one in a namespace too.
 #[test]
-fn the_roles_of_the_mirroring_controllers_write_machines_and_read_what_the_kind_table_lists() {
+fn the_roles_of_the_mirroring_controllers_write_mirrored_kinds_and_read_what_the_kind_table_lists() {
     let mut wanted = Grants::new();
     for ((scoped, group, resource, name), verbs) in self::wanted(|entry| entry.is_read_by(Reader::Mirroring), false) {
         let is_definition = resource == "customresourcedefinitions";
@@ -156,6 +156,16 @@ fn the_roles_of_the_mirroring_controllers_write_machines_and_read_what_the_kind_
             );
             let status = format!("{resource}/status");
             grant(&mut wanted, (scoped, &group, &status, "*"), &["patch"]);
+        }
+        // A MachineSet of the Machine API is never created. Templates have no status.
+        if resource == "machinesets" || resource.ends_with("machinetemplates") {
+            grant(&mut wanted, (scoped, &group, &resource, "*"), &["patch", "delete"]);
+        }
+        if resource.ends_with("machinetemplates") || (resource == "machinesets" && group.ends_with("x-k8s.io")) {
+            grant(&mut wanted, (scoped, &group, &resource, "*"), &["create"]);
+        }
+        if resource == "machinesets" {
+            grant(&mut wanted, (scoped, &group, "machinesets/status", "*"), &["patch"]);
         }
     }
     assert_eq!(granted("manifests/components/mirroring-controllers/rbac.yaml"), wanted);

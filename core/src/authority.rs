@@ -5,11 +5,12 @@
 //! step of a migration from one API to the other. `rules` judge an edit. The object that is not
 //! authoritative is the mirror. Only the sync controller changes the spec of a mirror.
 //!
-//! `reconcile` computes the next action of a sync controller for a Machine of both APIs. Its `pair`
-//! is the full objects, `sync` copies, `removal` carries out deletions, `migration` carries out the
-//! plan, and `finalizers`, `pause` and `report` compute the writes of these. `other` finds another
-//! sync controller, and `progress` is what metrics and events report. MachineSets and
-//! MachineHealthChecks are not copied.
+//! `reconcile` computes the next action of a sync controller for a Machine or a MachineSet of both
+//! APIs. Its `pair` is the full objects, `sync` copies, `templates` chooses the infrastructure
+//! template of a MachineSet, `removal` and `set_removal` carry out deletions, `migration` carries
+//! out the plan, and `finalizers`, `pause` and `report` compute the writes of these. `other` finds
+//! another sync controller, and `progress` is what metrics and events report. `request` tells a
+//! user how far a migration is. MachineHealthChecks are not copied.
 //!
 //! Must never: assume anything about an object in the other API that has not been read.
 //!
@@ -29,11 +30,14 @@ pub mod reconcile;
 mod record;
 pub mod removal;
 pub mod report;
+pub mod request;
 pub mod rules;
+mod set_removal;
 pub mod spec;
 pub mod state;
 pub mod sync;
 mod sync_status;
+mod templates;
 #[cfg(test)]
 mod tests;
 

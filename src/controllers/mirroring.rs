@@ -1,20 +1,24 @@
-//! The controller of Machines that exist in the Machine API and in Cluster API: it carries out the
-//! decisions of [`capstan_core::authority::reconcile`], one write at a time.
+//! The controllers of Machines and MachineSets that exist in the Machine API and in Cluster API:
+//! they carry out the decisions of [`capstan_core::authority::reconcile`], one write at a time.
 //!
-//! Before each write it reads the objects of the pair, their MachineSets, the Cluster, and the
-//! Lease of OpenShift's own sync controller from the API server, and decides again. It writes
-//! nothing while another sync controller runs (decision 22).
+//! Before each write they read the objects of the pair, the MachineSets of Machines, the Cluster,
+//! and the Lease of OpenShift's own sync controller from the API server, and decide again. They
+//! write nothing while another sync controller runs (decision 22).
 
 mod metrics;
 mod objects;
 mod pairs;
 mod running;
+mod sets;
+
+use std::collections::BTreeSet;
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::authority::other::{self, Other};
 use capstan_core::authority::pair::{self as pair, Decision, Pair, Part};
 use capstan_core::authority::progress::{self, Notice};
+use capstan_core::authority::spec::{Api, Kind};
 use capstan_core::authority::{reconcile, report};
 use capstan_core::model::ObjectRef;
 use jiff::SignedDuration;
@@ -32,14 +36,14 @@ pub use running::{LEASE, Mirroring, MirroringConfiguration};
 /// How long after the last sign of another sync controller it is checked again.
 const CHECK: SignedDuration = SignedDuration::from_secs(1);
 
-/// The controller of mirrored Machines.
+/// The controller of mirrored Machines, or of mirrored MachineSets.
 #[derive(Debug)]
-pub(super) struct MirroredMachines {
+pub(super) struct Mirrored<const SETS: bool> {
     pairs: Pairs,
     metrics: MirroringMetrics,
 }
 
-/// What was observed of one Machine.
+/// What was observed of one pair.
 #[derive(Debug)]
 pub(super) struct Observed {
     pair: Pair,
@@ -48,8 +52,16 @@ pub(super) struct Observed {
     other: Option<Other>,
 }
 
-impl MirroredMachines {
-    /// The controller of the Machines in these namespaces.
+impl<const SETS: bool> Mirrored<SETS> {
+    const PAIR: Kind = if SETS { Kind::MachineSet } else { Kind::Machine };
+    const KIND: &'static KindInfo = if SETS { &kinds::MACHINE_SETS } else { &kinds::MACHINES };
+    const MIRROR: &'static KindInfo = if SETS {
+        &kinds::CLUSTER_API_MACHINE_SETS
+    } else {
+        &kinds::CLUSTER_API_MACHINES
+    };
+
+    /// The controller of the objects in these namespaces.
     pub(super) fn new(machine_api: &str, cluster_api: &str, metrics: MirroringMetrics) -> Self {
         Self {
             pairs: Pairs::new(machine_api, cluster_api),
@@ -57,8 +69,15 @@ impl MirroredMachines {
         }
     }
 
+    fn names(&self, view: &View) -> BTreeSet<String> {
+        match SETS {
+            true => self.pairs.all_sets(view),
+            false => self.pairs.all(view),
+        }
+    }
+
     fn object(&self, name: &str) -> ObjectRef {
-        kinds::MACHINES.object(&self.pairs.machine_api, name)
+        Self::KIND.object(&self.pairs.machine_api, name)
     }
 
     /// Kind and name of an object of a pair. An infrastructure machine that does not exist yet has
@@ -66,8 +85,25 @@ impl MirroredMachines {
     fn target<'a>(&'a self, pair: &'a Pair, write: &'a pair::Write) -> Option<(&'a KindInfo, &'a str, &'a str)> {
         let (cluster_api, name) = (self.pairs.cluster_api.as_str(), pair.name.as_str());
         match write.part {
-            Part::MachineApi => Some((&kinds::MACHINES, &self.pairs.machine_api, name)),
-            Part::ClusterApi => Some((&kinds::CLUSTER_API_MACHINES, cluster_api, name)),
+            Part::MachineApi => Some((Self::KIND, &self.pairs.machine_api, name)),
+            Part::ClusterApi => Some((Self::MIRROR, cluster_api, name)),
+            Part::Member(at) => {
+                let member = pair.members.get(at)?;
+                let namespace = match member.api {
+                    Api::MachineApi => self.pairs.machine_api.as_str(),
+                    Api::ClusterApi => cluster_api,
+                };
+                Some((
+                    pairs::machines_of(member.api),
+                    namespace,
+                    member.object.text("/metadata/name")?,
+                ))
+            }
+            Part::Template(at) => {
+                let template = pair.templates.get(at)?;
+                let kind = self.pairs.infrastructure_kind(template.text("/kind")?)?;
+                Some((kind, cluster_api, template.text("/metadata/name")?))
+            }
             Part::Infrastructure => {
                 let stored = pair.infrastructure.as_ref().map(|object| &object.value);
                 let object = match &write.verb {
@@ -97,14 +133,18 @@ impl MirroredMachines {
     }
 }
 
-impl Reconcile for MirroredMachines {
-    const NAME: &'static str = "machine-mirroring";
+impl<const SETS: bool> Reconcile for Mirrored<SETS> {
+    const NAME: &'static str = if SETS {
+        "machine-set-mirroring"
+    } else {
+        "machine-mirroring"
+    };
 
     type State = ();
     type Observed = Observed;
 
     fn kind(&self) -> &KindInfo {
-        &kinds::MACHINES
+        Self::KIND
     }
 
     fn watches(&self) -> Vec<Watch> {
@@ -112,27 +152,34 @@ impl Reconcile for MirroredMachines {
     }
 
     fn all(&self, view: &View) -> Vec<ObjectRef> {
-        let names = self.pairs.all(view);
+        let names = self.names(view);
         names.iter().map(|name| self.object(name)).collect()
     }
 
     fn affected(&self, changed: &ObjectRef, view: &View) -> Vec<ObjectRef> {
-        let names = self.pairs.affected(view, &changed.kind, &changed.group, &changed.name);
-        let names = names.unwrap_or_else(|| self.pairs.all(view));
+        let (kind, group, name) = (&changed.kind, &changed.group, &changed.name);
+        let names = match SETS {
+            true => self.pairs.affected_sets(view, kind, group, name),
+            false => self.pairs.affected(view, kind, group, name),
+        };
+        let names = names.unwrap_or_else(|| self.names(view));
         names.iter().map(|name| self.object(name)).collect()
     }
 
     fn is_gone(&self, object: &ObjectRef, view: &View) -> bool {
-        let gone = self.pairs.is_gone(view, &object.name);
+        let gone = match SETS {
+            true => self.pairs.is_set_gone(view, &object.name),
+            false => self.pairs.is_gone(view, &object.name),
+        };
         if gone {
-            self.metrics.gone(&object.name);
+            self.metrics.gone(Self::PAIR, &object.name);
         }
         gone
     }
 
     fn leadership(&self, is_leader: bool) {
         if !is_leader {
-            self.metrics.forget();
+            self.metrics.forget(Self::PAIR);
         }
     }
 
@@ -145,7 +192,11 @@ impl Reconcile for MirroredMachines {
         moment: Moment,
     ) -> Observation<Observed> {
         let name = &object.name;
-        let (true, Ok(lease), Ok(pair)) = (view.synced, self.pairs.lease(view), self.pairs.pair(view, name)) else {
+        let pair = match SETS {
+            true => self.pairs.set_pair(view, name),
+            false => self.pairs.pair(view, name),
+        };
+        let (true, Ok(lease), Ok(pair)) = (view.synced, self.pairs.lease(view), pair) else {
             return Observation::Nothing;
         };
         if pair.machine_api.is_none() && pair.cluster_api.is_none() && pair.infrastructure.is_none() {
@@ -153,7 +204,9 @@ impl Reconcile for MirroredMachines {
         }
         let managers = self
             .pairs
-            .machine(view, name)
+            .find(view, Self::KIND, name)
+            .ok()
+            .flatten()
             .map(|machine| machine.managers.as_slice());
         let other = other::running(lease, managers.unwrap_or_default(), moment.time);
         let decision = match &other {
@@ -170,7 +223,11 @@ impl Reconcile for MirroredMachines {
         view: &View,
         _observed: &Observed,
     ) -> Result<Option<View>, StepError> {
-        self.pairs.refreshed(cluster, view, &object.name).await.map(Some)
+        let view = match SETS {
+            true => self.pairs.refreshed_set(cluster, view, &object.name).await?,
+            false => self.pairs.refreshed(cluster, view, &object.name).await?,
+        };
+        Ok(Some(view))
     }
 
     fn plan(&self, observed: &Observed, _state: &mut (), _moment: Moment) -> Vec<Step> {
@@ -178,7 +235,7 @@ impl Reconcile for MirroredMachines {
             return Vec::new();
         };
         let Some((write, action)) = self.write(&observed.pair, planned) else {
-            tracing::error!(machine = observed.pair.name, "a write names an unknown kind");
+            tracing::error!(name = observed.pair.name, "a write names an unknown kind");
             return Vec::new();
         };
         let disruptive = matches!(write.verb, Verb::Create { .. } | Verb::Delete { .. });
@@ -197,7 +254,7 @@ impl Reconcile for MirroredMachines {
             return Vec::new();
         };
         let refusal = reconciled.errors.iter().find(|error| error.is_by_rule());
-        let condition = refusal.and_then(|error| progress::refused(planned, error.to_string()));
+        let condition = refusal.and_then(|error| progress::refused(Self::PAIR, planned, error.to_string()));
         let write = condition
             .and_then(|condition| report::synchronization(machine, &condition, None, reconciled.moment.time))
             .and_then(|write| self.write(&observed.pair, &write));
@@ -223,7 +280,8 @@ impl Reconcile for MirroredMachines {
             tracing::info!("no other sync controller runs; Capstan mirrors");
         }
         let state = progress::state(pair);
-        self.metrics.machine(&pair.name, state, reconciled.moment.time);
+        self.metrics
+            .object(Self::PAIR, &pair.name, state, reconciled.moment.time);
         let about = pair.machine_api.as_ref().and_then(|machine| {
             let metadata = machine.value.get("metadata")?;
             serde::Deserialize::deserialize(metadata).ok()

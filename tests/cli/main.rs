@@ -17,6 +17,7 @@ mod conversions;
 mod inputs;
 mod kubeadm_control_plane;
 mod machine_pool;
+mod migrate;
 mod pictures;
 mod plans;
 mod strict;

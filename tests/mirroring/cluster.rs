@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 
 use crate::faults::Gate;
 
-const SOON: Duration = Duration::from_secs(60);
-const MACHINE_API: &str = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api";
-const CLUSTER_API: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/openshift-cluster-api";
-const AWS: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/openshift-cluster-api";
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const MACHINE_API: &str = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api";
+pub(crate) const CLUSTER_API: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/openshift-cluster-api";
+pub(crate) const AWS: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/openshift-cluster-api";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/openshift-cluster-api/leases";
 /// The user of the controllers, as in `manifests/components/mirroring-controllers/rbac.yaml`.
 const MIRRORING: &str = "system:serviceaccount:openshift-machine-api:capstan-mirroring";
@@ -28,7 +28,7 @@ const MIRRORING: &str = "system:serviceaccount:openshift-machine-api:capstan-mir
 /// The cluster.
 pub(crate) struct Cluster {
     pub(crate) plane: ControlPlane,
-    client: kube::Client,
+    pub(crate) client: kube::Client,
     /// What the controllers send to the API server.
     pub(crate) gate: Arc<Gate>,
     proxy: Proxy,
@@ -47,6 +47,7 @@ fn definitions() -> Vec<Value> {
         "cluster.x-k8s.io_machinesets.yaml",
         "infrastructure.cluster.x-k8s.io_awsclusters.yaml",
         "infrastructure.cluster.x-k8s.io_awsmachines.yaml",
+        "infrastructure.cluster.x-k8s.io_awsmachinetemplates.yaml",
     ];
     for folder in provider_crds::folders().unwrap() {
         for file in wanted
@@ -63,6 +64,10 @@ fn definitions() -> Vec<Value> {
     }
     assert_eq!(all.len(), 3 + wanted.len());
     all
+}
+
+fn provider_spec() -> Value {
+    serde_json::from_str(include_str!("../../core/src/conversion/tests/aws.json")).unwrap()
 }
 
 impl Cluster {
@@ -171,26 +176,25 @@ impl Cluster {
         }
     }
 
-    /// Creates a MachineSet of this name in both APIs, without replicas. Returns the one of the
-    /// Machine API.
-    pub(crate) async fn sets(&self, name: &str) -> Value {
-        let labels = json!({"set": name});
-        let selector = json!({"matchLabels": labels});
-        let template = json!({"metadata": {"labels": labels}, "spec": {"providerSpec": {"value": {}}}});
+    /// Creates a MachineSet of the Machine API without replicas, and waits until the controllers
+    /// have made its mirror. Returns the one of the Machine API.
+    pub(crate) async fn sets(&self, name: &str, authority: Api) -> Value {
+        let labels = json!({"set": name, "machine.openshift.io/cluster-api-cluster": "prod-x7k2p"});
+        let template = json!({"metadata": {"labels": labels}, "spec": {"authoritativeAPI": authority.as_str(),
+            "providerSpec": {"value": provider_spec()}}});
         let set = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
-            "metadata": {"name": name}, "spec": {"replicas": 0, "selector": selector, "template": template}});
+            "metadata": {"name": name}, "spec": {"authoritativeAPI": authority.as_str(), "replicas": 0,
+                "selector": {"matchLabels": {"set": name}}, "template": template}});
         let path = format!("{MACHINE_API}/machinesets");
-        let created = send(&self.client, "POST", &path, Some(&set)).await.unwrap();
-        let reference =
-            json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSMachineTemplate", "name": "t"});
-        let machine = json!({"clusterName": "prod-x7k2p", "bootstrap": {"dataSecretName": "worker-user-data"},
-            "infrastructureRef": reference});
-        let mirror = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "metadata": {"name": name},
-            "spec": {"clusterName": "prod-x7k2p", "replicas": 0, "selector": selector,
-                "template": {"metadata": {"labels": labels}, "spec": machine}}});
-        let path = format!("{CLUSTER_API}/machinesets");
-        send(&self.client, "POST", &path, Some(&mirror)).await.unwrap();
-        created
+        send(&self.client, "POST", &path, Some(&set)).await.unwrap();
+        let path = format!("{path}/{name}");
+        wait_until("the MachineSet is mirrored", SOON, async || {
+            let set = self.find(&path).await.map(FullObject::from);
+            let set = set.filter(|set| set.condition("Synchronized") == Some("True"));
+            Ok(set.map(|set| set.value))
+        })
+        .await
+        .unwrap()
     }
 
     pub(crate) async fn delete_set(&self, api: Api, name: &str) {
@@ -205,8 +209,7 @@ impl Cluster {
 
     /// Creates a Machine of the Machine API with this authority.
     pub(crate) async fn machine(&self, name: &str, authority: Api, owner: Option<&Value>) -> Machine<'_> {
-        let provider_spec: Value =
-            serde_json::from_str(include_str!("../../core/src/conversion/tests/aws.json")).unwrap();
+        let provider_spec = provider_spec();
         let mut body = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
             "metadata": {"name": name, "labels": {
                 "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
@@ -229,7 +232,7 @@ impl Cluster {
         }
     }
 
-    async fn find(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn find(&self, path: &str) -> Option<Value> {
         match send(&self.client, "GET", path, None).await {
             Ok(object) => Some(object),
             Err(kube::Error::Api(status)) if status.code == 404 => None,
@@ -239,7 +242,7 @@ impl Cluster {
 }
 
 /// Sends a request. A patch is a JSON merge patch.
-async fn send(client: &kube::Client, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
+pub(crate) async fn send(client: &kube::Client, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
     let content = match method {
         "PATCH" => "application/merge-patch+json",
         _ => "application/json",
@@ -270,6 +273,7 @@ impl Machine<'_> {
             Part::MachineApi => format!("{MACHINE_API}/machines/{name}"),
             Part::ClusterApi => format!("{CLUSTER_API}/machines/{name}"),
             Part::Infrastructure => format!("{AWS}/awsmachines/{name}"),
+            Part::Template(_) | Part::Member(_) => panic!("a Machine has no such object"),
         }
     }
 
@@ -298,6 +302,7 @@ impl Machine<'_> {
             Part::MachineApi => ("machines.machine.openshift.io", "openshift-machine-api"),
             Part::ClusterApi => ("machines.cluster.x-k8s.io", "openshift-cluster-api"),
             Part::Infrastructure => ("awsmachines.infrastructure.cluster.x-k8s.io", "openshift-cluster-api"),
+            Part::Template(_) | Part::Member(_) => panic!("a Machine has no such object"),
         };
         let delete = ["delete", resource, &self.name, "-n", namespace, "--wait=false"];
         self.cluster.kubectl(&delete).await;

@@ -13,9 +13,11 @@
 )]
 
 mod cluster;
+mod command;
 mod controllers;
 mod crashes;
 mod faults;
+mod sets;
 
 use capstan_core::authority::pair::Part;
 use capstan_core::authority::spec::Api;
@@ -33,6 +35,11 @@ async fn a_machine_is_mirrored_migrated_and_deleted_by_the_table() {
     a_machine_without_an_owner_survives_the_deletion_of_its_mirror(&cluster).await;
     an_owned_machine_is_deleted_in_both_apis(&cluster).await;
     the_garbage_collector_reaches_no_instance_through_a_mirrored_parent(&cluster).await;
+    sets::a_change_makes_a_new_template_and_the_old_one_goes(&cluster).await;
+    sets::a_machine_set_is_migrated_there_and_back(&cluster).await;
+    sets::the_machines_of_a_deleted_mirror_stay(&cluster).await;
+    sets::the_deletion_of_an_authoritative_machine_set_leaves_nothing(&cluster).await;
+    command::the_command_migrates_waits_cancels_and_names_a_field(&cluster).await;
     nothing_is_written_while_another_sync_controller_runs(&cluster).await;
     running.stop().await;
     crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
@@ -156,7 +163,7 @@ async fn an_owned_machine_is_deleted_in_both_apis(cluster: &Cluster) {
         (Api::ClusterApi, Part::ClusterApi),
     ] {
         let name = format!("owned-{authority:?}-{deleted:?}").to_lowercase();
-        let set = cluster.sets(&name).await;
+        let set = cluster.sets(&name, authority).await;
         let mut machine = cluster.machine(&name, authority, Some(&set)).await;
         machine.synchronized(authority).await;
         machine.delete(deleted).await;
@@ -168,7 +175,7 @@ async fn an_owned_machine_is_deleted_in_both_apis(cluster: &Cluster) {
 async fn the_garbage_collector_reaches_no_instance_through_a_mirrored_parent(cluster: &Cluster) {
     for authority in [Api::MachineApi, Api::ClusterApi] {
         let name = format!("collected-{authority:?}").to_lowercase();
-        let set = cluster.sets(&name).await;
+        let set = cluster.sets(&name, authority).await;
         let mut machine = cluster.machine(&name, authority, Some(&set)).await;
         machine.synchronized(authority).await;
         let mirror = Part::of(authority.other());

@@ -207,7 +207,7 @@ pub fn all() -> impl Iterator<Item = KindEntry> {
     let machines = PLATFORMS.iter().flat_map(|platform| {
         [
             infrastructure_kind(platform.version, platform.machine, platform.machines, PAIRS),
-            infrastructure_kind(platform.version, platform.template, platform.templates, GUARDS),
+            infrastructure_kind(platform.version, platform.template, platform.templates, PAIRS),
         ]
     });
     let read = CLUSTERS.iter().map(|cluster| (cluster, PAIRS));

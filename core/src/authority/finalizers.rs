@@ -23,15 +23,17 @@ use super::spec::Api;
 pub const MACHINE_API: &str = "machine.machine.openshift.io";
 /// The finalizer of the Machine controller of Cluster API.
 pub const CLUSTER_API: &str = "machine.cluster.x-k8s.io";
+/// The finalizer of the MachineSet controller of Cluster API.
+pub const CLUSTER_API_SET: &str = "cluster.x-k8s.io/machineset";
 /// The domain of the finalizers of infrastructure providers.
 const PROVIDERS: &str = "infrastructure.cluster.x-k8s.io";
 
 /// The finalizer with which the controllers of an object hold it.
 pub fn of_controllers(part: Part, object: &FullObject) -> String {
     match part {
-        Part::MachineApi => MACHINE_API.to_owned(),
+        Part::MachineApi | Part::Member(_) => MACHINE_API.to_owned(),
         Part::ClusterApi => CLUSTER_API.to_owned(),
-        Part::Infrastructure => {
+        Part::Infrastructure | Part::Template(_) => {
             let kind = object.text("/kind").unwrap_or_default().to_lowercase();
             match kind.as_str() {
                 // The only provider whose finalizer has the domain in front.
@@ -46,7 +48,9 @@ pub fn of_controllers(part: Part, object: &FullObject) -> String {
 pub fn is_of_controllers(part: Part, name: &str) -> bool {
     match part {
         Part::MachineApi => name == MACHINE_API,
-        Part::ClusterApi => name == CLUSTER_API,
+        Part::ClusterApi => [CLUSTER_API, CLUSTER_API_SET].contains(&name),
+        // The sync controller removes no finalizer of these.
+        Part::Template(_) | Part::Member(_) => false,
         Part::Infrastructure => {
             let domain = name.split('/').next().unwrap_or_default();
             domain == PROVIDERS || domain.ends_with(&format!(".{PROVIDERS}"))
@@ -62,14 +66,20 @@ pub fn is_held(part: Part, object: &FullObject) -> bool {
 /// Adds the finalizer of the sync controller to the next object that has none.
 pub fn protect(pair: &Pair) -> Option<Write> {
     let parts = [Part::MachineApi, Part::ClusterApi, Part::Infrastructure];
-    parts.into_iter().find_map(|part| {
+    // No instance depends on an infrastructure template.
+    let count = if pair.is_set() { 2 } else { parts.len() };
+    parts.into_iter().take(count).find_map(|part| {
         let because = "its deletion must not be missed";
         add(part, pair.part(part)?, FINALIZER, because)
     })
 }
 
 /// Adds the finalizer of its controllers to the next object of the API that becomes authoritative.
+/// A MachineSet holds no instance: its Machines have finalizers of their own.
 pub fn hand_over(pair: &Pair, to: Api) -> Option<Write> {
+    if pair.is_set() {
+        return None;
+    }
     let parts: &[Part] = match to {
         Api::MachineApi => &[Part::MachineApi],
         Api::ClusterApi => &[Part::ClusterApi, Part::Infrastructure],

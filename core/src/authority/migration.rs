@@ -1,5 +1,5 @@
-//! Carries out the migration of a mirrored Machine: the step of [`plan`](super::plan) for the
-//! objects as they are, and the write of that step.
+//! Carries out the migration of a mirrored Machine or MachineSet: the step of [`plan`](super::plan)
+//! for the objects as they are, and the write of that step.
 //!
 //! Every step states what must hold, and is checked again each time. So a controller that was
 //! stopped anywhere continues, and two controllers at once do the same. The authority changes in
@@ -49,7 +49,7 @@ pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
         Api::MachineApi => matches!(source.member.phase.as_deref(), Some("Provisioned" | "Running")),
         Api::ClusterApi => source.member.provisioned == Some(true),
     };
-    if !provisioned {
+    if !provisioned && !pair.is_set() {
         return Some(format!(
             "the instance of the Machine in {} is not provisioned",
             from.title()
@@ -75,9 +75,10 @@ pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) 
         .into(),
         Step::Idle(_) => Decision::Idle,
         Step::Stop => Decision::wait(STOPPED),
-        Step::AwaitSynchronization { .. } | Step::Synchronize { .. } => {
-            Decision::wait("the migration waits until the mirror agrees with the authoritative Machine")
-        }
+        Step::AwaitSynchronization { .. } | Step::Synchronize { .. } => Decision::wait(format!(
+            "the migration waits until the mirror agrees with the authoritative {}",
+            pair.kind.title()
+        )),
         Step::AwaitSource { from } => {
             let reason = not_ready(pair, from).unwrap_or_default();
             Decision::wait(format!("the migration has not begun: {reason}"))
@@ -99,7 +100,7 @@ pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) 
             Some(write) => write.into(),
             None => Decision::Idle,
         },
-        Step::Finish { to } => report::finished(machine, to, now).into(),
+        Step::Finish { to } => report::finished(machine, pair.kind, to, now).into(),
         Step::PauseTarget { .. } => pause::pause(pair, false).unwrap_or(Decision::Idle),
         Step::Cancel { back_to } => report::authority(
             machine,

@@ -1,4 +1,4 @@
-//! The objects of one mirrored Machine, in full, and the writes to them.
+//! The objects of one mirrored Machine or MachineSet, in full, and the writes to them.
 //!
 //! The decisions of the sync controller need the identity of each object (uid, resource version,
 //! finalizers) and its whole content. The caller reads every object from the API server right
@@ -10,7 +10,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::spec::{Api, PairMember};
+use super::spec::{Api, Authority, Kind, PairMember};
 
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,19 +74,24 @@ impl FullObject {
     }
 }
 
-/// The objects that a Machine of either API can have.
+/// The objects that a Machine or a MachineSet of either API can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The Machine of the Machine API.
+    /// The Machine or MachineSet of the Machine API.
     MachineApi,
-    /// The Machine of Cluster API.
+    /// The Machine or MachineSet of Cluster API.
     ClusterApi,
-    /// The infrastructure machine of Cluster API.
+    /// The infrastructure machine of Cluster API; of a MachineSet, the infrastructure template that
+    /// its mirror refers to.
     Infrastructure,
+    /// Another infrastructure template of a MachineSet, by its place in [`Pair::templates`].
+    Template(usize),
+    /// A Machine that a MachineSet owns, by its place in [`Pair::members`].
+    Member(usize),
 }
 
 impl Part {
-    /// The Machine of an API.
+    /// The Machine or MachineSet of an API.
     pub fn of(api: Api) -> Self {
         match api {
             Api::MachineApi => Self::MachineApi,
@@ -95,17 +100,51 @@ impl Part {
     }
 }
 
-/// The objects of a mirrored Machine and what their conversion reads.
+/// A Machine of a MachineSet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// The API of the Machine.
+    pub api: Api,
+    /// Whether the controllers of that API may hold its instance.
+    pub is_authoritative: bool,
+    /// The Machine.
+    pub object: FullObject,
+}
+
+impl Member {
+    /// A Machine of an API, with the Machine of the Machine API of the same name. During a
+    /// migration, both APIs count as authoritative.
+    pub fn new(api: Api, object: FullObject, machine_api: Option<&FullObject>) -> Self {
+        let authority = machine_api.map(|machine| machine.member.authority());
+        let is_authoritative = authority.is_none_or(|authority| authority != Authority::Stable(api.other()));
+        Self {
+            api,
+            is_authoritative,
+            object,
+        }
+    }
+}
+
+/// The objects of a mirrored Machine or MachineSet and what their conversion reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
-    /// The name of the Machines.
+    /// Machine or MachineSet.
+    pub kind: Kind,
+    /// The name of both objects.
     pub name: String,
-    /// The Machine of the Machine API.
+    /// The object of the Machine API.
     pub machine_api: Option<FullObject>,
-    /// The Machine of Cluster API.
+    /// The object of Cluster API.
     pub cluster_api: Option<FullObject>,
-    /// The infrastructure machine of the Machine of Cluster API.
+    /// The infrastructure machine of the Machine of Cluster API, or the infrastructure template of
+    /// its MachineSet.
     pub infrastructure: Option<FullObject>,
+    /// The infrastructure templates that were made for a MachineSet.
+    pub templates: Vec<FullObject>,
+    /// The names of the infrastructure templates that other MachineSets of Cluster API refer to.
+    pub templates_in_use: Vec<String>,
+    /// The Machines that one of the two MachineSets owns.
+    pub members: Vec<Member>,
     /// The MachineSet of the Machine API that one of the Machines names as its owner.
     pub machine_api_set: Option<FullObject>,
     /// The MachineSet of Cluster API that one of the Machines names as its owner.
@@ -148,10 +187,17 @@ impl Pair {
             Part::MachineApi => self.machine_api.as_ref(),
             Part::ClusterApi => self.cluster_api.as_ref(),
             Part::Infrastructure => self.infrastructure.as_ref(),
+            Part::Template(at) => self.templates.get(at),
+            Part::Member(at) => self.members.get(at).map(|member| &member.object),
         }
     }
 
-    /// The Machine of an API.
+    /// Whether the pair is two MachineSets.
+    pub fn is_set(&self) -> bool {
+        self.kind == Kind::MachineSet
+    }
+
+    /// The Machine or MachineSet of an API.
     pub fn machine(&self, api: Api) -> Option<&FullObject> {
         self.part(Part::of(api))
     }

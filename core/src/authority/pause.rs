@@ -26,7 +26,8 @@ const PARTS: [Part; 2] = [Part::ClusterApi, Part::Infrastructure];
 pub(super) fn pause(pair: &Pair, acknowledge: bool) -> Option<Decision> {
     PARTS.into_iter().find_map(|part| {
         let object = pair.part(part).filter(|object| !object.member.is_paused())?;
-        if acknowledge && object.condition(PAUSED) == Some("True") {
+        let reports = parts(pair, Api::ClusterApi).contains(&part);
+        if acknowledge && reports && object.condition(PAUSED) == Some("True") {
             return Some(Decision::wait(format!(
                 "the condition Paused of {} is True although it is not paused",
                 title(object)
@@ -59,7 +60,7 @@ pub(super) fn is_paused(pair: &Pair) -> bool {
 
 /// Whether the controllers of an API acknowledged that they do not act.
 pub(super) fn is_acknowledged(pair: &Pair, api: Api) -> bool {
-    parts(api).iter().all(|part| {
+    parts(pair, api).iter().all(|part| {
         let paused = |object: &FullObject| *part == Part::MachineApi || object.member.is_paused();
         pair.part(*part)
             .is_some_and(|object| paused(object) && object.condition(PAUSED) == Some("True"))
@@ -68,7 +69,7 @@ pub(super) fn is_acknowledged(pair: &Pair, api: Api) -> bool {
 
 /// Why the controllers of an API do not act. `None`: all of them report that they do.
 pub(super) fn not_running(pair: &Pair, api: Api) -> Option<String> {
-    parts(api).iter().find_map(|part| {
+    parts(pair, api).iter().find_map(|part| {
         let Some(object) = pair.part(*part) else {
             return Some(String::from("the infrastructure machine does not exist"));
         };
@@ -84,9 +85,11 @@ pub(super) fn not_running(pair: &Pair, api: Api) -> Option<String> {
     })
 }
 
-fn parts(api: Api) -> &'static [Part] {
+/// The objects whose controllers report a pause. No controller acts on an infrastructure template.
+fn parts(pair: &Pair, api: Api) -> &'static [Part] {
     match api {
         Api::MachineApi => &[Part::MachineApi],
+        Api::ClusterApi if pair.is_set() => &[Part::ClusterApi],
         Api::ClusterApi => &PARTS,
     }
 }

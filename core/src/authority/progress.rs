@@ -1,12 +1,12 @@
-//! The state of a mirrored Machine as the sync controller reports it: for metrics, and for events
-//! about the Machine of the Machine API.
+//! The state of a mirrored Machine or MachineSet as the sync controller reports it: for metrics,
+//! and for events about the Machine of the Machine API.
 //!
 //! Must never: report a Machine as synchronized on the basis of a generation. The condition
 //! Synchronized tells it, which was written after a comparison.
 
 use super::pair::{Decision, Pair, Part, Verb, Write};
 use super::report::Synchronized;
-use super::spec::Authority;
+use super::spec::{Authority, Kind};
 
 /// The state of a mirrored Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,15 +140,31 @@ pub fn change_of_authority(write: &Write) -> Option<Notice> {
 
 /// The condition after the API server refused a write of the synchronization. `None` for a write to
 /// the status, which cannot report its own refusal.
-pub fn refused(write: &Write, error: String) -> Option<Synchronized> {
+pub fn refused(kind: Kind, write: &Write, error: String) -> Option<Synchronized> {
+    if kind == Kind::MachineSet {
+        return refused_of_set(write, error);
+    }
     let reason = match (&write.verb, write.part) {
         (Verb::PatchStatus(_), Part::MachineApi) => return None,
+        (_, Part::Template(_) | Part::Member(_)) => return None,
         (Verb::Create(_), Part::MachineApi) => "FailedToCreateMAPIMachine",
         (Verb::Create(_), Part::ClusterApi) => "FailedToCreateCAPIMachine",
         (Verb::Create(_), Part::Infrastructure) => "FailedToCreateCAPIInfraMachine",
         (_, Part::MachineApi) => "FailedToUpdateMAPIMachine",
         (_, Part::ClusterApi) => "FailedToUpdateCAPIMachine",
         (_, Part::Infrastructure) => "FailedToUpdateCAPIInfraMachine",
+    };
+    Some(Synchronized::blocked(reason, error))
+}
+
+fn refused_of_set(write: &Write, error: String) -> Option<Synchronized> {
+    let reason = match (&write.verb, write.part) {
+        (Verb::PatchStatus(_), Part::MachineApi) | (_, Part::Member(_)) => return None,
+        (Verb::Create(_), Part::ClusterApi) => "FailedToCreateCAPIMachineSet",
+        (_, Part::MachineApi) => "FailedToUpdateMAPIMachineSet",
+        (_, Part::ClusterApi) => "FailedToUpdateCAPIMachineSet",
+        (Verb::Delete { .. }, _) => "FailedToDeleteCAPIInfraMachineTemplate",
+        (_, Part::Infrastructure | Part::Template(_)) => "FailedToCreateCAPIInfraMachineTemplate",
     };
     Some(Synchronized::blocked(reason, error))
 }

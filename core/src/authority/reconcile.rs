@@ -1,4 +1,4 @@
-//! The next action for a mirrored Machine: the one entry for a controller.
+//! The next action for a mirrored Machine or MachineSet: the one entry for a controller.
 //!
 //! The order is: `status.authoritativeAPI`, deletion, finalizers, pauses, the copy, the report, the
 //! migration. Each call returns at most one write. The caller reads all objects again before the
@@ -14,7 +14,7 @@ use super::record::Record;
 use super::report::{self, Synchronized};
 use super::spec::{Api, Authority};
 use super::sync::{self, Outcome};
-use super::{finalizers, migration, pause, removal};
+use super::{finalizers, migration, pause, removal, set_removal};
 
 /// The next action for a pair.
 pub fn next(pair: &Pair, now: Timestamp) -> Decision {
@@ -39,7 +39,10 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
     };
     let authority = machine.member.authority();
     if observed.deleting {
-        return removal::next(pair, source);
+        return match pair.is_set() {
+            true => set_removal::next(pair, source),
+            false => removal::next(pair, source),
+        };
     }
     if let Some(write) = finalizers::protect(pair) {
         return write.into();
@@ -57,6 +60,10 @@ fn direction(pair: &Pair, source: Api) -> Api {
     let Some(machine) = &pair.cluster_api else {
         return Api::MachineApi;
     };
+    if pair.is_set() {
+        // The infrastructure template is created first, so the copy is complete.
+        return source;
+    }
     let is_first_copy = Record::of(machine).from == Api::MachineApi.as_str()
         && machine.member.is_paused_by_sync()
         && pair.infrastructure.is_none();
@@ -83,7 +90,7 @@ fn pauses(pair: &Pair, authority: Authority, from: Api) -> Option<Decision> {
 fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<Decision, bool> {
     let (condition, agrees) = match sync::next(pair, from) {
         Outcome::Write(write) => return Ok(Decision::Write(write)),
-        Outcome::Current(losses) => (Synchronized::agrees(from, &losses), true),
+        Outcome::Current(losses) => (Synchronized::agrees(pair.kind, from, &losses), true),
         Outcome::Blocked { reason, message } => (Synchronized::blocked(reason, message), false),
     };
     let source = pair.machine(from).filter(|_| agrees);
@@ -95,8 +102,12 @@ fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<
 }
 
 /// The next action without a Machine in the Machine API. A Machine of a MachineSet that both APIs
-/// have is mirrored. Any other one is released.
+/// have is mirrored. Any other one is released. A MachineSet of Cluster API is never copied to the
+/// Machine API unasked.
 fn without_machine_api(pair: &Pair) -> Decision {
+    if pair.is_set() {
+        return set_removal::unmirrored(pair);
+    }
     let Some(machine) = &pair.cluster_api else {
         return removal::unmirrored(pair);
     };

@@ -41,13 +41,28 @@ pub fn fate(pair: &Pair, deleted: Api, authority: Api) -> Fate {
     let decisive = pair.machine(authority).or_else(|| pair.machine(authority.other()));
     let owner = decisive.and_then(|object| object.member.owner());
     let of_set = owner.is_some_and(|owner| owner.kind == "MachineSet");
-    let ends = |api: Api| pair.set(api).is_none_or(|set| set.member.deleting);
+    // A MachineSet that was created again under the same name is not the owner.
+    let owns = |api: Api, set: &FullObject| pair.machine(api).is_none_or(|machine| is_owned_by(machine, set));
+    let ends = |api: Api| pair.set(api).is_none_or(|set| set.member.deleting || !owns(api, set));
     // Only the mirror of the MachineSet was deleted, and the garbage collector followed.
     let collected = deleted != authority && of_set && ends(deleted) && !ends(deleted.other());
     match owner {
         Some(_) if !collected => Fate::Both,
         _ => Fate::OnlyThis,
     }
+}
+
+/// Whether an owner reference of an object has the uid of another one.
+pub(super) fn is_owned_by(object: &FullObject, owner: &FullObject) -> bool {
+    let owners = object
+        .value
+        .pointer("/metadata/ownerReferences")
+        .and_then(serde_json::Value::as_array);
+    let mut uids = owners
+        .into_iter()
+        .flatten()
+        .filter_map(|known| known.get("uid")?.as_str());
+    uids.any(|uid| uid == owner.uid())
 }
 
 /// The next action for a pair of which at least one Machine is being deleted.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::pair::{FullObject, Part, Write};
-use super::spec::{Api, Authority};
+use super::spec::{Api, Authority, Kind};
 use crate::api::machine_openshift_io::authority::SYNCHRONIZED;
 
 /// The content of the condition Synchronized.
@@ -25,8 +25,9 @@ pub struct Synchronized {
 
 impl Synchronized {
     /// The mirror agrees. `losses` are the values that it cannot hold.
-    pub fn agrees(from: Api, losses: &[String]) -> Self {
-        let mut message = format!("the Machine in {} is copied to {}", from.title(), from.other().title());
+    pub fn agrees(kind: Kind, from: Api, losses: &[String]) -> Self {
+        let (kind, to) = (kind.title(), from.other().title());
+        let mut message = format!("the {kind} in {} is copied to {to}", from.title());
         if let Some(first) = losses.first() {
             let more = losses.len() - 1;
             let others = if more == 0 {
@@ -124,11 +125,15 @@ pub fn authority(machine: &FullObject, authority: Authority, synchronized_api: A
 }
 
 /// Ends a migration in one write: the target is authoritative, and nothing is copied from it yet.
-pub fn finished(machine: &FullObject, to: Api, now: Timestamp) -> Write {
+pub fn finished(machine: &FullObject, kind: Kind, to: Api, now: Timestamp) -> Write {
     let condition = Synchronized {
         status: "Unknown",
         reason: "AuthoritativeAPIChanged",
-        message: format!("{} is authoritative now, and its Machine is not copied yet", to.title()),
+        message: format!(
+            "{} is authoritative now, and its {} is not copied yet",
+            to.title(),
+            kind.title()
+        ),
     };
     let mut status = json!({"authoritativeAPI": to.as_str(), "synchronizedAPI": to.as_str(),
         "synchronizedGeneration": 0});

@@ -103,9 +103,10 @@ impl Authority {
 }
 
 /// The kinds that are mirrored, and the infrastructure kinds that belong to a mirrored object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A Machine.
+    #[default]
     Machine,
     /// A MachineSet.
     MachineSet,

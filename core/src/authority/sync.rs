@@ -1,4 +1,5 @@
-//! Copies the authoritative Machine to its mirror: spec, labels, annotations, owner and status.
+//! Copies the authoritative Machine or MachineSet to its mirror: spec, labels, annotations, owner
+//! and status.
 //!
 //! [`next`] compares what the conversion makes of the source with what is stored, and returns one
 //! write, or none if the mirror agrees. It decides by content, with a fingerprint of the source in
@@ -14,8 +15,10 @@ use super::difference::{Difference, merge_patch};
 use super::finalizers::{self, Removed};
 use super::pair::{FullObject, Pair, Part, Write};
 use super::record::{Record, merge_entries};
+use super::removal::is_owned_by;
 use super::spec::Api;
 use super::sync_status;
+use super::templates::{self, Template};
 use super::{FINALIZER, PAUSED_BY_SYNC, pause};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
 use crate::api::machine_openshift_io::authority::MIRRORED;
@@ -59,10 +62,11 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
     let Some(source) = pair.machine(from) else {
         return Outcome::blocked(
             "SourceNotFound",
-            format!("the Machine in {} does not exist", from.title()),
+            format!("the {} in {} does not exist", pair.kind.title(), from.title()),
         );
     };
     let owner = match from {
+        _ if pair.is_set() => owner_of_set(pair, source, from),
         Api::MachineApi => owner_in_cluster_api(pair, source),
         Api::ClusterApi => owner_in_machine_api(pair, source),
     };
@@ -71,18 +75,23 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
         Err(blocked) => return blocked,
     };
     if from == Api::ClusterApi && pair.infrastructure.is_none() {
-        let message = "the infrastructure machine that spec.infrastructureRef names does not exist";
+        let message = match pair.is_set() {
+            true => "the template that spec.template.spec.infrastructureRef names does not exist",
+            false => "the infrastructure machine that spec.infrastructureRef names does not exist",
+        };
         return Outcome::blocked("InfrastructureNotFound", message);
     }
-    let converted = convert(pair, source, from);
+    let mut converted = convert(pair, source, from);
     let (blocks, loses): (Vec<&Issue>, Vec<&Issue>) = converted
         .issues
         .iter()
         .partition(|issue| issue.severity == Severity::Blocks);
     if !blocks.is_empty() {
-        let reason = match from {
-            Api::MachineApi => "FailedToConvertMAPIMachineToCAPI",
-            Api::ClusterApi => "FailedToConvertCAPIMachineToMAPI",
+        let reason = match (from, pair.is_set()) {
+            (Api::MachineApi, false) => "FailedToConvertMAPIMachineToCAPI",
+            (Api::ClusterApi, false) => "FailedToConvertCAPIMachineToMAPI",
+            (Api::MachineApi, true) => "FailedToConvertMAPIMachineSetToCAPI",
+            (Api::ClusterApi, true) => "FailedToConvertCAPIMachineSetToMAPI",
         };
         return Outcome::blocked(reason, listed(&blocks));
     }
@@ -92,7 +101,15 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
         fingerprint: fingerprint(pair, source, from),
         owner,
     };
+    let losses = loses.iter().map(|issue| text(issue)).collect();
+    if pair.is_set() && from == Api::MachineApi {
+        let outcome = copy.template(&mut converted.objects);
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+    }
     let parts: &[Part] = match from {
+        Api::MachineApi if pair.is_set() => &[Part::ClusterApi],
         Api::MachineApi => &[Part::ClusterApi, Part::Infrastructure],
         Api::ClusterApi => &[Part::MachineApi],
     };
@@ -101,7 +118,8 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
             return outcome;
         }
     }
-    Outcome::Current(loses.iter().map(|issue| text(issue)).collect())
+    let unused = templates::unused(pair).filter(|_| from == Api::MachineApi);
+    unused.map_or(Outcome::Current(losses), Outcome::from)
 }
 
 /// Whether the mirror was made from the Machine of the API `from` as it is now.
@@ -197,6 +215,11 @@ fn owner_in_cluster_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
         );
         return Err(Outcome::blocked("OwnerNotSupported", message));
     }
+    // A MachineSet of Cluster API adopts a Machine without an owner that its selector matches.
+    let set = pair.cluster_api_set.as_ref().zip(pair.cluster_api.as_ref());
+    if owner.is_none() && set.is_some_and(|(set, mirror)| is_owned_by(mirror, set)) {
+        return Ok(None);
+    }
     match &pair.surroundings.cluster {
         Some(cluster) => Ok(Some(reference(cluster, false))),
         None => Err(Outcome::blocked(
@@ -221,6 +244,23 @@ fn owner_in_machine_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
     Ok(pair.machine_api_set.as_ref().map(|set| reference(&set.value, true)))
 }
 
+/// The owner of the mirror of a MachineSet. Only the Cluster owns a mirrored MachineSet.
+fn owner_of_set(pair: &Pair, source: &FullObject, from: Api) -> Result<Option<Value>, Outcome> {
+    if let Some(owner) = source.member.owner() {
+        let (kind, to) = (&owner.kind, from.other().title());
+        let message = format!("metadata.ownerReferences: the {kind} that owns the MachineSet is not copied to {to}");
+        return Err(Outcome::blocked("OwnerNotSupported", message));
+    }
+    match (from, &pair.surroundings.cluster) {
+        (Api::ClusterApi, _) => Ok(None),
+        (Api::MachineApi, Some(cluster)) => Ok(Some(reference(cluster, false))),
+        (Api::MachineApi, None) => Err(Outcome::blocked(
+            "ClusterNotFound",
+            "the Cluster in Cluster API does not exist",
+        )),
+    }
+}
+
 fn reference(owner: &Value, controller: bool) -> Value {
     let text = |at: &str| owner.pointer(at).and_then(Value::as_str).unwrap_or_default();
     json!({"apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
@@ -236,6 +276,27 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
+    /// The write that makes the infrastructure template of a MachineSet, or why it cannot be made.
+    /// The MachineSet refers to the template afterwards, so the template comes first.
+    fn template(&self, objects: &mut Vec<Value>) -> Option<Outcome> {
+        let wanted = (objects.len() > 1).then(|| objects.swap_remove(1))?;
+        match templates::choose(self.pair, &wanted, &context(self.pair, self.from)) {
+            Template::Create => {
+                let because = "no infrastructure template has the content of the MachineSet";
+                let body = self.dressed(Part::Infrastructure, &wanted);
+                Some(Write::create(Part::Infrastructure, body, because).into())
+            }
+            Template::Stored(name) => {
+                let reference = objects
+                    .first_mut()?
+                    .pointer_mut("/spec/template/spec/infrastructureRef/name")?;
+                *reference = name.into();
+                None
+            }
+            Template::Unusable(message) => Some(Outcome::blocked("InfrastructureTemplateUnusable", message)),
+        }
+    }
+
     /// The next write to an object of the mirror, or why it cannot agree.
     fn object(&self, part: Part, converted: &Value) -> Option<Outcome> {
         let wanted = self.dressed(part, converted);
@@ -255,7 +316,7 @@ impl Copy<'_> {
                 Outcome::from,
             ));
         }
-        let status = || sync_status::next(part, stored, converted).map(Outcome::from);
+        let status = || sync_status::next(part, stored, converted, self.pair.kind).map(Outcome::from);
         self.update(part, stored, &wanted).or_else(status)
     }
 
@@ -271,12 +332,13 @@ impl Copy<'_> {
         };
         let namespace = self.pair.surroundings.namespace(api);
         metadata.insert(String::from("namespace"), namespace.into());
+        let is_template = self.pair.is_set() && part == Part::Infrastructure;
         let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
-        if let Value::Array(finalizers) = finalizers {
+        if let (Value::Array(finalizers), false) = (finalizers, is_template) {
             finalizers.push(FINALIZER.into());
         }
         let owner = match part {
-            Part::Infrastructure => self
+            Part::Infrastructure if !is_template => self
                 .pair
                 .cluster_api
                 .as_ref()
@@ -355,7 +417,8 @@ impl Copy<'_> {
             patch.insert(String::from("metadata"), metadata.into());
         }
         if !patch.is_empty() {
-            return Some(Write::patch(part, stored, patch, "it differs from the authoritative Machine").into());
+            let because = format!("it differs from the authoritative {}", self.pair.kind.title());
+            return Some(Write::patch(part, stored, patch, because).into());
         }
         let field = difference.missing.first()?;
         let title = pause::title(stored);

@@ -9,19 +9,24 @@ use serde_json::{Map, Value};
 
 use super::difference::Difference;
 use super::pair::{FullObject, Part, Write};
+use super::spec::Kind;
 
-/// Fields that the status of a mirror loses when the source does not have them any more.
-const REMOVABLE: [&str; 6] = [
+/// Fields that the status of a mirror loses when the source does not have them any more. The counts
+/// of a MachineSet are absent instead of 0.
+const REMOVABLE: [&str; 9] = [
     "addresses",
+    "availableReplicas",
     "errorMessage",
     "errorReason",
+    "fullyLabeledReplicas",
     "lastUpdated",
     "nodeRef",
     "phase",
+    "readyReplicas",
 ];
 
 /// The write that makes the status of a stored object agree with a converted one.
-pub(super) fn next(part: Part, stored: &FullObject, converted: &Value) -> Option<Write> {
+pub(super) fn next(part: Part, stored: &FullObject, converted: &Value, kind: Kind) -> Option<Write> {
     let wanted = converted.get("status")?.as_object()?;
     let none = Map::new();
     let stored_status = stored.value.get("status").and_then(Value::as_object).unwrap_or(&none);
@@ -43,7 +48,7 @@ pub(super) fn next(part: Part, stored: &FullObject, converted: &Value) -> Option
         let lost = REMOVABLE.iter().filter(lost);
         patch.extend(lost.map(|field| ((*field).to_owned(), Value::Null)));
     }
-    let because = "it differs from the authoritative Machine";
+    let because = format!("it differs from the authoritative {}", kind.title());
     (!patch.is_empty()).then(|| Write::status(part, stored, patch.into(), because))
 }
 
@@ -70,7 +75,7 @@ mod tests {
 
     fn patch(part: Part, stored: &Value, wanted: &Value) -> Option<Value> {
         let stored = FullObject::from(json!({"metadata": {"uid": "u", "resourceVersion": "1"}, "status": stored}));
-        match next(part, &stored, &json!({"status": wanted}))?.verb {
+        match next(part, &stored, &json!({"status": wanted}), Kind::Machine)?.verb {
             Verb::PatchStatus(patch) => patch.get("status").cloned(),
             _ => None,
         }
@@ -92,5 +97,8 @@ mod tests {
         let stored = json!({"phase": "Running", "nodeRef": {"name": "n"}, "synchronizedGeneration": 3});
         let changed = patch(Part::MachineApi, &stored, &json!({"phase": "Running"}));
         assert_eq!(changed, Some(json!({"nodeRef": null})));
+        let stored = json!({"replicas": 3, "readyReplicas": 3, "availableReplicas": 3});
+        let changed = patch(Part::ClusterApi, &stored, &json!({"replicas": 3}));
+        assert_eq!(changed, Some(json!({"readyReplicas": null, "availableReplicas": null})));
     }
 }

@@ -1,10 +1,11 @@
-//! What is counted of the mirrored Machines, in OpenMetrics text. Labels come from a fixed set of
-//! states.
+//! What is counted of the mirrored Machines and MachineSets, in OpenMetrics text. Labels come from
+//! a fixed set of states.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capstan_core::authority::progress::State;
+use capstan_core::authority::spec::Kind;
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -24,9 +25,10 @@ pub struct MirroringMetrics {
     /// The metrics that every controller has.
     pub(super) runtime: runtime::Metrics,
     machines: Family<StateLabel, Gauge>,
+    sets: Family<StateLabel, Gauge>,
     waiting_since: Gauge,
     other_controller: Gauge,
-    known: Arc<Mutex<BTreeMap<String, (State, Timestamp)>>>,
+    known: Arc<Mutex<BTreeMap<(Kind, String), (State, Timestamp)>>>,
 }
 
 impl MirroringMetrics {
@@ -36,6 +38,7 @@ impl MirroringMetrics {
         let metrics = Self {
             runtime,
             machines: Family::default(),
+            sets: Family::default(),
             waiting_since: Gauge::default(),
             other_controller: Gauge::default(),
             known: Arc::default(),
@@ -44,6 +47,11 @@ impl MirroringMetrics {
             "capstan_mirrored_machines",
             "Machines of both APIs by state: synchronized, blocked, migrating, and others",
             metrics.machines.clone(),
+        );
+        registry.register(
+            "capstan_mirrored_machine_sets",
+            "MachineSets of both APIs by state: synchronized, blocked, migrating, and others",
+            metrics.sets.clone(),
         );
         registry.register_with_unit(
             "capstan_migration_waiting_since",
@@ -59,34 +67,35 @@ impl MirroringMetrics {
         metrics
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, (State, Timestamp)>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<(Kind, String), (State, Timestamp)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of a Machine at a time.
-    pub(super) fn machine(&self, name: &str, state: State, now: Timestamp) {
+    /// The state of a Machine or a MachineSet at a time.
+    pub(super) fn object(&self, kind: Kind, name: &str, state: State, now: Timestamp) {
         let mut known = self.known();
-        let since = match known.get(name) {
+        let key = (kind, name.to_owned());
+        let since = match known.get(&key) {
             Some((before, since)) if before.is_migration() && state.is_migration() => *since,
             Some((before, _)) if *before == state => return,
             _ => now,
         };
-        known.insert(name.to_owned(), (state, since));
+        known.insert(key, (state, since));
         self.publish(&known);
     }
 
-    /// A Machine does not exist any more.
-    pub(super) fn gone(&self, name: &str) {
+    /// A Machine or a MachineSet does not exist any more.
+    pub(super) fn gone(&self, kind: Kind, name: &str) {
         let mut known = self.known();
-        if known.remove(name).is_some() {
+        if known.remove(&(kind, name.to_owned())).is_some() {
             self.publish(&known);
         }
     }
 
-    /// Forgets all Machines: this process is not the leader.
-    pub(super) fn forget(&self) {
+    /// Forgets all objects of a kind: this process is not the leader.
+    pub(super) fn forget(&self, kind: Kind) {
         let mut known = self.known();
-        known.clear();
+        known.retain(|(of, _), _| *of != kind);
         self.publish(&known);
         self.other_controller.set(0);
     }
@@ -97,14 +106,16 @@ impl MirroringMetrics {
         self.other_controller.set(value) != value
     }
 
-    fn publish(&self, known: &BTreeMap<String, (State, Timestamp)>) {
-        let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0_i64)));
-        for (state, _) in known.values() {
-            *counts.entry(*state).or_default() += 1;
-        }
-        for (state, count) in counts {
-            let state = state.as_str();
-            self.machines.get_or_create(&StateLabel { state }).set(count);
+    fn publish(&self, known: &BTreeMap<(Kind, String), (State, Timestamp)>) {
+        for (kind, family) in [(Kind::Machine, &self.machines), (Kind::MachineSet, &self.sets)] {
+            let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0_i64)));
+            for (_, (state, _)) in known.iter().filter(|((of, _), _)| *of == kind) {
+                *counts.entry(*state).or_default() += 1;
+            }
+            for (state, count) in counts {
+                let state = state.as_str();
+                family.get_or_create(&StateLabel { state }).set(count);
+            }
         }
         let waiting = known.values().filter(|(state, _)| state.is_migration());
         let oldest = waiting.map(|(_, since)| since.as_second()).min();
@@ -122,15 +133,15 @@ mod tests {
         let runtime = runtime::Metrics::register(&mut registry);
         let metrics = MirroringMetrics::register(&mut registry, runtime);
         let at = |second| Timestamp::from_second(second).unwrap();
-        metrics.machine("a", State::Synchronized, at(1));
+        metrics.object(Kind::Machine, "a", State::Synchronized, at(1));
         assert_eq!(metrics.waiting_since.get(), 0);
-        metrics.machine("a", State::MigrationRequested, at(5));
-        metrics.machine("a", State::Migrating, at(9));
-        metrics.machine("b", State::MigrationRequested, at(7));
+        metrics.object(Kind::Machine, "a", State::MigrationRequested, at(5));
+        metrics.object(Kind::Machine, "a", State::Migrating, at(9));
+        metrics.object(Kind::Machine, "b", State::MigrationRequested, at(7));
         assert_eq!(metrics.waiting_since.get(), 5);
-        metrics.machine("a", State::Synchronized, at(11));
+        metrics.object(Kind::Machine, "a", State::Synchronized, at(11));
         assert_eq!(metrics.waiting_since.get(), 7);
-        metrics.gone("b");
+        metrics.gone(Kind::Machine, "b");
         assert_eq!(metrics.waiting_since.get(), 0);
         let state = StateLabel { state: "synchronized" };
         assert_eq!(metrics.machines.get_or_create(&state).get(), 1);

@@ -1,4 +1,5 @@
-//! What the controller of mirrored Machines watches, and the types in which it keeps the objects.
+//! What the controllers of mirrored Machines and MachineSets watch, and the types in which it keeps
+//! the objects.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +88,7 @@ impl CachedObject for NamedObject {
     }
 }
 
-/// What is watched for the Machines of both namespaces.
+/// What is watched for the objects of both namespaces.
 pub(super) fn watches(machine_api: &str, cluster_api: &str) -> Vec<Watch> {
     let entries = kinds::all().filter(|entry| entry.is_read_by(Reader::Mirroring));
     let mut watches: Vec<Watch> = entries
@@ -111,6 +112,15 @@ pub(super) fn machines() -> BTreeMap<&'static str, KindInfo> {
     let kind = |name| Some(kinds::find(GROUP, name)?.kind.into_owned());
     platforms
         .filter_map(|platform| Some((platform.machine, kind(platform.machine)?)))
+        .collect()
+}
+
+/// The kinds of infrastructure templates, by kind.
+pub(super) fn templates() -> BTreeMap<&'static str, KindInfo> {
+    let platforms = PLATFORMS.iter();
+    let kind = |name| Some(kinds::find(GROUP, name)?.kind.into_owned());
+    platforms
+        .filter_map(|platform| Some((platform.template, kind(platform.template)?)))
         .collect()
 }
 
@@ -157,8 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn every_platform_has_a_kind_of_infrastructure_machines() {
+    fn every_platform_has_kinds_of_infrastructure_machines_and_templates() {
         assert_eq!(machines().len(), PLATFORMS.len());
+        assert_eq!(templates().len(), PLATFORMS.len());
         assert_eq!(clusters().len(), CLUSTERS.len());
     }
 }

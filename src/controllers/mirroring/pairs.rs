@@ -10,7 +10,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::authority::other::LEASE;
 use capstan_core::authority::pair::{FullObject, Pair, Surroundings};
-use capstan_core::authority::spec::{Api, PairMember};
+use capstan_core::authority::spec::{Api, Kind, PairMember};
 use capstan_core::model::NamespacedName;
 use serde_json::Value;
 
@@ -23,6 +23,7 @@ pub(super) struct Pairs {
     pub(super) machine_api: String,
     pub(super) cluster_api: String,
     machines: BTreeMap<&'static str, KindInfo>,
+    pub(super) templates: BTreeMap<&'static str, KindInfo>,
     clusters: BTreeMap<&'static str, KindInfo>,
 }
 
@@ -36,6 +37,7 @@ impl Pairs {
             machine_api: machine_api.to_owned(),
             cluster_api: cluster_api.to_owned(),
             machines: objects::machines(),
+            templates: objects::templates(),
             clusters: objects::clusters(),
         }
     }
@@ -48,7 +50,12 @@ impl Pairs {
         }
     }
 
-    fn find<'a>(&self, view: &'a View, kind: &KindInfo, name: &str) -> Result<Option<&'a StoredObject>, Unknown> {
+    pub(super) fn find<'a>(
+        &self,
+        view: &'a View,
+        kind: &KindInfo,
+        name: &str,
+    ) -> Result<Option<&'a StoredObject>, Unknown> {
         let known = view.objects.of::<StoredObject>(kind).ok_or(Unknown)?;
         let key = NamespacedName::new(self.home(kind), name);
         if known.undecodable.get(&key).is_some() {
@@ -57,14 +64,9 @@ impl Pairs {
         Ok(known.objects.get(&key).map(|object| &**object))
     }
 
-    fn full(&self, view: &View, kind: &KindInfo, name: &str) -> Result<Option<FullObject>, Unknown> {
+    pub(super) fn full(&self, view: &View, kind: &KindInfo, name: &str) -> Result<Option<FullObject>, Unknown> {
         let found = self.find(view, kind, name)?;
         Ok(found.map(|object| FullObject::from(object.value.clone())))
-    }
-
-    /// The Machine of the Machine API as it is kept.
-    pub(super) fn machine<'a>(&self, view: &'a View, name: &str) -> Option<&'a StoredObject> {
-        self.find(view, &kinds::MACHINES, name).ok().flatten()
     }
 
     /// The Lease of another sync controller.
@@ -125,6 +127,7 @@ impl Pairs {
         let [machine_api_set, cluster_api_set] = sets;
         let surroundings = self.surroundings(view)?;
         Ok(Pair {
+            kind: Kind::Machine,
             name: name.to_owned(),
             machine_api,
             cluster_api,
@@ -132,18 +135,19 @@ impl Pairs {
             machine_api_set,
             cluster_api_set,
             surroundings,
+            ..Pair::default()
         })
     }
 
     /// The name of the Cluster, which OpenShift gives to the whole cluster.
-    fn cluster_name(view: &View) -> Option<&str> {
+    pub(super) fn cluster_name(view: &View) -> Option<&str> {
         let infrastructure = view
             .objects
             .get::<StoredObject>(&kinds::INFRASTRUCTURES, "", infrastructure::NAME)?;
         infrastructure.value.pointer("/status/infrastructureName")?.as_str()
     }
 
-    fn surroundings(&self, view: &View) -> Result<Surroundings, Unknown> {
+    pub(super) fn surroundings(&self, view: &View) -> Result<Surroundings, Unknown> {
         let infrastructure = view
             .objects
             .of::<StoredObject>(&kinds::INFRASTRUCTURES)
@@ -208,7 +212,7 @@ impl Pairs {
     }
 
     /// Reads an object live. A kind whose objects are unknown stays unknown.
-    async fn refresh<C: Cluster>(
+    pub(super) async fn refresh<C: Cluster>(
         &self,
         cluster: &C,
         view: &mut View,
@@ -246,6 +250,9 @@ impl Pairs {
         if kind == kinds::MACHINE_SETS.kind {
             return Some(self.members_of_set(view, name));
         }
+        if self.templates.contains_key(kind) {
+            return Some(BTreeSet::new());
+        }
         None
     }
 
@@ -282,9 +289,9 @@ impl Pairs {
         kinds.all(|kind| matches!(self.find(view, kind, name), Ok(None)))
     }
 
-    /// The kind of infrastructure machines with this name.
+    /// The kind of infrastructure machines or templates with this name.
     pub(super) fn infrastructure_kind(&self, kind: &str) -> Option<&KindInfo> {
-        self.machines.get(kind)
+        self.machines.get(kind).or_else(|| self.templates.get(kind))
     }
 }
 

@@ -7,7 +7,7 @@ use kube::Client as KubeClient;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{MirroredMachines, MirroringMetrics, objects};
+use super::{Mirrored, MirroringMetrics, objects};
 use crate::runtime::{Caches, Client, Election, Shared, Worker, stand};
 
 /// The default name of the Lease.
@@ -26,7 +26,7 @@ pub struct MirroringConfiguration {
 #[derive(Debug)]
 pub struct Mirroring {
     stop: CancellationToken,
-    worker: JoinHandle<()>,
+    workers: [JoinHandle<()>; 2],
     election: JoinHandle<()>,
     lease: CancellationToken,
 }
@@ -57,22 +57,25 @@ impl Mirroring {
             cluster_api_namespace,
         } = configuration;
         let runtime = metrics.runtime.clone();
-        let controller = MirroredMachines::new(machine_api_namespace, cluster_api_namespace, metrics);
-        let shared = Shared {
-            controller,
+        let machines = Shared {
+            controller: Mirrored::<false>::new(machine_api_namespace, cluster_api_namespace, metrics.clone()),
+            identity: identity.clone(),
+            leading: leading.clone(),
+            metrics: runtime.clone(),
+        };
+        let sets = Shared {
+            controller: Mirrored::<true>::new(machine_api_namespace, cluster_api_namespace, metrics),
             identity,
             leading,
             metrics: runtime,
         };
-        let worker = Worker::new(shared, Client::new(client));
-        let (changes, stopped) = (caches.subscribe(), stop.clone());
-        let worker = tokio::spawn(async move {
-            worker.run(changes, stopped).await;
-            drop(caches);
-        });
+        let workers = [
+            work(machines, client, &caches, &stop),
+            work(sets, client, &caches, &stop),
+        ];
         Self {
             stop,
-            worker,
+            workers,
             election,
             lease,
         }
@@ -83,8 +86,25 @@ impl Mirroring {
     pub async fn stop(self) {
         self.stop.cancel();
         // A worker that panicked has logged it already.
-        let _ended = self.worker.await;
+        for worker in self.workers {
+            let _ended = worker.await;
+        }
         self.lease.cancel();
         let _ended = self.election.await;
     }
+}
+
+/// Runs a controller in the background.
+fn work<const SETS: bool>(
+    shared: Shared<Mirrored<SETS>>,
+    client: &KubeClient,
+    caches: &Arc<Caches>,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let worker = Worker::new(shared, Client::new(client));
+    let (changes, stopped, caches) = (caches.subscribe(), stop.clone(), Arc::clone(caches));
+    tokio::spawn(async move {
+        worker.run(changes, stopped).await;
+        drop(caches);
+    })
 }

@@ -181,3 +181,14 @@ fn a_finalizer_of_another_component_is_awaited_and_kept() {
     let finalizers = &world.get(Part::ClusterApi).unwrap()["metadata"]["finalizers"];
     assert_eq!(*finalizers, json!(["backup.example.com/hold"]));
 }
+
+#[test]
+fn the_garbage_collector_reaches_no_instance_after_the_mirror_of_a_machine_set_was_made_again() {
+    let mut world = pair(Api::MachineApi, true);
+    // The mirror of the Machine still names the MachineSet that was deleted.
+    world.sets[1].as_mut().unwrap()["metadata"]["uid"] = json!("another");
+    world.delete(Part::ClusterApi);
+    world.settle();
+    assert_eq!(world.existing(), ALL, "{:#?}", world.log);
+    assert!(world.instance.is_some() && world.created == 1);
+}

@@ -101,6 +101,7 @@ impl World {
                     "platformStatus": {"aws": {"region": "us-east-1"}}}})),
                 secrets: Vec::new(),
             },
+            ..Pair::default()
         }
     }
 

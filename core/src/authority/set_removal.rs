@@ -1,0 +1,193 @@
+//! What the deletion of one MachineSet of a mirrored pair means for the other, and for the
+//! Machines.
+//!
+//! | deleted | outcome |
+//! |---|---|
+//! | the authoritative MachineSet | its mirror is deleted too |
+//! | the mirror in Cluster API | the mirror is made again |
+//! | the mirror in the Machine API | the one in Cluster API stays, and is not mirrored any more |
+//!
+//! The deletion of a mirror reaches no instance. The garbage collector deletes what a deleted
+//! MachineSet owns. So a Machine whose instance the API of the mirror holds loses its owner before
+//! the mirror is released. The mirrors of the other Machines may be collected: `removal` does not
+//! let that reach an instance.
+//!
+//! Must never: release a mirror that owns an authoritative Machine, or remove a finalizer of the
+//! authoritative controllers.
+//!
+//! Source: the Converting Machine API to Cluster API enhancement, "Deletion of Machines"; decision
+//! 9.
+
+use serde_json::{Map, Value, json};
+
+use super::finalizers::{self, Removed};
+use super::pair::{Decision, FullObject, Pair, Part, Write};
+use super::spec::Api;
+use super::{pause, removal, templates};
+
+/// The finalizer with which the garbage collector removes the owner of the Machines.
+const ORPHAN: &str = "orphan";
+
+/// The next action for a pair of which at least one MachineSet is being deleted. `authority` is the
+/// authoritative API.
+pub(super) fn next(pair: &Pair, authority: Api) -> Decision {
+    let stays = pair.machine(authority).is_some_and(|set| !set.member.deleting);
+    let decided = match stays {
+        true => mirror(pair, authority),
+        false => authoritative(pair, authority),
+    };
+    decided.unwrap_or_else(|| Decision::wait("other finalizers hold the MachineSet that is being deleted"))
+}
+
+/// The authoritative MachineSet is being deleted, or is deleted already: the mirror follows.
+fn authoritative(pair: &Pair, authority: Api) -> Option<Decision> {
+    let other = authority.other();
+    let (source, mirror) = (pair.machine(authority), pair.machine(other));
+    if source.is_some_and(|source| source.has_finalizer(ORPHAN)) {
+        // Otherwise the Machines of the mirror would be deleted with their owner.
+        return Some(Decision::wait("the garbage collector has not released the Machines"));
+    }
+    if let Some(mirror) = mirror.filter(|mirror| !mirror.member.deleting) {
+        let because = format!("the MachineSet in {} is being deleted", authority.title());
+        return Some(Write::delete(Part::of(other), mirror, because).into());
+    }
+    if authority == Api::ClusterApi
+        && let Some(write) = pause::unpause(pair)
+    {
+        return Some(write.into());
+    }
+    let is_held = |source: &FullObject| finalizers::is_held(Part::ClusterApi, source);
+    if authority == Api::ClusterApi && source.is_some_and(is_held) {
+        return Some(Decision::wait("the controllers of Cluster API delete the Machines"));
+    }
+    // The Machine API last: its object tells that the rest has to be removed.
+    let removed = |api: Api| match api == authority {
+        true => Removed::Own,
+        false => Removed::OwnAndControllers,
+    };
+    let left = release(pair, Api::ClusterApi, removed(Api::ClusterApi));
+    let left = left.or_else(|| templates::left_over(pair));
+    left.or_else(|| {
+        let is_gone = pair.cluster_api.is_none();
+        is_gone
+            .then(|| release(pair, Api::MachineApi, removed(Api::MachineApi)))
+            .flatten()
+    })
+    .map(Decision::from)
+}
+
+/// Only the mirror is being deleted.
+fn mirror(pair: &Pair, authority: Api) -> Option<Decision> {
+    let api = authority.other();
+    if let Some(write) = orphan(pair, api) {
+        return Some(write.into());
+    }
+    let left = match api {
+        Api::MachineApi => release(pair, Api::ClusterApi, Removed::Own),
+        Api::ClusterApi => None,
+    };
+    left.or_else(|| release(pair, api, Removed::OwnAndControllers))
+        .map(Decision::from)
+}
+
+/// Removes the owner of the next Machine whose instance the API of a mirror may hold.
+fn orphan(pair: &Pair, api: Api) -> Option<Write> {
+    let set = pair.machine(api)?;
+    let mut members = pair.members.iter().enumerate();
+    let (at, member) = members.find(|(_, member)| {
+        member.api == api && member.is_authoritative && removal::is_owned_by(&member.object, set)
+    })?;
+    let owners = member.object.value.pointer("/metadata/ownerReferences");
+    let mut owners = owners.and_then(Value::as_array).cloned().unwrap_or_default();
+    owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(set.uid()));
+    let patch = Map::from_iter([(String::from("metadata"), json!({"ownerReferences": owners}))]);
+    let because = "only the mirror of its MachineSet is deleted, and the Machine stays";
+    Some(Write::patch(Part::Member(at), &member.object, patch, because))
+}
+
+/// A MachineSet of Cluster API without one in the Machine API. A mirror stays paused.
+pub(super) fn unmirrored(pair: &Pair) -> Decision {
+    let released = release(pair, Api::ClusterApi, Removed::Own);
+    released.map_or(Decision::Idle, Decision::from)
+}
+
+fn release(pair: &Pair, api: Api, removed: Removed) -> Option<Write> {
+    let set: &FullObject = pair.machine(api)?;
+    let because = "nothing depends on it any more";
+    finalizers::release(Part::of(api), set, removed, because)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authority::FINALIZER;
+    use crate::authority::pair::{Member, Verb};
+    use crate::authority::spec::Kind;
+
+    fn set(api: Api, deleting: bool, finalizers: &[&str]) -> FullObject {
+        let deleted = deleting.then_some("2026-01-01T00:00:00Z");
+        FullObject::from(
+            json!({"kind": "MachineSet", "metadata": {"name": "s", "uid": api.as_str(),
+            "resourceVersion": "1", "deletionTimestamp": deleted, "finalizers": finalizers}}),
+        )
+    }
+
+    fn pair(machine_api: FullObject, cluster_api: FullObject) -> Pair {
+        Pair {
+            kind: Kind::MachineSet,
+            name: String::from("s"),
+            machine_api: Some(machine_api),
+            cluster_api: Some(cluster_api),
+            ..Pair::default()
+        }
+    }
+
+    fn written(decision: &Decision) -> Option<(Part, &Verb)> {
+        match decision {
+            Decision::Write(write) => Some((write.part, &write.verb)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_deleted_mirror_loses_an_authoritative_machine_before_it_is_released() {
+        let owned = |authority: &str| {
+            let machine = json!({"metadata": {"name": "a", "uid": "m", "resourceVersion": "1", "ownerReferences": [
+                {"kind": "MachineSet", "name": "s", "uid": "ClusterAPI"}]}});
+            let machine_api = json!({"status": {"authoritativeAPI": authority}});
+            Member::new(Api::ClusterApi, machine.into(), Some(&machine_api.into()))
+        };
+        let mirror = set(Api::ClusterApi, true, &[FINALIZER, finalizers::CLUSTER_API_SET]);
+        let mut pair = pair(set(Api::MachineApi, false, &[FINALIZER]), mirror);
+        for authority in ["ClusterAPI", "Migrating"] {
+            pair.members = vec![owned("MachineAPI"), owned(authority)];
+            let decision = next(&pair, Api::MachineApi);
+            assert!(matches!(written(&decision), Some((Part::Member(1), _))), "{decision:?}");
+        }
+        pair.members = vec![owned("MachineAPI")];
+        let decision = next(&pair, Api::MachineApi);
+        assert!(
+            matches!(written(&decision), Some((Part::ClusterApi, _))),
+            "{decision:?}"
+        );
+    }
+
+    #[test]
+    fn the_mirror_of_a_deleted_set_waits_until_the_machines_are_orphaned() {
+        let mirror = set(Api::ClusterApi, false, &[FINALIZER]);
+        let orphaning = pair(set(Api::MachineApi, true, &[ORPHAN, FINALIZER]), mirror.clone());
+        assert!(matches!(next(&orphaning, Api::MachineApi), Decision::Wait(_)));
+        let decision = next(&pair(set(Api::MachineApi, true, &[FINALIZER]), mirror), Api::MachineApi);
+        assert!(
+            matches!(written(&decision), Some((Part::ClusterApi, Verb::Delete { .. }))),
+            "{decision:?}"
+        );
+    }
+
+    #[test]
+    fn the_controllers_of_cluster_api_delete_the_machines_first() {
+        let held = set(Api::ClusterApi, true, &[FINALIZER, finalizers::CLUSTER_API_SET]);
+        let pair = pair(set(Api::MachineApi, true, &[FINALIZER]), held);
+        assert!(matches!(next(&pair, Api::ClusterApi), Decision::Wait(_)));
+    }
+}
