@@ -31,7 +31,7 @@ impl Watched {
     pub(super) fn start(client: &kube::Client) -> Self {
         let (sender, outage) = watch::channel::<Option<Outage>>(None);
         let (client, stop) = (client.clone(), CancellationToken::new());
-        let asking = async move {
+        let probing = async move {
             loop {
                 tokio::time::sleep(INTERVAL).await;
                 let reason = ask(&client).await;
@@ -45,7 +45,7 @@ impl Watched {
                 });
             }
         };
-        tokio::spawn(stop.clone().run_until_cancelled_owned(asking));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(probing));
         Self {
             outage,
             _stop: stop.drop_guard(),
