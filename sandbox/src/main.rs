@@ -384,7 +384,7 @@ fn tour_in_context(context: &str, address: Option<&str>, capstan: Option<PathBuf
             guest.settle(&capstan, address, &mut screen).await?;
             tour::play(guest.cluster(), &mut screen).await?;
             if std::io::stdout().is_terminal() {
-                screen.blank();
+                guest.show_page(&mut screen);
                 screen.plain(&format!(
                     "Capstan stays installed until Ctrl-C, which removes it. Try: kubectl --context {context} -n \
                      openshift-machine-api edit cpms cluster"

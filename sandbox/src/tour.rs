@@ -94,12 +94,8 @@ impl Home {
         create_control_plane(&cluster).await?;
         screen.step("Starting the controllers and the simulated machines");
         let machines = rollout::Machines::start(capstan, &plane).await?;
-        let page = page::Page::start(capstan, &plane).await?;
-        screen.blank();
-        screen.plain(&format!(
-            "Open this page in a browser and watch the control plane: {}",
-            page.address()
-        ));
+        let page = page::Page::start(capstan, &cluster).await?;
+        page.show(screen);
         Ok(Self {
             page,
             _machines: machines,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
+use capstan_core::api::core_v1::node;
 use capstan_core::api::machine_openshift_io::{control_plane as scaled, control_plane_machine_set};
 use capstan_core::cpms::preview::preview;
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
@@ -31,6 +32,7 @@ use crate::runtime::View;
 mod events;
 mod live;
 mod mirrored;
+mod outage;
 
 pub(super) use live::Live;
 use mirrored::Pairs;
@@ -168,14 +170,21 @@ fn kubeadm_control_planes(documents: &[Document], now: Timestamp) -> Vec<anyhow:
     all.iter().map(|own| report(own)).collect()
 }
 
-/// The reports of all MachinePools in files. The core manager of Cluster API creates their
+/// The reports of all MachinePools. The core manager of Cluster API creates their
 /// Machines.
 fn machine_pools(documents: &[Document], now: Timestamp) -> Vec<anyhow::Result<Report>> {
     let pools = documents.iter().filter(|document| is_pool(&document.object));
+    let has_nodes = documents.iter().any(|document| document.key().0 == node::KIND);
     let report = |own: &Document| {
         let is_around = |other: &&Document| !is_pool(&other.object) || other.key() == own.key();
         let around: Vec<Document> = documents.iter().filter(is_around).cloned().collect();
-        Report::of(machine_pool::plan(&around, Machinepools::default(), now)?, None)
+        let mut report = Report::of(machine_pool::plan(&around, Machinepools::default(), now)?, None)?;
+        if !has_nodes {
+            let unknown = "The Nodes of this cluster are not known here, so no machine counts as ready and no version \
+                           is compared.";
+            report.notes.push(unknown.to_owned());
+        }
+        Ok(report)
     };
     pools.map(report).collect()
 }

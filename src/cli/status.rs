@@ -87,7 +87,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let live = page_report::Live::start(&args.cluster).await?;
             let now = Timestamp::now();
             let source = format!("Namespace {}", args.cluster.scope().namespace);
-            print(&args.output.draw(live.content(now)?, &source, now))?;
+            let content = live.content(now)?;
+            if let Some(reason) = content.empty {
+                bail!("{reason}");
+            }
+            print(&args.output.draw(content, &source, now))?;
             Ok(ExitCode::SUCCESS)
         } else {
             let view = args.cluster.view().await?;

@@ -13,6 +13,8 @@ pub struct Content {
     pub events: Vec<SeenEvent>,
     /// What could not be read or shown, in sentences.
     pub notes: Vec<String>,
+    /// Why there is nothing to show yet.
+    pub empty: Option<String>,
 }
 
 impl Content {

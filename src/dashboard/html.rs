@@ -17,6 +17,7 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
         @match state {
             Ok(state) => {
                 (overview::before(state))
+                @if let Some(reason) = &state.empty { p class="headline busy" { bdi { (reason) } } }
                 @for (position, report) in state.reports.iter().enumerate() {
                     (control_plane(report, &overview::anchor(position)))
                 }
@@ -39,11 +40,13 @@ pub(super) fn page(state: &Result<Content, String>, source: &str) -> Markup {
             }
             body {
                 (banner(source))
-                nav aria-label="Export" {
+                nav aria-label="Page" {
                     a href="view.svg" download="capstan.svg" { "SVG" } " "
-                    a href="report.html" download="capstan.html" { "HTML file" }
+                    a href="report.html" download="capstan.html" { "HTML file" } " "
+                    a href="#edit-title" { "Try an edit" }
                     span id="connection" role="status" { "connecting" }
                 }
+                p id="announcement" role="status" class="spoken" {}
                 main { div id="live" { (content(state)) } (edit_form()) }
             }
         }

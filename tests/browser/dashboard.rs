@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 const SOON: Duration = Duration::from_secs(60);
 
 pub struct Dashboard {
-    _process: Child,
+    process: Child,
     /// The address of the page, with its token. It ends with a slash.
     pub address: String,
 }
@@ -26,8 +26,13 @@ impl Dashboard {
         read.expect("the dashboard must print its address").unwrap();
         assert!(line.starts_with("http://127.0.0.1:"), "{line:?}");
         Self {
-            _process: process,
+            process,
             address: line.trim().to_owned(),
         }
+    }
+
+    /// Ends the process, so that its port is free.
+    pub async fn stop(mut self) {
+        self.process.kill().await.unwrap();
     }
 }

@@ -105,7 +105,7 @@ impl Browser {
         self.command("url", json!({"url": address})).await;
     }
 
-    async fn run(&self, script: &str, arguments: Vec<Value>) -> Value {
+    pub async fn run(&self, script: &str, arguments: Vec<Value>) -> Value {
         let body = json!({"script": script, "args": arguments});
         self.command("execute/sync", body).await
     }
@@ -128,6 +128,64 @@ impl Browser {
             assert!(start.elapsed() < SOON, "the page must show {text:?}: {shown}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Waits until the page does not show a text any more.
+    pub async fn lacks(&self, text: &str) {
+        let start = Instant::now();
+        while self.text_of("html").await.contains(text) {
+            assert!(start.elapsed() < SOON, "the page must not show {text:?} any more");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Gives an element the keyboard focus; for `body`, none has it.
+    pub async fn focus(&self, selector: &str) {
+        let script = "document.activeElement?.blur(); document.querySelector(arguments[0]).focus()";
+        self.run(script, vec![json!(selector)]).await;
+    }
+
+    pub async fn has_focus(&self, selector: &str) -> bool {
+        let script = "return document.activeElement === document.querySelector(arguments[0])";
+        self.run(script, vec![json!(selector)]).await == json!(true)
+    }
+
+    /// The name of the element with the keyboard focus, and whether the focus is visible.
+    pub async fn focused(&self) -> (String, bool) {
+        let script = "const at = document.activeElement; const style = getComputedStyle(at);
+            const name = at.getAttribute('href') || at.id || at.getAttribute('aria-label') || at.textContent;
+            return [name, style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0]";
+        let found = self.run(script, Vec::new()).await;
+        (found[0].as_str().unwrap().to_owned(), found[1] == json!(true))
+    }
+
+    /// Presses keys, one after the other.
+    pub async fn press(&self, keys: &[char]) {
+        let press = |key: &char| ["keyDown", "keyUp"].map(|type_| json!({"type": type_, "value": key.to_string()}));
+        let steps: Vec<Value> = keys.iter().flat_map(press).collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": steps});
+        self.command("actions", json!({"actions": [keyboard]})).await;
+    }
+
+    /// The controls that a screen reader cannot name.
+    pub async fn nameless(&self) -> Vec<String> {
+        self.cdp("Accessibility.enable", json!({})).await;
+        let tree = self.cdp("Accessibility.getFullAXTree", json!({})).await;
+        let nodes = tree["nodes"].as_array().unwrap().iter();
+        let is_focusable = |node: &&Value| {
+            let mut properties = node["properties"].as_array().into_iter().flatten();
+            properties.any(|property| property["name"] == "focusable" && property["value"]["value"] == json!(true))
+        };
+        let has_no_name = |node: &&Value| node["name"]["value"].as_str().unwrap_or_default().is_empty();
+        let nameless = nodes.filter(is_focusable).filter(has_no_name);
+        nameless.map(|node| node["role"]["value"].to_string()).collect()
+    }
+
+    /// The addresses of everything that the page loaded.
+    pub async fn loaded(&self) -> Vec<String> {
+        let script = "return performance.getEntriesByType('resource').map((entry) => entry.name)";
+        let loaded = self.run(script, Vec::new()).await;
+        serde_json::from_value(loaded).unwrap()
     }
 
     /// Fills the form with a manifest, and presses its button.

@@ -19,15 +19,17 @@ mod objects;
 #[allow(dead_code, reason = "the other tests use the rest")]
 #[path = "../rollout/platforms.rs"]
 mod platforms;
+mod relay;
 #[allow(dead_code, reason = "the other tests use the rest")]
 #[path = "../rollout/world.rs"]
 mod world;
 
-use capstan_sandbox::control_plane::AuditEvent;
+use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Options};
 use serde_json::{Value, json};
 
 use dashboard::Dashboard;
 use driver::{Browser, Colors};
+use relay::Relay;
 use world::{Setup, World};
 
 const TEMPLATE: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value/instanceType";
@@ -55,9 +57,14 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     edits_are_judged(&browser, &world).await;
     looks(&browser, "live").await;
 
+    let link = ".overview a[href='#control-plane-0']";
+    browser.focus(link).await;
     world.set_instance_type("m6i.2xlarge").await.unwrap();
     browser.shows("0 of 3 up to date. Next: create").await;
     browser.shows("m6i.2xlarge").await;
+    assert!(browser.has_focus(link).await, "an update must keep the keyboard focus");
+    let spoken = browser.text_of("#announcement").await;
+    assert!(spoken.contains("0 of 3 up to date. Next: create"), "{spoken}");
     browser.screenshot("rollout").await;
     let running = world.start_controllers("one").await.unwrap();
     browser.shows("1 of 3 up to date").await;
@@ -66,6 +73,10 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     running.controllers.stop().await;
     browser.shows("Latest events").await;
 
+    for loaded in browser.loaded().await {
+        let host = page.address.split('/').nth(2).unwrap();
+        assert!(loaded.starts_with(&format!("http://{host}/")), "{loaded}");
+    }
     another_origin_reads_nothing(&browser, &page).await;
     assert_eq!(browser.errors().await, Vec::<String>::new());
     browser.stop().await;
@@ -86,8 +97,24 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
 
 async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     let overview = browser.text_of(".overview").await;
-    for text in ["ControlPlaneMachineSet", "KubeadmControlPlane", "cluster", "workload"] {
-        assert!(overview.contains(text), "{text}: {overview}");
+    for text in [
+        "ControlPlaneMachineSet\tcluster\t3 of 3",
+        "ControlPlane\tcluster",
+        "KubeadmControlPlane\tworkload",
+        "MachinePool\tpool",
+    ] {
+        assert!(overview.contains(text), "{text:?}: {overview:?}");
+    }
+    // The instance without a Machine is known from its infrastructure machine.
+    let pool = browser.text_of("article[aria-label='MachinePool pool']").await;
+    assert!(pool.contains("pool-0") && pool.contains("pool-1"), "{pool}");
+    let scaled = browser.text_of("article[aria-label='ControlPlane cluster']").await;
+    for text in [
+        "Stopped (ForeignMachine)",
+        "remove that owner reference",
+        "prod-x7k2p-master-0",
+    ] {
+        assert!(scaled.contains(text), "{text}: {scaled}");
     }
     // The version of the KubeadmControlPlane is newer than that of its machines.
     browser
@@ -182,10 +209,90 @@ async fn hostile_names_stay_text() {
     browser.shows("ControlPlaneMachineSet cluster (update)").await;
     assert!(!browser.is_attacked().await && browser.scripts().await == 1);
     looks(&browser, "hostile").await;
+    a_keyboard_is_enough(&browser).await;
     for part in ["report.html", "view.svg"] {
         browser.open(&format!("{}{part}", page.address)).await;
         assert!(!browser.is_attacked().await, "{part}");
         browser.screenshot(&format!("hostile-{}", part.replace('.', "-"))).await;
     }
+    browser.stop().await;
+}
+
+/// Tab reaches each control, the focus is visible, and Enter tries the edit.
+async fn a_keyboard_is_enough(browser: &Browser) {
+    assert_eq!(
+        browser.nameless().await,
+        Vec::<String>::new(),
+        "each control has a name"
+    );
+    browser.focus("nav a").await;
+    let mut reached = vec!["view.svg".to_owned()];
+    while !reached.iter().any(|name| name == "manifest") {
+        browser.press(&['\u{e004}']).await;
+        let (name, outline) = browser.focused().await;
+        assert!(outline, "the focus on {name:?} must be visible");
+        assert!(reached.len() < 100, "Tab must reach the form: {reached:?}");
+        reached.push(name);
+    }
+    for name in ["report.html", "#edit-title", "Changes"] {
+        assert!(reached.iter().any(|other| other == name), "{name}: {reached:?}");
+    }
+    let select_all = "document.activeElement.select()";
+    browser.run(select_all, Vec::new()).await;
+    browser.press(&['a', ':', ' ', '[', '\u{e004}', '\u{e007}']).await;
+    browser.shows("must be valid YAML").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_says_that_a_cluster_is_empty_that_its_api_server_is_gone_and_that_it_is_cut_off_itself() {
+    let mut plane = ControlPlane::start(Options::default()).await.unwrap();
+    let kubeconfig = plane.kubeconfig().unwrap();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let page = Dashboard::start(&["--kubeconfig", kubeconfig]).await;
+    let mut relay = Relay::start(&page.address).await;
+    let browser = Browser::start().await;
+    browser.open(&relay.address(&page.address)).await;
+    browser.shows("There is no control plane to show").await;
+    browser.shows("connected").await;
+    browser.screenshot("empty").await;
+
+    relay.cut();
+    browser.shows("disconnected; the page shows the last state").await;
+    plane
+        .apply_yaml(&world::read("manifests/crds/machine.openshift.io_controlplanemachinesets.yaml").unwrap())
+        .await
+        .unwrap();
+    let namespace = format!(
+        "{{apiVersion: v1, kind: Namespace, metadata: {{name: {}}}}}",
+        world::NAMESPACE
+    );
+    plane.apply_yaml(&namespace).await.unwrap();
+    plane
+        .apply_yaml(include_str!("../fixtures/aws/set.yaml"))
+        .await
+        .unwrap();
+    relay.resume().await;
+    browser.shows("ControlPlaneMachineSet cluster").await;
+    assert_eq!(browser.text_of("#connection").await, "connected");
+
+    let api_server = plane.processes()[0].to_string();
+    let killed = tokio::process::Command::new("kill")
+        .args(["-9", &api_server])
+        .status()
+        .await;
+    assert!(killed.unwrap().success());
+    browser.shows("The API server has not answered since").await;
+    browser.shows("ControlPlaneMachineSet cluster").await;
+    browser.screenshot("api-server-gone").await;
+    // A backup starts the servers again.
+    plane.back_up("again").await.unwrap();
+    browser.lacks("The API server has not answered since").await;
+
+    // A dashboard that was started again has another token.
+    let listen = page.address.split('/').nth(2).unwrap().to_owned();
+    page.stop().await;
+    browser.shows("disconnected").await;
+    let _again = Dashboard::start(&["--kubeconfig", kubeconfig, "--listen", &listen]).await;
+    browser.shows("Start capstan dashboard again").await;
     browser.stop().await;
 }

@@ -7,7 +7,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::world::{NAMESPACE, World};
+use crate::world::{self, NAMESPACE, World};
 
 /// A name that attacks the page if it is not escaped.
 pub const MARKUP: &str = "<script>window.attacked = 1</script><img src=x onerror='window.attacked = 1'>";
@@ -18,7 +18,7 @@ pub const LONG: &str = "a-very-long-name-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
                         aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// The kinds of Cluster API. Their CRDs keep all fields.
-const KINDS: [(&str, &str, &str); 6] = [
+const KINDS: [(&str, &str, &str); 9] = [
     ("cluster.x-k8s.io", "Cluster", "clusters"),
     ("cluster.x-k8s.io", "Machine", "machines"),
     ("cluster.x-k8s.io", "MachineSet", "machinesets"),
@@ -29,7 +29,16 @@ const KINDS: [(&str, &str, &str); 6] = [
         "kubeadmcontrolplanes",
     ),
     ("infrastructure.cluster.x-k8s.io", "DevMachine", "devmachines"),
+    ("cluster.x-k8s.io", "MachinePool", "machinepools"),
+    (
+        "infrastructure.cluster.x-k8s.io",
+        "DockerMachinePool",
+        "dockermachinepools",
+    ),
+    ("infrastructure.cluster.x-k8s.io", "DockerMachine", "dockermachines"),
 ];
+/// The CRD of ControlPlanes, as the feature installs it.
+const CONTROL_PLANES: &str = "manifests/crds-control-plane/machine.openshift.io_controlplanes.yaml";
 
 fn definition((group, kind, plural): (&str, &str, &str)) -> Value {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -45,15 +54,19 @@ fn definition((group, kind, plural): (&str, &str, &str)) -> Value {
     })
 }
 
-/// Creates a KubeadmControlPlane with its machines, and objects that exist in both APIs.
+/// Creates a ControlPlane beside the set, a KubeadmControlPlane and a MachinePool with their
+/// machines, and objects that exist in both APIs.
 pub async fn create_cluster_api(world: &World) {
     let namespace = cluster_x_k8s_io::NAMESPACE;
     let mut manifests: Vec<String> = KINDS.iter().map(|kind| definition(*kind).to_string()).collect();
+    manifests.push(world::read(CONTROL_PLANES).unwrap());
     manifests.push(format!(
         "{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"
     ));
     world.plane.apply_yaml(&manifests.join("\n---\n")).await.unwrap();
     let mut objects = kubeadm_control_plane(namespace);
+    objects.extend(machine_pool(namespace));
+    objects.push(control_plane(world).await);
     objects.push(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
         "metadata": {"name": "workers", "namespace": namespace}, "spec": {"clusterName": "workload"}}));
     for (name, wanted, synchronized, message) in [
@@ -73,6 +86,7 @@ pub async fn create_cluster_api(world: &World) {
     }
     let mut owner = json!(null);
     for object in &mut objects {
+        // The owner was created before its machines.
         if let Some(reference) = object.pointer_mut("/metadata/ownerReferences/0/uid") {
             *reference = owner.clone();
         }
@@ -96,13 +110,49 @@ async fn create(world: &World, object: &Value) -> String {
         })
         .await;
     let created = created.unwrap();
-    if group == "machine.openshift.io" {
+    if group == "machine.openshift.io" && !object["status"].is_null() {
         let status = Patch::Merge(json!({"status": object["status"]}));
         let parameters = PatchParams::default();
         let patched = api.patch_status(text("/metadata/name"), &parameters, &status);
         patched.await.unwrap();
     }
     created.metadata.uid.unwrap()
+}
+
+/// A ControlPlane with the machines of the set, which is to have five of them.
+async fn control_plane(world: &World) -> Value {
+    let set = world.api("controlplanemachinesets").get("cluster").await.unwrap();
+    let template = &set.data["spec"]["template"]["machines_v1beta1_machine_openshift_io"];
+    json!({"apiVersion": "machine.openshift.io/v1alpha1", "kind": "ControlPlane",
+        "metadata": {"name": "cluster", "namespace": NAMESPACE},
+        "spec": {"replicas": 5, "providerSpec": template["spec"]["providerSpec"],
+            "failureDomains": template["failureDomains"]}})
+}
+
+/// A MachinePool of two instances, of which one has no Machine.
+fn machine_pool(namespace: &str) -> Vec<Value> {
+    let group = "infrastructure.cluster.x-k8s.io";
+    let labels = json!({"cluster.x-k8s.io/cluster-name": "workload", "cluster.x-k8s.io/pool-name": "pool"});
+    let infrastructure = |kind: &str, name: &str| json!({"apiGroup": group, "kind": kind, "name": name});
+    let mut objects = vec![
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
+            "metadata": {"name": "pool", "namespace": namespace},
+            "spec": {"clusterName": "workload", "replicas": 2, "template": {"spec": {"version": "v1.34.0",
+                "clusterName": "workload", "infrastructureRef": infrastructure("DockerMachinePool", "pool")}}}}),
+        json!({"apiVersion": format!("{group}/v1beta2"), "kind": "DockerMachinePool",
+            "metadata": {"name": "pool", "namespace": namespace},
+            "status": {"ready": true, "infrastructureMachineKind": "DockerMachine"}}),
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": "pool-0", "namespace": namespace, "labels": labels},
+            "spec": {"clusterName": "workload", "infrastructureRef": infrastructure("DockerMachine", "pool-0")}}),
+    ];
+    for name in ["pool-0", "pool-1"] {
+        objects.push(
+            json!({"apiVersion": format!("{group}/v1beta2"), "kind": "DockerMachine",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": {}}),
+        );
+    }
+    objects
 }
 
 /// A KubeadmControlPlane whose version is newer than that of its machines.

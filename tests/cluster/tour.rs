@@ -86,6 +86,8 @@ async fn the_tour_leaves_a_cluster_of_the_user_unchanged() {
     assert_eq!(inventory(&plane).await, before);
     let command = "$ kubectl --context capstan-sandbox -n openshift-machine-api scale cpms cluster --replicas=5";
     assert!(kept.text().contains(command), "{}", kept.text());
+    let address = "Open this page in a browser and watch the control plane: http://127.0.0.1:";
+    assert!(kept.text().contains(address), "{}", kept.text());
 
     // The tour fails half-way, because no machine has this address, which is reserved for
     // documentation.

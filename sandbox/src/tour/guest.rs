@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use capstan_core::schema::crd;
 use serde_json::Value;
 
+use super::page::Page;
 use super::{INFRASTRUCTURE, Screen, create_control_plane};
 use crate::installation::{Cluster, NAMESPACE, Server, manifests, policies_in_force};
 
@@ -23,6 +24,7 @@ pub struct Guest {
     /// The arguments of `kubectl delete` for each created object, in the order of creation.
     created: Vec<Vec<String>>,
     server: Option<Server>,
+    page: Option<Page>,
     folder: tempfile::TempDir,
 }
 
@@ -36,6 +38,7 @@ impl Guest {
             cluster,
             created: Vec::new(),
             server: None,
+            page: None,
             folder: tempfile::tempdir().context("creating a folder for the server")?,
         })
     }
@@ -45,8 +48,8 @@ impl Guest {
         &self.cluster
     }
 
-    /// Installs Capstan and creates the objects of a control plane. No instances are created for
-    /// them.
+    /// Installs Capstan, creates the objects of a control plane, and starts the page that shows
+    /// them. No instances are created for them.
     ///
     /// `address` is the address at which the API server reaches this machine. Without it, the
     /// addresses of this machine are tried.
@@ -84,7 +87,18 @@ impl Guest {
         self.webhooks(capstan, address, &webhooks, screen).await?;
         screen.step("Creating the objects of a control plane of three machines");
         // These objects are deleted with their CRDs.
-        create_control_plane(&self.cluster).await
+        create_control_plane(&self.cluster).await?;
+        self.page
+            .insert(Page::start(capstan, &self.cluster).await?)
+            .show(screen);
+        Ok(())
+    }
+
+    /// Shows the address of the page again.
+    pub fn show_page(&self, screen: &mut Screen) {
+        if let Some(page) = &self.page {
+            page.show(screen);
+        }
     }
 
     /// Starts the server and registers its webhooks at the first address at which the API server
@@ -191,6 +205,8 @@ impl Guest {
             return Ok(());
         }
         screen.step("Deleting the created objects");
+        // Otherwise the page would show how the objects disappear.
+        drop(self.page.take());
         // The webhooks were created last. They are deleted first, so they do not judge the other
         // deletions.
         let mut left = Vec::new();

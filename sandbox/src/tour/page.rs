@@ -9,7 +9,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use super::rollout::MIN_READY;
-use crate::control_plane::ControlPlane;
+use super::screen::Screen;
+use crate::installation::Cluster;
 
 /// The deadline of the start, also on a loaded machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -21,11 +22,11 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Starts the dashboard, and reads the address that it prints.
-    pub(super) async fn start(capstan: &Path, plane: &ControlPlane) -> Result<Self> {
+    /// Starts the dashboard for a cluster, and reads the address that it prints.
+    pub(super) async fn start(capstan: &Path, cluster: &Cluster) -> Result<Self> {
         let mut process = Command::new(capstan)
             .args(["dashboard", MIN_READY])
-            .env("KUBECONFIG", plane.kubeconfig()?)
+            .args(cluster.flags())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -43,6 +44,15 @@ impl Page {
             _process: process,
             address: address.trim().to_owned(),
         })
+    }
+
+    /// Shows the address.
+    pub(super) fn show(&self, screen: &mut Screen) {
+        screen.blank();
+        screen.plain(&format!(
+            "Open this page in a browser and watch the control plane: {}",
+            self.address
+        ));
     }
 
     /// The address of the page.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use capstan_core::admission::Snapshot;
 use capstan_core::api::bootstrap_cluster_x_k8s_io as bootstrap;
-use capstan_core::api::cluster_x_k8s_io::{self, label};
+use capstan_core::api::cluster_x_k8s_io::label;
 use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
 use capstan_core::api::kind::{KindInfo, Scope};
 use capstan_core::api::kinds;
@@ -19,13 +19,15 @@ use capstan_core::api::meta::ObjectMeta;
 use capstan_core::api::objects::CachedObject;
 use capstan_core::authority::spec::{Api, PairMember};
 use capstan_core::kcp::observed::is_control_plane;
+use capstan_core::pool::observed::is_pool;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::mirrored::{MACHINE, Pairs};
-use super::{Page, etcd_operator, events, kubeadm_control_planes, of_view, scaled_control_plane};
+use super::outage::Watched;
+use super::{Page, etcd_operator, events, kubeadm_control_planes, machine_pools, of_view, scaled_control_plane};
 use crate::cli::documents::{self, Document};
 use crate::cli::observe::ObservedCluster;
 use crate::controllers::{Caches, control_plane_machine_sets, snapshot};
@@ -36,8 +38,6 @@ use crate::runtime::{Caches as RuntimeCaches, View, Watch};
 const FIRST_READ: Duration = Duration::from_secs(5);
 
 static EVENTS: KindInfo = KindInfo::namespaced("", "v1", "Event", "events");
-static MACHINE_POOLS: KindInfo =
-    KindInfo::namespaced(cluster_x_k8s_io::GROUP, "v1beta2", "MachinePool", "machinepools");
 static KUBEADM_CONFIGS: KindInfo = KindInfo::namespaced(
     bootstrap::GROUP,
     "v1beta2",
@@ -119,6 +119,7 @@ pub(in crate::cli) struct Live {
     machine_api: Followed,
     cluster_api: Followed,
     infrastructure: Mutex<Vec<Infrastructure>>,
+    outage: Watched,
 }
 
 /// A kind of infrastructure machines that was looked up.
@@ -127,6 +128,12 @@ struct Infrastructure {
     kind: String,
     /// `None` if the cluster does not serve the kind.
     followed: Option<Arc<Followed>>,
+}
+
+/// The group and the kind of a reference to infrastructure.
+fn reference(reference: &Value) -> Option<(String, String)> {
+    let text = |field: &str| Some(reference.get(field)?.as_str()?.to_owned());
+    Some((text("apiGroup")?, text("kind")?))
 }
 
 impl Live {
@@ -154,7 +161,7 @@ impl Live {
             &kinds::CLUSTER_API_CLUSTERS,
             &kinds::KUBEADM_CONTROL_PLANES,
             &KUBEADM_CONFIGS,
-            &MACHINE_POOLS,
+            &kinds::MACHINE_POOLS,
         ];
         if home != other {
             stored.push(&EVENTS);
@@ -164,6 +171,7 @@ impl Live {
         cluster_api.first().await;
         let live = Self {
             cluster: cluster.clone(),
+            outage: Watched::start(&client),
             client,
             _caches: caches,
             views,
@@ -171,10 +179,16 @@ impl Live {
             cluster_api,
             infrastructure: Mutex::default(),
         };
-        for followed in live.follow_infrastructure().await {
-            followed.first().await;
+        // The infrastructure of a MachinePool names the kind of its machines.
+        loop {
+            let new = live.follow_infrastructure().await;
+            if new.is_empty() {
+                return Ok(live);
+            }
+            for followed in new {
+                followed.first().await;
+            }
         }
-        Ok(live)
     }
 
     /// Waits for a change in the cluster; returns false after the watches ended. It does not wait
@@ -184,18 +198,23 @@ impl Live {
             changed = self.views.changed() => changed,
             changed = self.machine_api.views.changed() => changed,
             changed = self.cluster_api.views.changed() => changed,
+            changed = self.outage.changed() => changed,
         };
         changed.is_ok()
     }
 
-    /// Starts to follow the kinds of infrastructure machines that Machines of control planes refer
-    /// to. Returns the new ones. A kind that the cluster does not serve stays unknown.
+    /// Starts to follow the kinds of infrastructure that control planes and MachinePools refer to.
+    /// Returns the new ones. A kind that the cluster does not serve stays unknown.
     pub(in crate::cli) async fn follow_infrastructure(&self) -> Vec<Arc<Followed>> {
         let config = self.cluster.scope().options().authority;
         let mut new = Vec::new();
         for (group, kind) in self.infrastructure_kinds() {
-            let served = kube::discovery::group(&self.client, &group).await;
-            let resource = served.ok().and_then(|served| served.recommended_kind(&kind));
+            let resource = match kube::discovery::group(&self.client, &group).await {
+                Ok(served) => served.recommended_kind(&kind),
+                Err(kube::Error::Discovery(_)) => None,
+                // The API server does not answer now. The kind is looked up again later.
+                Err(_) => continue,
+            };
             let followed = resource.map(|(resource, _)| {
                 let info = KindInfo {
                     group: Cow::Owned(resource.group),
@@ -214,23 +233,36 @@ impl Live {
         new
     }
 
-    /// The kinds of infrastructure machines that were not looked up yet.
+    /// The kinds of infrastructure that were not looked up yet.
     fn infrastructure_kinds(&self) -> BTreeSet<(String, String)> {
-        let known = self.infrastructure.lock().unwrap_or_else(PoisonError::into_inner);
         let view = self.cluster_api.view();
         let machines = view.objects.all::<Stored>(&kinds::CLUSTER_API_MACHINES);
-        let is_new = |(group, kind): &(String, String)| {
-            let mut known = known.iter();
-            !known.any(|looked_up| looked_up.group == *group && looked_up.kind == *kind)
-        };
-        let wanted = machines.into_iter().flatten().filter_map(|machine| {
+        let pools = view.objects.all::<Stored>(&kinds::MACHINE_POOLS);
+        let of_machines = machines.into_iter().flatten().filter_map(|machine| {
             let labels = machine.0.pointer("/metadata/labels")?;
-            labels.get(label::CONTROL_PLANE)?;
-            let reference = machine.0.pointer("/spec/infrastructureRef")?;
-            let text = |field: &str| Some(reference.get(field)?.as_str()?.to_owned());
-            Some((text("apiGroup")?, text("kind")?))
+            labels
+                .get(label::CONTROL_PLANE)
+                .or_else(|| labels.get(label::POOL_NAME))?;
+            reference(machine.0.pointer("/spec/infrastructureRef")?)
         });
-        wanted.filter(is_new).collect()
+        let of_pools = pools
+            .into_iter()
+            .flatten()
+            .filter_map(|pool| reference(pool.0.pointer("/spec/template/spec/infrastructureRef")?));
+        let mut wanted: BTreeSet<(String, String)> = of_machines.chain(of_pools).collect();
+        let known = self.infrastructure.lock().unwrap_or_else(PoisonError::into_inner);
+        for of_pool in known.iter() {
+            let objects = of_pool.followed.iter().flat_map(|followed| followed.documents());
+            let kinds = objects.filter_map(|object| {
+                let kind = object.object.pointer("/status/infrastructureMachineKind")?.as_str()?;
+                Some((of_pool.group.clone(), kind.to_owned()))
+            });
+            wanted.extend(kinds);
+        }
+        for looked_up in known.iter() {
+            wanted.remove(&(looked_up.group.clone(), looked_up.kind.clone()));
+        }
+        wanted
     }
 
     /// The objects that the other commands do not read, as they are stored.
@@ -247,7 +279,7 @@ impl Live {
     /// The page of the cluster as it is now.
     ///
     /// # Errors
-    /// There is no control plane and no object of both APIs.
+    /// No control plane can be shown.
     pub(in crate::cli) fn content(&self, now: Timestamp) -> anyhow::Result<Content> {
         let view = Arc::clone(&self.views.borrow());
         let documents = self.documents();
@@ -257,13 +289,17 @@ impl Live {
         for caches in [&self.machine_api.caches, &self.cluster_api.caches] {
             page.content.notes.extend(caches.synced().err());
         }
+        page.content.notes.extend(self.outage.note());
         let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
         let has_other = documents
             .iter()
-            .any(|document| is_scaled(&document) || is_control_plane(&document.object));
+            .any(|document| is_scaled(&document) || is_control_plane(&document.object) || is_pool(&document.object));
         let (sets, undecodable) = control_plane_machine_sets(&view);
         let operators = view.objects.get::<ClusterOperator>(&kinds::CLUSTER_OPERATORS, "", ETCD);
-        if !sets.is_empty() || undecodable.is_some() || !(has_other || page.has_content()) {
+        if sets.is_empty() && undecodable.is_none() && !has_other && !page.has_content() {
+            page.content.empty = Some(self.why_empty());
+        }
+        if !sets.is_empty() || undecodable.is_some() {
             page.add(of_view(&self.cluster, &view, now).map(|mut report| {
                 report.etcd_operator = etcd_operator(operators);
                 report
@@ -280,7 +316,21 @@ impl Live {
         for report in kubeadm_control_planes(&documents, now) {
             page.add(report);
         }
+        for report in machine_pools(&documents, now) {
+            page.add(report);
+        }
         page.finish()
+    }
+
+    /// What a user sees in a cluster without control planes, or without their CRDs.
+    fn why_empty(&self) -> String {
+        let config = self.cluster.scope().options().authority;
+        let (home, other) = (config.namespace(Api::MachineApi), config.namespace(Api::ClusterApi));
+        format!(
+            "There is no control plane to show: no ControlPlaneMachineSet or ControlPlane in the namespace {home}, and \
+             no KubeadmControlPlane or MachinePool in the namespace {other}. The page shows them as soon as they exist. \
+             `capstan generate` prints a ControlPlaneMachineSet for the existing machines."
+        )
     }
 
     /// The objects of both APIs.

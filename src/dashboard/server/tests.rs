@@ -73,7 +73,8 @@ fn hostile_page() -> Content {
         reports: vec![hostile(), hostile()],
         mirrored: vec![pair],
         events: vec![event],
-        notes: vec![text],
+        notes: vec![text.clone()],
+        empty: Some(text),
     }
 }
 
