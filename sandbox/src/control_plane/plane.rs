@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
@@ -157,6 +159,28 @@ impl ControlPlane {
     pub fn processes(&self) -> Vec<u32> {
         let servers = [&self.api_server, &self.etcd, &self.controller_manager].map(Option::as_ref);
         servers.into_iter().flatten().map(Process::id).collect()
+    }
+
+    /// The value of a key in etcd, such as `/registry/example.com/foos/default/name`. The API server
+    /// stores a custom resource as JSON in the version that it stores.
+    ///
+    /// # Errors
+    /// etcd does not answer, or has no such key.
+    pub async fn stored(&self, key: &str) -> Result<Vec<u8>> {
+        let body = json!({"key": ByteString(key.as_bytes().to_vec())}).to_string();
+        let length = body.len();
+        let request = format!(
+            "POST /v3/kv/range HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        );
+        let answer = ask_etcd(self.launch.clients, &request).await?;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        let found: Value = serde_json::from_str(body).with_context(|| format!("etcd answers {answer:?}"))?;
+        let value = found
+            .pointer("/kvs/0/value")
+            .with_context(|| format!("etcd has no key {key}"))?;
+        let ByteString(bytes) = serde_json::from_value(value.clone()).context("decoding the value of etcd")?;
+        Ok(bytes)
     }
 
     /// Copies the data of etcd into a new folder of this name, for [`ControlPlane::restore`]. The
@@ -391,11 +415,20 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 /// Asks etcd for its health over plain HTTP, which etcd serves beside gRPC.
 async fn etcd_is_healthy(port: u16) -> Result<bool> {
+    let answer = ask_etcd(port, "GET /health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await?;
+    if !answer.contains(r#""health":"true""#) {
+        return Err(anyhow!("etcd answers {answer:?}"));
+    }
+    Ok(true)
+}
+
+/// Sends a request to etcd over plain HTTP, and returns the answer with its headers.
+async fn ask_etcd(port: u16, request: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))
         .await
         .context("connecting to etcd")?;
     stream
-        .write_all(b"GET /health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+        .write_all(request.as_bytes())
         .await
         .context("sending a request to etcd")?;
     let mut answer = String::new();
@@ -403,8 +436,5 @@ async fn etcd_is_healthy(port: u16) -> Result<bool> {
         .read_to_string(&mut answer)
         .await
         .context("reading the answer of etcd")?;
-    if !answer.contains(r#""health":"true""#) {
-        return Err(anyhow!("etcd answers {answer:?}"));
-    }
-    Ok(true)
+    Ok(answer)
 }
