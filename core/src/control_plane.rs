@@ -1,20 +1,23 @@
 //! ControlPlane: the number and the shape of the control plane machines as one object.
 //!
 //! The module has entry points with the names that every feature module uses. `spec` parses a
-//! ControlPlane, `rules` reviews an edit, `state` reads the cluster, and `plan` decides the next
-//! step. `status` does not exist yet, and no controller executes the plans. What a ControlPlane
-//! shares with a ControlPlaneMachineSet is the code of `cpms`. Nothing here writes to a cluster or
-//! reads a clock.
+//! ControlPlane, `rules` reviews an edit, `state` reads the cluster, `plan` decides the next step,
+//! and `status` computes the status. What a ControlPlane shares with a ControlPlaneMachineSet is
+//! the code of `cpms`. Nothing here writes to a cluster or reads a clock.
 
 pub mod action;
+pub mod degraded;
 mod gates;
+mod pending;
 pub mod plan;
 pub mod preview;
+pub mod removal;
 pub mod report;
 pub mod rules;
 mod selection;
 pub mod spec;
 pub mod state;
+pub mod status;
 
 #[cfg(test)]
 mod samples;

@@ -16,7 +16,7 @@ mod fields;
 pub mod generate;
 pub mod indexes;
 pub mod machine_state;
-mod node_owners;
+pub(crate) mod node_owners;
 pub mod observed;
 pub mod pending_creates;
 pub mod placement;

@@ -148,7 +148,7 @@ impl ControlPlaneMachineSets {
         cluster.stored_templates = self.answers.all();
         let version = set.metadata.resource_version.as_deref().unwrap_or_default();
         let live = source == Source::Live;
-        let recorded = pending_creates::recorded(set);
+        let recorded = pending_creates::recorded(&set.metadata);
         state.pending.read(recorded, version, live, moment.instant);
         state.pending.add_to(&mut cluster, moment.instant, moment.time);
         let assessment = self.assess(Arc::clone(set), cluster, view, moment.time, state);
@@ -305,13 +305,13 @@ impl Reconcile for ControlPlaneMachineSets {
         let new = pending_creates::creation(core_step(observed, step)?, identity, moment.time)?;
         state.pending.request(&new.machine, moment.instant);
         // While the record cannot be read, the plan is degraded and creates nothing.
-        let recorded = pending_creates::recorded(set).ok()?;
+        let recorded = pending_creates::recorded(&set.metadata).ok()?;
         let pending = &mut state.pending;
         if pending.is_recorded(&new, &recorded, moment.instant) {
             return None;
         }
         let superseded = |earlier: &PendingCreation| pending.is_superseded_by(earlier, &new);
-        let patch = pending_creates::record(set, &new, superseded).ok()?;
+        let patch = pending_creates::record(&set.metadata, &new, superseded).ok()?;
         // Before the outcome is known: if the record is stored, it is not another process's.
         pending.record(new, moment.instant);
         Some(self.write_set(Verb::Patch(patch)))

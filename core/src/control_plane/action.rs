@@ -13,8 +13,6 @@ pub type Wait = model::Wait<WaitReason>;
 
 /// Marks the machine that is deleted once its replacement is a healthy member.
 pub const REPLACED: &str = "capstan.dev/replaced";
-/// The revision of the provider spec that a machine was created from.
-pub const REVISION: &str = "capstan.dev/revision";
 
 /// What a ControlPlane waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +27,8 @@ pub enum WaitReason {
     EtcdMembers,
     /// The change would cost etcd its quorum.
     EtcdQuorum,
+    /// A machine that was requested must appear, or its request must be over.
+    MachineRequested,
     /// A user must acknowledge the replacement of the only machine.
     Acknowledgement,
 }
@@ -42,6 +42,7 @@ impl WaitReason {
             Self::EtcdHealthy => "EtcdHealthy",
             Self::EtcdMembers => "EtcdMembers",
             Self::EtcdQuorum => "EtcdQuorum",
+            Self::MachineRequested => "MachineRequested",
             Self::Acknowledgement => "Acknowledgement",
         }
     }

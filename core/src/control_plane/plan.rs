@@ -9,39 +9,62 @@
 //! another owner.
 
 mod machine;
+mod question;
+
+use serde_json::json;
 
 use super::action::{Plan, REPLACED, Step, Wait, WaitReason};
+use super::degraded::{UNPLACEABLE, degraded, stops_replacements_only};
 use super::gates::{Blocked, may_grow, may_shrink};
+use super::pending;
 use super::selection::{domain_of_new, to_leave};
 use super::spec::{ACKNOWLEDGED, RISK, Spec};
 use super::state::{MachineState, Owner, State};
 use crate::api::kinds::MACHINES;
+use crate::api::machine_openshift_io::control_plane::FINALIZER;
 use crate::cpms::action::Action;
+use crate::cpms::removal::finalizers;
 use crate::model::{Degradation, Precondition};
-
-/// The reason of the degradation by a machine of another owner.
-const FOREIGN: &str = "ForeignMachine";
-/// The reason of the degradation by a failure domain that does not fit the provider spec.
-const UNPLACEABLE: &str = "FailureDomainUnusable";
 
 /// Decides the next step.
 pub fn plan(spec: &Spec, state: &State) -> Plan {
-    let mut plan = Plan::default();
     if spec.deleting {
-        plan.notes
-            .push(String::from("the ControlPlane is being deleted; its machines stay"));
-        return plan;
+        let note = String::from("the ControlPlane is being deleted; its machines stay");
+        return Plan {
+            notes: vec![note],
+            ..Plan::default()
+        };
     }
-    if let Some(reason) = foreign(state) {
-        plan.degraded.push(reason);
-        return plan;
-    }
-    let adopted = state.standing().filter(|machine| machine.owner == Owner::None);
+    let mut plan = Plan {
+        degraded: degraded(spec, state),
+        ..Plan::default()
+    };
+    // Machines get an owner reference only after the finalizer is stored. Otherwise the garbage
+    // collector would delete them with the ControlPlane.
+    let finalizer = finalizer(spec);
+    let stops = plan.degraded.iter().any(|reason| !stops_replacements_only(reason));
+    let adopted = state
+        .standing()
+        .filter(|machine| !stops || matches!(machine.owner, Owner::Former { .. }));
     plan.steps
-        .extend(adopted.map(|machine| machine::adoption(spec, machine)));
-    if !plan.steps.is_empty() {
-        return plan;
+        .extend(adopted.filter_map(|machine| machine::adoption(spec, machine)));
+    if plan.steps.is_empty() && !stops {
+        change(spec, state, &mut plan);
     }
+    if let Some(finalizer) = finalizer {
+        // The patch of the ControlPlane would make the record of a creation fail.
+        plan.steps.retain(|step| !step.is_disruptive());
+        plan.steps.insert(0, finalizer);
+    }
+    if plan.steps.is_empty() {
+        plan.steps.extend(pending::cleanup(spec, state, &plan));
+    }
+    plan.reconcile_at = pending::next_end(state);
+    plan
+}
+
+/// The creation, deletion or replacement that comes next, or what it waits for.
+fn change(spec: &Spec, state: &State, plan: &mut Plan) {
     let standing: Vec<&MachineState> = state.standing().collect();
     let unready: Vec<&&MachineState> = standing.iter().filter(|machine| !machine.is_ready()).collect();
     if !unready.is_empty() {
@@ -49,38 +72,56 @@ pub fn plan(spec: &Spec, state: &State) -> Plan {
             let message = format!("the node of machine {} must become ready", machine.name());
             waits(Some(machine), (WaitReason::MachineReady, message))
         };
-        plan.waits.extend(unready.iter().map(wait));
-        return plan;
+        return plan.waits.extend(unready.iter().map(wait));
     }
     if standing.len() < spec.replicas {
         let because = format!("{} of {} machines exist", standing.len(), spec.replicas);
-        create(spec, state, &standing, None, because, &mut plan);
+        create(spec, state, &standing, None, because, plan);
     } else if let Some(leaving) = state.leaving().next() {
         let message = format!("machine {} is being deleted", leaving.name());
         plan.waits
             .push(waits(Some(leaving), (WaitReason::MachineRemoved, message)));
     } else if standing.len() > spec.replicas {
-        scale_in(spec, state, &standing, &mut plan);
-    } else {
-        replace(spec, state, &standing, &mut plan);
+        scale_in(spec, state, &standing, plan);
+    } else if plan.degraded.is_empty() {
+        replace(spec, state, &standing, plan);
     }
-    plan
+    unless_another_comes(state, plan);
 }
 
-/// The standing machines that another object controls.
-fn foreign(state: &State) -> Option<Degradation> {
-    let named = |machine: &MachineState| match &machine.owner {
-        Owner::Foreign(owner) => Some(format!("{} ({owner})", machine.name())),
-        Owner::None | Owner::Ours => None,
+/// Drops the disruptive step, and the mark before it, while another requested machine may still be
+/// created: it would be one machine more.
+fn unless_another_comes(state: &State, plan: &mut Plan) {
+    let Some(step) = plan.disruptive() else { return };
+    let own = step.machine().filter(|_| matches!(step.action, Action::Create { .. }));
+    let Some((machine, until)) = pending::another_coming(state, own) else {
+        return;
     };
-    let found: Vec<String> = state.machines.iter().filter_map(named).collect();
-    (!found.is_empty()).then(|| Degradation {
-        reason: FOREIGN,
-        message: format!(
-            "control plane machines have another controller: {}; remove that owner reference",
-            found.join(", ")
-        ),
-    })
+    let message = format!("machine {machine} was requested and may still be created");
+    plan.waits.push(Wait {
+        until: Some(until),
+        ..waits(None, (WaitReason::MachineRequested, message))
+    });
+    plan.steps.clear();
+}
+
+/// The finalizer is added before the first owner reference, so that a deletion always removes the
+/// owner references. A ControlPlane that was never stored needs none.
+fn finalizer(spec: &Spec) -> Option<Step> {
+    if spec.uid.is_empty() || spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        return None;
+    }
+    let mut list = spec.finalizers.clone();
+    list.push(FINALIZER.to_owned());
+    let because = "the finalizer keeps the ControlPlane until its machines are orphaned";
+    let Precondition { uid, resource_version } = spec.precondition();
+    Some(finalizers(
+        spec.object(),
+        &uid,
+        &resource_version,
+        &json!(list),
+        because,
+    ))
 }
 
 /// Deletes one machine: a marked one, else an outdated one, else any.
@@ -209,6 +250,8 @@ fn precondition(machine: &MachineState) -> Precondition {
         resource_version: meta.resource_version.clone().unwrap_or_default(),
     }
 }
+
+pub use question::question;
 
 #[cfg(test)]
 mod tests;

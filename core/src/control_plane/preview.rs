@@ -14,6 +14,7 @@ use super::plan::plan;
 use super::spec::Spec;
 use super::state::State;
 use crate::api::core_v1::node::{Node, NodeCondition};
+use crate::api::machine_openshift_io::control_plane::FINALIZER;
 use crate::api::machine_openshift_io::machine::NodeRef;
 use crate::cpms::action::Action;
 use crate::cpms::observed::Observed;
@@ -31,6 +32,12 @@ pub struct Preview {
 
 /// Computes the change to its end.
 pub fn preview(spec: &Spec, state: &State) -> Preview {
+    // The finalizer and the records of creations are bookkeeping, and no steps of a change.
+    let spec = &Spec {
+        finalizers: vec![FINALIZER.to_owned()],
+        pending_creations: Ok(Vec::new()),
+        ..spec.clone()
+    };
     let mut world = state.observed.clone();
     let mut steps: Vec<Step> = Vec::new();
     let mut waits = Vec::new();
@@ -99,7 +106,7 @@ fn take(step: &Step, world: &mut Observed) {
                 }
             }
         }
-        // A ControlPlane has no such steps.
+        // The preview has no such steps.
         Action::PatchSet(_) | Action::RemoveRecords(_) => {}
     }
 }

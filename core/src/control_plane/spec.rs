@@ -4,18 +4,23 @@
 //! both follow the same rules, a ControlPlane is read in the form of a set. Whether an *edit* is
 //! allowed is decided in `rules`, not here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::api::kinds::CONTROL_PLANES;
 use crate::api::machine_openshift_io::control_plane::{ControlPlane, DEFAULT_REPLICAS, NAME, SIZES};
 use crate::api::machine_openshift_io::control_plane_machine_set as set;
 use crate::api::machine_openshift_io::label;
 use crate::cpms::changes::Comparison;
 use crate::cpms::domains::FailureDomain;
+use crate::cpms::pending_creates::recorded;
 use crate::cpms::rules::TEMPLATE_PATH;
 use crate::cpms::spec::{ParseContext, Template, parse as parse_set};
-use crate::model::{FieldPath, Violation, ViolationKind};
+use crate::model::{
+    FieldPath, ObjectRef, PendingCreation, Precondition, UnreadablePendingCreations, Violation, ViolationKind,
+};
 
 /// A valid ControlPlane.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +39,10 @@ pub struct Spec {
     pub deleting: bool,
     /// Finalizers.
     pub finalizers: Vec<String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The creations that the ControlPlane records.
+    pub pending_creations: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
     /// The number of machines: 1, 3, 5 or 7.
     pub replicas: usize,
     /// Whether a MachineHealthCheck repairs unhealthy machines.
@@ -53,6 +62,19 @@ pub const ACKNOWLEDGED: &str = "capstan.dev/replace-single-machine";
 pub const RISK: &str = "etcd-has-two-members-meanwhile";
 
 impl Spec {
+    /// The key of the ControlPlane.
+    pub fn object(&self) -> ObjectRef {
+        CONTROL_PLANES.object(&self.namespace, &self.name)
+    }
+
+    /// What must still be true of the ControlPlane when it is written.
+    pub(super) fn precondition(&self) -> Precondition {
+        Precondition {
+            uid: self.uid.clone(),
+            resource_version: self.resource_version.clone(),
+        }
+    }
+
     /// The fields that a comparison of a machine with the template includes. An image alone does
     /// not replace a machine (decision 8).
     pub fn comparison(&self) -> Comparison {
@@ -99,6 +121,8 @@ pub fn parse(object: &ControlPlane, cluster: &str, context: &ParseContext<'_>) -
         generation: meta.generation.unwrap_or_default(),
         deleting: meta.is_deleting(),
         finalizers: meta.finalizers.clone(),
+        annotations: meta.annotations.clone(),
+        pending_creations: recorded(meta),
         replicas: usize::try_from(replicas).unwrap_or_default(),
         repairs: object.spec.enable_autorepair.unwrap_or(true),
         replaces_single_machine: meta.annotations.get(ACKNOWLEDGED).map(String::as_str) == Some(RISK),

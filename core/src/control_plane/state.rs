@@ -4,22 +4,28 @@
 //! The module decides nothing. A node that is missing and a report that does not parse are values
 //! here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::action::{REPLACED, REVISION};
+use super::action::REPLACED;
 use super::spec::Spec;
+use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::GROUP;
 use crate::api::machine_openshift_io::control_plane::KIND;
 use crate::api::machine_openshift_io::machine::Machine;
-use crate::cpms::changes::{FieldChange, changes, revision};
+use crate::cpms::changes::FieldChange;
+use crate::cpms::created_from::CreatedFrom;
 use crate::cpms::domains::{FailureDomain, extract};
 use crate::cpms::etcd::{Etcd, members};
-use crate::cpms::machine_state::NodeState;
-use crate::cpms::observed::Observed;
+use crate::cpms::machine_state::{NodeState, without_provider_spec};
+use crate::cpms::node_owners;
+use crate::cpms::observed::{Observed, Unparsable};
 use crate::cpms::selector::is_control_plane;
+use crate::cpms::state::{created, strayed};
+use crate::cpms::stored_template::KnownTemplate;
 use crate::model::EtcdMember;
 
 /// The controller of a machine.
@@ -29,6 +35,11 @@ pub enum Owner {
     None,
     /// This ControlPlane.
     Ours,
+    /// A ControlPlane of the same name that no longer exists. The reference is repaired.
+    Former {
+        /// UID of the former ControlPlane.
+        uid: String,
+    },
     /// Another object, as kind and name.
     Foreign(String),
 }
@@ -78,7 +89,7 @@ impl MachineState {
 }
 
 /// The state of a control plane.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct State {
     /// The machines of the control plane, the oldest first.
     pub machines: Vec<MachineState>,
@@ -86,6 +97,13 @@ pub struct State {
     pub etcd: Etcd,
     /// The members of etcd; `None` if the report does not count them.
     pub members: Option<Vec<EtcdMember>>,
+    /// The template, and what is known of how it is stored.
+    pub template: KnownTemplate,
+    /// Stray machines: they carry an owner reference of the ControlPlane, or are known to be
+    /// created for it; they do not have the labels, and are not being deleted.
+    pub strayed: Vec<String>,
+    /// Objects that cannot be decoded, and machines without a provider spec.
+    pub unparsable: Vec<Unparsable>,
     /// What the state was read from.
     pub observed: Observed,
 }
@@ -94,13 +112,33 @@ impl State {
     /// Reads the state. A machine belongs to the control plane by its labels (decision 24).
     pub fn observe(spec: &Spec, observed: Observed) -> Self {
         let of_control_plane = |machine: &&Arc<Machine>| is_control_plane(&machine.metadata.labels);
-        let members_of = observed.machines.iter().filter(of_control_plane);
-        let mut machines: Vec<MachineState> = members_of.map(|machine| read(spec, machine, &observed)).collect();
+        let (members_of, others): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) =
+            observed.machines.iter().partition(of_control_plane);
+        let template = KnownTemplate::of(&spec.template, spec.comparison(), &observed.stored_templates);
+        let nodes: BTreeMap<&str, &Arc<Node>> =
+            observed.nodes.iter().map(|node| (node.metadata.name(), node)).collect();
+        let around = Around {
+            spec,
+            template: &template,
+            node_owners: node_owners::owners(&members_of, &nodes),
+            nodes,
+            infrastructure: observed.infrastructure.as_deref(),
+        };
+        let mut machines: Vec<MachineState> = members_of.iter().map(|machine| around.read(machine)).collect();
         machines.sort_by(|left, right| left.age().cmp(&right.age()));
+        let mut unparsable = observed.unparsable.clone();
+        unparsable.extend(members_of.iter().filter_map(|machine| without_provider_spec(machine)));
+        unparsable.sort();
+        let created = created(spec.pending_creations.as_deref().unwrap_or_default(), &spec.annotations);
+        let strayed = strayed(&spec.uid, &created, &observed.requested, others);
+        let strayed = strayed.iter().map(|machine| machine.metadata.name().to_owned());
         Self {
+            strayed: strayed.collect(),
             machines,
             etcd: Etcd::of(observed.etcd.as_deref()),
             members: observed.etcd.as_deref().and_then(members),
+            template,
+            unparsable,
             observed,
         }
     }
@@ -116,32 +154,68 @@ impl State {
     }
 }
 
-fn read(spec: &Spec, machine: &Arc<Machine>, observed: &Observed) -> MachineState {
-    let named = |node: &&Arc<Node>| Some(node.metadata.name()) == machine.node_name();
-    let node = observed.nodes.iter().find(named);
-    let provider_spec = machine.spec.provider_spec.value.as_ref();
-    let template = &spec.template.provider_spec;
-    let found = provider_spec.and_then(|value| extract(value, observed.infrastructure.as_deref()));
-    let domain = found.map(|found| {
-        let mut listed = spec.failure_domains.iter();
-        listed.find(|listed| **listed == found).cloned().unwrap_or(found)
-    });
-    let annotations = &machine.metadata.annotations;
-    // A machine that was created from this template is up to date however it is stored. Otherwise
-    // a webhook that changes machines would cause endless replacements.
-    let own = revision(template, spec.comparison());
-    let is_of_revision = annotations.get(REVISION) == Some(&own);
-    let differences = match provider_spec {
-        Some(value) if !is_of_revision => changes(template, value, spec.comparison()),
-        _ => Vec::new(),
-    };
-    MachineState {
-        domain,
-        node: NodeState::of(machine, node.map(|node| &**node)),
-        owner: owner(spec, machine),
-        changes: differences,
-        is_marked: annotations.contains_key(REPLACED),
-        machine: Arc::clone(machine),
+/// What the state of a machine is read from, other than the machine.
+struct Around<'a> {
+    spec: &'a Spec,
+    template: &'a KnownTemplate,
+    nodes: BTreeMap<&'a str, &'a Arc<Node>>,
+    /// The machine of each node that several machines name.
+    node_owners: BTreeMap<&'a str, &'a str>,
+    infrastructure: Option<&'a Infrastructure>,
+}
+
+impl Around<'_> {
+    fn read(&self, machine: &Arc<Machine>) -> MachineState {
+        let spec = self.spec;
+        let provider_spec = machine.spec.provider_spec.value.as_ref();
+        let found = provider_spec.and_then(|value| extract(value, self.infrastructure));
+        let found = found.map(|found| {
+            let mut listed = spec.failure_domains.iter();
+            listed.find(|listed| **listed == found).cloned().unwrap_or(found)
+        });
+        let created_in = self.created_in(machine, found.as_ref());
+        let differences = match provider_spec {
+            Some(value) if created_in.is_none() => self.template.changes(&spec.template, value, spec.comparison()),
+            _ => Vec::new(),
+        };
+        MachineState {
+            domain: created_in.flatten().cloned().or(found),
+            node: self.node(machine),
+            owner: owner(spec, machine),
+            changes: differences,
+            is_marked: machine.metadata.annotations.contains_key(REPLACED),
+            machine: Arc::clone(machine),
+        }
+    }
+
+    /// The failure domain in which a machine was created from the current template; `None` if it
+    /// was not. Such a machine is up to date however it is stored. Otherwise a webhook that changes
+    /// machines would cause endless replacements.
+    fn created_in<'d>(
+        &'d self,
+        machine: &Machine,
+        found: Option<&'d FailureDomain>,
+    ) -> Option<Option<&'d FailureDomain>> {
+        let record = CreatedFrom::read(machine)?;
+        let (template, images) = (&self.spec.template.provider_spec, self.spec.comparison().images);
+        let name = machine.metadata.name();
+        let listed = self.spec.failure_domains.iter().map(Some);
+        let mut candidates = std::iter::once(found).chain(listed);
+        candidates.find(|domain| record.is_from(template, images, *domain, self.infrastructure, name))
+    }
+
+    fn node(&self, machine: &Machine) -> NodeState {
+        let Some(name) = machine.node_name() else {
+            return NodeState::None;
+        };
+        let owner = self.node_owners.get(name).copied();
+        match owner.filter(|owner| *owner != machine.metadata.name()) {
+            Some(owner) => NodeState::OfAnother {
+                name: name.to_owned(),
+                machine: owner.to_owned(),
+            },
+            None => NodeState::of(machine, self.nodes.get(name).map(|node| &***node)),
+        }
     }
 }
 
@@ -150,11 +224,13 @@ fn owner(spec: &Spec, machine: &Machine) -> Owner {
         return Owner::None;
     };
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    if group != GROUP || owner.kind != KIND || owner.name != spec.name {
+        return Owner::Foreign(format!("{} {}", owner.kind, owner.name));
+    }
     // A ControlPlane from a file has no UID to compare.
-    let same_uid = spec.uid.is_empty() || owner.uid == spec.uid;
-    if group == GROUP && owner.kind == KIND && owner.name == spec.name && same_uid {
+    if spec.uid.is_empty() || owner.uid == spec.uid {
         Owner::Ours
     } else {
-        Owner::Foreign(format!("{} {}", owner.kind, owner.name))
+        Owner::Former { uid: owner.uid.clone() }
     }
 }

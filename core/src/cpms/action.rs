@@ -65,7 +65,7 @@ impl Act for Action {
 
 impl Step {
     /// A step that changes the set.
-    pub(super) fn of_set(set: ObjectRef, action: Action, because: String, precondition: Precondition) -> Self {
+    pub(crate) fn of_set(set: ObjectRef, action: Action, because: String, precondition: Precondition) -> Self {
         Self {
             action,
             subject: set,

@@ -61,7 +61,7 @@ pub fn provider_spec(
 
 impl CreatedFrom {
     /// The record of a machine of this name that a set creates with this provider spec.
-    pub(super) fn of(sent: &Value, domain: Option<&FailureDomain>, name: &str, set: &str) -> Self {
+    pub(crate) fn of(sent: &Value, domain: Option<&FailureDomain>, name: &str, set: &str) -> Self {
         Self {
             set: Some(set.to_owned()).filter(|uid| !uid.is_empty()),
             provider_spec: hash(sent, name, false),
@@ -72,17 +72,17 @@ impl CreatedFrom {
 
     /// The record of a machine; `None` for a machine without one, and for a record that cannot be
     /// read.
-    pub(super) fn read(machine: &Machine) -> Option<Self> {
+    pub(crate) fn read(machine: &Machine) -> Option<Self> {
         serde_json::from_str(machine.metadata.annotations.get(CREATED_FROM)?).ok()
     }
 
     /// The text of the annotation.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         json!(self).to_string()
     }
 
     /// Whether the set with this uid created the machine.
-    pub(super) fn is_of(&self, set: &str) -> bool {
+    pub(crate) fn is_of(&self, set: &str) -> bool {
         self.set.as_deref() == Some(set)
     }
 
@@ -94,10 +94,22 @@ impl CreatedFrom {
         infrastructure: Option<&Infrastructure>,
         name: &str,
     ) -> bool {
-        let Ok(sent) = provider_spec(&spec.template.provider_spec, domain, infrastructure) else {
+        let images = spec.comparison().images;
+        self.is_from(&spec.template.provider_spec, images, domain, infrastructure, name)
+    }
+
+    /// Whether a machine of this name in this failure domain was created from this template.
+    pub(crate) fn is_from(
+        &self,
+        template: &Value,
+        images: bool,
+        domain: Option<&FailureDomain>,
+        infrastructure: Option<&Infrastructure>,
+        name: &str,
+    ) -> bool {
+        let Ok(sent) = provider_spec(template, domain, infrastructure) else {
             return false;
         };
-        let images = spec.comparison().images;
         let recorded = if images { &self.with_image } else { &self.provider_spec };
         *recorded == hash(&sent, name, images)
     }

@@ -321,7 +321,7 @@ impl MachineState {
 
 /// A machine without a provider spec, as an object that cannot be decoded; `None` for a machine
 /// that has one.
-pub(super) fn without_provider_spec(machine: &Machine) -> Option<Unparsable> {
+pub(crate) fn without_provider_spec(machine: &Machine) -> Option<Unparsable> {
     let message = match &machine.spec.provider_spec.value {
         Some(Value::Object(_)) => return None,
         None | Some(Value::Null) => "it has no provider spec",

@@ -12,7 +12,7 @@ use crate::api::machine_openshift_io::machine::Machine;
 
 /// For each node that several of the machines name, the name of the machine that it belongs to: the
 /// machine with the instance of the node, or else the oldest.
-pub(super) fn owners<'a>(
+pub(crate) fn owners<'a>(
     machines: &[&'a Arc<Machine>],
     nodes: &BTreeMap<&str, &Arc<Node>>,
 ) -> BTreeMap<&'a str, &'a str> {

@@ -10,6 +10,7 @@
 //! refused. A process that reads the mark does not adopt the machine. Without the mark, an adoption
 //! could arrive after the set is deleted, and the garbage collector would delete the machine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -22,16 +23,19 @@ use super::selector::Selector;
 use super::spec::{SetState, Spec};
 use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use crate::api::machine_openshift_io::machine::{self, Machine};
-use crate::model::{ObjectRef, Precondition};
+use crate::model::{self, ObjectRef, Precondition};
 
 /// The plan for a set that is being deleted.
 pub(super) fn plan(spec: &Spec, machines: &[Arc<Machine>]) -> Plan {
-    let set = Set {
+    let adopts = |labels: &Labels| spec.state == SetState::Active && spec.selector.selects_member(labels);
+    let set = Leaving {
+        what: "set",
+        finalizer: FINALIZER,
         subject: set_ref(&spec.namespace, &spec.name),
         uid: &spec.uid,
         resource_version: &spec.resource_version,
         finalizers: &spec.finalizers,
-        selector: Some(&spec.selector).filter(|_| spec.state == SetState::Active),
+        adopts: &adopts,
     };
     orphan(&set, machines)
 }
@@ -68,12 +72,19 @@ pub fn steps(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Plan {
     // Only an Active set adopts machines, and it stays Active.
     let active = set.spec.state.as_deref() == Some("Active");
     let selector = Selector::parse(&set.spec.selector).ok().filter(|_| active);
-    let set = Set {
+    let adopts = |labels: &Labels| {
+        selector
+            .as_ref()
+            .is_some_and(|selector| selector.selects_member(labels))
+    };
+    let set = Leaving {
+        what: "set",
+        finalizer: FINALIZER,
         subject: subject(set),
         uid: set.metadata.uid(),
         resource_version: set.metadata.resource_version.as_deref().unwrap_or_default(),
         finalizers: &set.metadata.finalizers,
-        selector: selector.as_ref(),
+        adopts: &adopts,
     };
     orphan(&set, machines)
 }
@@ -85,69 +96,76 @@ fn subject(set: &ControlPlaneMachineSet) -> ObjectRef {
     )
 }
 
-struct Set<'a> {
-    subject: ObjectRef,
-    uid: &'a str,
-    resource_version: &'a str,
-    finalizers: &'a [String],
-    /// The selector of a set that can adopt machines; `None` if it cannot, or if the selector is
-    /// not valid.
-    selector: Option<&'a Selector>,
+type Labels = BTreeMap<String, String>;
+
+/// A set, or another object that owns machines, that is being deleted.
+pub(crate) struct Leaving<'a> {
+    /// What it is called in messages.
+    pub(crate) what: &'static str,
+    pub(crate) finalizer: &'static str,
+    pub(crate) subject: ObjectRef,
+    pub(crate) uid: &'a str,
+    pub(crate) resource_version: &'a str,
+    pub(crate) finalizers: &'a [String],
+    /// Whether it could adopt a machine with these labels. Never for an object that adopts none, or
+    /// whose selector is not valid.
+    pub(crate) adopts: &'a dyn Fn(&Labels) -> bool,
 }
 
-fn orphan(set: &Set<'_>, machines: &[Arc<Machine>]) -> Plan {
-    let held = set.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+/// The steps that release the machines, and then remove the finalizer.
+pub(crate) fn orphan<R>(set: &Leaving<'_>, machines: &[Arc<Machine>]) -> model::Plan<Action, R> {
+    let held = set.finalizers.iter().any(|finalizer| finalizer == set.finalizer);
     let mut steps: Vec<Step> = machines
         .iter()
-        .filter_map(|machine| strip(set.uid, machine).or_else(|| release(set, machine).filter(|_| held)))
+        .filter_map(|machine| strip(set, machine).or_else(|| release(set, machine).filter(|_| held)))
         .collect();
-    let mut notes = vec!["the set is being deleted; its machines are kept".to_owned()];
+    let mut notes = vec![format!("the {} is being deleted; its machines are kept", set.what)];
     if steps.is_empty() && held {
         let rest: Vec<&String> = set
             .finalizers
             .iter()
-            .filter(|finalizer| *finalizer != FINALIZER)
+            .filter(|finalizer| *finalizer != set.finalizer)
             .collect();
         steps.push(finalizers(
             set.subject.clone(),
             set.uid,
             set.resource_version,
             &json!(rest),
-            "no machine names the set as its owner",
+            &format!("no machine names the {} as its owner", set.what),
         ));
     } else if steps.is_empty() && !set.finalizers.is_empty() {
         notes.push(format!("it waits for other finalizers: {}", set.finalizers.join(", ")));
     } else if !steps.is_empty() {
         notes.push(format!("{} machine(s) must still be released", steps.len()));
     }
-    Plan {
+    model::Plan {
         steps,
         notes,
-        ..Plan::default()
+        ..model::Plan::default()
     }
 }
 
-fn strip(uid: &str, machine: &Machine) -> Option<Step> {
-    let meta = &machine.metadata;
+fn strip(set: &Leaving<'_>, machine: &Machine) -> Option<Step> {
+    let (meta, uid) = (&machine.metadata, set.uid);
     let owned = !uid.is_empty() && meta.owner_references.iter().any(|owner| owner.uid == uid);
     if !owned {
         return None;
     }
     let rest: Vec<_> = meta.owner_references.iter().filter(|owner| owner.uid != uid).collect();
-    let because = format!("machine {} must not be collected with the set", meta.name());
+    let because = format!("machine {} must not be collected with the {}", meta.name(), set.what);
     Some(patch(machine, uid, Some(json!(rest)), because))
 }
 
 /// Marks a machine that the set could still adopt.
-fn release(set: &Set<'_>, machine: &Machine) -> Option<Step> {
+fn release(set: &Leaving<'_>, machine: &Machine) -> Option<Step> {
     let meta = &machine.metadata;
-    let adoptable = set
-        .selector
-        .is_some_and(|selector| selector.selects_member(&meta.labels))
-        && meta.controller().is_none()
-        && !meta.is_deleting();
+    let adoptable = (set.adopts)(&meta.labels) && meta.controller().is_none() && !meta.is_deleting();
     let marked = meta.annotations.get(RELEASED).is_some_and(|uid| uid == set.uid);
-    let because = format!("machine {} must not be adopted by the set any more", meta.name());
+    let because = format!(
+        "machine {} must not be adopted by the {} any more",
+        meta.name(),
+        set.what
+    );
     (adoptable && !marked && !set.uid.is_empty()).then(|| patch(machine, set.uid, None, because))
 }
 
@@ -181,7 +199,8 @@ pub(super) fn patch_finalizers(spec: &Spec, list: &[String], because: &str) -> S
     finalizers(set, &spec.uid, &spec.resource_version, &json!(list), because)
 }
 
-fn finalizers(set: ObjectRef, uid: &str, resource_version: &str, list: &Value, because: &str) -> Step {
+/// Writes the finalizers of an object that owns machines.
+pub(crate) fn finalizers(set: ObjectRef, uid: &str, resource_version: &str, list: &Value, because: &str) -> Step {
     let precondition = Precondition {
         uid: uid.to_owned(),
         resource_version: resource_version.to_owned(),

@@ -22,6 +22,7 @@ use super::spec::Spec;
 use super::stored_template::KnownTemplate;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
+use crate::model::PendingCreation;
 
 /// The state of a control plane.
 #[derive(Clone, Debug)]
@@ -82,7 +83,8 @@ impl State {
                 .filter_map(|machine| without_provider_spec(machine)),
         );
         unparsable.sort();
-        let strayed = strayed(spec, &observed.requested, others);
+        let created = created(spec.pending_creations.as_deref().unwrap_or_default(), &spec.annotations);
+        let strayed = strayed(&spec.uid, &created, &observed.requested, others);
         // A stray machine claims its node too, because the remedy is to repair the machine.
         let claiming = members.machines.iter().chain(&strayed).copied();
         let unclaimed_nodes = unclaimed(&observed.nodes, claiming);
@@ -244,13 +246,20 @@ impl<'a> Selected<'a> {
 /// Any one piece of evidence is enough, because other tools change each of them: the annotations of
 /// the set, which a GitOps tool reverts; the record in the machine; and the memory of this process.
 /// A user takes a machine out of the set with the annotation [`RELEASED`].
-fn strayed<'a>(spec: &Spec, requested: &BTreeSet<String>, others: Vec<&'a Arc<Machine>>) -> Vec<&'a Arc<Machine>> {
-    let is_ours = |uid: &str| !spec.uid.is_empty() && spec.uid == uid;
-    let created = created(spec);
+///
+/// `own` is the uid of the set, or of another object with such machines. `created` has the names
+/// that it records, and `requested` those in the memory of this process.
+pub(crate) fn strayed<'a>(
+    own: &str,
+    created: &BTreeSet<String>,
+    requested: &BTreeSet<String>,
+    others: Vec<&'a Arc<Machine>>,
+) -> Vec<&'a Arc<Machine>> {
+    let is_ours = |uid: &str| !own.is_empty() && own == uid;
     let is_created = |machine: &Machine| {
         let (meta, name) = (&machine.metadata, machine.metadata.name());
         let released = meta.annotations.get(RELEASED).is_some_and(|uid| is_ours(uid));
-        let in_machine = || CreatedFrom::read(machine).is_some_and(|record| record.is_of(&spec.uid));
+        let in_machine = || CreatedFrom::read(machine).is_some_and(|record| record.is_of(own));
         !released && (created.contains(name) || requested.contains(name) || in_machine())
     };
     let is_stray = |machine: &&Arc<Machine>| {
@@ -262,10 +271,9 @@ fn strayed<'a>(spec: &Spec, requested: &BTreeSet<String>, others: Vec<&'a Arc<Ma
 
 /// The names of the machines that the set records as requested, or as created last for an index.
 /// Records that cannot be read have no names: the set is degraded because of them.
-fn created(spec: &Spec) -> BTreeSet<String> {
-    let pending = spec.pending_creations.iter().flatten();
-    let mut names: BTreeSet<String> = pending.map(|creation| creation.machine.clone()).collect();
-    let last = spec.annotations.get(LAST_CREATED);
+pub(crate) fn created(pending: &[PendingCreation], annotations: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = pending.iter().map(|creation| creation.machine.clone()).collect();
+    let last = annotations.get(LAST_CREATED);
     let last: BTreeMap<u32, String> = last
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();

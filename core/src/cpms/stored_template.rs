@@ -55,7 +55,7 @@ pub struct KnownTemplate {
 
 impl KnownTemplate {
     /// A template with the answer to its question, if it is among the answers.
-    pub(super) fn of(template: &Template, comparison: Comparison, answers: &[Arc<StoredTemplate>]) -> Self {
+    pub(crate) fn of(template: &Template, comparison: Comparison, answers: &[Arc<StoredTemplate>]) -> Self {
         let provider_spec = &template.provider_spec;
         let key = hex_hash(provider_spec, 16);
         let stored = answers.iter().find(|answer| answer.template == key).cloned();
@@ -71,7 +71,7 @@ impl KnownTemplate {
     }
 
     /// The fields in which a machine differs from the template.
-    pub(super) fn changes(&self, template: &Template, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
+    pub(crate) fn changes(&self, template: &Template, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
         let template = &template.provider_spec;
         let Some(stored) = &self.stored else {
             return changes::changes(template, machine, comparison);

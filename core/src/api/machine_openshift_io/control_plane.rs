@@ -24,6 +24,8 @@ pub const QUALIFIED_KIND: &str = "ControlPlane.machine.openshift.io";
 pub const PLURAL: &str = "controlplanes";
 /// The only name that a ControlPlane may have.
 pub const NAME: &str = "cluster";
+/// Keeps a ControlPlane until no machine names it as its owner.
+pub const FINALIZER: &str = "controlplane.machine.openshift.io";
 /// The numbers of machines at which a control plane may rest.
 pub const SIZES: [i32; 4] = [1, 3, 5, 7];
 /// The number of machines of a ControlPlane that states none.

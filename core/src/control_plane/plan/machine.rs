@@ -9,14 +9,14 @@ use crate::api::kinds::MACHINES;
 use crate::api::machine_openshift_io::control_plane::{API_VERSION as OWNER_VERSION, KIND as OWNER_KIND};
 use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
 use crate::api::meta::{ObjectMeta, OwnerReference};
-use crate::control_plane::action::{REVISION, Step};
+use crate::control_plane::action::Step;
 use crate::control_plane::spec::Spec;
-use crate::control_plane::state::{MachineState, State};
+use crate::control_plane::state::{MachineState, Owner, State};
 use crate::cpms::action::Action;
-use crate::cpms::changes::revision;
-use crate::cpms::created_from::provider_spec;
+use crate::cpms::created_from::{CREATED_FROM, CreatedFrom, provider_spec};
 use crate::cpms::domains::{DomainError, FailureDomain};
-use crate::cpms::indexes::of_name;
+use crate::cpms::indexes::{RELEASED, of_name};
+use crate::cpms::pending_creates::{is_requested, last_created};
 use crate::model::derived_suffix;
 
 /// The owner reference of the ControlPlane on its machines.
@@ -40,16 +40,17 @@ pub(super) fn made(spec: &Spec, state: &State, domain: Option<&FailureDomain>) -
     let infrastructure = state.observed.infrastructure.as_deref();
     let sent = provider_spec(&spec.template.provider_spec, domain, infrastructure)?;
     let mut machine_spec = spec.template.machine_spec.clone();
+    let name = name(spec, state);
+    let record = CreatedFrom::of(&sent, domain, &name, &spec.uid);
     machine_spec.provider_spec.value = Some(sent);
-    let own = revision(&spec.template.provider_spec, spec.comparison());
     Ok(Machine {
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
         metadata: ObjectMeta {
-            name: Some(name(spec, state)),
+            name: Some(name),
             namespace: Some(spec.namespace.clone()).filter(|namespace| !namespace.is_empty()),
             labels: spec.template.labels.clone(),
-            annotations: BTreeMap::from([(REVISION.to_owned(), own)]),
+            annotations: BTreeMap::from([(CREATED_FROM.to_owned(), record.text())]),
             owner_references: vec![owner_reference(spec)],
             ..ObjectMeta::default()
         },
@@ -71,27 +72,57 @@ fn name(spec: &Spec, state: &State) -> String {
         .filter_map(|machine| of_name(machine.name()))
         .collect();
     let number = (0..).find(|number| !used.contains(number)).unwrap_or_default();
-    // The newest machine distinguishes this creation from an earlier one of the same number.
+    // The newest machine distinguishes this creation from an earlier one of the same number, and so
+    // does the last machine of the number: a platform that finds instances by name may take the
+    // instance of an earlier machine of the same name for that of the new machine.
     let newest = state
         .machines
         .last()
         .map_or("", |machine| machine.machine.metadata.uid());
+    let earlier = last_created(&spec.annotations, number);
     let derived = |attempt: usize| {
-        let parts = [&*spec.uid, &*number.to_string(), newest, &*attempt.to_string()];
+        let (number_text, attempt) = (number.to_string(), attempt.to_string());
+        let mut parts = vec![&*spec.uid, &*number_text, newest, &*attempt];
+        parts.extend(earlier.as_deref());
         let suffix = derived_suffix(&parts);
         format!("{}-{}-{suffix}-{number}", spec.template.cluster(), spec.template.role())
     };
-    let mut attempts = (0..=taken.len()).map(derived);
-    let free = attempts.find(|name| !taken.contains(name.as_str()));
-    free.unwrap_or_else(|| derived(taken.len() + 1))
+    let mut free = (0..=taken.len())
+        .map(derived)
+        .filter(|name| !taken.contains(name.as_str()));
+    // A machine of an earlier attempt may have been deleted after a later name was requested.
+    let requested = free.clone().find(|name| is_requested(&state.observed, number, name));
+    requested
+        .or_else(|| free.next())
+        .unwrap_or_else(|| derived(taken.len() + 1))
 }
 
-/// Adopts a machine without a controller.
-pub(super) fn adoption(spec: &Spec, machine: &MachineState) -> Step {
-    let mut owners = machine.machine.metadata.owner_references.clone();
+/// Adopts a machine without a controller, or with an owner reference to a former ControlPlane: the
+/// garbage collector deletes the dependents of an owner that does not exist. A machine that this
+/// ControlPlane released is left alone: the ControlPlane is being deleted, also if this snapshot
+/// does not show it.
+pub(super) fn adoption(spec: &Spec, machine: &MachineState) -> Option<Step> {
+    let meta = &machine.machine.metadata;
+    let released = meta.annotations.get(RELEASED);
+    if released.is_some_and(|uid| *uid == spec.uid) {
+        return None;
+    }
+    let mut owners = meta.owner_references.clone();
+    let because = match &machine.owner {
+        Owner::None => String::from("it has no controller"),
+        Owner::Former { uid } => {
+            owners.retain(|owner| owner.uid != *uid);
+            format!("its owner reference names a deleted ControlPlane with UID {uid}")
+        }
+        Owner::Ours | Owner::Foreign(_) => return None,
+    };
+    owners.retain(|owner| owner.uid != spec.uid);
     owners.push(owner_reference(spec));
-    let because = String::from("it has no controller");
-    patch(spec, machine, &[("ownerReferences", json!(owners))], because)
+    let mut fields = vec![("ownerReferences", json!(owners))];
+    if released.is_some() {
+        fields.push(("annotations", json!({ RELEASED: null })));
+    }
+    Some(patch(spec, machine, &fields, because))
 }
 
 /// Marks a machine with an annotation.

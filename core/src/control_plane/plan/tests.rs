@@ -5,6 +5,7 @@
 //! and keeps its quorum; then the machine disappears.
 
 mod properties;
+mod protections;
 
 use std::sync::Arc;
 
@@ -12,9 +13,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::control_plane::action::REVISION;
+use crate::control_plane::degraded::FOREIGN;
 use crate::control_plane::samples::control_plane;
 use crate::control_plane::spec::parse;
+use crate::cpms::created_from::CREATED_FROM;
 use crate::cpms::observed::Observed;
 use crate::cpms::spec::ParseContext;
 
@@ -444,7 +446,7 @@ fn machines_without_a_controller_are_adopted_and_others_are_left_alone() {
 }
 
 #[test]
-fn a_machine_of_the_current_revision_is_never_outdated() {
+fn a_machine_that_was_created_from_the_template_is_never_outdated() {
     let mut world = World::settled(3);
     for one in &mut world.hosts {
         one.machine["spec"]["providerSpec"]["value"]["instanceType"] = json!("changed-by-a-webhook");
@@ -454,7 +456,7 @@ fn a_machine_of_the_current_revision_is_never_outdated() {
         one.machine["metadata"]["annotations"]
             .as_object_mut()
             .unwrap()
-            .remove(REVISION);
+            .remove(CREATED_FROM);
     }
     assert!(world.plan().disruptive().is_some(), "an adopted machine has no record");
 }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::cpms::simulation::{NEW, OLD, World};
 use crate::model::PENDING_CREATIONS;
 
@@ -25,7 +26,7 @@ fn set() -> ControlPlaneMachineSet {
 
 /// Records a creation, as an API server would store it.
 fn write(set: &mut ControlPlaneMachineSet, new: &PendingCreation, superseded: &PendingCreation) {
-    let patch = record(set, new, |there| there == superseded).unwrap();
+    let patch = record(&set.metadata, new, |there| there == superseded).unwrap();
     assert_eq!(patch["metadata"]["uid"], "u");
     assert_eq!(patch["metadata"]["resourceVersion"], "7");
     let mut stored = serde_json::to_value(&*set).unwrap();
@@ -41,26 +42,26 @@ fn put(world: &mut World, creations: &[PendingCreation]) {
 #[test]
 fn a_new_record_replaces_only_the_records_that_it_supersedes() {
     let mut set = set();
-    assert_eq!(recorded(&set), Ok(Vec::new()));
+    assert_eq!(recorded(&set.metadata), Ok(Vec::new()));
     let (first, second) = (pending(0, "a-0", "one", ZERO), pending(0, "a-0", "two", ZERO));
     let none = pending(9, "", "", ZERO);
     write(&mut set, &first, &none);
-    assert_eq!(recorded(&set), Ok(vec![first.clone()]));
+    assert_eq!(recorded(&set.metadata), Ok(vec![first.clone()]));
     write(&mut set, &second, &none);
     assert_eq!(
-        recorded(&set),
+        recorded(&set.metadata),
         Ok(vec![first.clone(), second.clone()]),
         "each process records its own request"
     );
     write(&mut set, &first, &none);
     assert_eq!(
-        recorded(&set),
+        recorded(&set.metadata),
         Ok(vec![second.clone(), first.clone()]),
         "a record is kept once"
     );
     let later = pending(0, "a-0", "one", "2026-01-01T01:02:00Z");
     write(&mut set, &later, &first);
-    assert_eq!(recorded(&set), Ok(vec![second, later]));
+    assert_eq!(recorded(&set.metadata), Ok(vec![second, later]));
     assert_eq!(set.metadata.annotations["theirs"], "stays");
 }
 
@@ -69,7 +70,7 @@ fn a_record_that_cannot_be_decoded_is_not_overwritten() {
     let mut set = set();
     let annotations = &mut set.metadata.annotations;
     annotations.insert(PENDING_CREATIONS.to_owned(), "machine a-0 for index 0".to_owned());
-    assert!(record(&set, &pending(1, "a-1", "one", ZERO), |_| true).is_err());
+    assert!(record(&set.metadata, &pending(1, "a-1", "one", ZERO), |_| true).is_err());
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
     // same name for that of the new machine.
     let earlier = match replaces {
         Some(_) => None,
-        None => pending_creates::last_created(spec, index),
+        None => pending_creates::last_created(&spec.annotations, index),
     };
     let derived = |attempt: usize| {
         let attempt = attempt.to_string();
@@ -123,7 +123,7 @@ fn name(spec: &Spec, state: &State, index: u32, replaces: Option<&MachineState>)
     // created (seed 34815).
     let requested = free
         .clone()
-        .find(|name| pending_creates::is_requested(state, index, name));
+        .find(|name| pending_creates::is_requested(&state.observed, index, name));
     requested
         .or_else(|| free.next())
         .unwrap_or_else(|| derived(taken.len() + 1))

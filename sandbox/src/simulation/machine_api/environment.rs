@@ -380,7 +380,11 @@ impl World<ControlPlane> {
             if let Some(machine) = observation.typed.get() {
                 evidence.end_machine(machine);
             }
-            let recorded = self.environment.set.as_ref().map(|set| pending_creates::recorded(set));
+            let recorded = self
+                .environment
+                .set
+                .as_ref()
+                .map(|set| pending_creates::recorded(&set.metadata));
             let mut recorded = recorded.into_iter().flatten().flatten();
             // Until the controller removes the record of a creation, it cannot know whether the
             // machine existed, and requests it again under its name (neighbours, seed 4287).

@@ -14,7 +14,7 @@ impl Fake {
             .unwrap()
             .content
             .unwrap();
-        pending_creates::recorded(&set).unwrap().len()
+        pending_creates::recorded(&set.metadata).unwrap().len()
     }
 }
 

@@ -3,7 +3,9 @@
 
 use serde_json::json;
 
-use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
+use crate::api::machine_openshift_io::control_plane_machine_set::{
+    ControlPlaneMachineSet, ControlPlaneMachineSetStatus,
+};
 use crate::api::machine_openshift_io::label;
 use crate::cpms::pending_creates;
 use crate::cpms::plan::{Action, Plan, Step, plan};
@@ -307,8 +309,8 @@ fn s9_a_failed_machine_stops_new_replacements() {
 fn create_recorded(world: &mut World) -> String {
     let step = world.plan().disruptive().cloned().unwrap();
     let creation = pending_creates::creation(&step, "one", world.now).unwrap();
-    let set = serde_json::from_value(world.set.clone()).unwrap();
-    let patch = pending_creates::record(&set, &creation, |_| false).unwrap();
+    let set: ControlPlaneMachineSet = serde_json::from_value(world.set.clone()).unwrap();
+    let patch = pending_creates::record(&set.metadata, &creation, |_| false).unwrap();
     json_patch::merge(&mut world.set, &patch);
     assert_eq!(
         world.plan().disruptive().unwrap().machine(),
@@ -345,8 +347,8 @@ fn s10_a_repair_that_is_refused_keeps_its_name() {
     let step = world.plan().disruptive().cloned().unwrap();
     for _ in 0..3 {
         let creation = pending_creates::creation(&step, "one", world.now).unwrap();
-        let set = serde_json::from_value(world.set.clone()).unwrap();
-        let patch = pending_creates::record(&set, &creation, |_| true).unwrap();
+        let set: ControlPlaneMachineSet = serde_json::from_value(world.set.clone()).unwrap();
+        let patch = pending_creates::record(&set.metadata, &creation, |_| true).unwrap();
         json_patch::merge(&mut world.set, &patch);
         world.pass(60);
         let again = world.plan();
