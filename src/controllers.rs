@@ -6,6 +6,7 @@
 
 mod assess;
 mod caches;
+mod control_plane;
 mod control_plane_machine_set;
 mod generator;
 mod live;
@@ -25,6 +26,7 @@ use crate::runtime::{Client, Election, Reconcile, Shared, Worker, stand};
 
 pub use assess::{Assessment, Reading, assess};
 pub use caches::{Caches, snapshot, watches};
+pub use control_plane::{ControlPlaneControllers, LEASE as CONTROL_PLANE_LEASE};
 pub use control_plane_machine_set::{Configuration, ControlPlaneMachineSets};
 pub use generator::{FIELD_MANAGER as GENERATOR, GENERATED, Generator, REFUSED};
 pub use live::LiveReader;

@@ -100,6 +100,39 @@ fn the_controllers_run_under_the_account_that_their_roles_are_bound_to() {
 }
 
 #[test]
+fn the_controller_of_control_planes_runs_under_the_account_that_its_roles_are_bound_to() {
+    let file = |name: &str| {
+        let folder = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/manifests/components/control-plane-controllers"
+        );
+        (
+            name.to_owned(),
+            std::fs::read_to_string(format!("{folder}/{name}")).unwrap(),
+        )
+    };
+    let deployment = of_kind(&[file("deployment.yaml")], "Deployment");
+    let pod = &deployment["spec"]["template"]["spec"];
+    let mut arguments = expanded(&pod["containers"][0]);
+    for flag in ["--control-plane-controllers", "--controllers-only"] {
+        assert!(arguments.contains(&flag.to_owned()), "{flag}");
+    }
+    arguments.insert(0, "capstan".to_owned());
+    Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
+    let objects = documents(&[file("rbac.yaml")]);
+    let bindings: Vec<&Value> = objects.iter().filter(|object| object["subjects"].is_array()).collect();
+    assert_eq!(bindings.len(), 2);
+    for binding in bindings {
+        assert_eq!(binding["subjects"][0]["name"], pod["serviceAccountName"]);
+        assert_eq!(binding["subjects"][0]["namespace"], NAMESPACE);
+    }
+    assert_eq!(
+        deployment["spec"]["selector"]["matchLabels"],
+        deployment["spec"]["template"]["metadata"]["labels"]
+    );
+}
+
+#[test]
 fn the_mirroring_controllers_run_under_the_account_that_their_roles_are_bound_to() {
     let feature = Feature::MirroringControllers;
     let deployment = of_kind(&deployment_files(feature), "Deployment");

@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
 use super::cluster::{Cluster, Enforcement, Scope};
-use crate::controllers::{Caches, Configuration, Controllers, LiveReader, Metrics, Mirroring};
+use crate::controllers::{Caches, Configuration, ControlPlaneControllers, Controllers, LiveReader, Metrics, Mirroring};
 use crate::runtime::{Caches as RuntimeCaches, Election};
 use crate::server::{Judge, Lifecycle, Limits, Reviewer, Server, Settings, SnapshotSource, descriptors, logs};
 use crate::tls::clients::Clients;
@@ -44,7 +44,7 @@ use infrastructure_versions::InfrastructureVersions;
        capstan serve [OPTIONS] --dev-certificate <DIR>")]
 #[command(group(clap::ArgGroup::new("certificate").required(true).multiple(false)
     .args(["tls_cert", "self_managed_secret", "dev_certificate"])))]
-#[command(group(clap::ArgGroup::new("any_controllers").args(["controllers", "mirroring_controllers"])))]
+#[command(group(clap::ArgGroup::new("any_controllers").args(["controllers", "mirroring_controllers", "control_plane_controllers"])))]
 pub struct Args {
     /// Address of the webhooks (HTTPS).
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "ADDRESS")]
@@ -155,6 +155,10 @@ pub struct Args {
     /// process without --controllers.
     #[arg(long, help_heading = "Controllers")]
     mirroring_controllers: bool,
+    /// Also run the controller that creates, replaces and deletes the machines of a
+    /// ControlPlane, in a process without other controllers.
+    #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers"], help_heading = "Controllers")]
+    control_plane_controllers: bool,
     /// Do not watch objects that only the webhooks need; for a process whose webhooks
     /// are not registered.
     #[arg(long, requires = "any_controllers", help_heading = "Controllers")]
@@ -169,6 +173,9 @@ pub struct Args {
     /// The same for --mirroring-controllers.
     #[arg(long, default_value = crate::controllers::MIRRORING_LEASE, value_name = "NAME", help_heading = "Controllers")]
     mirroring_lease: String,
+    /// The same for --control-plane-controllers.
+    #[arg(long, default_value = crate::controllers::CONTROL_PLANE_LEASE, value_name = "NAME", help_heading = "Controllers")]
+    control_plane_lease: String,
     /// How long a Lease is valid without renewal.
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     lease_duration: Duration,
@@ -264,6 +271,9 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mut registry = Registry::default();
     let metrics = args.controllers.then(|| Metrics::register(&mut registry));
     let mirroring_metrics = args.mirroring_controllers.then(|| mirroring::register(&mut registry));
+    let control_plane_metrics = args
+        .control_plane_controllers
+        .then(|| crate::runtime::Metrics::register(&mut registry));
     let (reviewer, cluster) = reviewer(args).await?;
     let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
         .await
@@ -276,10 +286,17 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         }
         _ => None,
     };
+    let control_plane = cluster.as_ref().and_then(Connected::control_plane);
+    let control_plane = control_plane_metrics
+        .zip(control_plane)
+        .map(|(metrics, (client, caches))| {
+            let election = election(args, &args.control_plane_lease);
+            ControlPlaneControllers::start(&client, caches, args.scope.options(), election, metrics)
+        });
     let mirroring = mirroring_metrics.zip(cluster.and_then(Connected::mirroring));
     let mirroring = mirroring.map(|(metrics, (client, caches))| {
         let election = election(args, &args.mirroring_lease);
-        Mirroring::start(&client, caches, &mirroring::configuration(args), election, metrics)
+        Mirroring::start(&client, &caches, &mirroring::configuration(args), election, metrics)
     });
 
     let mut running = Box::pin(server.run());
@@ -299,6 +316,9 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
             }
             if let Some(mirroring) = mirroring {
                 mirroring.stop().await;
+            }
+            if let Some(control_plane) = control_plane {
+                control_plane.stop().await;
             }
         };
         tokio::join!(running, controllers).0
@@ -340,9 +360,15 @@ struct Connected {
     caches: Arc<Caches>,
     /// With --mirroring-controllers.
     mirroring: Option<Arc<RuntimeCaches>>,
+    /// With --control-plane-controllers.
+    control_plane: Option<Arc<RuntimeCaches>>,
 }
 
 impl Connected {
+    fn control_plane(&self) -> Option<(kube::Client, Arc<RuntimeCaches>)> {
+        Some((self.client.clone(), Arc::clone(self.control_plane.as_ref()?)))
+    }
+
     fn mirroring(self) -> Option<(kube::Client, Arc<RuntimeCaches>)> {
         Some((self.client, self.mirroring?))
     }
@@ -385,9 +411,12 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Conn
     let mirroring = args
         .mirroring_controllers
         .then(|| Mirroring::caches(&client, &mirroring::configuration(args)));
+    let control_plane = args
+        .control_plane_controllers
+        .then(|| ControlPlaneControllers::caches(&client, &args.scope.namespace));
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
-        mirroring: mirroring.clone(),
+        of_controllers: mirroring.iter().chain(&control_plane).cloned().collect(),
         live: LiveReader::new(&client),
         versions: args
             .kubeadm_control_plane
@@ -407,6 +436,7 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Conn
         client,
         caches,
         mirroring,
+        control_plane,
     };
     Ok((Arc::new(judge), Some(connected)))
 }
@@ -460,8 +490,8 @@ fn election(args: &Args, lease: &str) -> Election {
 /// The caches as the reviewer's source of snapshots.
 struct CachedSnapshot {
     caches: Arc<Caches>,
-    /// The caches of the mirroring controllers.
-    mirroring: Option<Arc<RuntimeCaches>>,
+    /// The caches of the controllers that have caches of their own.
+    of_controllers: Vec<Arc<RuntimeCaches>>,
     live: LiveReader,
     /// With the feature `kubeadm-control-plane`.
     versions: Option<InfrastructureVersions>,
@@ -484,8 +514,8 @@ impl SnapshotSource for CachedSnapshot {
         if self.versions.as_ref().is_some_and(|versions| !versions.is_known()) {
             return Err("not synced: customresourcedefinitions".to_owned());
         }
-        if let Some(mirroring) = &self.mirroring {
-            mirroring.synced()?;
+        for caches in &self.of_controllers {
+            caches.synced()?;
         }
         self.caches.synced()
     }

@@ -61,8 +61,13 @@ pub fn watches(readers: &[Reader], namespace: &str, cluster_api: &str) -> Vec<Wa
 
 /// What the controllers watch for the machines of `namespace`.
 pub(super) fn controller_watches(namespace: &str) -> Vec<Watch> {
+    watches_of(Reader::Controllers, namespace)
+}
+
+/// What these controllers of the Machine API watch.
+pub(super) fn watches_of(controllers: Reader, namespace: &str) -> Vec<Watch> {
     // They watch no kind of Cluster API, so its namespace does not matter.
-    watches(&[Reader::Controllers], namespace, cluster_x_k8s_io::NAMESPACE)
+    watches(&[controllers], namespace, cluster_x_k8s_io::NAMESPACE)
 }
 
 /// Makes a watch of a line of the kind table.

@@ -5,10 +5,10 @@
 //! deletes a machine. It writes nothing itself, and it decides nothing that core could decide.
 
 mod idle;
-mod live;
+pub(super) mod live;
 mod report;
 mod stored_status;
-mod template;
+pub(super) mod template;
 #[cfg(test)]
 mod tests;
 mod undecodable;

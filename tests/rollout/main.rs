@@ -13,6 +13,7 @@
 
 mod blocking;
 mod command_line;
+mod control_plane;
 mod crashes;
 mod dashboard;
 mod deletion;

@@ -220,7 +220,10 @@ impl World {
     /// Creates the machines as an installer does, and the set that manages them.
     async fn seed(&self, setup: &Setup) -> Result<()> {
         let mut set = setup.platform.set()?;
-        set["spec"]["replicas"] = json!(setup.replicas);
+        // A set has three or five machines. A world without one may have another number.
+        if setup.set {
+            set["spec"]["replicas"] = json!(setup.replicas);
+        }
         set["spec"]["strategy"]["type"] = json!(setup.strategy);
         set["spec"]["state"] = json!(setup.state);
         let infrastructure: Infrastructure = serde_json::from_value(setup.platform.infrastructure())?;

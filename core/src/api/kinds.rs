@@ -108,6 +108,8 @@ pub enum Reader {
     Controllers,
     /// The controllers of the mirrored pairs. The verbs of the table are not theirs.
     Mirroring,
+    /// The controller of ControlPlanes. The verbs of the table are not its own.
+    ControlPlaneControllers,
     /// The webhooks of ControlPlanes. They also read what the webhooks of ControlPlaneMachineSets
     /// read.
     ControlPlanes,
@@ -163,9 +165,10 @@ const EVERY: &[Reader] = &[
     Reader::Admission,
     Reader::Guards,
     Reader::Controllers,
+    Reader::ControlPlaneControllers,
     Reader::Mirroring,
 ];
-const BOTH: &[Reader] = &[Reader::Admission, Reader::Controllers];
+const BOTH: &[Reader] = &[Reader::Admission, Reader::Controllers, Reader::ControlPlaneControllers];
 const GUARDS: &[Reader] = &[Reader::Guards];
 const PAIRS: &[Reader] = &[Reader::Guards, Reader::Mirroring];
 /// The kind is judged offline. No part of an installed Capstan reads it, so it has no permissions.
@@ -184,7 +187,12 @@ pub static KINDS: &[KindEntry] = &[
     read(
         &INFRASTRUCTURES,
         Home::Cluster,
-        &[Reader::Admission, Reader::Controllers, Reader::Mirroring],
+        &[
+            Reader::Admission,
+            Reader::Controllers,
+            Reader::ControlPlaneControllers,
+            Reader::Mirroring,
+        ],
     )
     .only(&[infrastructure::NAME]),
     read(&FEATURE_GATES, Home::Cluster, BOTH).only(&[feature_gate::NAME]),
@@ -192,7 +200,11 @@ pub static KINDS: &[KindEntry] = &[
         .only(&[cluster_operator::ETCD, cluster_operator::NAME])
         .written(&["create"], true),
     read(&MACHINE_HEALTH_CHECKS, Home::MachineApi, GUARDS),
-    read(&CONTROL_PLANES, Home::MachineApi, &[Reader::ControlPlanes]),
+    read(
+        &CONTROL_PLANES,
+        Home::MachineApi,
+        &[Reader::ControlPlanes, Reader::ControlPlaneControllers],
+    ),
     read(&CLUSTER_API_MACHINES, Home::ClusterApi, PAIRS),
     read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, PAIRS),
     read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),

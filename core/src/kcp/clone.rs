@@ -129,7 +129,7 @@ mod tests {
         let new = state.machine(machine.metadata.name()).unwrap();
         assert!(new.is_current(), "{:?}", new.differences);
         // Another template makes it outdated.
-        let mut control_plane = world.clone();
+        let mut control_plane = world;
         control_plane.spec()["machineTemplate"]["spec"]["infrastructureRef"]["name"] = json!("t2");
         objects[0] = control_plane.control_plane;
         let state = State::observe(&Observed::of_objects(&objects).unwrap(), now());

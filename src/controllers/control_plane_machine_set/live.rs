@@ -18,7 +18,7 @@ use crate::runtime::{Cluster, StepError, View, WatchedObject};
 /// `decisive` is given before a machine is created or deleted. Then the nodes of the control plane
 /// are read too, and the nodes of these names: a node without a machine stops a rollout, also while
 /// the caches do not show the node.
-pub(super) async fn read(
+pub(in crate::controllers) async fn read(
     cluster: &impl Cluster,
     namespace: &str,
     view: &View,

@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(60);
 
 /// The answers, the last one last.
 #[derive(Debug, Default)]
-pub(super) struct Answers(Mutex<VecDeque<Answer>>);
+pub(in crate::controllers) struct Answers(Mutex<VecDeque<Answer>>);
 
 #[derive(Clone, Debug)]
 struct Answer {
@@ -36,7 +36,7 @@ struct Answer {
 
 impl Answers {
     /// Sends a dry run, unless its answer is known. Returns whether there is a new answer.
-    pub(super) async fn ask(&self, cluster: &impl Cluster, question: TemplateQuestion) -> bool {
+    pub(in crate::controllers) async fn ask(&self, cluster: &impl Cluster, question: TemplateQuestion) -> bool {
         let TemplateQuestion {
             template,
             machine,
@@ -65,7 +65,7 @@ impl Answers {
     }
 
     /// What is known of how templates are stored.
-    pub(super) fn all(&self) -> Vec<Arc<StoredTemplate>> {
+    pub(in crate::controllers) fn all(&self) -> Vec<Arc<StoredTemplate>> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.iter().filter_map(|answer| answer.stored.clone()).collect()
     }

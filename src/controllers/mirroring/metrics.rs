@@ -19,6 +19,10 @@ struct StateLabel {
     state: &'static str,
 }
 
+/// The states of Machines and MachineSets, by kind and name, with the time since when each has its
+/// state.
+type States = BTreeMap<(Kind, String), (State, Timestamp)>;
+
 /// The metrics of the mirroring controllers. Clones count together.
 #[derive(Clone, Debug)]
 pub struct MirroringMetrics {
@@ -28,7 +32,7 @@ pub struct MirroringMetrics {
     sets: Family<StateLabel, Gauge>,
     waiting_since: Gauge,
     other_controller: Gauge,
-    known: Arc<Mutex<BTreeMap<(Kind, String), (State, Timestamp)>>>,
+    known: Arc<Mutex<States>>,
 }
 
 impl MirroringMetrics {
@@ -67,7 +71,7 @@ impl MirroringMetrics {
         metrics
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(Kind, String), (State, Timestamp)>> {
+    fn known(&self) -> MutexGuard<'_, States> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +110,7 @@ impl MirroringMetrics {
         self.other_controller.set(value) != value
     }
 
-    fn publish(&self, known: &BTreeMap<(Kind, String), (State, Timestamp)>) {
+    fn publish(&self, known: &States) {
         for (kind, family) in [(Kind::Machine, &self.machines), (Kind::MachineSet, &self.sets)] {
             let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0_i64)));
             for (_, (state, _)) in known.iter().filter(|((of, _), _)| *of == kind) {

@@ -44,7 +44,7 @@ impl Mirroring {
     /// Starts the controllers in the background. They work while this process is the leader.
     pub fn start(
         client: &KubeClient,
-        caches: Arc<Caches>,
+        caches: &Arc<Caches>,
         configuration: &MirroringConfiguration,
         election: Election,
         metrics: MirroringMetrics,
@@ -69,10 +69,7 @@ impl Mirroring {
             leading,
             metrics: runtime,
         };
-        let workers = [
-            work(machines, client, &caches, &stop),
-            work(sets, client, &caches, &stop),
-        ];
+        let workers = [work(machines, client, caches, &stop), work(sets, client, caches, &stop)];
         Self {
             stop,
             workers,

@@ -1,0 +1,333 @@
+//! The controller of ControlPlanes.
+//!
+//! It observes the ControlPlane with its machines, nodes and operators, hands them to core, and
+//! turns the plan of core into writes. Only a step on which the caches and a live read agree
+//! creates or deletes a machine. Beside an Active ControlPlaneMachineSet it does nothing.
+
+mod assess;
+mod running;
+
+use std::sync::Arc;
+
+use capstan_core::admission::Options;
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds;
+use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, ControlPlaneStatus, NAME};
+use capstan_core::control_plane::action::Step as CoreStep;
+use capstan_core::cpms::action::Action;
+use capstan_core::cpms::pending_creates;
+use capstan_core::model::{NamespacedName, ObjectRef, PendingCreation};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::caches::watches_of;
+use super::control_plane_machine_set::live;
+use super::control_plane_machine_set::template::Answers;
+use super::observed::{is_complete, observed, set_in};
+use super::pending_creates::PendingCreates;
+use crate::runtime::{
+    self, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
+    Write,
+};
+use assess::Assessment;
+
+pub use running::{ControlPlaneControllers, LEASE};
+
+/// How long the same error lasts before it becomes the condition `Error`.
+const LASTING: SignedDuration = SignedDuration::from_secs(80);
+
+/// The controller.
+#[derive(Debug)]
+pub(super) struct ControlPlanes {
+    options: Options,
+    /// The name of this process, in events and in records of creations.
+    identity: String,
+    /// How the API server stores templates.
+    answers: Answers,
+}
+
+/// What is kept of a ControlPlane between reconciles.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pending: PendingCreates,
+}
+
+impl ControlPlanes {
+    /// The controller of the ControlPlane in the namespace of the options.
+    pub(super) fn new(options: Options, identity: String) -> Self {
+        Self {
+            options,
+            identity,
+            answers: Answers::default(),
+        }
+    }
+
+    fn namespace(&self) -> &str {
+        &self.options.namespace
+    }
+
+    fn object(&self) -> ObjectRef {
+        kinds::CONTROL_PLANES.object(self.namespace(), NAME)
+    }
+
+    /// A write to the ControlPlane.
+    fn write(&self, verb: Verb) -> Write {
+        Write::new(&kinds::CONTROL_PLANES, self.namespace(), NAME, verb)
+    }
+
+    /// A step of core's plan, as a write.
+    fn step(&self, step: &CoreStep) -> Option<Step> {
+        let machine = |verb| {
+            let name = step.machine().unwrap_or_default();
+            Write::new(&kinds::MACHINES, self.namespace(), name, verb)
+        };
+        let write = match &step.action {
+            Action::Create { machine: wanted, .. } => match serde_json::to_value(wanted) {
+                Ok(body) => machine(Verb::Create { body, purpose: &[] }),
+                Err(error) => {
+                    tracing::error!(%error, machine = step.machine(), "the new machine cannot be encoded");
+                    return None;
+                }
+            },
+            Action::Delete { .. } => machine(Verb::Delete {
+                precondition: step
+                    .precondition
+                    .as_ref()
+                    .map(|there| (there.uid.clone(), there.resource_version.clone())),
+            }),
+            Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
+            Action::PatchSet(patch) | Action::RemoveRecords(patch) => self.write(Verb::Patch(patch.clone())),
+        };
+        let patches_object = matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_));
+        Some(Step {
+            write,
+            action: step.verb(),
+            because: step.because.clone(),
+            disruptive: step.is_disruptive(),
+            needs_success: step.is_disruptive() || patches_object,
+            // Machines get the ControlPlane as their owner only after its finalizer is stored.
+            gates_others: patches_object,
+            optional: false,
+        })
+    }
+}
+
+impl Reconcile for ControlPlanes {
+    const NAME: &'static str = "control-plane";
+
+    type State = State;
+    type Observed = Assessment;
+
+    fn kind(&self) -> &KindInfo {
+        &kinds::CONTROL_PLANES
+    }
+
+    fn watches(&self) -> Vec<Watch> {
+        watches_of(kinds::Reader::ControlPlaneControllers, self.namespace())
+    }
+
+    fn all(&self, _view: &View) -> Vec<ObjectRef> {
+        vec![self.object()]
+    }
+
+    /// The plan depends on everything that is watched.
+    fn affected(&self, _changed: &ObjectRef, _view: &View) -> Vec<ObjectRef> {
+        vec![self.object()]
+    }
+
+    fn observe(
+        &self,
+        object: &ObjectRef,
+        view: &View,
+        source: Source,
+        state: &mut State,
+        moment: Moment,
+    ) -> Observation<Assessment> {
+        let Some(known) = view.objects.of::<ControlPlane>(&kinds::CONTROL_PLANES) else {
+            return Observation::Nothing;
+        };
+        let key = NamespacedName::new(&object.namespace, NAME);
+        if let (Some(undecodable), Source::Caches) = (known.undecodable.get(&key), source) {
+            let reason = &undecodable.reason;
+            tracing::error!(reason, "the ControlPlane cannot be decoded; nothing is done with it");
+        }
+        let (Some(found), true) = (known.objects.get(&key), is_complete(view)) else {
+            return Observation::Nothing;
+        };
+        let Some(set) = set_in(view, &object.namespace) else {
+            return Observation::Nothing;
+        };
+        let mut cluster = observed(view);
+        cluster.stored_templates = self.answers.all();
+        let version = found.metadata.resource_version.as_deref().unwrap_or_default();
+        let recorded = pending_creates::recorded(&found.metadata);
+        let is_live = source == Source::Live;
+        state.pending.read(recorded, version, is_live, moment.instant);
+        state.pending.add_to(&mut cluster, moment.instant, moment.time);
+        Observation::Found(assess::assess(Arc::clone(found), cluster, &set, view, &self.options))
+    }
+
+    async fn inquire<C: runtime::Cluster>(&self, cluster: &C, observed: &Assessment) -> bool {
+        match observed.question() {
+            Some(question) => self.answers.ask(cluster, question).await,
+            None => false,
+        }
+    }
+
+    /// The ControlPlane is read first. What another leader creates after this changes the version
+    /// with which a creation is recorded, and what it created before is in the answers below.
+    async fn read_live<C: runtime::Cluster>(
+        &self,
+        _object: &ObjectRef,
+        cluster: &C,
+        view: &View,
+        observed: &Assessment,
+    ) -> Result<Option<View>, StepError> {
+        let own = cluster.get::<ControlPlane>(&kinds::CONTROL_PLANES, self.namespace(), NAME);
+        let own = own
+            .await
+            .map_err(|error| StepError::new("reading the ControlPlane", error))?;
+        let mut live = live::read(cluster, self.namespace(), view, observed.decisive_nodes().as_deref()).await?;
+        live.put(
+            &kinds::CONTROL_PLANES,
+            &NamespacedName::new(self.namespace(), NAME),
+            own,
+        );
+        Ok(Some(live))
+    }
+
+    fn plan(&self, observed: &Assessment, _state: &mut State, _moment: Moment) -> Vec<Step> {
+        let steps = observed.plan.steps.iter();
+        steps.map_while(|step| self.step(step)).collect()
+    }
+
+    /// Records in the ControlPlane, as it was read, that this process is about to create a machine.
+    /// The record fails if the ControlPlane changed since.
+    fn before(&self, observed: &Assessment, step: usize, state: &mut State, moment: Moment) -> Option<Write> {
+        let meta = &observed.object.metadata;
+        let new = pending_creates::creation(observed.plan.steps.get(step)?, &self.identity, moment.time)?;
+        state.pending.request(&new.machine, moment.instant);
+        // While the record cannot be read, the plan is degraded and creates nothing.
+        let recorded = pending_creates::recorded(meta).ok()?;
+        let pending = &mut state.pending;
+        if pending.is_recorded(&new, &recorded, moment.instant) {
+            return None;
+        }
+        let superseded = |earlier: &PendingCreation| pending.is_superseded_by(earlier, &new);
+        let patch = pending_creates::record(meta, &new, superseded).ok()?;
+        // Before the outcome is known: if the record is stored, it is not another process's.
+        pending.record(new, moment.instant);
+        Some(self.write(Verb::Patch(patch)))
+    }
+
+    fn failed(
+        &self,
+        observed: &Assessment,
+        step: usize,
+        error: &StepError,
+        state: &mut State,
+        moment: Moment,
+    ) -> Option<Write> {
+        let step = observed.plan.steps.get(step)?;
+        let creation = pending_creates::creation(step, &self.identity, moment.time)?;
+        if let (Action::Create { machine, .. }, false) = (&step.action, error.is_refusal()) {
+            state.pending.never_answered(creation.index, machine, moment.instant);
+        }
+        None
+    }
+
+    fn status(&self, reconciled: &Reconciled<'_, Assessment>, _state: &mut State) -> Vec<Write> {
+        let observed = reconciled.observed;
+        let now = Timestamp::from_second(reconciled.moment.time.as_second()).unwrap_or(reconciled.moment.time);
+        let previous = observed.object.status.as_ref();
+        let status = observed.status(lasting_error(reconciled.failing, previous, now), now);
+        // A ControlPlane that was patched in this reconcile has another version by now. Its change
+        // in the caches triggers the next reconcile.
+        let patched = reconciled
+            .taken
+            .iter()
+            .filter_map(|step| observed.plan.steps.get(*step))
+            .any(|step| step.machine().is_none());
+        if previous == Some(&status) || patched {
+            return Vec::new();
+        }
+        let mut content = json!(status);
+        for field in ["failureReason", "failureMessage"] {
+            // A merge patch removes only what it names.
+            if let Some(content) = content.as_object_mut() {
+                content.entry(field).or_insert(Value::Null);
+            }
+        }
+        let meta = &observed.object.metadata;
+        let patch = json!({
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": content,
+        });
+        vec![self.write(Verb::PatchStatus(patch))]
+    }
+
+    fn report<'a>(&self, reconciled: &Reconciled<'a, Assessment>, _state: &mut State) -> Report<'a> {
+        let observed = reconciled.observed;
+        let waits = observed.plan.waits.iter().map(|wait| EventSpec {
+            warning: false,
+            reason: wait.reason.name(),
+            message: wait.message.as_str().into(),
+            key: wait.message.clone(),
+        });
+        let stops = observed.plan.degraded.iter().map(|reason| EventSpec {
+            warning: true,
+            reason: reason.reason,
+            message: reason.message.as_str().into(),
+            key: format!("{:?}", observed.object.metadata.generation),
+        });
+        let errors = reconciled.errors.iter().filter(|error| !error.is_conflict());
+        let failures = errors.map(|error| EventSpec {
+            warning: true,
+            reason: "Failed",
+            message: error.to_string().into(),
+            key: error.to_string(),
+        });
+        let taken = reconciled.taken.iter();
+        let taken = taken.filter_map(|step| observed.plan.steps.get(*step));
+        Report {
+            about: Some(observed.object.metadata.clone()),
+            lasting: waits.chain(stops).chain(failures).collect(),
+            once: taken.filter_map(step_event).collect(),
+            requeue_at: observed.plan.reconcile_at,
+        }
+    }
+}
+
+/// The event about a step. The bookkeeping of creations is no event.
+fn step_event(step: &CoreStep) -> Option<EventSpec<'static>> {
+    let (reason, verb) = match &step.action {
+        Action::Create { .. } => ("Created", "created"),
+        Action::Delete { .. } => ("Deleted", "deleted"),
+        Action::Patch { .. } | Action::PatchSet(_) => ("Updated", "updated"),
+        Action::RemoveRecords(_) => return None,
+    };
+    let version = step
+        .precondition
+        .as_ref()
+        .map_or("", |precondition| &precondition.resource_version);
+    let subject = &step.subject;
+    Some(EventSpec {
+        warning: false,
+        reason,
+        message: format!("{verb} {} {}: {}", subject.kind, subject.name, step.because).into(),
+        key: format!("{} {version}", subject.name),
+    })
+}
+
+/// What has been failing for so long that it is a condition. A process that takes over with the
+/// condition of the process before it keeps the condition until a reconcile succeeds.
+fn lasting_error<'a>(
+    failing: Option<&'a (Timestamp, String)>,
+    previous: Option<&ControlPlaneStatus>,
+    now: Timestamp,
+) -> Option<&'a str> {
+    let (since, text) = failing?;
+    let mut conditions = previous.iter().flat_map(|status| &status.conditions);
+    let known = conditions.any(|there| there.type_ == "Error" && there.status == "True");
+    (known || now.duration_since(*since) >= LASTING).then_some(text.as_str())
+}
