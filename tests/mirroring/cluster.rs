@@ -150,7 +150,7 @@ impl Cluster {
         let runtime = Metrics::register(&mut registry);
         let metrics = MirroringMetrics::register(&mut registry, runtime);
         let caches = Mirroring::caches(&client, &configuration);
-        Mirroring::start(&client, caches, &configuration, election, metrics)
+        Mirroring::start(&client, &caches, &configuration, election, metrics)
     }
 
     /// A successful call of kubectl.
