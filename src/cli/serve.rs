@@ -310,18 +310,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let ending = async {
         // Both stop at the same time: writes of the controllers are reviewed by the webhooks of
         // this process or of another one.
-        let controllers = async {
-            if let Some(controllers) = controllers {
-                controllers.stop().await;
-            }
-            if let Some(mirroring) = mirroring {
-                mirroring.stop().await;
-            }
-            if let Some(control_plane) = control_plane {
-                control_plane.stop().await;
-            }
-        };
-        tokio::join!(running, controllers).0
+        tokio::join!(running, stop(controllers, mirroring, control_plane)).0
     };
     tokio::select! {
         cut = ending => {
@@ -334,6 +323,23 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         }
         _ = terminate.recv() => anyhow::bail!("a second signal interrupted the shutdown"),
         _ = interrupt.recv() => anyhow::bail!("a second signal interrupted the shutdown"),
+    }
+}
+
+/// Stops the controllers that run in this process.
+async fn stop(
+    controllers: Option<Controllers>,
+    mirroring: Option<Mirroring>,
+    control_plane: Option<ControlPlaneControllers>,
+) {
+    if let Some(controllers) = controllers {
+        controllers.stop().await;
+    }
+    if let Some(mirroring) = mirroring {
+        mirroring.stop().await;
+    }
+    if let Some(control_plane) = control_plane {
+        control_plane.stop().await;
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an inspection of the managed cluster says about each machine: the conditions of its pods,
 //! of its etcd member, and of its Node.
 //!
-//! What could not be read is `Unknown`, never `True`. A condition that Cluster API defines keeps its
-//! type and its reasons. Source: the KubeadmControlPlane controller of Cluster API.
+//! What could not be read is `Unknown`, never `True`. A condition that Cluster API defines keeps
+//! its type and its reasons. Source: the KubeadmControlPlane controller of Cluster API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn of_machine(state: &State, machine: &MachineState, inspection: &Inspection) ->
     found
 }
 
-/// The Node of a machine, or the condition that says why there is none.
+/// The Node of a machine, or the condition that explains why the machine has no Node.
 fn node<'i>(
     machine: &MachineState,
     inspection: &'i Inspection,

@@ -161,8 +161,8 @@ impl ControlPlane {
         servers.into_iter().flatten().map(Process::id).collect()
     }
 
-    /// The value of a key in etcd, such as `/registry/example.com/foos/default/name`. The API server
-    /// stores a custom resource as JSON in the version that it stores.
+    /// The value of a key in etcd, such as `/registry/example.com/foos/default/name`. A custom
+    /// resource is JSON in the version that the API server stores.
     ///
     /// # Errors
     /// etcd does not answer, or has no such key.
