@@ -82,7 +82,7 @@ impl EtcdAccess {
         Ok(Self { credentials, endpoints })
     }
 
-    /// What the members report. The requests for the status of each member are sent at the same time.
+    /// What the members report. It asks all members for their own status at the same time.
     ///
     /// # Errors
     /// No member answers, or there is no quorum.
