@@ -14,6 +14,7 @@ mod metrics;
 mod mirroring;
 mod observed;
 mod pending_creates;
+mod planned;
 mod recent_creations;
 
 use std::sync::Arc;

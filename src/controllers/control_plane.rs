@@ -12,12 +12,12 @@ use std::sync::Arc;
 use capstan_core::admission::Options;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
-use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, ControlPlaneStatus, NAME};
+use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
 use capstan_core::control_plane::action::Step as CoreStep;
 use capstan_core::cpms::action::Action;
 use capstan_core::cpms::pending_creates;
-use capstan_core::model::{NamespacedName, ObjectRef, PendingCreation};
-use jiff::{SignedDuration, Timestamp};
+use capstan_core::model::{NamespacedName, ObjectRef};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::caches::watches_of;
@@ -25,6 +25,7 @@ use super::control_plane_machine_set::live;
 use super::control_plane_machine_set::template::Answers;
 use super::observed::{is_complete, observed, set_in};
 use super::pending_creates::PendingCreates;
+use super::planned;
 use crate::runtime::{
     self, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
     Write,
@@ -32,9 +33,6 @@ use crate::runtime::{
 use assess::Assessment;
 
 pub use running::{ControlPlaneControllers, LEASE};
-
-/// How long the same error lasts before it becomes the condition `Error`.
-const LASTING: SignedDuration = SignedDuration::from_secs(80);
 
 /// The controller.
 #[derive(Debug)]
@@ -77,28 +75,8 @@ impl ControlPlanes {
 
     /// A step of core's plan, as a write.
     fn step(&self, step: &CoreStep) -> Option<Step> {
-        let machine = |verb| {
-            let name = step.machine().unwrap_or_default();
-            Write::new(&kinds::MACHINES, self.namespace(), name, verb)
-        };
-        let write = match &step.action {
-            Action::Create { machine: wanted, .. } => match serde_json::to_value(wanted) {
-                Ok(body) => machine(Verb::Create { body, purpose: &[] }),
-                Err(error) => {
-                    tracing::error!(%error, machine = step.machine(), "the new machine cannot be encoded");
-                    return None;
-                }
-            },
-            Action::Delete { .. } => machine(Verb::Delete {
-                precondition: step
-                    .precondition
-                    .as_ref()
-                    .map(|there| (there.uid.clone(), there.resource_version.clone())),
-            }),
-            Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
-            Action::PatchSet(patch) | Action::RemoveRecords(patch) => self.write(Verb::Patch(patch.clone())),
-        };
-        let patches_object = matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_));
+        let write = planned::write(step, self.namespace(), &[], |verb| self.write(verb))?;
+        let patches_object = planned::patches_owner(step);
         Some(Step {
             write,
             action: step.verb(),
@@ -204,19 +182,9 @@ impl Reconcile for ControlPlanes {
     /// Records in the ControlPlane, as it was read, that this process is about to create a machine.
     /// The record fails if the ControlPlane changed since.
     fn before(&self, observed: &Assessment, step: usize, state: &mut State, moment: Moment) -> Option<Write> {
+        let step = observed.plan.steps.get(step)?;
         let meta = &observed.object.metadata;
-        let new = pending_creates::creation(observed.plan.steps.get(step)?, &self.identity, moment.time)?;
-        state.pending.request(&new.machine, moment.instant);
-        // While the record cannot be read, the plan is degraded and creates nothing.
-        let recorded = pending_creates::recorded(meta).ok()?;
-        let pending = &mut state.pending;
-        if pending.is_recorded(&new, &recorded, moment.instant) {
-            return None;
-        }
-        let superseded = |earlier: &PendingCreation| pending.is_superseded_by(earlier, &new);
-        let patch = pending_creates::record(meta, &new, superseded).ok()?;
-        // Before the outcome is known: if the record is stored, it is not another process's.
-        pending.record(new, moment.instant);
+        let patch = planned::record(&mut state.pending, meta, step, &self.identity, moment)?;
         Some(self.write(Verb::Patch(patch)))
     }
 
@@ -229,10 +197,7 @@ impl Reconcile for ControlPlanes {
         moment: Moment,
     ) -> Option<Write> {
         let step = observed.plan.steps.get(step)?;
-        let creation = pending_creates::creation(step, &self.identity, moment.time)?;
-        if let (Action::Create { machine, .. }, false) = (&step.action, error.is_refusal()) {
-            state.pending.never_answered(creation.index, machine, moment.instant);
-        }
+        planned::failed(&mut state.pending, step, &self.identity, error, moment);
         None
     }
 
@@ -240,14 +205,16 @@ impl Reconcile for ControlPlanes {
         let observed = reconciled.observed;
         let now = Timestamp::from_second(reconciled.moment.time.as_second()).unwrap_or(reconciled.moment.time);
         let previous = observed.object.status.as_ref();
-        let status = observed.status(lasting_error(reconciled.failing, previous, now), now);
+        let conditions = previous.map_or(&[][..], |status| &status.conditions);
+        let error = planned::lasting_error(reconciled.failing, conditions, now);
+        let status = observed.status(error, now);
         // A ControlPlane that was patched in this reconcile has another version by now. Its change
         // in the caches triggers the next reconcile.
         let patched = reconciled
             .taken
             .iter()
             .filter_map(|step| observed.plan.steps.get(*step))
-            .any(|step| step.machine().is_none());
+            .any(planned::patches_owner);
         if previous == Some(&status) || patched {
             return Vec::new();
         }
@@ -280,18 +247,11 @@ impl Reconcile for ControlPlanes {
             message: reason.message.as_str().into(),
             key: format!("{:?}", observed.object.metadata.generation),
         });
-        let errors = reconciled.errors.iter().filter(|error| !error.is_conflict());
-        let failures = errors.map(|error| EventSpec {
-            warning: true,
-            reason: "Failed",
-            message: error.to_string().into(),
-            key: error.to_string(),
-        });
         let taken = reconciled.taken.iter();
         let taken = taken.filter_map(|step| observed.plan.steps.get(*step));
         Report {
             about: Some(observed.object.metadata.clone()),
-            lasting: waits.chain(stops).chain(failures).collect(),
+            lasting: waits.chain(stops).chain(planned::failures(reconciled.errors)).collect(),
             once: taken.filter_map(step_event).collect(),
             requeue_at: observed.plan.reconcile_at,
         }
@@ -317,17 +277,4 @@ fn step_event(step: &CoreStep) -> Option<EventSpec<'static>> {
         message: format!("{verb} {} {}: {}", subject.kind, subject.name, step.because).into(),
         key: format!("{} {version}", subject.name),
     })
-}
-
-/// What has been failing for so long that it is a condition. A process that takes over with the
-/// condition of the process before it keeps the condition until a reconcile succeeds.
-fn lasting_error<'a>(
-    failing: Option<&'a (Timestamp, String)>,
-    previous: Option<&ControlPlaneStatus>,
-    now: Timestamp,
-) -> Option<&'a str> {
-    let (since, text) = failing?;
-    let mut conditions = previous.iter().flat_map(|status| &status.conditions);
-    let known = conditions.any(|there| there.type_ == "Error" && there.status == "True");
-    (known || now.duration_since(*since) >= LASTING).then_some(text.as_str())
 }

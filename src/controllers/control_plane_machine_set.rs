@@ -25,9 +25,9 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{
 use capstan_core::cpms::indexes::REPLACES;
 use capstan_core::cpms::observed::{Observed as Cluster, Settings};
 use capstan_core::cpms::pending_creates;
-use capstan_core::cpms::plan::{self, Action};
+use capstan_core::cpms::plan;
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
-use capstan_core::model::{ObjectRef, PendingCreation};
+use capstan_core::model::ObjectRef;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -36,6 +36,7 @@ use super::caches::controller_watches;
 use super::metrics::Metrics;
 use super::observed::{SetInView, feature_gate, is_complete, observed, set_in};
 use super::pending_creates::PendingCreates;
+use super::planned;
 use crate::runtime::{
     self, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch, Write,
     Written,
@@ -165,31 +166,8 @@ impl ControlPlaneMachineSets {
 
     /// A step of core's plan, as a write. `next` is the disruptive step of the plan.
     fn step(&self, step: &plan::Step, next: Option<&plan::Step>) -> Option<Step> {
-        let machine = |verb| {
-            let name = step.machine().unwrap_or_default();
-            Write::new(&kinds::MACHINES, self.namespace(), name, verb)
-        };
-        let write = match &step.action {
-            Action::Create { machine: wanted, .. } => match serde_json::to_value(wanted) {
-                Ok(body) => machine(Verb::Create {
-                    body,
-                    purpose: &[REPLACES],
-                }),
-                Err(error) => {
-                    tracing::error!(%error, machine = step.machine(), "the new machine cannot be encoded");
-                    return None;
-                }
-            },
-            Action::Delete { .. } => machine(Verb::Delete {
-                precondition: step
-                    .precondition
-                    .as_ref()
-                    .map(|there| (there.uid.clone(), there.resource_version.clone())),
-            }),
-            Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
-            Action::PatchSet(patch) | Action::RemoveRecords(patch) => self.write_set(Verb::Patch(patch.clone())),
-        };
-        let patches_set = matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_));
+        let write = planned::write(step, self.namespace(), &[REPLACES], |verb| self.write_set(verb))?;
+        let patches_set = planned::patches_owner(step);
         Some(Step {
             write,
             action: step.verb(),
@@ -302,18 +280,8 @@ impl Reconcile for ControlPlaneMachineSets {
     /// record fails if the set changed since.
     fn before(&self, observed: &Observed, step: usize, state: &mut State, moment: Moment) -> Option<Write> {
         let (identity, set) = (&self.configuration.identity, &observed.assessment.as_ref()?.set);
-        let new = pending_creates::creation(core_step(observed, step)?, identity, moment.time)?;
-        state.pending.request(&new.machine, moment.instant);
-        // While the record cannot be read, the plan is degraded and creates nothing.
-        let recorded = pending_creates::recorded(&set.metadata).ok()?;
-        let pending = &mut state.pending;
-        if pending.is_recorded(&new, &recorded, moment.instant) {
-            return None;
-        }
-        let superseded = |earlier: &PendingCreation| pending.is_superseded_by(earlier, &new);
-        let patch = pending_creates::record(&set.metadata, &new, superseded).ok()?;
-        // Before the outcome is known: if the record is stored, it is not another process's.
-        pending.record(new, moment.instant);
+        let step = core_step(observed, step)?;
+        let patch = planned::record(&mut state.pending, &set.metadata, step, identity, moment)?;
         Some(self.write_set(Verb::Patch(patch)))
     }
 
@@ -326,11 +294,7 @@ impl Reconcile for ControlPlaneMachineSets {
         moment: Moment,
     ) -> Option<Write> {
         let step = core_step(observed, step)?;
-        if let (Action::Create { machine, .. }, Some(index)) = (&step.action, step.index)
-            && !error.is_refusal()
-        {
-            state.pending.never_answered(index, machine, moment.instant);
-        }
+        planned::failed(&mut state.pending, step, &self.configuration.identity, error, moment);
         None
     }
 

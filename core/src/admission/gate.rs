@@ -42,6 +42,26 @@ pub struct Route {
     pub only_deletions: Vec<&'static str>,
 }
 
+impl Route {
+    /// The two routes of one resource with a scale subresource.
+    pub(super) fn both_passes(
+        group: &'static str,
+        plural: &'static str,
+        mutate: &'static str,
+        validate: &'static str,
+    ) -> Vec<Self> {
+        let route = |path, phase| Self {
+            path,
+            phase,
+            group,
+            resources: vec![plural],
+            subresources: vec![format!("{plural}/scale")],
+            only_deletions: Vec::new(),
+        };
+        vec![route(mutate, Phase::Mutate), route(validate, Phase::Validate)]
+    }
+}
+
 /// The judgement of an edit.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {

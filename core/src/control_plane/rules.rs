@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::spec::{as_set, translated, translated_rule, translated_text, wrong_size};
 use crate::api::machine_openshift_io::control_plane::{DEFAULT_REPLICAS, KIND, QUALIFIED_KIND};
 use crate::cel::rules::{Enforcer, RuleSet};
-use crate::cpms::rules::{Lookup, TEMPLATE_PATH, judge_template, template_defaults, template_table};
+use crate::cpms::rules::{Lookup, TEMPLATE_PATH, judge_template, refuse_in_cel, template_defaults, template_table};
 use crate::model::{Edit, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning, is_same};
 
 const NAMESPACE: &str = "cp-namespace";
@@ -42,10 +42,7 @@ pub fn mutate(edit: &Edit<'_>, rules: &RuleSet) -> (Verdict, Option<Patch>) {
 /// The second pass: judges the object as it would be stored.
 pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
     let mut verdict = Verdict::default();
-    for (rule, error) in rules.refusals(QUALIFIED_KIND, Enforcer::Webhook, edit, || None) {
-        let violation = Violation::new(&rule.id, rule.path.as_str(), ViolationKind::Forbidden, &rule.message);
-        verdict.deny(violation.advice(error.map_or_else(|| rule.advice.clone(), |error| error.to_string())));
-    }
+    refuse_in_cel(QUALIFIED_KIND, edit, rules, &mut verdict);
     if edit.operation == Operation::Delete {
         neighbours::warn_of_deletion(lookup, &mut verdict);
         return verdict.finish();

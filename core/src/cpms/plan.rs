@@ -22,6 +22,7 @@ use super::state::State;
 use crate::api::machine_openshift_io::control_plane_machine_set::FINALIZER;
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
+pub(crate) use machine::machine_of_template;
 pub use machine::{made_machine, owner_reference};
 pub use question::question;
 

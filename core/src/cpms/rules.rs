@@ -60,13 +60,18 @@ pub fn mutate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> (Verdict
     (verdict.finish(), patch)
 }
 
-/// The second pass: judges the object as it would be stored.
-pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
-    let mut verdict = Verdict::default();
-    for (rule, error) in rules.refusals(QUALIFIED_KIND, Enforcer::Webhook, edit, || None) {
+/// The rules in CEL about requests that the webhook enforces.
+pub(crate) fn refuse_in_cel(kind: &str, edit: &Edit<'_>, rules: &RuleSet, verdict: &mut Verdict) {
+    for (rule, error) in rules.refusals(kind, Enforcer::Webhook, edit, || None) {
         let violation = Violation::new(&rule.id, rule.path.as_str(), ViolationKind::Forbidden, &rule.message);
         verdict.deny(violation.advice(error.map_or_else(|| rule.advice.clone(), |error| error.to_string())));
     }
+}
+
+/// The second pass: judges the object as it would be stored.
+pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
+    let mut verdict = Verdict::default();
+    refuse_in_cel(QUALIFIED_KIND, edit, rules, &mut verdict);
     if edit.operation == Operation::Delete {
         deletion::judge(edit, lookup, &mut verdict);
         return verdict.finish();

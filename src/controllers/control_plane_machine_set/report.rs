@@ -21,13 +21,11 @@ use super::undecodable::conditions_of;
 use super::{ControlPlaneMachineSets, Observed, State, core_step, status_patch};
 use crate::controllers::assess::{Assessment, Reading};
 use crate::controllers::observed::{is_decodable, serves_cluster_operators};
+use crate::controllers::planned;
 use crate::runtime::{EventSpec, Reconciled, Report, Verb, View, Write, Written, is_older};
 
 /// While a node is away, what is reported of it changes with time alone.
 const AWAY: SignedDuration = SignedDuration::from_mins(1);
-
-/// How long the same error lasts before it becomes the condition `Error`.
-const LASTING: SignedDuration = SignedDuration::from_secs(80);
 
 /// What the ClusterOperator says of Capstan itself, with or without a set.
 pub(super) fn parts(options: &Options) -> ClusterOperatorStatus {
@@ -132,7 +130,8 @@ impl ControlPlaneMachineSets {
             let patch = status_patch(&current.set, json!({ "conditions": conditions }));
             return (status, differs.then(|| self.write_set(Verb::PatchStatus(patch))));
         }
-        let error = lasting_error(reconciled.failing, previous, now);
+        let conditions = previous.map_or(&[][..], |status| &status.conditions);
+        let error = planned::lasting_error(reconciled.failing, conditions, now);
         let status = state.stored.expected(current.status(error, now));
         // A set that was patched in this reconcile has another version by now. Its change in the
         // caches triggers the next reconcile.
@@ -140,7 +139,7 @@ impl ControlPlaneMachineSets {
             .taken
             .iter()
             .filter_map(|step| core_step(reconciled.observed, *step))
-            .any(|step| matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_)));
+            .any(planned::patches_owner);
         if previous == Some(&status) || patched {
             return (status, None);
         }
@@ -321,19 +320,6 @@ impl OperatorChanges {
     }
 }
 
-/// What keeps the controller from working, if it has lasted long enough. A process that finds the
-/// condition of the process before it keeps the condition until a reconcile succeeds.
-fn lasting_error<'a>(
-    failing: Option<&'a (Timestamp, String)>,
-    previous: Option<&ControlPlaneMachineSetStatus>,
-    now: Timestamp,
-) -> Option<&'a str> {
-    let (since, text) = failing?;
-    let mut conditions = previous.iter().flat_map(|status| &status.conditions);
-    let known = conditions.any(|there| there.type_ == condition::ERROR && there.status == "True");
-    (known || now.duration_since(*since) >= LASTING).then_some(text.as_str())
-}
-
 /// One event for each step that was taken.
 fn step_events<'a>(reconciled: &Reconciled<'a, Observed>) -> Vec<EventSpec<'a>> {
     let steps = reconciled.taken.iter();
@@ -378,12 +364,5 @@ fn lasting_events<'a>(current: &'a Assessment, reconciled: &Reconciled<'a, Obser
         message: reason.message.as_str().into(),
         key: format!("{:?}", current.set.metadata.generation),
     });
-    let errors = reconciled.errors.iter().filter(|error| !error.is_conflict());
-    let failures = errors.map(|error| EventSpec {
-        warning: true,
-        reason: "Failed",
-        message: error.to_string().into(),
-        key: error.to_string(),
-    });
-    waits.chain(stops).chain(failures).collect()
+    waits.chain(stops).chain(planned::failures(reconciled.errors)).collect()
 }

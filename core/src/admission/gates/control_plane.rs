@@ -30,18 +30,12 @@ impl Gate for ControlPlanes {
     }
 
     fn routes(&self) -> Vec<Route> {
-        let route = |path, phase| Route {
-            path,
-            phase,
-            group: GROUP,
-            resources: vec![PLURAL],
-            subresources: vec![format!("{PLURAL}/scale")],
-            only_deletions: Vec::new(),
-        };
-        vec![
-            route("/mutate-machine-openshift-io-v1alpha1-controlplane", Phase::Mutate),
-            route("/validate-machine-openshift-io-v1alpha1-controlplane", Phase::Validate),
-        ]
+        Route::both_passes(
+            GROUP,
+            PLURAL,
+            "/mutate-machine-openshift-io-v1alpha1-controlplane",
+            "/validate-machine-openshift-io-v1alpha1-controlplane",
+        )
     }
 
     fn rule_sources(&self) -> &'static [RuleSource] {

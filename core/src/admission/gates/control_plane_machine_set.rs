@@ -29,21 +29,12 @@ impl Gate for ControlPlaneMachineSets {
     }
 
     fn routes(&self) -> Vec<Route> {
-        let route = |path, phase| Route {
-            path,
-            phase,
-            group: GROUP,
-            resources: vec![PLURAL],
-            subresources: vec![format!("{PLURAL}/scale")],
-            only_deletions: Vec::new(),
-        };
-        vec![
-            route("/mutate-machine-openshift-io-v1-controlplanemachineset", Phase::Mutate),
-            route(
-                "/validate-machine-openshift-io-v1-controlplanemachineset",
-                Phase::Validate,
-            ),
-        ]
+        Route::both_passes(
+            GROUP,
+            PLURAL,
+            "/mutate-machine-openshift-io-v1-controlplanemachineset",
+            "/validate-machine-openshift-io-v1-controlplanemachineset",
+        )
     }
 
     fn rule_sources(&self) -> &'static [RuleSource] {

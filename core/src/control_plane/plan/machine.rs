@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::precondition;
 use crate::api::kinds::MACHINES;
 use crate::api::machine_openshift_io::control_plane::{API_VERSION as OWNER_VERSION, KIND as OWNER_KIND};
-use crate::api::machine_openshift_io::machine::{API_VERSION, KIND, Machine};
+use crate::api::machine_openshift_io::machine::Machine;
 use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::control_plane::action::Step;
 use crate::control_plane::spec::Spec;
@@ -17,6 +17,7 @@ use crate::cpms::created_from::{CREATED_FROM, CreatedFrom, provider_spec};
 use crate::cpms::domains::{DomainError, FailureDomain};
 use crate::cpms::indexes::{RELEASED, of_name};
 use crate::cpms::pending_creates::{is_requested, last_created};
+use crate::cpms::plan::machine_of_template;
 use crate::model::derived_suffix;
 
 /// The owner reference of the ControlPlane on its machines.
@@ -39,24 +40,15 @@ fn owner_reference(spec: &Spec) -> OwnerReference {
 pub(super) fn made(spec: &Spec, state: &State, domain: Option<&FailureDomain>) -> Result<Machine, DomainError> {
     let infrastructure = state.observed.infrastructure.as_deref();
     let sent = provider_spec(&spec.template.provider_spec, domain, infrastructure)?;
-    let mut machine_spec = spec.template.machine_spec.clone();
     let name = name(spec, state);
     let record = CreatedFrom::of(&sent, domain, &name, &spec.uid);
-    machine_spec.provider_spec.value = Some(sent);
-    Ok(Machine {
-        api_version: API_VERSION.to_owned(),
-        kind: KIND.to_owned(),
-        metadata: ObjectMeta {
-            name: Some(name),
-            namespace: Some(spec.namespace.clone()).filter(|namespace| !namespace.is_empty()),
-            labels: spec.template.labels.clone(),
-            annotations: BTreeMap::from([(CREATED_FROM.to_owned(), record.text())]),
-            owner_references: vec![owner_reference(spec)],
-            ..ObjectMeta::default()
-        },
-        spec: machine_spec.into(),
-        ..Machine::default()
-    })
+    let meta = ObjectMeta {
+        name: Some(name),
+        annotations: BTreeMap::from([(CREATED_FROM.to_owned(), record.text())]),
+        owner_references: vec![owner_reference(spec)],
+        ..ObjectMeta::default()
+    };
+    Ok(machine_of_template(&spec.template, &spec.namespace, meta, sent))
 }
 
 fn name(spec: &Spec, state: &State) -> String {

@@ -14,7 +14,7 @@ use crate::cpms::domains::DomainError;
 use crate::cpms::indexes::{FROM_TEMPLATE, INDEX, RELEASED, REPLACES};
 use crate::cpms::machine_state::{MachineState, Owner};
 use crate::cpms::pending_creates;
-use crate::cpms::spec::Spec;
+use crate::cpms::spec::{Spec, Template};
 use crate::cpms::state::State;
 use crate::model::{Precondition, derived_suffix};
 
@@ -61,24 +61,42 @@ pub fn made_machine(
     }
     let record = CreatedFrom::of(&provider_spec, domain, &name, &spec.uid);
     annotations.insert(CREATED_FROM.to_owned(), record.text());
-    let mut machine_spec = spec.template.machine_spec.clone();
+    let meta = ObjectMeta {
+        name: Some(name),
+        annotations,
+        owner_references: vec![owner_reference(spec)],
+        ..ObjectMeta::default()
+    };
+    Ok(machine_of_template(
+        &spec.template,
+        &spec.namespace,
+        meta,
+        provider_spec,
+    ))
+}
+
+/// A machine of a template: its labels and its spec, with the provider spec that is sent.
+pub(crate) fn machine_of_template(
+    template: &Template,
+    namespace: &str,
+    meta: ObjectMeta,
+    provider_spec: Value,
+) -> Machine {
+    let mut machine_spec = template.machine_spec.clone();
     machine_spec.provider_spec.value = Some(provider_spec);
     // An instance id belongs to one machine.
     machine_spec.provider_id = None;
-    Ok(Machine {
+    Machine {
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
         metadata: ObjectMeta {
-            name: Some(name),
-            namespace: Some(spec.namespace.clone()).filter(|namespace| !namespace.is_empty()),
-            labels: spec.template.labels.clone(),
-            annotations,
-            owner_references: vec![owner_reference(spec)],
-            ..ObjectMeta::default()
+            namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+            labels: template.labels.clone(),
+            ..meta
         },
         spec: machine_spec.into(),
         ..Machine::default()
-    })
+    }
 }
 
 /// The machine of an index that this set requested, and that may still be created, although the
