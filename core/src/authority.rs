@@ -8,8 +8,8 @@
 //! `reconcile` computes the next action of a sync controller for a Machine or a MachineSet of both
 //! APIs. Its `pair` is the full objects, `sync` copies, `templates` chooses the infrastructure
 //! template of a MachineSet, `removal` and `set_removal` carry out deletions, `migration` carries
-//! out the plan, and `finalizers`, `pause` and `report` compute the writes of these. `other` finds
-//! another sync controller, and `progress` is what metrics and events report. `request` tells a
+//! out the plan, and `finalizers`, `pause` and `report` compute the writes of these. `foreign`
+//! finds objects of Cluster API that are not mirrors. `other` finds another sync controller, and `progress` is what metrics and events report. `request` tells a
 //! user how far a migration is. MachineHealthChecks are not copied.
 //!
 //! Must never: assume anything about an object in the other API that has not been read.
@@ -19,6 +19,7 @@
 pub mod config;
 mod difference;
 pub mod finalizers;
+mod foreign;
 pub mod live;
 pub mod migration;
 pub mod other;

@@ -314,6 +314,47 @@ fn a4_a_misspelt_required_field_is_refused_with_the_correct_name() {
 }
 
 #[test]
+fn v90_a_misspelt_annotation_of_capstan_is_warned_of() {
+    let old = aws_set(|_| {});
+    let annotated = |key: &str| {
+        edited(&old, |set: &mut Value| {
+            set["metadata"]["annotations"][key] = json!("true")
+        })
+    };
+    let answer = judge(&old, &annotated("capstan.dev/paused-rolout"));
+    let expected = "did you mean capstan.dev/paused-rollout?";
+    assert!(
+        answer.denied_by.is_empty() && answer.warnings.contains(expected),
+        "{}",
+        answer.warnings
+    );
+    for known in ["capstan.dev/paused-rollout", "example.com/paused-rolout"] {
+        let answer = judge(&old, &annotated(known));
+        assert!(!answer.warnings.contains("knows no such"), "{}", answer.warnings);
+    }
+}
+
+#[test]
+fn v87_a_field_that_is_written_twice_in_different_case_is_refused() {
+    let old = aws_set(|_| {});
+    for (wrong, right) in [("instancetype", "instanceType"), ("AMI", "ami")] {
+        let twice = |set: &mut Value| provider_spec(set)[wrong] = provider_spec(set)[right].clone();
+        let answer = judge(&old, &edited(&old, twice));
+        assert_eq!(
+            answer.denied_by,
+            ["cpms-provider-spec-type"],
+            "{wrong}: {}",
+            answer.message
+        );
+        assert!(
+            answer.message.contains(&format!("must be written {right}")),
+            "{}",
+            answer.message
+        );
+    }
+}
+
+#[test]
 fn a4_a_missing_required_field_is_refused_on_every_platform() {
     let required: [&[&str]; 7] = [
         &["/ami", "/ami/id", "/instanceType"],

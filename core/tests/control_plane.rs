@@ -112,6 +112,8 @@ impl<'a> Case<'a> {
         let mut snapshot = Snapshot::of_files(&self.around).unwrap();
         if self.in_cluster {
             snapshot.source = Source::Cluster;
+            // The cluster was read, and may have no machine.
+            snapshot.machines.get_or_insert_default();
         }
         CHECKER.check(&check, &snapshot)
     }
@@ -370,4 +372,89 @@ fn an_edit_is_answered_with_its_whole_plan() {
     assert_eq!(texts.len(), 6, "{texts:?}");
     let texts = warnings(&three, &five, "2 of 3 members are available, a is unhealthy");
     assert!(texts[0].starts_with("the first step waits: "), "{texts:?}");
+}
+
+/// The objects around a healthy control plane of three machines.
+fn three_machines() -> Vec<Value> {
+    let machines = (0..3).flat_map(machine);
+    machines
+        .chain([set("Inactive"), etcd("3 members are available")])
+        .collect()
+}
+
+#[test]
+fn v80_a_new_control_plane_without_a_number_deletes_no_machine() {
+    let mut unstated = control_plane(3);
+    unstated["spec"].as_object_mut().unwrap().remove("replicas");
+    for object in [unstated, control_plane(1)] {
+        let checked = Case::create(&object).around(three_machines()).checked();
+        let violation = &checked.violations[0];
+        assert_eq!(violation.rule, "cp-replicas-below-machines");
+        assert!(violation.to_string().contains("must be at least 3"), "{violation}");
+    }
+    for replicas in [3, 5] {
+        let object = control_plane(replicas);
+        let rules = Case::create(&object).around(three_machines()).refused_by();
+        assert_eq!(rules, [""; 0], "{replicas}");
+    }
+}
+
+#[test]
+fn v80_a_scale_in_to_one_machine_is_warned_of() {
+    let (old, new) = (control_plane(3), control_plane(1));
+    for edited in [new, scale(Some(1))] {
+        let checked = Case::update(&old, &edited).around(three_machines()).checked();
+        let warned = checked
+            .warnings
+            .iter()
+            .any(|warning| warning.rule == "cp-single-machine");
+        assert!(checked.status.is_none() && warned, "{:?}", checked.warnings);
+    }
+}
+
+#[test]
+fn v81_failure_domains_with_machines_are_not_removed_without_an_acknowledgement() {
+    let old = control_plane(3);
+    let (mut none, mut one, mut misspelt) = (old.clone(), old.clone(), old.clone());
+    none["spec"].as_object_mut().unwrap().remove("failureDomains");
+    let listed = one["spec"]["failureDomains"]["aws"].as_array_mut().unwrap();
+    listed.truncate(1);
+    misspelt["spec"]["failureDomains"]["aws"][0]["placement"]["availabilityZone"] = json!("us-east-1z");
+    for (edited, expected) in [
+        (&none, &["cp-failure-domains-in-use", "cp-spread-reduced"][..]),
+        (&one, &["cp-failure-domains-in-use", "cp-spread-reduced"]),
+        (&misspelt, &["cp-failure-domains-in-use"]),
+    ] {
+        let checked = Case::update(&old, edited).around(three_machines()).checked();
+        let mut rules: Vec<&str> = checked.violations.iter().map(|found| found.rule.as_str()).collect();
+        rules.sort_unstable();
+        assert_eq!(rules, expected);
+        let text = format!("{:?}", checked.violations);
+        assert!(
+            text.contains("spec.failureDomains") && !text.contains("machines_v1beta1"),
+            "{text}"
+        );
+    }
+    // The acknowledgement that the refusal names is accepted.
+    one["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "us-east-1a/subnet-a"});
+    let refused = Case::update(&old, &one).around(three_machines()).checked();
+    assert!(refused.status.is_none(), "{:?}", refused.violations);
+}
+
+#[test]
+fn v80_an_edit_without_a_number_keeps_the_number() {
+    let old = control_plane(3);
+    let mut unstated = old.clone();
+    unstated["spec"].as_object_mut().unwrap().remove("replicas");
+    let checked = Case::update(&old, &unstated).around(three_machines()).checked();
+    assert!(checked.status.is_none(), "{:?}", checked.violations);
+    let patch = serde_json::to_value(checked.patch.unwrap()).unwrap();
+    assert_eq!(
+        patch[0],
+        json!({"op": "add", "path": "/spec/replicas", "value": 3}),
+        "{patch}"
+    );
+    let checked = Case::create(&unstated).checked();
+    let patch = serde_json::to_value(checked.patch.unwrap()).unwrap();
+    assert_eq!(patch[0]["value"], 1, "{patch}");
 }

@@ -253,7 +253,7 @@ impl Reconcile for ControlPlanes {
             about: Some(observed.object.metadata.clone()),
             lasting: waits.chain(stops).chain(planned::failures(reconciled.errors)).collect(),
             once: taken.filter_map(step_event).collect(),
-            requeue_at: observed.plan.reconcile_at,
+            requeue_at: observed.reconcile_at(reconciled.moment.time),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::record::Record;
 use super::report::{self, Synchronized};
 use super::spec::{Api, Authority};
 use super::sync::{self, Outcome};
-use super::{finalizers, migration, pause, removal, set_removal};
+use super::{finalizers, foreign, migration, pause, removal, set_removal};
 
 /// The next action for a pair.
 pub fn next(pair: &Pair, now: Timestamp) -> Decision {
@@ -38,6 +38,10 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
         return Decision::Idle;
     };
     let authority = machine.member.authority();
+    let is_leading = authority == Authority::Stable(Api::MachineApi);
+    if let Some(why) = foreign::in_the_way(pair, machine).filter(|_| is_leading) {
+        return beside_foreign(pair, machine, why, now);
+    }
     if observed.deleting {
         return match pair.is_set() {
             true => set_removal::next(pair, source),
@@ -52,6 +56,25 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
         return decision;
     }
     copy(pair, machine, from, now).unwrap_or_else(|agrees| migration::next(pair, machine, agrees, now))
+}
+
+/// The next action beside an object of Cluster API that is not the mirror. That object is left
+/// alone, also if the Machine is deleted.
+fn beside_foreign(pair: &Pair, machine: &FullObject, why: String, now: Timestamp) -> Decision {
+    if machine.member.deleting {
+        let own = Pair {
+            cluster_api: None,
+            infrastructure: None,
+            ..pair.clone()
+        };
+        return match pair.is_set() {
+            true => set_removal::next(&own, Api::MachineApi),
+            false => removal::next(&own, Api::MachineApi),
+        };
+    }
+    let condition = Synchronized::blocked(foreign::REASON, why.clone());
+    let write = report::synchronization(machine, &condition, None, now);
+    write.map_or_else(|| Decision::wait(why), Decision::from)
 }
 
 /// The API that is copied from. A Machine that was created in the Machine API with Cluster API as

@@ -13,13 +13,17 @@ pub(super) type Blocked = (WaitReason, String);
 
 /// Whether a machine may be created.
 ///
+/// The first machine of a control plane without nodes brings etcd with it. Every other machine needs
+/// a report of the members. A member that is healthy and belongs to no machine belongs to a node
+/// whose machine is not known, or to the bootstrap host, which has no node: one machine more would
+/// be one too many beside the former.
+///
 /// While all members are healthy, the new member must not cost the quorum. One member that is not
 /// healthy and belongs to no standing machine does not block its own replacement, provided that
 /// etcd keeps its quorum without it.
 pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
     let standing = state.standing().count();
-    // The first machine cannot wait for the etcd that it brings.
-    if state.machines.is_empty() {
+    if state.machines.is_empty() && state.unclaimed_nodes.is_empty() && state.members.is_none() {
         return Ok(());
     }
     let members = counted(state)?;
@@ -35,6 +39,10 @@ pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
             state.machines.len()
         );
         return Err((WaitReason::EtcdMembers, message));
+    }
+    let spare = healthy.saturating_sub(with_member);
+    if spare > 1 || (spare == 1 && !state.unclaimed_nodes.is_empty()) {
+        return Err((WaitReason::EtcdMembers, without_machine(state, spare)));
     }
     let mut lost = members.iter().filter(|member| !member.is_healthy);
     match (lost.next(), lost.next()) {
@@ -52,6 +60,21 @@ pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
             String::from("several etcd members are not healthy; repair them: no machine is created meanwhile"),
         )),
     }
+}
+
+fn without_machine(state: &State, spare: usize) -> String {
+    let nodes = if state.unclaimed_nodes.is_empty() {
+        String::new()
+    } else {
+        format!(
+            " (control plane nodes without one: {})",
+            state.unclaimed_nodes.join(", ")
+        )
+    };
+    format!(
+        "{spare} healthy etcd member(s) belong to no machine{nodes}; restore the Machines with their labels, or remove \
+         the members: another machine would be one too many"
+    )
 }
 
 /// Whether a machine with a healthy member may be deleted.

@@ -251,7 +251,7 @@ fn precondition(machine: &MachineState) -> Precondition {
     }
 }
 
-pub use question::question;
+pub use question::{question, retry_at};
 
 #[cfg(test)]
 mod tests;

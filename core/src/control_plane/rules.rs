@@ -7,9 +7,10 @@
 mod advice;
 mod neighbours;
 mod quorum;
+mod size;
 
 use json_patch::Patch;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::spec::{as_set, translated, translated_rule, translated_text, wrong_size};
 use crate::api::machine_openshift_io::control_plane::{DEFAULT_REPLICAS, KIND, QUALIFIED_KIND};
@@ -33,10 +34,11 @@ pub fn mutate(edit: &Edit<'_>, rules: &RuleSet) -> (Verdict, Option<Patch>) {
     {
         verdict.deny(violation);
     }
-    let patch = (verdict.allowed() && edit.subresource.is_empty())
-        .then(|| defaults(object))
-        .flatten();
-    (verdict.finish(), patch)
+    let patch = (verdict.allowed() && edit.subresource.is_empty()).then(|| {
+        let patches = [default_number(object, edit.old), defaults(object)];
+        Patch(patches.into_iter().flatten().flat_map(|patch| patch.0).collect())
+    });
+    (verdict.finish(), patch.filter(|patch| !patch.0.is_empty()))
 }
 
 /// The second pass: judges the object as it would be stored.
@@ -65,7 +67,8 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     neighbours::judge(edit.old.is_some(), lookup, &mut verdict);
     let whole = edit.old.map(Stored::whole);
     let old = whole.as_deref().map(|old| as_set(old, ""));
-    let template = judge_template(old.as_ref(), &as_set(object, ""), lookup, rules);
+    let replicas = usize::try_from(replicas_of(object)).unwrap_or_default();
+    let template = judge_template(old.as_ref(), &as_set(object, ""), replicas, lookup, rules);
     for violation in template.violations {
         verdict.deny(translated(violation));
     }
@@ -78,9 +81,14 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     }
     if let Some(old) = edit.old {
         quorum::judge(replicas_of(old), replicas_of(object), lookup, &mut verdict);
+    } else {
+        size::judge_creation(replicas_of(object), lookup, &mut verdict);
     }
     if verdict.allowed() {
         advice::warn(object, lookup, &mut verdict);
+    }
+    if let Some(old) = edit.old {
+        size::warn_of_single(replicas_of(old), replicas_of(object), &mut verdict);
     }
     verdict.finish()
 }
@@ -111,6 +119,9 @@ fn scale(object: &Value, old: Option<&dyn Stored>, lookup: &Lookup<'_>, verdict:
     let stored = stored.and_then(|stored| serde_json::to_value(&**stored).ok());
     if let Some(scaled) = given.or(stored.as_ref()).filter(|_| verdict.allowed()) {
         advice::warn(&advice::scaled(scaled, wanted), lookup, verdict);
+    }
+    if let Some(old) = old {
+        size::warn_of_single(replicas_of(old), wanted, verdict);
     }
 }
 
@@ -149,6 +160,18 @@ fn judge_namespace(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
     }
 }
 
+/// Sets the number of machines if the object leaves it out: 1 for a new object, and the number
+/// before the edit otherwise. A default in the CRD would make every manifest without the number
+/// delete machines.
+fn default_number(object: &Value, old: Option<&dyn Stored>) -> Option<Patch> {
+    let spec = object.get("spec")?.as_object()?;
+    if spec.get("replicas").is_some_and(|stated| !stated.is_null()) {
+        return None;
+    }
+    let number = old.map_or_else(|| i64::from(DEFAULT_REPLICAS), |old| replicas_of(old));
+    serde_json::from_value(json!([{"op": "add", "path": "/spec/replicas", "value": number}])).ok()
+}
+
 /// The patch that fills the defaults of the platform into the provider spec.
 fn defaults(object: &Value) -> Option<Patch> {
     let patch = template_defaults(&as_set(object, ""))?;
@@ -179,7 +202,8 @@ pub fn table() -> Vec<RuleInfo> {
     let own = std::iter::once(own)
         .chain(advice::table())
         .chain(neighbours::table())
-        .chain(quorum::table());
+        .chain(quorum::table())
+        .chain(size::table());
     of_template.chain(own).collect()
 }
 

@@ -16,7 +16,7 @@ use crate::api::machine_openshift_io::label;
 use crate::cpms::changes::Comparison;
 use crate::cpms::domains::FailureDomain;
 use crate::cpms::pending_creates::recorded;
-use crate::cpms::rules::TEMPLATE_PATH;
+use crate::cpms::rules::{ACKNOWLEDGE as ACCEPTED_DOMAINS, TEMPLATE_PATH};
 use crate::cpms::spec::{ParseContext, Template, parse as parse_set};
 use crate::model::{
     FieldPath, ObjectRef, PendingCreation, Precondition, UnreadablePendingCreations, Violation, ViolationKind,
@@ -96,6 +96,13 @@ pub fn parse(object: &ControlPlane, cluster: &str, context: &ParseContext<'_>) -
         let name = Violation::new("cp-name", "metadata.name", ViolationKind::Invalid, "must be cluster");
         found.push(name.got(&json!(object.metadata.name())));
     }
+    let is_stored = !object.metadata.uid().is_empty();
+    if object.spec.replicas.is_none() && is_stored {
+        // Only a new object has a default. Here, it could delete machines.
+        let allowed = "must be set: without a number, no machine is created or deleted";
+        let missing = Violation::new(REPLICAS, "spec.replicas", ViolationKind::Required, allowed);
+        found.push(missing.advice("set the number of machines: 1, 3, 5 or 7"));
+    }
     let replicas = object.spec.replicas.unwrap_or(DEFAULT_REPLICAS);
     found.extend(wrong_size(i64::from(replicas)));
     let json = serde_json::to_value(object).unwrap_or_default();
@@ -164,10 +171,14 @@ pub(super) fn as_set(object: &Value, cluster: &str) -> Value {
     if let Some(domains) = spec("failureDomains").filter(|domains| !domains.is_null()) {
         machine.insert("failureDomains".to_owned(), domains.clone());
     }
+    // The one annotation of the form that a rule of the template reads.
+    let annotations = object.pointer("/metadata/annotations");
+    let acceptance = annotations.and_then(|annotations| annotations.get(ACCEPTED_DOMAINS)?.as_str());
+    let accepted: BTreeMap<&str, &str> = acceptance.map(|named| (ACCEPTED_DOMAINS, named)).into_iter().collect();
     json!({
         "apiVersion": set::API_VERSION,
         "kind": set::KIND,
-        "metadata": {"name": set::NAME},
+        "metadata": {"name": set::NAME, "annotations": accepted},
         "spec": {
             "state": "Inactive",
             "replicas": 3,
@@ -223,6 +234,9 @@ mod tests {
             .as_object_mut()
             .unwrap()
             .retain(|field, _| field == "providerSpec");
+        let stored = parsed(&bare).unwrap_err().join("\n");
+        assert!(stored.contains("must be set: without a number"), "{stored}");
+        bare["metadata"].as_object_mut().unwrap().remove("uid");
         let spec = parsed(&bare).unwrap();
         assert_eq!((spec.replicas, spec.repairs, spec.failure_domains.len()), (1, true, 0));
     }

@@ -24,7 +24,7 @@ use crate::cpms::machine_state::{NodeState, without_provider_spec};
 use crate::cpms::node_owners;
 use crate::cpms::observed::{Observed, Unparsable};
 use crate::cpms::selector::is_control_plane;
-use crate::cpms::state::{created, strayed};
+use crate::cpms::state::{created, strayed, unclaimed};
 use crate::cpms::stored_template::KnownTemplate;
 use crate::model::EtcdMember;
 
@@ -102,6 +102,8 @@ pub struct State {
     /// Stray machines: they carry an owner reference of the ControlPlane, or are known to be
     /// created for it; they do not have the labels, and are not being deleted.
     pub strayed: Vec<String>,
+    /// The control plane nodes that no machine claims, neither by name nor by instance.
+    pub unclaimed_nodes: Vec<String>,
     /// Objects that cannot be decoded, and machines without a provider spec.
     pub unparsable: Vec<Unparsable>,
     /// What the state was read from.
@@ -131,9 +133,13 @@ impl State {
         unparsable.sort();
         let created = created(spec.pending_creations.as_deref().unwrap_or_default(), &spec.annotations);
         let strayed = strayed(&spec.uid, &created, &observed.requested, others);
+        // A stray machine claims its node too, because the remedy is to repair the machine.
+        let claiming = members_of.iter().chain(&strayed).copied();
+        let unclaimed_nodes = unclaimed(&observed.nodes, claiming);
         let strayed = strayed.iter().map(|machine| machine.metadata.name().to_owned());
         Self {
             strayed: strayed.collect(),
+            unclaimed_nodes,
             machines,
             etcd: Etcd::of(observed.etcd.as_deref()),
             members: observed.etcd.as_deref().and_then(members),

@@ -146,7 +146,8 @@ fn infrastructure(spec: &Spec, state: &State) -> Option<Degradation> {
 
 fn no_ready_machine(state: &State) -> Option<Degradation> {
     if state.machines.is_empty() {
-        return Some(Degradation {
+        // Machines that only lost their labels exist, and others in their place would be too many.
+        return state.strayed.is_empty().then(|| Degradation {
             reason: "NoReadyMachines",
             message: "No machine is selected by the set; it manages machines that exist and cannot make the first. \
                       Create control plane machines, or delete the set"

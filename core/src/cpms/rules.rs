@@ -7,6 +7,7 @@
 //! Source: the ControlPlaneMachineSet enhancement; the checks of the operator that OpenShift ships,
 //! and the gaps in them (defects B2, B11, B12, B17, B18).
 
+mod annotations;
 mod authority;
 mod control_plane;
 mod deletion;
@@ -34,6 +35,7 @@ use crate::cel::rules::{Enforcer, Finding, RuleSet};
 use crate::model::{Edit, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, is_same};
 use judged::Judged;
 
+pub use domains::ACKNOWLEDGE;
 pub use lookup::Lookup;
 pub use stored::ParsedOnce;
 pub use template::{TEMPLATE_PATH, judge_template, template_defaults, template_table};
@@ -90,6 +92,7 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     });
     if edit.subresource.is_empty() && !edit.is_deleting() {
         records::judge(edit, object, &mut verdict);
+        annotations::warn(edit.old, object, &mut verdict);
     }
     if edit.subresource.is_empty() && !unchanged {
         judge_spec(edit, object, lookup, &mut verdict);
@@ -164,7 +167,12 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
     if let Some(spec) = new.spec().filter(|_| !moved && !has_new_violations) {
         let known = old.as_ref().and_then(|old| old.known(&new));
         domains::warn_of_repeats(old.as_ref(), &new, spec, verdict);
-        domains::judge(known, &new, spec, activated, lookup, verdict);
+        let change = domains::Change {
+            replicas: spec.replicas.count(),
+            activated,
+            rebalances: true,
+        };
+        domains::judge(known, &new, spec, change, lookup, verdict);
         if new.is_active() && verdict.allowed() {
             let before = old.as_ref().and_then(Judged::provider_spec);
             rollout::warn(before, known, &new, spec, activated, lookup, verdict);
@@ -328,6 +336,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(provider_spec::table());
     table.extend(template_metadata::table());
     table.extend(records::table());
+    table.extend(annotations::table());
     table.extend(authority::table());
     table.extend(control_plane::table());
     table.extend(rollout::table());

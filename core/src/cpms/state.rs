@@ -296,7 +296,7 @@ fn listed<'a>(spec: &'a Spec, found: &'a FailureDomain) -> &'a FailureDomain {
 
 /// The control plane nodes that no machine claims, neither by name nor by the platform's id of the
 /// instance.
-pub(super) fn unclaimed<'a>(
+pub(crate) fn unclaimed<'a>(
     nodes: impl IntoIterator<Item = &'a Arc<Node>>,
     machines: impl Iterator<Item = &'a Arc<Machine>> + Clone,
 ) -> Vec<String> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::action::{Action, Step, Wait, WaitReason, control_plane_ref, machine_ref};
 use super::preflight::{about, wait};
 use super::safety;
-use super::state::{MachineState, State, condition};
+use super::state::{MachineState, State, condition, possible_members};
 use super::version::Version;
 use crate::api::cluster_x_k8s_io::annotation::PRE_TERMINATE_PREFIX;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
@@ -96,18 +96,20 @@ pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
         let message = format!("the etcd members are unknown, so that the member of machine {name} cannot be removed");
         return Some(Err(about(state, machine, WaitReason::EtcdHealthy, message)));
     };
+    for member in possible_members(machine, state) {
+        if let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member)) {
+            let what = format!("the removal of etcd member {member}");
+            return Some(Err(about(
+                state,
+                machine,
+                WaitReason::EtcdHealthy,
+                safety::why(lost, &what),
+            )));
+        }
+    }
     let Some(member) = machine.member.as_deref() else {
         return Some(Ok(remove_hook(state, machine, None, "it never had a Node")));
     };
-    if let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member)) {
-        let what = format!("the removal of etcd member {member}");
-        return Some(Err(about(
-            state,
-            machine,
-            WaitReason::EtcdHealthy,
-            safety::why(lost, &what),
-        )));
-    }
     let because = "etcd keeps its quorum without its member";
     Some(Ok(remove_hook(state, machine, Some(member), because)))
 }

@@ -56,6 +56,10 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
         plan.degraded.push(foreign(state));
         return plan;
     }
+    if let Some(reason) = strayed(state).or_else(|| machines_missing(state)) {
+        plan.degraded.push(reason);
+        return plan;
+    }
     plan.steps.extend(stale_record(state));
     decide(state, now, &mut plan);
     plan.waits.sort_by(|left, right| {
@@ -169,6 +173,35 @@ fn adopt(state: &State, machine: &Machine) -> Step {
         because: format!("control plane machine {} has no controller", machine.metadata.name()),
         precondition: Some(precondition),
     }
+}
+
+/// Without the machine, its etcd member would have none, and would be removed while it works.
+fn strayed(state: &State) -> Option<Degradation> {
+    (!state.strayed.is_empty()).then(|| Degradation {
+        reason: "StrayedMachines",
+        message: format!(
+            "{} machine(s) have the control plane as their controller, but not the labels of a control plane machine of \
+             its Cluster: {}; put the labels back, or delete the machines",
+            state.strayed.len(),
+            state.strayed.join(", ")
+        ),
+    })
+}
+
+/// The first machine of a control plane starts a new etcd. Beside members that work, their machines
+/// are not lost, but unknown.
+fn machines_missing(state: &State) -> Option<Degradation> {
+    let members = state.members()?;
+    let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    (state.is_initialized() && state.machines.is_empty() && !names.is_empty()).then(|| Degradation {
+        reason: "MachinesMissing",
+        message: format!(
+            "etcd has {} member(s) ({}), and the control plane has no machine; restore the Machines with their labels and \
+             their owner: a new first machine would start another etcd",
+            names.len(),
+            names.join(", ")
+        ),
+    })
 }
 
 fn foreign(state: &State) -> Degradation {

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::action::RemediationRecord;
 use super::safety;
-use super::state::{MachineState, State, condition};
+use super::state::{MachineState, State, condition, possible_members};
 use crate::api::cluster_x_k8s_io::annotation::REMEDIATE_MACHINE;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{REMEDIATION_FOR, REMEDIATION_IN_PROGRESS};
 use crate::model::MembershipChange;
@@ -205,12 +205,12 @@ fn refusal<'a>(state: &State, machine: &'a MachineState) -> Option<Decision<'a>>
         let message = String::from("no other machine has healthy components");
         return Some(impossible(machine, message));
     }
-    // If the member of the machine is unknown, the request of the health check decides. The hook on
-    // the machine checks the quorum again.
-    let member = machine.member.as_deref().filter(|_| state.is_etcd_managed())?;
-    let lost = safety::lost_quorum(&members, MembershipChange::Remove(member))?;
-    let what = format!("the removal of etcd member {member}");
-    Some(impossible(machine, safety::why(lost, &what)))
+    // The hook on the machine checks the quorum again.
+    possible_members(machine, state).into_iter().find_map(|member| {
+        let lost = safety::lost_quorum(&members, MembershipChange::Remove(member))?;
+        let what = format!("the removal of etcd member {member}");
+        Some(impossible(machine, safety::why(lost, &what)))
+    })
 }
 
 #[cfg(test)]

@@ -154,6 +154,9 @@ pub struct State {
     pub adoptable: Vec<Arc<Machine>>,
     /// Control plane machines of the Cluster with another controller.
     pub foreign: Vec<String>,
+    /// Machines that it controls, and that are not labelled as control plane machines of its
+    /// Cluster.
+    pub strayed: Vec<String>,
     /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
@@ -173,6 +176,7 @@ impl State {
             machines: Vec::new(),
             adoptable: Vec::new(),
             foreign: Vec::new(),
+            strayed: Vec::new(),
             workers: Vec::new(),
             reported: observed.etcd.clone(),
             control_plane,
@@ -191,7 +195,8 @@ impl State {
         };
         let mut machines: Vec<&Arc<Machine>> = observed.machines.iter().collect();
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
-        let (mut owned, mut adoptable, mut foreign, mut workers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut owned, mut adoptable, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut strayed, mut workers) = (Vec::new(), Vec::new());
         for machine in machines {
             match labels(machine) {
                 (true, true) => match machine.metadata.controller() {
@@ -204,12 +209,17 @@ impl State {
                 (true, false) => workers.push(machine.metadata.name().to_owned()),
                 _ => {}
             }
+            let owner = machine.metadata.controller();
+            if labels(machine) != (true, true) && owner.is_some_and(|owner| is_owner(&state.control_plane, owner)) {
+                strayed.push(machine.metadata.name().to_owned());
+            }
         }
         workers.extend(observed.machine_pools.iter().cloned());
         Self {
             machines: owned,
             adoptable,
             foreign,
+            strayed,
             workers,
             ..state
         }
@@ -332,6 +342,24 @@ impl State {
         });
         Some(members.collect())
     }
+}
+
+/// The names of the etcd members that the machine may have. A machine without a known Node may have
+/// every member that is not the member of another machine. Empty if etcd is external.
+pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) -> Vec<&'a str> {
+    if !state.is_etcd_managed() {
+        return Vec::new();
+    }
+    if let Some(member) = machine.member.as_deref() {
+        return vec![member];
+    }
+    let is_known = |name: &str| {
+        let mut machines = state.machines.iter();
+        machines.any(|machine| machine.member.as_deref() == Some(name))
+    };
+    let reported = state.reported.iter().flat_map(|reported| &reported.members);
+    let names = reported.map(|member| member.name.as_str());
+    names.filter(|name| !name.is_empty() && !is_known(name)).collect()
 }
 
 /// The failure domains for control plane machines, sorted by name.

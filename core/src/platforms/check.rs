@@ -31,6 +31,14 @@ pub enum Deviation<'v> {
         /// A known field of a similar name that is absent, to suggest it.
         similar: Option<&'static str>,
     },
+    /// The name of the field differs from that of another field of the object in case only.
+    /// Providers that decode with Go's `encoding/json` read it as that field.
+    OtherCase {
+        /// The path from the provider spec.
+        path: String,
+        /// The name of the known field.
+        field: &'static str,
+    },
 }
 
 /// The fields of the provider spec of a platform with their types; `None` if the types are not
@@ -99,10 +107,7 @@ impl<'v> Walk<'v> {
 
     fn names(&mut self, fields: &'static [&'static str], object: &Map<String, Value>) {
         for name in object.keys().filter(|name| !fields.contains(&name.as_str())) {
-            self.add(Deviation::Unknown {
-                path: name.clone(),
-                similar: similar_absent(fields.iter().copied(), object, name),
-            });
+            self.add(unknown(name.clone(), fields.iter().copied(), object, name));
         }
     }
 
@@ -120,10 +125,7 @@ impl<'v> Walk<'v> {
             };
             match fields.iter().find(|(field, _)| field == name) {
                 Some((_, type_)) => self.value(*type_, value, &below),
-                None => self.add(Deviation::Unknown {
-                    path: below(),
-                    similar: similar_absent(fields.iter().map(|(field, _)| *field), object, name),
-                }),
+                None => self.add(unknown(below(), fields.iter().map(|(field, _)| *field), object, name)),
             }
         }
     }
@@ -159,6 +161,23 @@ impl<'v> Walk<'v> {
             }
             _ => {}
         }
+    }
+}
+
+/// The deviation of a name that no known field has.
+fn unknown<'v>(
+    path: String,
+    mut fields: impl Iterator<Item = &'static str> + Clone,
+    object: &Map<String, Value>,
+    name: &str,
+) -> Deviation<'v> {
+    let is_twice = |field: &&str| field.eq_ignore_ascii_case(name) && object.contains_key(*field);
+    match fields.clone().find(is_twice) {
+        Some(field) => Deviation::OtherCase { path, field },
+        None => Deviation::Unknown {
+            path,
+            similar: similar_absent(fields.by_ref(), object, name),
+        },
     }
 }
 
@@ -228,6 +247,7 @@ mod tests {
             .map(|deviation| match deviation {
                 Deviation::WrongType { path, expected, .. } => (path, expected),
                 Deviation::Unknown { path, .. } => (path, "unknown"),
+                Deviation::OtherCase { path, field } => (path, field),
             })
             .collect();
         let expected = [

@@ -6,7 +6,7 @@ use capstan_core::admission::Options;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, ControlPlaneStatus};
 use capstan_core::api::machine_openshift_io::label;
 use capstan_core::control_plane::action::Plan;
-use capstan_core::control_plane::plan::{plan, question};
+use capstan_core::control_plane::plan::{plan, question, retry_at};
 use capstan_core::control_plane::spec::{Spec, parse};
 use capstan_core::control_plane::state::State;
 use capstan_core::control_plane::{degraded, removal, status};
@@ -110,6 +110,12 @@ impl Assessment {
     pub(super) fn question(&self) -> Option<TemplateQuestion> {
         let read = self.read.as_ref()?;
         question(&read.0, &read.1)
+    }
+
+    /// When the ControlPlane is reconciled again without a change of an object.
+    pub(super) fn reconcile_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let retry = self.read.as_ref().and_then(|read| retry_at(&read.1, now));
+        [self.plan.reconcile_at, retry].into_iter().flatten().min()
     }
 
     /// The nodes that the next disruptive step depends on, beside those of the control plane: those

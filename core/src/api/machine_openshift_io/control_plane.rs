@@ -64,8 +64,8 @@ pub struct ControlPlane {
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneSpec {
     /// The number of machines of the control plane: 1, 3, 5 or 7. Machines are added and removed
-    /// one at a time, so the number is even for a while during a change.
-    #[schemars(extend("x-default" = DEFAULT_REPLICAS))]
+    /// one at a time, so the number is even for a while during a change. A new object without a
+    /// number gets 1, and an edit without a number keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Whether a MachineHealthCheck repairs machines that are unhealthy. It deletes an unhealthy

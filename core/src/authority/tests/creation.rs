@@ -119,3 +119,87 @@ fn a_machine_of_a_machine_set_without_a_mirror_is_blocked_with_the_field() {
     let labels = &world.get(Part::ClusterApi).unwrap()["metadata"]["labels"];
     assert_eq!(labels["cluster.x-k8s.io/set-name"], "s");
 }
+
+/// The Machine of Cluster API and its infrastructure as a user of Cluster API makes them.
+fn made_in_cluster_api(instance: &str) -> [(Part, serde_json::Value); 2] {
+    let mut source = World::default();
+    source.create(Part::MachineApi, machine(Some(Api::ClusterApi), None));
+    source.settle();
+    [Part::ClusterApi, Part::Infrastructure].map(|part| {
+        let mut object = source.get(part).unwrap().clone();
+        object["metadata"]["finalizers"] = json!([]);
+        object["metadata"]["annotations"] = json!({});
+        object["spec"]["providerID"] = json!(instance);
+        (part, object)
+    })
+}
+
+#[test]
+fn v86_a_machine_of_cluster_api_that_is_no_mirror_is_not_taken_over() {
+    let foreign = "aws:///us-east-1b/i-foreign";
+    let mut world = World {
+        foreign: true,
+        ..World::default()
+    };
+    for (part, object) in made_in_cluster_api(foreign) {
+        world.create(part, object);
+    }
+    world.create(Part::MachineApi, machine(Some(Api::MachineApi), None));
+    let before = [Part::ClusterApi, Part::Infrastructure].map(|part| world.get(part).cloned());
+    for _ in 0..20 {
+        let Decision::Write(write) = world.decide() else { break };
+        assert_eq!(write.part, Part::MachineApi, "{write:?}");
+        assert!(world.write(&write));
+    }
+    let after = [Part::ClusterApi, Part::Infrastructure].map(|part| world.get(part).cloned());
+    assert_eq!(before, after);
+    let (status, message) = world.synchronized();
+    assert_eq!(status, "False");
+    assert!(
+        message.contains("is not the mirror") && message.contains(foreign),
+        "{message}"
+    );
+    // Without its namesake, the mirror is made.
+    world.foreign = false;
+    for part in [Part::ClusterApi, Part::Infrastructure] {
+        world.objects[if part == Part::ClusterApi { 1 } else { 2 }] = None;
+    }
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!(world.synchronized().0, "True");
+}
+
+#[test]
+fn v86_an_infrastructure_machine_of_another_machine_is_not_taken_over() {
+    let mut world = World {
+        foreign: true,
+        ..World::default()
+    };
+    let [_, (part, mut object)] = made_in_cluster_api("aws:///us-east-1b/i-foreign");
+    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "name": "zz", "uid": "zz", "controller": true}]);
+    world.create(part, object);
+    world.create(Part::MachineApi, machine(Some(Api::MachineApi), None));
+    let before = world.get(part).cloned();
+    for _ in 0..20 {
+        let Decision::Write(write) = world.decide() else { break };
+        assert_eq!(write.part, Part::MachineApi, "{write:?}");
+        assert!(world.write(&write));
+    }
+    assert_eq!(world.get(part).cloned(), before);
+    assert!(
+        world.synchronized().1.contains("Machine zz owns it"),
+        "{:?}",
+        world.synchronized()
+    );
+}
+
+#[test]
+fn a_paused_machine_without_another_instance_becomes_the_mirror() {
+    let mut world = World::default();
+    world.create(Part::MachineApi, machine(Some(Api::MachineApi), None));
+    let [(part, mut object), _] = made_in_cluster_api("");
+    object["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": "sync.machine.openshift.io"});
+    world.create(part, object);
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!(world.synchronized().0, "True");
+}

@@ -16,7 +16,7 @@ use crate::model::{Operation, RuleInfo, Verdict, Warning};
 use super::{Judged, Lookup, TEMPLATE};
 
 /// Lists the failure domains that the user accepts, separated by commas.
-pub(super) const ACKNOWLEDGE: &str = "capstan.dev/acknowledge-failure-domains";
+pub const ACKNOWLEDGE: &str = "capstan.dev/acknowledge-failure-domains";
 
 /// The acknowledgement of an empty list.
 const NONE: &str = "none";
@@ -40,17 +40,29 @@ pub(super) fn warn_of_repeats(old: Option<&Judged<'_>>, new: &Judged<'_>, spec: 
     }
 }
 
+/// What the rules about failure domains ask of an edit, apart from the domains.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    /// The number of machines after the edit.
+    pub(super) replicas: usize,
+    /// Whether the edit activates a set. Its domains are then judged as those of a new one.
+    pub(super) activated: bool,
+    /// Whether the controller moves a machine out of a crowded domain at once.
+    pub(super) rebalances: bool,
+}
+
+/// Judges the failure domains of an edit. `known` is the valid object before it.
 pub(super) fn judge(
     known: Option<&Spec>,
     new: &Judged<'_>,
     spec: &Spec,
-    activated: bool,
+    change: Change,
     lookup: &Lookup<'_>,
     verdict: &mut Verdict,
 ) {
     let domains = spec.failure_domains.as_slice();
     let before = known.map(|known| known.failure_domains.as_slice());
-    if before == Some(domains) && !activated {
+    if before == Some(domains) && !change.activated {
         return;
     }
     // The annotation lists all domains, so that it does not acknowledge a later edit of the list.
@@ -66,11 +78,11 @@ pub(super) fn judge(
     if let Some(before) = before {
         // Without domains and without a place in the template, machines cannot be created at all.
         let nowhere = domains.is_empty() && place_of_template(spec, lookup).is_none();
-        spread::judge(before, domains, spec, acknowledged, nowhere, verdict);
+        spread::judge(before, domains, change.replicas, acknowledged, nowhere, verdict);
     }
-    spread::warn_of_shared_zones(domains, spec, verdict);
-    let from_scratch = before.is_none() || activated;
-    in_use::judge(domains, spec, from_scratch, acknowledged, lookup, verdict);
+    spread::warn_of_shared_zones(domains, change.replicas, verdict);
+    let moves = change.rebalances && (before.is_none() || change.activated);
+    in_use::judge(domains, spec, moves, acknowledged, lookup, verdict);
 }
 
 fn path() -> String {
@@ -115,4 +127,9 @@ pub(super) fn table() -> Vec<RuleInfo> {
             "warns of a failure domain that is listed more than once",
         ),
     ]
+}
+
+/// The rules that also apply to a template whose controller moves no machine to balance domains.
+pub(super) fn table_of_template() -> impl Iterator<Item = RuleInfo> {
+    table().into_iter().filter(|rule| rule.id != in_use::DUPLICATED)
 }

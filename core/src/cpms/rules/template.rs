@@ -15,8 +15,15 @@ use crate::model::{RuleInfo, Stored, Verdict};
 /// The path of the machine template, for a caller that translates paths.
 pub const TEMPLATE_PATH: &str = TEMPLATE;
 
-/// Judges the template of a set that is not active. `old` is the set before the edit.
-pub fn judge_template(old: Option<&Value>, new: &Value, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdict {
+/// Judges the template of a set that is not active. `old` is the set before the edit; `replicas`
+/// are the machines of the kind that has this template.
+pub fn judge_template(
+    old: Option<&Value>,
+    new: &Value,
+    replicas: usize,
+    lookup: &Lookup<'_>,
+    rules: &RuleSet,
+) -> Verdict {
     let mut verdict = Verdict::default();
     let stored = old.map(|old| old as &dyn Stored);
     for violation in rules_in_cel(rules, Enforcer::Webhook, new, stored) {
@@ -36,8 +43,16 @@ pub fn judge_template(old: Option<&Value>, new: &Value, lookup: &Lookup<'_>, rul
     }
     provider_spec::judge(old.as_ref(), &new, false, lookup, &mut verdict);
     judge_unknown(old.as_ref(), &new, lookup, &mut verdict);
-    if let Some(spec) = new.spec().filter(|_| !has_new_violations) {
+    let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
+    if let Some(spec) = new.spec().filter(|_| !moved && !has_new_violations) {
+        let known = old.as_ref().and_then(|old| old.known(&new));
         domains::warn_of_repeats(old.as_ref(), &new, spec, &mut verdict);
+        let change = domains::Change {
+            replicas,
+            activated: false,
+            rebalances: false,
+        };
+        domains::judge(known, &new, spec, change, lookup, &mut verdict);
     }
     verdict
 }
@@ -63,9 +78,9 @@ pub fn template_table() -> Vec<RuleInfo> {
         ]
         .contains(&rule.id.as_str())
     });
-    let repeated = domains::table().into_iter().filter(|rule| rule.id == domains::REPEATED);
+    let about_domains = domains::table_of_template();
     own.chain(parsed::table().into_iter().filter(is_of_template))
         .chain(provider_spec::table())
-        .chain(repeated)
+        .chain(about_domains)
         .collect()
 }

@@ -5,6 +5,7 @@ use crate::kcp::desired::Bootstrap;
 use crate::kcp::samples::{World, now};
 
 mod properties;
+mod unknown;
 
 fn planned(world: &World) -> Plan {
     plan(&world.state(), now())

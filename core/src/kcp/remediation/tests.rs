@@ -191,6 +191,9 @@ fn other_machines_that_change_defer_a_remediation() {
     creating.without_node(2);
     assert_eq!(decided(&creating), "deferred m-0: machine m-2 has no Node yet");
     creating.unhealthy(2);
+    // Its etcd member has not joined.
+    let members = creating.etcd.as_mut().unwrap();
+    members["members"].as_array_mut().unwrap().truncate(2);
     assert!(
         decided(&creating).starts_with("delete m-2"),
         "the machine without a Node is more broken"
@@ -268,9 +271,11 @@ fn a_learner_prevents_a_remediation_unless_it_is_the_member_of_the_machine() {
 }
 
 #[test]
-fn a_machine_whose_member_is_unknown_is_replaced() {
+fn a_machine_without_a_member_is_replaced() {
     let mut world = World::new("abc");
     world.without_node(0);
+    let members = world.etcd.as_mut().unwrap();
+    members["members"].as_array_mut().unwrap().remove(0);
     world.unhealthy(0);
     world.set(1, condition::ETCD_MEMBER, "False");
     assert_eq!(decided(&world), "delete m-0 0");

@@ -332,3 +332,97 @@ fn a_webhook_that_changes_machines_causes_no_endless_replacement() {
     let next = plan_with(&world, |observed| observed.stored_templates = vec![Arc::new(answer)]);
     assert!(next.disruptive().is_some());
 }
+
+#[test]
+fn v88_the_api_server_is_asked_again_while_it_stores_other_values() {
+    let mut world = World::settled(3);
+    for one in &mut world.hosts {
+        one.machine["metadata"].as_object_mut().unwrap().remove("annotations");
+        one.machine["spec"]["providerSpec"]["value"]["instanceType"] = json!("changed");
+    }
+    let asked = question(&world.spec(), &world.state()).unwrap();
+    let mut stored = asked.machine.spec.provider_spec.value.clone().unwrap();
+    stored["instanceType"] = json!("changed");
+    let mut observed = world.observed();
+    observed.stored_templates = vec![Arc::new(StoredTemplate {
+        template: asked.template,
+        provider_spec: stored,
+    })];
+    let state = State::observe(&world.spec(), observed);
+    assert!(
+        state.standing().all(MachineState::is_current),
+        "the answer makes them up to date"
+    );
+    assert!(question(&world.spec(), &state).unwrap().again);
+    assert_eq!(retry_at(&state, at(0)), Some(at(60)));
+    assert_eq!(retry_at(&world.state(), at(0)), None, "no answer is known");
+}
+
+/// Marks the nodes as control plane nodes and hides all but the first `machines` machines, as after
+/// a restore without them.
+fn without_machines(observed: &mut Observed, machines: usize) {
+    observed.machines.truncate(machines);
+    for node in &mut observed.nodes {
+        let labels = &mut Arc::make_mut(node).metadata.labels;
+        labels.insert("node-role.kubernetes.io/control-plane".to_owned(), String::new());
+    }
+}
+
+#[test]
+fn v82_no_machine_is_created_beside_members_whose_machines_are_unknown() {
+    let world = World::settled(3);
+    let reports = [
+        "EtcdMembersAvailable: 3 members are available",
+        "EtcdMembersAvailable: 2 of 3 members are available, b is unhealthy",
+        "EtcdMembersAvailable: 1 of 3 members are available, a is unhealthy, b is unhealthy",
+        "EtcdMembersAvailable: No quorum",
+    ];
+    for (position, report) in reports.into_iter().enumerate() {
+        for machines in 0..3 {
+            // Two machines with healthy members may replace the lost third one.
+            if (position, machines) == (1, 2) {
+                continue;
+            }
+            let next = plan_with(&world, |observed| {
+                without_machines(observed, machines);
+                let status = json!({"metadata": {"name": "etcd"}, "status": {"conditions": [
+                    {"type": "Available", "status": "True", "message": report},
+                    {"type": "Degraded", "status": "False"}]}});
+                observed.etcd = Some(Arc::new(serde_json::from_value(status).unwrap()));
+            });
+            assert!(next.disruptive().is_none(), "{machines} {report}: {:?}", next.steps);
+            assert!(!next.waits.is_empty(), "{machines} {report}");
+        }
+    }
+}
+
+#[test]
+fn v82_the_wait_names_the_nodes_without_a_machine() {
+    let world = World::settled(3);
+    let next = plan_with(&world, |observed| without_machines(observed, 2));
+    let [wait] = &next.waits[..] else {
+        panic!("{:?}", next.waits)
+    };
+    assert_eq!(wait.reason, WaitReason::EtcdMembers);
+    let name = world.hosts[2].name();
+    assert!(
+        wait.message.contains(name) && wait.message.contains("restore the Machines"),
+        "{}",
+        wait.message
+    );
+}
+
+#[test]
+fn a_member_of_the_bootstrap_host_stops_no_creation() {
+    let mut world = World::settled(3);
+    world.hosts.clear();
+    for report in ["1 members are available", "1 member is available"] {
+        let next = plan_with(&world, |observed| {
+            let message = format!("EtcdMembersAvailable: {report}");
+            let status = json!({"metadata": {"name": "etcd"}, "status": {"conditions": [
+                {"type": "Available", "status": "True", "message": message}, {"type": "Degraded", "status": "False"}]}});
+            observed.etcd = Some(Arc::new(serde_json::from_value(status).unwrap()));
+        });
+        assert!(next.disruptive().is_some(), "{:?}", next.waits);
+    }
+}

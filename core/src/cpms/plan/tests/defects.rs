@@ -482,3 +482,13 @@ fn s11_a_rollout_is_false_only_in_the_five_documented_cases() {
     }
     assert!(ends > 0);
 }
+
+#[test]
+fn v89_machines_that_all_lost_their_labels_are_reported_as_stray_alone() {
+    let mut world = World::new("a b c", OLD);
+    for name in [M0, M1, M2] {
+        world.machine(name).metadata.labels.remove(label::ROLE);
+    }
+    let reasons: Vec<&str> = world.plan().degraded.iter().map(|reason| reason.reason).collect();
+    assert_eq!(reasons, ["StrayedMachines"]);
+}

@@ -15,17 +15,18 @@ pub(super) const DUPLICATED: &str = "cpms-failure-domains-duplicated";
 /// The names of the machines in each domain.
 type Used<'a> = BTreeMap<FailureDomain, Vec<&'a str>>;
 
-/// Judges the domains of a set. `from_scratch` is set for a set that is created or activated.
+/// Judges the domains of an edit. `moves` is set if the controller would at once move a machine out
+/// of a crowded domain.
 pub(super) fn judge(
     domains: &[FailureDomain],
     spec: &Spec,
-    from_scratch: bool,
+    moves: bool,
     acknowledged: bool,
     lookup: &Lookup<'_>,
     verdict: &mut Verdict,
 ) {
     let Some(used) = used(lookup) else {
-        let why = "the set must list the failure domains that they are in";
+        let why = "the failure domains that they are in must be listed";
         return lookup.unknown(verdict, IN_USE, &path(), "the control plane Machines", why);
     };
     if used.is_empty() {
@@ -35,7 +36,7 @@ pub(super) fn judge(
         return judge_without_domains(&used, spec, acknowledged, lookup, verdict);
     }
     judge_unlisted(&used, domains, acknowledged, verdict);
-    if from_scratch {
+    if moves {
         judge_crowded(&used, domains, acknowledged, verdict);
     }
 }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::{acknowledge, labels, path};
 use crate::cpms::domains::{FailureDomain, Platform};
 use crate::cpms::fields::text;
-use crate::cpms::spec::Spec;
 use crate::model::{Verdict, Violation, ViolationKind, Warning};
 
 pub(super) const REDUCED: &str = "cpms-spread-reduced";
@@ -44,12 +43,11 @@ fn spread(domains: &[FailureDomain], replicas: usize) -> usize {
 pub(super) fn judge(
     before: &[FailureDomain],
     after: &[FailureDomain],
-    spec: &Spec,
+    replicas: usize,
     acknowledged: bool,
     nowhere: bool,
     verdict: &mut Verdict,
 ) {
-    let replicas = spec.replicas.count();
     let (old, new) = (spread(before, replicas), spread(after, replicas));
     if new >= old {
         return;
@@ -84,8 +82,7 @@ pub(super) fn judge(
 }
 
 /// Warns if the domains are in fewer zones than machines could be spread over.
-pub(super) fn warn_of_shared_zones(domains: &[FailureDomain], spec: &Spec, verdict: &mut Verdict) {
-    let replicas = spec.replicas.count();
+pub(super) fn warn_of_shared_zones(domains: &[FailureDomain], replicas: usize, verdict: &mut Verdict) {
     let Some(zones) = zones(domains).filter(|zones| !zones.is_empty() && zones.len() < domains.len().min(replicas))
     else {
         return;

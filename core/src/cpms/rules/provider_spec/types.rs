@@ -46,6 +46,12 @@ pub(super) fn judge(template: &Template<'_>, found: &mut Findings) {
                 similar: Some(similar),
             } => found.unknown_fields.push(format!("{field} (did you mean {similar}?)")),
             Deviation::Unknown { path, similar: None } => found.unknown_fields.push(path),
+            Deviation::OtherCase { path: misspelt, field } => {
+                let at = path(&misspelt);
+                let allowed = format!("must be written {field}: the platform reads it as that field");
+                let violation = Violation::new(TYPE, at.as_str(), ViolationKind::Invalid, allowed);
+                found.verdict.deny(violation.advice(format!("write {field}, once")));
+            }
         }
     }
 }

@@ -1,0 +1,62 @@
+//! Machines whose Node or labels are lost, and etcd members whose machines are unknown.
+
+use serde_json::json;
+
+use super::*;
+use crate::kcp::state::condition;
+
+/// A label that the machine needs is removed by hand.
+fn strip(world: &mut World, machine: usize) {
+    let labels = world.machines[machine]["metadata"]["labels"].as_object_mut().unwrap();
+    labels.remove("cluster.x-k8s.io/control-plane");
+}
+
+/// A restore dropped the status of the machine and its Node.
+fn restored_without_status(world: &mut World, machine: usize) {
+    let conditions = world.machines[machine]["status"]["conditions"].clone();
+    world.without_node(machine);
+    world.machines[machine]["status"]["conditions"] = conditions;
+}
+
+#[test]
+fn v83_the_member_of_an_owned_machine_without_its_label_stays() {
+    let mut world = World::new("abc");
+    strip(&mut world, 2);
+    let plan = planned(&world);
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+    assert_eq!(plan.degraded[0].reason, "StrayedMachines");
+    assert!(plan.degraded[0].message.contains("m-2"), "{:?}", plan.degraded);
+}
+
+#[test]
+fn v84_a_machine_without_a_node_is_not_remediated_if_its_member_may_be_needed() {
+    let mut world = World::new("abc");
+    restored_without_status(&mut world, 2);
+    world.unhealthy(2);
+    assert_eq!(next(&world), "delete m-2", "the members of the others keep the quorum");
+    world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(next(&world), "waits CannotBeRemediated");
+}
+
+#[test]
+fn v84_the_hook_of_a_machine_without_a_node_stays_while_its_member_may_be_needed() {
+    let mut world = World::new("abc");
+    restored_without_status(&mut world, 2);
+    world.delete(2);
+    let conditions = world.machines[2]["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    assert_eq!(next(&world), "remove-hook m-2 -");
+    world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(next(&world), "waits EtcdHealthy");
+}
+
+#[test]
+fn v85_no_first_machine_is_created_beside_etcd_members_without_machines() {
+    let mut world = World::new("abc");
+    world.machines.clear();
+    let plan = planned(&world);
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+    assert_eq!(plan.degraded[0].reason, "MachinesMissing");
+    world.etcd = None;
+    assert_eq!(next(&world), "create a init", "no member is known");
+}
