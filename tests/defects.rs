@@ -1,5 +1,5 @@
-//! Checks that every defect of the upstream operator has a test that names it, and that
-//! docs/defects.md lists existing tests.
+//! Checks that every defect has a test that names it, and that docs/defects.md lists existing tests
+//! and files.
 
 #![allow(
     clippy::unwrap_used,
@@ -69,25 +69,67 @@ fn every_defect_has_a_test_that_names_it() {
 /// The heading of the second table.
 const IN_CAPSTAN: &str = "## Defects found in Capstan by neighbours and attackers";
 
-#[test]
-fn every_defect_of_capstan_has_a_test_whose_name_starts_with_its_id() {
-    let page = text("docs/defects.md");
+/// The heading of the third table.
+const REMOVED: &str = "## Tests that fail without their fix";
+
+/// The cells of each row of the table below a heading.
+fn rows<'p>(page: &'p str, heading: &str) -> Vec<Vec<&'p str>> {
+    let table = page.split(heading).nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
+        .collect()
+}
+
+/// The tests of the defects in Capstan, by the id of the defect in lower case.
+fn tests_of_capstan(page: &str) -> BTreeMap<String, BTreeSet<&str>> {
+    let mut tests: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let mut id = String::new();
-    let mut count = 0;
-    let table = page.split(IN_CAPSTAN).nth(1).unwrap();
-    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
-        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        assert_eq!(cells.len(), 4, "{row}");
+    for cells in rows(page, IN_CAPSTAN) {
+        assert_eq!(cells.len(), 4, "{cells:?}");
         if !cells[0].is_empty() {
             id = cells[0].to_lowercase();
-            assert!(!cells[1].is_empty(), "{row}");
+            assert!(!cells[1].is_empty(), "{cells:?}");
         }
         let (path, name) = (quoted(cells[2]), quoted(cells[3]));
         assert!(defines(&text(path), name), "{path} has no test {name}");
         assert!(name.split('_').any(|part| part == id), "{name} does not contain {id}");
-        count += 1;
+        tests.entry(id.clone()).or_default().insert(name);
     }
-    assert!(count > 0, "the table has no rows");
+    tests
+}
+
+/// The ids of the defects whose fixes were removed to see the tests fail.
+fn removed() -> BTreeSet<String> {
+    let series = [("s", 1..=12), ("a", 1..=7), ("h", 1..=10), ("f", 1..=11), ("n", 1..=9)];
+    let ids = series
+        .into_iter()
+        .flat_map(|(series, numbers)| numbers.map(move |number| format!("{series}{number}")));
+    // No defect has the id F2.
+    ids.filter(|id| id != "f2").collect()
+}
+
+#[test]
+fn every_defect_of_capstan_has_a_test_whose_name_starts_with_its_id() {
+    let page = text("docs/defects.md");
+    let tests = tests_of_capstan(&page);
+    let missing: Vec<String> = removed().into_iter().filter(|id| !tests.contains_key(id)).collect();
+    assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn a_test_of_each_defect_fails_without_the_fix() {
+    let page = text("docs/defects.md");
+    let tests = tests_of_capstan(&page);
+    let mut listed = BTreeSet::new();
+    for cells in rows(&page, REMOVED) {
+        assert_eq!(cells.len(), 5, "{cells:?}");
+        let (id, test) = (cells[0].to_lowercase(), quoted(cells[3]));
+        assert!(!text(quoted(cells[1])).is_empty(), "{cells:?}");
+        assert!(tests[&id].contains(test), "{id} has no test {test}");
+        listed.insert(id);
+    }
+    assert_eq!(listed, removed());
 }
 
 /// Counts the rollout traces, so that none is lost.

@@ -114,3 +114,45 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use prometheus_client::registry::Registry;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_util::task::TaskTracker;
+
+    use super::super::limits::{Budget, Limits};
+    use super::super::metrics::Metrics;
+    use super::{Arc, Shared, run};
+    use crate::server::Lifecycle;
+
+    fn draining() -> Shared {
+        let lifecycle = Lifecycle::new();
+        lifecycle.drain();
+        Shared {
+            router: Router::new(),
+            tls: None,
+            limits: Arc::new(Limits::default()),
+            budget: Budget::new(1 << 20),
+            lifecycle,
+            metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        }
+    }
+
+    /// `run` takes the connections before or after it notices the drain. The order is random, so
+    /// the test repeats it.
+    #[tokio::test]
+    async fn n6_connections_in_the_queue_of_the_kernel_are_served_when_the_server_drains() {
+        for _ in 0..32 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut queued = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            run(listener, draining(), TaskTracker::new()).await;
+            queued.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            let mut response = String::new();
+            queued.read_to_string(&mut response).await.unwrap();
+            assert!(response.starts_with("HTTP/1.1 404"), "{response:?}");
+        }
+    }
+}

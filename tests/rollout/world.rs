@@ -61,6 +61,8 @@ pub struct Setup {
     pub machine_webhook: bool,
     /// Changes the provider spec in the template of the set, after the machines are created.
     pub template: fn(&mut Value),
+    /// Changes the Infrastructure object.
+    pub infrastructure: fn(&mut Value),
     pub replicas: usize,
     pub strategy: &'static str,
     pub state: &'static str,
@@ -82,6 +84,7 @@ impl Default for Setup {
             crds,
             machine_webhook: crds != Crds::Ours,
             template: |_| {},
+            infrastructure: |_| {},
             replicas: 3,
             strategy: "RollingUpdate",
             state: "Active",
@@ -91,6 +94,14 @@ impl Default for Setup {
             configuration: true,
             fault: Arc::new(|_| infrastructure::Fault::None),
         }
+    }
+}
+
+impl Setup {
+    fn infrastructure(&self) -> Value {
+        let mut infrastructure = self.platform.infrastructure();
+        (self.infrastructure)(&mut infrastructure);
+        infrastructure
     }
 }
 
@@ -188,7 +199,7 @@ impl World {
                 .await?;
         }
         if setup.configuration && setup.crds != Crds::Ours {
-            world.create_infrastructure().await?;
+            world.create_infrastructure(&setup).await?;
         }
         if setup.machine_webhook {
             let cluster = machine_webhook::Cluster {
@@ -226,7 +237,7 @@ impl World {
         }
         set["spec"]["strategy"]["type"] = json!(setup.strategy);
         set["spec"]["state"] = json!(setup.state);
-        let infrastructure: Infrastructure = serde_json::from_value(setup.platform.infrastructure())?;
+        let infrastructure: Infrastructure = serde_json::from_value(setup.infrastructure())?;
         let context = ParseContext {
             infrastructure: Some(&infrastructure),
             ..ParseContext::default()
@@ -262,8 +273,8 @@ impl World {
         Ok(())
     }
 
-    async fn create_infrastructure(&self) -> Result<()> {
-        let infrastructure = self.platform.infrastructure();
+    async fn create_infrastructure(&self, setup: &Setup) -> Result<()> {
+        let infrastructure = setup.infrastructure();
         create(&self.api("infrastructures"), &infrastructure).await?;
         let status = Patch::Merge(json!({"status": infrastructure["status"]}));
         let infrastructures = self.api("infrastructures");
