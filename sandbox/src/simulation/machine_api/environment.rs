@@ -343,9 +343,9 @@ impl World<ControlPlane> {
 
     /// P13: nodes that may be those of machines that are starting are not reported.
     fn judge_joining(&mut self, moment: &Moment) {
-        let (now, is_joining) = (self.now(), moment.has_only_joining_nodes(self.timestamp()));
+        let (now, timestamp) = (self.now(), self.timestamp());
         let evidence = &mut self.environment.evidence;
-        let judged = is_joining && evidence.is_undisturbed() && moment.is_active();
+        let judged = evidence.is_undisturbed() && moment.is_active() && moment.has_only_joining_nodes(timestamp);
         evidence.tests("P13", judged && moment.has_unmanaged_node());
         // The cache of the nodes may lag behind that of the machines for a moment (neighbours, seed
         // 565).
