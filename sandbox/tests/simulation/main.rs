@@ -8,6 +8,7 @@
 )]
 
 mod conditions;
+mod etcd;
 mod found;
 mod mutants;
 mod page;

@@ -252,6 +252,9 @@ impl Environment for ControlPlane {
             Event::NodeBack(name) => world.node_back(&name),
             Event::StrangerGone(name) => world.stranger_gone(&name),
             Event::EtcdWell(ailment) => world.etcd_well(ailment),
+            Event::EtcdRestored => {
+                let _restored = world.restore_etcd();
+            }
             Event::WebhookBack => world.webhook_back(),
             Event::MachinesAdmitted => world.admit_machines(),
             Event::FieldStored => world.store_field(),
