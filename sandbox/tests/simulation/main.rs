@@ -8,6 +8,7 @@
 )]
 
 mod conditions;
+mod coverage;
 mod etcd;
 mod found;
 mod mutants;

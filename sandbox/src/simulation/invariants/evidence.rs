@@ -134,6 +134,11 @@ impl Evidence {
         self.marks.borrow().tested.contains(invariant)
     }
 
+    /// The controller reached branches of its decisions.
+    pub(crate) fn reaches(&self, branches: impl Iterator<Item = &'static str>) {
+        self.marks.borrow_mut().branches.extend(branches);
+    }
+
     /// What the invariants met in this run.
     pub(crate) fn marks(&self) -> Marks {
         let mut marks = self.marks.borrow().clone();

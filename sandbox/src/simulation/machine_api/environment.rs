@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::api::Admit;
 use crate::api::{ChangeKind, Kind, Options};
 use crate::simulation::actors::webhook;
+use crate::simulation::coverage;
 use crate::simulation::engine::kinds::{CachedKind, ObjectKey, Typed};
 use crate::simulation::engine::options::Marks;
 use crate::simulation::engine::port::{Answer, Call};
@@ -223,6 +224,11 @@ impl Environment for ControlPlane {
     /// G5: every machine that the controller created or deleted is named in an event.
     fn judge_reconcile(world: &mut World<Self>, controller: usize, written: &[ObjectKey], events: &[KubernetesEvent]) {
         let mutant = world.environment.setup.mutant;
+        for event in events.iter().filter(|_| controller == SETS) {
+            let (reason, message) = (event.reason.as_deref(), event.message.as_deref());
+            let branches = coverage::of_event(reason.unwrap_or_default(), message.unwrap_or_default());
+            world.environment.evidence.reaches(branches);
+        }
         if controller != SETS || mutant.is_some_and(Mutant::misnames) {
             return;
         }
@@ -374,6 +380,11 @@ impl World<ControlPlane> {
         evidence.incomplete_since = evidence.incomplete_since.or(Some(now)).filter(|_| !is_complete);
         if evidence.rezoned && moment.has_even_zones() {
             evidence.end_rezoning();
+        }
+        if observation.key.kind == SET
+            && let Some(status) = self.environment.set.as_ref().and_then(|set| set.status.as_ref())
+        {
+            evidence.reaches(coverage::of_conditions(&status.conditions));
         }
         if !observation.is_gone() {
             return;
