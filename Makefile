@@ -35,6 +35,7 @@ test: kube simulator ## Run all tests with a real API server, and every single f
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
+	$(SIMULATE) --coverage | diff docs/simulation-coverage.md -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))

@@ -102,6 +102,10 @@ enum Command {
         /// Print a hash of the events of each seed, which is the same on every machine
         #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
         digest: bool,
+        /// Print what each scenario reaches, as in docs/simulation-coverage.md; exits 1 if a branch
+        /// of a decision is not reached
+        #[arg(long, conflicts_with_all = ["trace", "exhaustive", "digest"])]
+        coverage: bool,
         /// The number of threads; by default one for each core
         #[arg(long)]
         cores: Option<u64>,
@@ -194,6 +198,9 @@ fn main() -> ExitCode {
             digest: true,
             ..
         } => digest(from, seeds, scenario.as_deref()),
+        Command::Simulate {
+            coverage: true, cores, ..
+        } => coverage(cores),
         Command::Simulate {
             from,
             seeds,
@@ -292,6 +299,19 @@ fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, o
     if !sum.violations.is_empty() {
         anyhow::bail!("{} seed(s) violate an invariant", sum.violations.len());
     }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn coverage(cores: Option<u64>) -> Result<()> {
+    let matrix = simulation::coverage::matrix(simulation::coverage::SEEDS, threads(cores))?;
+    print!("{}", matrix.page());
+    let wrong = matrix.wrong();
+    anyhow::ensure!(
+        wrong.is_empty(),
+        "not reached, or reached and listed as unreached in sandbox/src/simulation/coverage/branches.rs: {}",
+        wrong.join(", ")
+    );
     Ok(())
 }
 

@@ -20,8 +20,10 @@
 //! | `scenarios` | what happens in a run, by controller |
 //! | `invariants` | what must hold, by controller |
 //! | `mutants` | seeded bugs, which the invariants must find |
+//! | `coverage` | the branches of decisions that schedules reach |
 
 mod actors;
+pub mod coverage;
 mod declared;
 mod engine;
 mod invariants;

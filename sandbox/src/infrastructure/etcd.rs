@@ -72,6 +72,8 @@ pub(crate) struct Ailments {
     pub(crate) unpromoted: bool,
     /// The operator reports nothing.
     pub(crate) mute: bool,
+    /// Most voters are gone, so etcd accepts no change of its members.
+    pub(crate) quorum_lost: bool,
     /// A seeded bug: learners count as voters when a member leaves.
     pub(crate) counts_learners: bool,
 }
@@ -138,6 +140,9 @@ impl Members {
         let report = self.report(observed);
         if observed.reported.is_some_and(|reported| reported != report) {
             return Some(Step::Report(report));
+        }
+        if observed.ailments.quorum_lost {
+            return None;
         }
         let joins = |host: &&Host<'_>| {
             let wanted = if self.has(host.name) {
@@ -235,6 +240,7 @@ mod tests {
         sick: false,
         unpromoted: false,
         mute: false,
+        quorum_lost: false,
         counts_learners: false,
     };
 
@@ -333,6 +339,22 @@ mod tests {
         members.learners.insert("c".to_owned());
         // The machine of the learner is gone, and a learner may always leave.
         assert_eq!(members.next(&observed), Some(step(Step::Forget, "c")));
+    }
+
+    #[test]
+    fn without_a_quorum_no_member_changes() {
+        let machines = [
+            ("a", true, true, false),
+            ("b", true, true, true),
+            ("c", false, false, true),
+        ];
+        let mut observed = observed(&machines);
+        let mut members = Members::default();
+        members.voters.insert("a".to_owned());
+        members.learners.insert("b".to_owned());
+        assert_eq!(members.next(&observed), Some(Step::Promote("b".into())));
+        observed.ailments.quorum_lost = true;
+        assert_eq!(members.next(&observed), None);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use capstan_sandbox::simulation::{
 };
 
 const SECOND: i64 = 1000;
-const MINUTE: i64 = 60 * SECOND;
+pub(super) const MINUTE: i64 = 60 * SECOND;
 
 /// A schedule of incidents, each at a second, and without random faults.
-fn schedule(incidents: Vec<(i64, Incident<Act>)>) -> ClusterSchedule {
+pub(super) fn schedule(incidents: Vec<(i64, Incident<Act>)>) -> ClusterSchedule {
     ClusterSchedule {
         seed: 1,
         scenario: "test",
@@ -27,7 +27,7 @@ fn schedule(incidents: Vec<(i64, Incident<Act>)>) -> ClusterSchedule {
     }
 }
 
-fn traced(schedule: ClusterSchedule) -> Outcome {
+pub(super) fn traced(schedule: ClusterSchedule) -> Outcome {
     let options = RunOptions {
         trace: true,
         ..RunOptions::default()
@@ -35,7 +35,7 @@ fn traced(schedule: ClusterSchedule) -> Outcome {
     run(schedule, options).unwrap()
 }
 
-fn assert_no_violation(outcome: &Outcome) {
+pub(super) fn assert_no_violation(outcome: &Outcome) {
     assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
 }
 
@@ -58,7 +58,7 @@ fn has_line(outcome: &Outcome, text: &str) -> bool {
     outcome.trace.iter().any(|line| line.contains(text))
 }
 
-fn assert_line(outcome: &Outcome, text: &str) {
+pub(super) fn assert_line(outcome: &Outcome, text: &str) {
     assert!(has_line(outcome, text), "no {text:?} in\n{}", outcome.trace.join("\n"));
 }
 

@@ -8,6 +8,8 @@
 )]
 
 mod conditions;
+mod coverage;
+mod etcd;
 mod found;
 mod mutants;
 mod page;

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 /// What was learned from the answers to writes of the status.
@@ -30,10 +31,14 @@ impl StoredStatus {
 
     /// Compares a status that was sent with what was stored. Returns what was stored.
     pub(super) fn learn(&mut self, sent: ControlPlaneMachineSetStatus, answer: &Value) -> ControlPlaneMachineSetStatus {
-        let Ok(stored) = serde_json::from_value::<ControlPlaneMachineSetStatus>(answer.clone()) else {
+        let Ok(stored) = ControlPlaneMachineSetStatus::deserialize(answer) else {
             // The answer has no status that can be read. The caches will show what is stored.
             return sent;
         };
+        if stored == sent && self.dropped.is_empty() {
+            self.last = None;
+            return stored;
+        }
         if let (Value::Object(fields), Value::Object(answer)) = (json!(sent), answer) {
             let missing = fields
                 .into_iter()

@@ -1,12 +1,14 @@
 //! The etcd operator: it executes the steps of the state machine that the simulated provider uses
 //! too.
 
+use std::collections::BTreeSet;
+
 use capstan_core::api::config_openshift_io::cluster_operator;
 use serde_json::json;
 
 use crate::api::Part;
-use crate::infrastructure::etcd::{Ailments, Host, Observed, Report, Step, is_hooked, with_hook};
-use crate::simulation::engine::schedule::SECOND;
+use crate::infrastructure::etcd::{Ailments, Host, Members, Observed, Report, Step, is_hooked, with_hook};
+use crate::simulation::engine::schedule::{MINUTE, SECOND};
 use crate::simulation::engine::world::{Actor, World};
 use crate::simulation::invariants::check::first_violation;
 use crate::simulation::invariants::control_plane_machine_set::members::MemberState;
@@ -31,10 +33,34 @@ impl ControlPlane {
                 sick: self.etcd.sick > 0,
                 unpromoted: self.etcd.unpromoted > 0,
                 mute: self.etcd.mute > 0,
+                quorum_lost: !self.has_quorum(),
                 counts_learners: self.has_bug(Mutant::counts_learners),
             },
         };
         self.etcd.members.next(&observed)
+    }
+
+    /// Whether most voters have an instance that runs. Without them there is no API server: no user
+    /// can write, and no member changes, until etcd is restored.
+    pub(crate) fn has_quorum(&self) -> bool {
+        let voters = &self.etcd.members.voters;
+        let runs = |voter: &&String| {
+            let machine = self.machines.get(*voter);
+            machine.is_some_and(|machine| self.provider.instances.contains(machine.metadata.uid()))
+        };
+        voters.is_empty() || 2 * voters.iter().filter(runs).count() > voters.len()
+    }
+
+    /// The machine on which an administrator restores etcd: one with a ready node, if possible one
+    /// with a voter.
+    fn survivor(&self) -> Option<String> {
+        let ready = self.machines.keys().filter(|name| self.has_ready_node(name));
+        let worst = |name: &&String| {
+            let (members, machine) = (&self.etcd.members, self.machines.get(*name));
+            let is_deleting = machine.is_some_and(|machine| machine.metadata.is_deleting());
+            (!members.voters.contains(*name), is_deleting, (*name).clone())
+        };
+        ready.min_by_key(worst).cloned()
     }
 
     fn member_state(&self) -> MemberState {
@@ -71,6 +97,7 @@ impl World<ControlPlane> {
         if let Some((invariant, text)) = first_violation(&MemberState::CHECKS, &state) {
             self.violate(invariant, text);
         }
+        self.plan_restoration();
         if !self.environment.etcd.is_due && self.environment.next_etcd_step().is_some() {
             self.environment.etcd.is_due = true;
             let delay = self.between(2 * SECOND, 30 * SECOND);
@@ -95,6 +122,34 @@ impl World<ControlPlane> {
             Step::Forget(_) => {}
         }
         self.plan_etcd();
+    }
+
+    /// An administrator restores etcd some time after it lost its quorum.
+    fn plan_restoration(&mut self) {
+        if self.environment.etcd.is_restored_soon || self.environment.has_quorum() {
+            return;
+        }
+        self.environment.etcd.is_restored_soon = true;
+        self.trace(|| "   etcd lost its quorum".to_owned());
+        let delay = self.between(20 * MINUTE, 60 * MINUTE);
+        self.schedule(delay, Event::EtcdRestored);
+    }
+
+    /// Restores etcd with one member, if it has no quorum. The operator then adds the other members.
+    /// Returns whether etcd was restored.
+    pub(crate) fn restore_etcd(&mut self) -> bool {
+        self.environment.etcd.is_restored_soon = false;
+        let survivor = self.environment.survivor();
+        let Some(name) = survivor.filter(|_| !self.environment.has_quorum()) else {
+            return false;
+        };
+        self.trace(|| format!("-- an administrator restores etcd on machine {name}"));
+        self.environment.etcd.members = Members {
+            voters: BTreeSet::from([name]),
+            learners: BTreeSet::new(),
+        };
+        self.plan_etcd();
+        true
     }
 
     fn hook(&mut self, name: &str, hooked: bool) {

@@ -45,6 +45,7 @@ impl World<ControlPlane> {
             self.node_back(&name);
             any = true;
         }
+        any |= self.restore_etcd();
         // A set that is not Active replaces no machine.
         let is_active = self.environment.moment().is_active();
         let names: Vec<String> = self.environment.machines.keys().cloned().collect();

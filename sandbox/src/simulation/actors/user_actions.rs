@@ -37,6 +37,10 @@ impl ControlPlane {
 impl World<ControlPlane> {
     /// Executes an action of a user.
     pub(crate) fn act_as_user(&mut self, action: &UserAction) {
+        if !self.environment.has_quorum() {
+            self.trace(|| "   no API server answers the user".to_owned());
+            return;
+        }
         match action {
             UserAction::EditTemplate => self.edit_template(),
             UserAction::Domains(count) => {

@@ -24,7 +24,8 @@ struct Stream {
 pub(crate) struct Cache {
     objects: ObjectMap,
     streams: BTreeMap<KindId, Stream>,
-    revision: u64,
+    /// The objects that changed since they were shown.
+    unshown: BTreeSet<ObjectKey>,
 }
 
 impl Cache {
@@ -33,9 +34,9 @@ impl Cache {
         &self.objects
     }
 
-    /// A number that grows with every change of the objects.
-    pub(crate) fn revision(&self) -> u64 {
-        self.revision
+    /// The objects that changed since the last call.
+    pub(crate) fn take_unshown(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.unshown)
     }
 
     /// Whether changes of a kind are queued that the replica does not see yet.
@@ -75,7 +76,7 @@ impl Cache {
             }
             if let Some((_, key, version)) = stream.events.pop_front() {
                 self.objects.put(key.clone(), version);
-                self.revision += 1;
+                self.unshown.insert(key.clone());
                 changed.insert(key);
             }
         }
@@ -85,13 +86,15 @@ impl Cache {
     /// Replaces all objects of a kind by a list, and forgets the changes that were queued: the list
     /// is at least as new.
     pub(crate) fn replace(&mut self, kind: KindId, list: Vec<(ObjectKey, Version)>) {
+        self.unshown
+            .extend(self.objects.of_kind(kind).map(|(key, _)| key.clone()));
         self.objects.remove_kind(kind);
         if let Some(stream) = self.streams.get_mut(&kind) {
             stream.events.clear();
         }
         for (key, version) in list {
+            self.unshown.insert(key.clone());
             self.objects.put(key, Some(version));
         }
-        self.revision += 1;
     }
 }

@@ -196,8 +196,8 @@ pub(crate) struct CachedKind {
     pub(crate) id: KindId,
     /// How its objects are read.
     read: Read,
-    /// Adds its objects to what a controller sees.
-    show: fn(KindId, &ObjectMap, &mut View),
+    /// Puts one of its objects into what a controller sees; without a key, only the kind.
+    show: fn(KindId, Option<(&ObjectKey, Option<&Version>)>, &mut View),
     /// Whether its objects own others, so that their deletion starts the garbage collector.
     pub(crate) owns: bool,
 }
@@ -235,9 +235,14 @@ impl CachedKind {
         })
     }
 
-    /// Adds the objects of the kind to what a controller sees.
-    pub(crate) fn show(&self, objects: &ObjectMap, view: &mut View) {
-        (self.show)(self.id, objects, view);
+    /// Adds the kind without objects to what a controller sees.
+    pub(crate) fn show_empty(&self, view: &mut View) {
+        (self.show)(self.id, None, view);
+    }
+
+    /// Shows a controller the last version of an object; `None` if the object is gone.
+    pub(crate) fn show(&self, key: &ObjectKey, version: Option<&Version>, view: &mut View) {
+        (self.show)(self.id, Some((key, version)), view);
     }
 }
 
@@ -247,12 +252,17 @@ pub(crate) fn decode<T: CachedObject>(object: &Object, _before: Option<(&Object,
     watched.content.ok().map(Typed::new)
 }
 
-fn show<T: CachedObject>(kind: KindId, objects: &ObjectMap, view: &mut View) {
-    let all = objects.of_kind(kind).filter_map(|(key, version)| {
+fn show<T: CachedObject>(kind: KindId, changed: Option<(&ObjectKey, Option<&Version>)>, view: &mut View) {
+    let mut known = view.objects.of::<T>(kind.info()).cloned().unwrap_or_default();
+    if let Some((key, version)) = changed {
         let name = NamespacedName::new(key.namespace.as_str(), key.name.as_str());
-        Some((name, version.typed.shared::<T>()?))
-    });
-    view.objects.insert(kind.info(), all.collect());
+        let objects = Arc::make_mut(&mut known.objects);
+        match version.and_then(|version| version.typed.shared::<T>()) {
+            Some(object) => objects.insert_mut(name, object),
+            None => drop(objects.remove_mut(&name)),
+        }
+    }
+    view.objects.insert(kind.info(), known);
 }
 
 /// Objects by key.

@@ -68,6 +68,8 @@ pub struct Marks {
     /// The ids of the invariants whose condition held, so that a wrong controller could have
     /// violated them.
     pub tested: BTreeSet<&'static str>,
+    /// The branches of decisions that the controllers reached.
+    pub branches: BTreeSet<&'static str>,
 }
 
 /// The outcome of a run.

@@ -106,8 +106,8 @@ pub(crate) struct Replica<M> {
     pub(crate) leads: bool,
     pub(crate) leading: watch::Sender<bool>,
     pub(crate) cache: Cache,
-    /// What the caches show, and the revision of the caches that it shows.
-    pub(crate) view: Option<(u64, Arc<View>)>,
+    /// What the caches showed last.
+    pub(crate) view: Option<Arc<View>>,
     pub(crate) controllers: Vec<Box<dyn Controller>>,
     pub(crate) tasks: Vec<Task<M>>,
     /// The positions of tasks, by controller and object.

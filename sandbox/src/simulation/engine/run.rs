@@ -49,6 +49,8 @@ pub struct Summary {
     pub exemptions: BTreeMap<&'static str, u64>,
     /// The ids of invariants, and in how many schedules the condition of each held.
     pub tested: BTreeMap<&'static str, u64>,
+    /// The branches of decisions, and how many schedules reached each.
+    pub branches: BTreeMap<&'static str, u64>,
 }
 
 impl Summary {
@@ -70,7 +72,7 @@ impl Summary {
             .collect();
         json!({"schedules": self.schedules, "violations": violations, "steps": self.steps, "rollouts": self.rollouts,
             "controlPlaneYears": self.years(), "secondsPerCore": self.seconds,
-            "exemptions": self.exemptions, "tested": self.tested})
+            "exemptions": self.exemptions, "tested": self.tested, "branches": self.branches})
     }
 
     fn add(&mut self, other: Self) {
@@ -83,6 +85,7 @@ impl Summary {
         self.seconds += other.seconds;
         add_counts(&mut self.exemptions, other.exemptions);
         add_counts(&mut self.tested, other.tested);
+        add_counts(&mut self.branches, other.branches);
     }
 }
 
@@ -143,6 +146,10 @@ fn run_share<E: Environment>(
         add_counts(
             &mut sum.tested,
             outcome.marks.tested.into_iter().zip(std::iter::repeat(1)),
+        );
+        add_counts(
+            &mut sum.branches,
+            outcome.marks.branches.into_iter().zip(std::iter::repeat(1)),
         );
         if let Some(violation) = outcome.violation {
             let trace = if sum.violations.len() < MAX_SHRUNK {

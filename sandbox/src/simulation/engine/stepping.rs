@@ -155,22 +155,29 @@ impl<E: Environment> World<E> {
     pub(crate) fn view_of(&mut self, at: usize) -> Option<Arc<View>> {
         let (environment, kinds) = (&self.environment, &self.kinds);
         let replica = self.replicas.get_mut(at)?;
-        let revision = replica.cache.revision();
-        if let Some((of, view)) = &replica.view
-            && *of == revision
+        let changed = replica.cache.take_unshown();
+        if changed.is_empty()
+            && let Some(view) = &replica.view
         {
             return Some(Arc::clone(view));
         }
-        let mut view = View {
-            synced: true,
-            ..View::default()
-        };
-        kinds
-            .iter()
-            .for_each(|kind| kind.show(replica.cache.objects(), &mut view));
-        environment.complete(&mut view);
+        // A view shares what did not change with the view before it, as in the production runtime.
+        let mut view = replica.view.take().map_or_else(
+            || {
+                let mut view = View::default();
+                kinds.iter().for_each(|kind| kind.show_empty(&mut view));
+                environment.complete(&mut view);
+                View { synced: true, ..view }
+            },
+            Arc::unwrap_or_clone,
+        );
+        for key in &changed {
+            let version = replica.cache.objects().get(key);
+            let kind = kinds.iter().find(|kind| kind.id == key.kind);
+            kind.into_iter().for_each(|kind| kind.show(key, version, &mut view));
+        }
         let view = Arc::new(view);
-        replica.view = Some((revision, Arc::clone(&view)));
+        replica.view = Some(Arc::clone(&view));
         Some(view)
     }
 

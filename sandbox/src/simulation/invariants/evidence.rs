@@ -41,7 +41,8 @@ pub(crate) struct Evidence {
     /// Uids of machines whose creation arrived when their set was gone. The garbage collector
     /// deletes them.
     pub(crate) born_late: BTreeSet<String>,
-    /// The provider specs that the controller sent, by the names of the machines.
+    /// The provider specs that the controller sent, without their zones, by the names of the
+    /// machines.
     sent: BTreeMap<String, Value>,
     /// When the controller created the last machines of each index.
     births: BTreeMap<Option<u32>, VecDeque<i64>>,
@@ -133,6 +134,11 @@ impl Evidence {
         self.marks.borrow().tested.contains(invariant)
     }
 
+    /// The controller reached branches of its decisions.
+    pub(crate) fn reaches(&self, branches: impl Iterator<Item = &'static str>) {
+        self.marks.borrow_mut().branches.extend(branches);
+    }
+
     /// What the invariants met in this run.
     pub(crate) fn marks(&self) -> Marks {
         let mut marks = self.marks.borrow().clone();
@@ -145,7 +151,11 @@ impl Evidence {
     pub(crate) fn send_creation(&mut self, machine: &Value, now: i64, machines: &Machines) -> Option<(String, String)> {
         let sent = PendingCreate::of(machine, now);
         if let Some(provider_spec) = machine.pointer("/spec/providerSpec/value") {
-            self.sent.insert(sent.name.clone(), provider_spec.clone());
+            let mut provider_spec = provider_spec.clone();
+            if let Some(placement) = provider_spec.get_mut("placement").and_then(Value::as_object_mut) {
+                placement.remove("availabilityZone");
+            }
+            self.sent.insert(sent.name.clone(), provider_spec);
         }
         // A request that has not arrived by then never does.
         self.in_flight.retain(|sent| now - sent.at <= LATEST);
@@ -170,7 +180,7 @@ impl Evidence {
         births.push_back(now);
     }
 
-    /// The provider spec that the controller sent for a machine.
+    /// The provider spec that the controller sent for a machine, without its zone.
     pub(crate) fn sent(&self, name: &str) -> Option<&Value> {
         self.sent.get(name)
     }

@@ -68,17 +68,17 @@ pub(crate) fn zone(machine: &Machine) -> Option<&str> {
     value.pointer("/placement/availabilityZone")?.as_str()
 }
 
-fn listed_zones(set: &ControlPlaneMachineSet) -> BTreeSet<String> {
+fn listed_zones(set: &ControlPlaneMachineSet) -> BTreeSet<&str> {
     let template = set.spec.template.machine.iter();
     let domains = template.filter_map(|template| template.failure_domains.as_ref()?.aws.as_ref());
     let places = domains.flatten().filter_map(|one| one.placement.as_ref());
-    places.map(|place| place.availability_zone.clone()).collect()
+    places.map(|place| place.availability_zone.as_str()).collect()
 }
 
 /// The number of indexes in each listed zone. An index counts for the zone of its newest machine
 /// that is not being deleted, or of its newest machine if all are being deleted.
-pub(crate) fn spread(set: &ControlPlaneMachineSet, machines: &Machines) -> BTreeMap<String, usize> {
-    let mut counts: BTreeMap<String, usize> = listed_zones(set).into_iter().map(|zone| (zone, 0)).collect();
+pub(crate) fn spread<'a>(set: &'a ControlPlaneMachineSet, machines: &Machines) -> BTreeMap<&'a str, usize> {
+    let mut counts: BTreeMap<&str, usize> = listed_zones(set).into_iter().map(|zone| (zone, 0)).collect();
     let mut newest: BTreeMap<Option<u32>, &Machine> = BTreeMap::new();
     let rank = |machine: &Machine| (!machine.metadata.is_deleting(), machine.metadata.creation_timestamp);
     for machine in machines.values() {
@@ -96,13 +96,13 @@ pub(crate) fn spread(set: &ControlPlaneMachineSet, machines: &Machines) -> BTree
 }
 
 /// The difference between the fullest and the emptiest zone.
-pub(crate) fn unevenness(counts: &BTreeMap<String, usize>) -> usize {
+pub(crate) fn unevenness(counts: &BTreeMap<&str, usize>) -> usize {
     let (least, most) = (counts.values().min(), counts.values().max());
     most.copied().unwrap_or(0) - least.copied().unwrap_or(0)
 }
 
 /// The highest number of indexes that a zone may have.
-pub(crate) fn share(counts: &BTreeMap<String, usize>) -> usize {
+pub(crate) fn share(counts: &BTreeMap<&str, usize>) -> usize {
     counts.values().sum::<usize>().div_ceil(counts.len().max(1))
 }
 
@@ -110,21 +110,23 @@ pub(crate) fn share(counts: &BTreeMap<String, usize>) -> usize {
 /// that a webhook drops counts only for machines that the controller did not create: each edit of
 /// the template changes the type, too.
 pub(crate) fn is_of_template(set: &ControlPlaneMachineSet, machine: &Machine) -> bool {
-    let placed = zone(machine).is_some_and(|zone| listed_zones(set).contains(zone));
+    let placed = || zone(machine).is_some_and(|zone| listed_zones(set).contains(zone));
     let value = machine.spec.provider_spec.value.as_ref();
     let has_key = || {
         let key = value.and_then(|value| value.get(DROPPED));
         key == template_value(set).and_then(|value| value.get(DROPPED))
     };
     let is_created = || machine.metadata.annotations.contains_key(CREATED_FROM);
-    instance_type(machine) == template_type(set) && placed && (is_created() || has_key())
+    instance_type(machine) == template_type(set) && placed() && (is_created() || has_key())
 }
 
 /// Whether a machine is of the template, and its zone has no more indexes than its share.
 pub(crate) fn is_current(set: &ControlPlaneMachineSet, machine: &Machine, machines: &Machines) -> bool {
-    let counts = spread(set, machines);
-    let crowded = zone(machine).and_then(|zone| counts.get(zone)) > Some(&share(&counts));
-    is_of_template(set, machine) && !crowded
+    let is_crowded = || {
+        let counts = spread(set, machines);
+        zone(machine).and_then(|zone| counts.get(zone)) > Some(&share(&counts))
+    };
+    is_of_template(set, machine) && !is_crowded()
 }
 
 /// Whether every machine has the instance type of the template, and none is being deleted.
@@ -229,8 +231,12 @@ impl Moment {
     /// index is ready, and a ready machine of the template replaces both.
     pub(crate) fn unready_outdated(&self, wanted: Option<u32>) -> Option<&String> {
         let set = self.set.as_ref()?;
-        let live = self.live(wanted).into_iter();
-        let (updated, outdated): (Vec<_>, Vec<_>) = live.partition(|(_, machine)| is_of_template(set, machine));
+        let live = self.live(wanted);
+        if live.len() < 3 {
+            return None;
+        }
+        let (updated, outdated): (Vec<_>, Vec<_>) =
+            live.into_iter().partition(|(_, machine)| is_of_template(set, machine));
         let is_ready = |(_, machine): &(&String, &Arc<Machine>)| self.is_ready(machine);
         let is_replaced = updated.iter().any(is_ready) && outdated.iter().any(is_ready);
         let unready = outdated.into_iter().find(|one| !is_ready(one)).map(|(name, _)| name);
@@ -384,18 +390,14 @@ impl Moment {
 
     /// Whether a machine was created from what the template contains now, in a zone that still is
     /// right, and no other machine of its index is of the template. `sent` is the provider spec
-    /// that the controller sent.
+    /// that the controller sent, without the zone.
     pub(crate) fn is_only_of_revision(&self, name: &str, sent: &Value) -> bool {
         let (Some(set), Some(machine)) = (&self.set, self.machines.get(name)) else {
             return false;
         };
-        let mut sent = sent.clone();
-        if let Some(placement) = sent.get_mut("placement").and_then(Value::as_object_mut) {
-            placement.remove("availabilityZone");
-        }
         let others = self.live(index_of(machine)).into_iter();
         let mut others = others.filter(|(other, _)| *other != name);
-        template_value(set) == Some(&sent)
+        template_value(set) == Some(sent)
             && is_current(set, machine, &self.machines)
             && !others.any(|(_, other)| is_of_template(set, other))
     }

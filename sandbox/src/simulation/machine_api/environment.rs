@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::api::Admit;
 use crate::api::{ChangeKind, Kind, Options};
 use crate::simulation::actors::webhook;
+use crate::simulation::coverage;
 use crate::simulation::engine::kinds::{CachedKind, ObjectKey, Typed};
 use crate::simulation::engine::options::Marks;
 use crate::simulation::engine::port::{Answer, Call};
@@ -223,6 +224,11 @@ impl Environment for ControlPlane {
     /// G5: every machine that the controller created or deleted is named in an event.
     fn judge_reconcile(world: &mut World<Self>, controller: usize, written: &[ObjectKey], events: &[KubernetesEvent]) {
         let mutant = world.environment.setup.mutant;
+        for event in events.iter().filter(|_| controller == SETS) {
+            let (reason, message) = (event.reason.as_deref(), event.message.as_deref());
+            let branches = coverage::of_event(reason.unwrap_or_default(), message.unwrap_or_default());
+            world.environment.evidence.reaches(branches);
+        }
         if controller != SETS || mutant.is_some_and(Mutant::misnames) {
             return;
         }
@@ -252,6 +258,9 @@ impl Environment for ControlPlane {
             Event::NodeBack(name) => world.node_back(&name),
             Event::StrangerGone(name) => world.stranger_gone(&name),
             Event::EtcdWell(ailment) => world.etcd_well(ailment),
+            Event::EtcdRestored => {
+                let _restored = world.restore_etcd();
+            }
             Event::WebhookBack => world.webhook_back(),
             Event::MachinesAdmitted => world.admit_machines(),
             Event::FieldStored => world.store_field(),
@@ -343,9 +352,9 @@ impl World<ControlPlane> {
 
     /// P13: nodes that may be those of machines that are starting are not reported.
     fn judge_joining(&mut self, moment: &Moment) {
-        let (now, is_joining) = (self.now(), moment.has_only_joining_nodes(self.timestamp()));
+        let (now, timestamp) = (self.now(), self.timestamp());
         let evidence = &mut self.environment.evidence;
-        let judged = is_joining && evidence.is_undisturbed() && moment.is_active();
+        let judged = evidence.is_undisturbed() && moment.is_active() && moment.has_only_joining_nodes(timestamp);
         evidence.tests("P13", judged && moment.has_unmanaged_node());
         // The cache of the nodes may lag behind that of the machines for a moment (neighbours, seed
         // 565).
@@ -371,6 +380,11 @@ impl World<ControlPlane> {
         evidence.incomplete_since = evidence.incomplete_since.or(Some(now)).filter(|_| !is_complete);
         if evidence.rezoned && moment.has_even_zones() {
             evidence.end_rezoning();
+        }
+        if observation.key.kind == SET
+            && let Some(status) = self.environment.set.as_ref().and_then(|set| set.status.as_ref())
+        {
+            evidence.reaches(coverage::of_conditions(&status.conditions));
         }
         if !observation.is_gone() {
             return;

@@ -107,6 +107,8 @@ pub(crate) struct Etcd {
     pub(crate) reported: Report,
     /// The next step is in the queue.
     pub(crate) is_due: bool,
+    /// Etcd lost its quorum, and its restoration is in the queue.
+    pub(crate) is_restored_soon: bool,
     /// The numbers of faults: sick, unpromoted, mute.
     pub(crate) sick: u32,
     /// Since when a member has been sick.
@@ -156,6 +158,8 @@ pub(crate) enum Event {
     StrangerGone(String),
     /// An ailment of etcd ends.
     EtcdWell(Ailment),
+    /// An administrator restores etcd, which lost its quorum.
+    EtcdRestored,
     /// An outage of the webhook ends.
     WebhookBack,
     /// The webhook of another component admits new machines again.

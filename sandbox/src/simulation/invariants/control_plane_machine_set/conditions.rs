@@ -30,14 +30,14 @@ const CONDITIONS: [Condition; 13] = [
     Condition::new("C1", true, |moment, evidence| moment.machines.len() > evidence.replicas),
     Condition::new("C2", true, |moment, _| has_last_outdated(moment)),
     Condition::new("C3", true, |moment, _| {
-        moment.has_unmanaged_node() || moment.has_failed_replacement()
+        moment.has_failed_replacement() || moment.has_unmanaged_node()
     }),
     Condition::new("C4", true, |moment, _| moment.is_inactive()),
     Condition::new("C5", false, |moment, _| moment.set.is_some()),
     Condition::new("C6", false, |moment, _| has_owned_machine_of_deleted_set(moment)),
     Condition::new("C7", true, |moment, _| moment.is_on_delete()),
     Condition::new("C12", true, |moment, evidence| {
-        has_deletable(moment) && (!moment.etcd_healthy || moment.ready() < evidence.replicas)
+        (!moment.etcd_healthy || moment.ready() < evidence.replicas) && has_deletable(moment)
     }),
     Condition::new("P1", true, |moment, _| moment.is_active() && moment.is_paused()),
     Condition::new("P3", false, |moment, evidence| {
