@@ -318,7 +318,7 @@ fn v90_a_misspelt_annotation_of_capstan_is_warned_of() {
     let old = aws_set(|_| {});
     let annotated = |key: &str| {
         edited(&old, |set: &mut Value| {
-            set["metadata"]["annotations"][key] = json!("true")
+            set["metadata"]["annotations"][key] = json!("true");
         })
     };
     let answer = judge(&old, &annotated("capstan.dev/paused-rolout"));

@@ -168,7 +168,7 @@ fn default_number(object: &Value, old: Option<&dyn Stored>) -> Option<Patch> {
     if spec.get("replicas").is_some_and(|stated| !stated.is_null()) {
         return None;
     }
-    let number = old.map_or_else(|| i64::from(DEFAULT_REPLICAS), |old| replicas_of(old));
+    let number = old.map_or_else(|| i64::from(DEFAULT_REPLICAS), replicas_of);
     serde_json::from_value(json!([{"op": "add", "path": "/spec/replicas", "value": number}])).ok()
 }
 
