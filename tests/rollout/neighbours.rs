@@ -264,7 +264,7 @@ async fn s6_the_api_server_and_capstan_refuse_the_same_labels_and_annotations() 
         "a.".to_owned(),
         long.clone(),
         format!("{long}a"),
-        format!("{}.com/a", vec![&*long; 4].join(".")),
+        format!("{}.com/a", [&*long; 4].join(".")),
     ];
     let values = [
         "".to_owned(),
