@@ -189,6 +189,10 @@ pub(crate) struct Version {
 /// that cannot be read.
 pub(crate) type Read = fn(&Object, Option<(&Object, &Typed)>) -> Option<Typed>;
 
+/// Puts an object into what a controller sees, or removes it if it has no version. Without a key,
+/// only the kind becomes known.
+type Show = fn(KindId, Option<(&ObjectKey, Option<&Version>)>, &mut View);
+
 /// A kind that every replica caches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedKind {
@@ -196,8 +200,8 @@ pub(crate) struct CachedKind {
     pub(crate) id: KindId,
     /// How its objects are read.
     read: Read,
-    /// Puts one of its objects into what a controller sees; without a key, only the kind.
-    show: fn(KindId, Option<(&ObjectKey, Option<&Version>)>, &mut View),
+    /// Puts one of its objects into what a controller sees.
+    show: Show,
     /// Whether its objects own others, so that their deletion starts the garbage collector.
     pub(crate) owns: bool,
 }
