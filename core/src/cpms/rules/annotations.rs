@@ -13,7 +13,7 @@ use crate::platforms::check::distance;
 use super::domains::ACKNOWLEDGE;
 
 const RULE: &str = "cpms-annotation-unknown";
-const DOMAIN: &str = "capstan.dev/";
+const DOMAIN: &str = "capstan.dev";
 
 /// What users may set.
 const KNOWN: [&str; 6] = [
@@ -39,7 +39,8 @@ pub(super) fn warn(old: Option<&dyn Stored>, object: &Value, verdict: &mut Verdi
     let unknown = all.into_iter().flatten().filter(|(key, _)| {
         let key = key.as_str();
         let is_known = KNOWN.contains(&key) || OWN.contains(&key);
-        key.starts_with(DOMAIN) && !is_known && before.is_none_or(|before| before.get(key).is_none())
+        let domain = key.split_once('/').map(|(domain, _)| domain);
+        domain == Some(DOMAIN) && !is_known && before.is_none_or(|before| before.get(key).is_none())
     });
     for (key, _) in unknown.take(4) {
         let similar = KNOWN.iter().filter_map(|known| Some((distance(known, key)?, known)));
