@@ -91,8 +91,8 @@ fn the_texts_of_branches_are_those_of_the_sources() {
 fn every_reason_of_the_sources_has_a_branch() {
     let mut sources = sources();
     for constant in ["FAILED_REPLACEMENT", "TEMPLATE_NOT_STORED", "INVALID_TEMPLATE_METADATA"] {
-        let value = after(&sources, &format!("const {constant}: &str = \""), '"').pop_first();
-        let value = value.unwrap().to_owned();
+        let beginning = format!("const {constant}: &str = \"");
+        let value = after(&sources, &beginning, '"').pop_first().unwrap().to_owned();
         sources.push_str(&format!("reason: \"{value}\"\n"));
     }
     let waits = after(&sources, "=> \"", '"');
