@@ -39,12 +39,16 @@ mod tests;
 use serde_json::Value;
 
 use crate::api::machine_openshift_io::{self, machine as machine_kind, machine_health_check, machine_set as set};
-use crate::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io};
+use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io};
 use crate::model::FieldPath;
+use crate::platforms::check::distance;
 pub use carried::CARRIED;
 pub use context::{Context, Lookup, Role};
 pub use explain::{explain, page, pages};
-pub use infrastructure::{cluster_kind, cluster_kind_of_infrastructure, cluster_of, hand_over, infrastructure_of};
+pub use infrastructure::{
+    cluster_kind, cluster_kind_of_infrastructure, cluster_name_of, cluster_of, cluster_of_object, hand_over,
+    infrastructure_of,
+};
 pub use normal::normalise;
 
 /// One of the two APIs.
@@ -196,9 +200,61 @@ pub fn convert(object: &Value, context: &Context<'_>) -> Converted {
         (Some(Api::MachineApi), _) => to_cluster_api(object, context),
         (Some(Api::ClusterApi), _) => to_machine_api(object, context),
         (None, Some((infrastructure_cluster_x_k8s_io::GROUP, _))) => infrastructure::alone(object, context),
-        (None, _) => refuse(object, Api::MachineApi).unwrap_or_default(),
+        (None, _) => match misspelt_group(object) {
+            Some(issue) => Converted::new(Vec::new(), vec![issue]),
+            None => refuse(object, Api::MachineApi).unwrap_or_default(),
+        },
     }
 }
+
+/// The group that an object is probably meant to have: its own group is similar, and no API server
+/// knows it.
+pub fn intended_group(object: &Value) -> Option<&'static str> {
+    const KNOWN: [&str; 4] = [
+        machine_openshift_io::GROUP,
+        cluster_x_k8s_io::GROUP,
+        infrastructure_cluster_x_k8s_io::GROUP,
+        config_openshift_io::GROUP,
+    ];
+    let (group, _) = tree::text(object, "apiVersion")?.split_once('/')?;
+    if KNOWN.contains(&group) {
+        return None;
+    }
+    let similar = KNOWN.iter().filter_map(|known| Some((distance(known, group)?, *known)));
+    similar.min().map(|(_, known)| known)
+}
+
+/// The issue of an object that looks like one to convert, but for its group. A pipeline would
+/// otherwise drop it without a word.
+pub fn misspelt_group(object: &Value) -> Option<Issue> {
+    let kind = tree::text(object, "kind")?;
+    let version = tree::text(object, "apiVersion").unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let of_both = [machine_openshift_io::GROUP, cluster_x_k8s_io::GROUP];
+    if of_both.contains(&group) {
+        return None;
+    }
+    let intended = intended_group(object).filter(|group| of_both.contains(group));
+    let is_known = KINDS.iter().any(|known| known.eq_ignore_ascii_case(kind));
+    let is_similar = KINDS.iter().any(|known| distance(known, kind).is_some());
+    if !is_known && !(is_similar && intended.is_some()) {
+        return None;
+    }
+    let (machine_api, cluster_api) = (machine_kind::API_VERSION, cluster_x_k8s_io::API_VERSION);
+    let way_out = match intended {
+        Some(machine_openshift_io::GROUP) => format!("use {machine_api}"),
+        Some(_) => format!("use {cluster_api}"),
+        None => format!("use {machine_api} or {cluster_api}, or leave the object out"),
+    };
+    Some(Issue::blocks(
+        "apiVersion",
+        format!("Capstan knows no {kind} in {version:?}"),
+        way_out,
+    ))
+}
+
+/// The kinds that can be converted, in both APIs.
+const KINDS: [&str; 3] = [machine_kind::KIND, set::KIND, machine_health_check::KIND];
 
 /// The result for an object that is not of this API, or of another version.
 fn refuse(object: &Value, from: Api) -> Option<Converted> {
@@ -210,8 +266,7 @@ fn refuse(object: &Value, from: Api) -> Option<Converted> {
     let issue = if api_of(object) != Some(from) {
         let kind = tree::text(object, "kind").unwrap_or_default();
         let same = |known: &&str| known.eq_ignore_ascii_case(kind);
-        let spelling = [machine_kind::KIND, set::KIND, machine_health_check::KIND];
-        match spelling.into_iter().find(same) {
+        match KINDS.into_iter().find(same) {
             Some(known) if known != kind => Issue::blocks(
                 "kind",
                 format!("no API server knows the kind {kind:?}: upper and lower case matter"),

@@ -1,8 +1,8 @@
 //! `capstan convert`: converts Machines, MachineSets and MachineHealthChecks between the Machine
 //! API and Cluster API, and reports what the other API cannot express.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,14 +11,21 @@ use anyhow::{Context as _, bail};
 use capstan_core::api::cluster_x_k8s_io::NAMESPACE as CLUSTER_API_NAMESPACE;
 use capstan_core::api::cluster_x_k8s_io::annotation::PAUSED;
 use capstan_core::api::machine_openshift_io::NAMESPACE as MACHINE_API_NAMESPACE;
-use capstan_core::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
+use capstan_core::api::machine_openshift_io::label;
+use capstan_core::api::{cluster_x_k8s_io, machine_openshift_io};
 use capstan_core::conversion::{self, Api, Context, Converted, Issue, Lookup, Severity};
 use capstan_core::model::FieldPath;
 use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer as _};
 use serde_json::Value;
 
-use super::documents::{self, Document};
+use super::documents::{self, Document, note};
+
+mod others;
+mod report;
+
+use others::{InfrastructureCluster, Others};
+use report::Report;
 
 /// Convert machines between the Machine API and Cluster API.
 ///
@@ -30,12 +37,17 @@ use super::documents::{self, Document};
 /// YAML output contains only what was converted without an issue. What the other API
 /// cannot express is reported on standard error.
 ///
+/// The result is not paused. Beside an object that it is made from, two APIs act on
+/// one instance. `capstan migrate` hands objects over one after the other. To store
+/// the result beside its sources, add the annotation cluster.x-k8s.io/paused as below.
+///
 /// The exit code is 0 if everything was converted without loss, 1 if something was
 /// not, and 2 if the input cannot be read. Input without an object to convert is not
 /// an error: a note reports it, and the exit code is 0.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  capstan convert --with cluster.yaml machines.yaml | kubectl apply -f -
+  capstan convert --with cluster.yaml machines.yaml \\
+    | kubectl annotate --local -f - cluster.x-k8s.io/paused= -o yaml | kubectl apply -f -
   kubectl get machines,machinesets -n openshift-machine-api -o yaml \\
     | capstan convert --with cluster/ -o json -
   capstan convert --explain placement.tenancy")]
@@ -111,10 +123,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             converted.objects.clear();
             converted.issues.insert(0, duplicate_issue(&place));
         }
-        if !converted.issues.is_empty() {
-            report.missing.extend(others.missing(document));
-        }
-        report.add(document, &converted);
+        report.add(document, &converted, &others);
         Some((document, converted))
     });
     // Each object is printed before the next one is converted, so that the results do not add up in
@@ -149,16 +158,6 @@ fn explain(field: &str) -> anyhow::Result<ExitCode> {
 fn group(document: &Document) -> &str {
     let version = document.text("/apiVersion");
     version.split_once('/').map_or("", |(group, _)| group)
-}
-
-/// The objects that conversions read besides their sources.
-struct Others<'d> {
-    infrastructure: Option<&'d Value>,
-    /// Objects of Cluster API's infrastructure and mirrors, by kind and name.
-    by_name: BTreeMap<(Api, &'d str, &'d str), &'d Value>,
-    /// By kind, name and namespace.
-    infrastructure_objects: BTreeMap<(&'d str, &'d str, &'d str), &'d Document>,
-    secrets: Vec<String>,
 }
 
 /// Whether an object was given before.
@@ -223,96 +222,6 @@ fn duplicate_issue(place: &str) -> Issue {
     }
 }
 
-impl<'d> Others<'d> {
-    /// # Errors
-    /// Two objects of the same kind, namespace and name differ, so that the result would depend on
-    /// their order.
-    fn new(with: &'d [Document], files: &'d [Document]) -> anyhow::Result<Self> {
-        let mut infrastructure: Option<&Document> = None;
-        let mut others = Self {
-            infrastructure: None,
-            by_name: BTreeMap::new(),
-            infrastructure_objects: BTreeMap::new(),
-            secrets: Vec::new(),
-        };
-        for document in with.iter().chain(files) {
-            let (kind, namespace, name) = document.key();
-            match (group(document), kind) {
-                (config_openshift_io::GROUP, config_openshift_io::infrastructure::KIND) => {
-                    one_of(infrastructure, document)?;
-                    infrastructure = Some(document);
-                }
-                (infrastructure_cluster_x_k8s_io::GROUP, _) => {
-                    let known = others.infrastructure_objects.insert((kind, name, namespace), document);
-                    one_of(known, document)?;
-                }
-                ("", "Secret") if namespace == CLUSTER_API_NAMESPACE => others.secrets.push(name.to_owned()),
-                _ => {
-                    if let Some(api) = conversion::api_of(&document.object) {
-                        others.by_name.insert((api, kind, name), &document.object);
-                    }
-                }
-            }
-        }
-        others.infrastructure = infrastructure.map(|document| &document.object);
-        Ok(others)
-    }
-
-    /// An infrastructure object. One without a namespace is in every namespace.
-    fn infrastructure_object(&self, kind: &str, name: &str, namespace: &str) -> Option<&'d Value> {
-        let all = &self.infrastructure_objects;
-        let found = all
-            .get(&(kind, name, namespace))
-            .or_else(|| all.get(&(kind, name, "")))
-            .or_else(|| {
-                let mut all = all.iter().filter(|_| namespace.is_empty());
-                let named = all.find(|((of_kind, of_name, _), _)| *of_kind == kind && *of_name == name);
-                named.map(|(_, document)| document)
-            });
-        found.map(|document| &document.object)
-    }
-
-    /// The infrastructure cluster of a kind: the one with the name of the cluster, or the only one.
-    fn cluster(&self, kind: &str, name: &str) -> Option<&'d Value> {
-        if let Some(named) = self.infrastructure_object(kind, name, CLUSTER_API_NAMESPACE) {
-            return Some(named);
-        }
-        let mut all = self
-            .infrastructure_objects
-            .iter()
-            .filter(|((found, _, _), _)| *found == kind);
-        let only = all.next().filter(|_| all.next().is_none());
-        only.map(|(_, document)| &document.object)
-    }
-
-    /// The kind of the infrastructure cluster that an object belongs to.
-    fn cluster_kind(&self, document: &Document) -> Option<&'static str> {
-        let of_infrastructure = || conversion::cluster_kind_of_infrastructure(self.infrastructure?);
-        conversion::cluster_kind(&document.object).or_else(of_infrastructure)
-    }
-
-    /// The kinds of cluster objects that the conversion of an object reads, without those that were
-    /// given.
-    fn missing(&self, document: &'d Document) -> Vec<&'static str> {
-        let mut missing = Vec::new();
-        if self.infrastructure.is_none() && conversion::api_of(&document.object) == Some(Api::MachineApi) {
-            missing.push(config_openshift_io::infrastructure::KIND);
-        }
-        let is_missing = |kind: &&str| self.cluster(kind, self.cluster_name(document)).is_none();
-        missing.extend(self.cluster_kind(document).filter(is_missing));
-        missing
-    }
-
-    /// The name of the cluster that an object belongs to.
-    fn cluster_name(&self, document: &'d Document) -> &'d str {
-        let of_infrastructure = self
-            .infrastructure
-            .and_then(|object| object.pointer("/status/infrastructureName"))
-            .and_then(Value::as_str);
-        of_infrastructure.unwrap_or_else(|| document.text("/spec/clusterName"))
-    }
-}
-
 /// Converts a document. `None` for an object that is not to be converted: it is part of the
 /// context, or in the target API already.
 fn convert<'d>(document: &'d Document, to: Option<Api>, others: &Others<'d>) -> Option<Converted> {
@@ -356,51 +265,56 @@ fn convert<'d>(document: &'d Document, to: Option<Api>, others: &Others<'d>) -> 
             title(document)
         ));
     }
-    let cluster = others.cluster_kind(document);
-    let cluster = cluster.and_then(|kind| others.cluster(kind, others.cluster_name(document)));
+    let (cluster, several) = match others.cluster(document) {
+        InfrastructureCluster::Absent => (Lookup::Absent, None),
+        InfrastructureCluster::One(cluster) => (Lookup::Found(cluster), None),
+        InfrastructureCluster::Several { kind, names } => {
+            let of_machines = conversion::cluster_kind(object).is_some();
+            let issue = || several_issue(kind, &names, from, others.cluster_name(document));
+            (Lookup::Unknown, of_machines.then(issue))
+        }
+    };
     let machine = conversion::infrastructure_of(object);
     let machine = machine.and_then(|(kind, name)| others.infrastructure_object(&kind, &name, namespace));
     let owner = document.text("/metadata/ownerReferences/0/name");
     let parent = others.by_name.get(&(from.other(), "MachineSet", owner)).copied();
     let context = Context {
         infrastructure: others.infrastructure.into(),
-        infrastructure_cluster: cluster.into(),
+        infrastructure_cluster: cluster,
         infrastructure_machine: Lookup::from(machine),
         mirror: others.by_name.get(&(from.other(), kind, name)).copied(),
         parent: parent.filter(|parent| parent.pointer("/metadata/uid").is_some()),
         role: None,
         secrets: &others.secrets,
     };
-    Some(conversion::convert(object, &context))
+    let mut converted = conversion::convert(object, &context);
+    converted.issues.extend(several);
+    Some(converted)
+}
+
+/// The issue of an object whose infrastructure cluster is one of several, and not known.
+fn several_issue(kind: &str, names: &[&str], from: Api, cluster: &str) -> Issue {
+    let path = match from {
+        Api::MachineApi => FieldPath::new("metadata.labels").key(label::CLUSTER),
+        Api::ClusterApi => FieldPath::new("spec.clusterName"),
+    };
+    let (number, names) = (names.len(), names.join(", "));
+    let reason = match cluster {
+        "" => format!("{number} {kind}s were given: {names}; the name of the cluster is not known"),
+        cluster => format!("{number} {kind}s were given: {names}; none has the name of the cluster, {cluster:?}"),
+    };
+    Issue {
+        severity: Severity::Blocks,
+        path,
+        reason,
+        way_out: format!("give only the {kind} of the cluster, or also its Infrastructure"),
+    }
 }
 
 /// Whether an object, or the template of its machines, has the annotation that pauses it.
 fn is_paused(object: &Value) -> bool {
     let of = |path: &str| object.pointer(path).and_then(|annotations| annotations.get(PAUSED));
     of("/metadata/annotations").is_some() || of("/spec/template/metadata/annotations").is_some()
-}
-
-/// Whether an object is one of Cluster API with taints, or with taints in its template.
-fn has_taints(object: &Value) -> bool {
-    let taints = |path: &str| object.pointer(path).and_then(Value::as_array);
-    let any = ["/spec/taints", "/spec/template/spec/taints"]
-        .into_iter()
-        .find_map(taints);
-    conversion::api_of(object) == Some(Api::ClusterApi) && any.is_some_and(|taints| !taints.is_empty())
-}
-
-/// Refuses two objects of the same kind, namespace and name that differ.
-fn one_of(known: Option<&Document>, document: &Document) -> anyhow::Result<()> {
-    match known {
-        Some(known) if known.object != document.object => bail!(
-            "{}: {} differs from {} at {}: the result would depend on their order; give one of them",
-            document.place(),
-            title(document),
-            title(known),
-            known.place()
-        ),
-        _ => Ok(()),
-    }
 }
 
 /// The namespace of the objects of an API.
@@ -412,12 +326,13 @@ fn home(api: Api) -> &'static str {
 }
 
 /// The result for an object of another kind: an issue for a kind of the two APIs that has no
-/// counterpart. Every other object is part of the context.
+/// counterpart, and for a misspelt group. Every other object is part of the context.
 fn unknown_kind(document: &Document) -> Option<Converted> {
     let machine_api = group(document) == machine_openshift_io::GROUP;
     let cluster_api =
         group(document) == cluster_x_k8s_io::GROUP && document.text("/kind") != cluster_x_k8s_io::cluster::KIND;
-    (machine_api || cluster_api).then(|| conversion::convert(&document.object, &Context::default()))
+    let misspelt = conversion::misspelt_group(&document.object).is_some();
+    (machine_api || cluster_api || misspelt).then(|| conversion::convert(&document.object, &Context::default()))
 }
 
 fn title(document: &Document) -> String {
@@ -519,90 +434,4 @@ fn write_yaml<'d>(
         }
     }
     Ok(())
-}
-
-/// What is reported on standard error.
-#[derive(Default)]
-struct Report {
-    /// The issues.
-    text: String,
-    /// Objects that were to be converted.
-    objects: usize,
-    /// Objects that cannot be converted.
-    blocked: usize,
-    /// Objects that lose values.
-    lossy: usize,
-    /// Converted objects of Cluster API with taints.
-    tainted: usize,
-    /// Kinds of cluster objects that objects with issues need, and that were not given.
-    missing: BTreeSet<&'static str>,
-}
-
-impl Report {
-    /// Adds the issues of an object, each with its field, reason and remedy.
-    fn add(&mut self, document: &Document, converted: &Converted) {
-        for issue in &converted.issues {
-            let level = match issue.severity {
-                Severity::Blocks => "error",
-                Severity::Loses => "warning",
-            };
-            self.text.push_str(&format!(
-                "{level}: {}: {}\n  --> {}\n  reason: {}\n  help: {}\n",
-                title(document),
-                issue.path,
-                document.place(),
-                issue.reason,
-                issue.way_out
-            ));
-        }
-        self.objects += 1;
-        if converted.is_blocked() {
-            self.blocked += 1;
-            return;
-        }
-        self.lossy += usize::from(!converted.issues.is_empty());
-        self.tainted += usize::from(converted.objects.iter().any(has_taints));
-    }
-
-    /// Prints the issues and a summary.
-    fn print(&self) {
-        let Self {
-            text,
-            objects,
-            blocked,
-            lossy,
-            tainted,
-            missing,
-        } = self;
-        let mut summary = if *objects == 0 {
-            String::from("note: nothing was converted: the input contains no object to convert\n")
-        } else if blocked + lossy > 0 {
-            format!(
-                "note: {} of {objects} objects converted without loss, {lossy} lose values, {blocked} cannot be converted\n",
-                objects - blocked - lossy,
-            )
-        } else {
-            String::new()
-        };
-        if *tainted > 0 {
-            summary.push_str(&format!(
-                "note: {tainted} of {objects} objects have taints, which Cluster API refuses unless its feature gate \
-                 MachineTaintPropagation is on\n"
-            ));
-        }
-        if !missing.is_empty() {
-            let kinds: Vec<&str> = missing.iter().copied().collect();
-            summary.push_str(&format!(
-                "note: these objects of the cluster were not given: {}; pass them with --with\n",
-                kinds.join(", ")
-            ));
-        }
-        // If standard error is closed, the issues cannot be reported anywhere.
-        let _ignored = std::io::stderr().write_all(format!("{text}{summary}").as_bytes());
-    }
-}
-
-fn note(text: &str) {
-    // If standard error is closed, the note cannot be reported anywhere.
-    let _ignored = writeln!(std::io::stderr(), "note: {text}");
 }

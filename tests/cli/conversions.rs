@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, capstan, path, stderr, stdout};
 
-fn machine(name: &str, change: &Value) -> Value {
+pub(super) fn machine(name: &str, change: &Value) -> Value {
     let mut spec = json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "AWSMachineProviderConfig", "ami": {"id": "ami-1"},
         "instanceType": "m6i.xlarge", "deviceIndex": 0, "credentialsSecret": {"name": "aws-cloud-credentials"},
@@ -21,7 +21,7 @@ fn machine(name: &str, change: &Value) -> Value {
     })
 }
 
-fn cluster() -> [Value; 2] {
+pub(super) fn cluster() -> [Value; 2] {
     [
         json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"},
             "status": {"infrastructureName": "prod-x7k2p", "platformStatus": {"aws": {"region": "us-east-1"}}}}),
@@ -155,7 +155,7 @@ fn a_field_is_explained() {
 }
 
 /// A machine of another platform than AWS.
-fn machine_of(name: &str, provider_spec: &Value) -> Value {
+pub(super) fn machine_of(name: &str, provider_spec: &Value) -> Value {
     let mut machine = machine(name, &json!({}));
     machine["spec"]["providerSpec"]["value"] = provider_spec.clone();
     machine

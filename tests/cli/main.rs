@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 mod control_plane;
+mod conversion_mistakes;
 mod conversions;
 mod inputs;
 mod kubeadm_control_plane;

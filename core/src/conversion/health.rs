@@ -159,7 +159,7 @@ fn checks_to_cluster_api(spec: &mut Tree, check: &mut Map<String, Value>, work: 
                 work.carried.add("nodeStartupTimeout", startup, &seconds.into());
             }
         }
-        Err(fault) => report(spec, "nodeStartupTimeout", fault, issues),
+        Err(fault) => report(spec, "nodeStartupTimeout", fault.of(&startup), issues),
     }
     let mut conditions = Vec::new();
     let mut timeouts = Vec::new();
@@ -182,7 +182,7 @@ fn checks_to_cluster_api(spec: &mut Tree, check: &mut Map<String, Value>, work: 
             Ok(seconds) => {
                 condition.insert(String::from("timeoutSeconds"), seconds.into());
             }
-            Err(fault) => report(&item, "timeout", fault, issues),
+            Err(fault) => report(&item, "timeout", fault.of(&timeout), issues),
         }
         timeouts.push(timeout);
         metadata::report_rest(&item, Api::ClusterApi, issues);
@@ -227,7 +227,7 @@ fn remediation_to_cluster_api(spec: &mut Tree, check: &mut Map<String, Value>, w
     let most = spec.take("maxUnhealthy").unwrap_or_else(|| MAX_UNHEALTHY.into());
     match most_unhealthy(&most) {
         Ok(()) => tree::put(check, "remediation.triggerIf.unhealthyLessThanOrEqualTo", most),
-        Err(fault) => report(spec, "maxUnhealthy", fault, issues),
+        Err(fault) => report(spec, "maxUnhealthy", fault.of(&most), issues),
     }
     let mut template = spec.branch("remediationTemplate");
     if template.value.is_null() {

@@ -8,7 +8,9 @@ use super::pass::{Env, Pass};
 use super::platforms::{self, Platform};
 use super::tree::{self, Tree};
 use super::{Api, Context, Converted, Issue};
+use crate::api::cluster_x_k8s_io::label::CLUSTER;
 use crate::api::infrastructure_cluster_x_k8s_io::GROUP;
+use crate::api::machine_openshift_io::label::CLUSTER as MACHINE_API_CLUSTER;
 use crate::api::machine_openshift_io::{machine, machine_set};
 use crate::model::FieldPath;
 
@@ -63,6 +65,29 @@ pub fn cluster_kind(object: &Value) -> Option<&'static str> {
     let (kind, _) = infrastructure_of(object)?;
     let machine = kind.strip_suffix("Template").unwrap_or(&kind);
     Some(platforms::of_machine(machine)?.cluster)
+}
+
+/// The name of the cluster that an object of either API names: in the label of the Machine API,
+/// also of the machines of a MachineSet, or in `spec.clusterName`.
+pub fn cluster_name_of(object: &Value) -> Option<&str> {
+    let of_label = |path: &str| {
+        let label = tree::get(object, path)?.get(MACHINE_API_CLUSTER)?.as_str();
+        label.filter(|name| !name.is_empty())
+    };
+    match super::api_of(object)? {
+        Api::ClusterApi => tree::text(object, "spec.clusterName"),
+        Api::MachineApi => of_label("metadata.labels").or_else(|| of_label("spec.template.metadata.labels")),
+    }
+}
+
+/// The name of the cluster that an infrastructure cluster belongs to: Cluster API writes it in a
+/// label, and on OpenShift both have one name.
+pub fn cluster_of_object(cluster: &Value) -> Option<&str> {
+    let labels = tree::get(cluster, "metadata.labels");
+    let of_label = labels.and_then(|labels| labels.get(CLUSTER)).and_then(Value::as_str);
+    of_label
+        .filter(|name| !name.is_empty())
+        .or_else(|| tree::text(cluster, "metadata.name"))
 }
 
 /// The kind of the infrastructure cluster of the platform that an Infrastructure names.

@@ -28,7 +28,7 @@ fn count(spec: &mut Tree, field: &str, work: &mut Work) -> Option<i64> {
     match integer(&value, 0, i64::from(i32::MAX)) {
         Ok(number) => Some(number),
         Err(fault) => {
-            let path = spec.path(field);
+            let (path, fault) = (spec.path(field), fault.of(&value));
             work.issues.push(Issue::blocks(path, fault.reason, fault.way_out));
             None
         }

@@ -9,8 +9,9 @@
 use serde_json::{Map, Value, json};
 
 use super::carried::{CARRIED, Carried};
+use super::shape::NO_TEXT;
 use super::tree::Tree;
-use super::{Api, Issue, Severity};
+use super::{Api, Issue};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
 use crate::api::cluster_x_k8s_io::label::{CLUSTER as CLUSTER_NAME, CONTROL_PLANE};
 use crate::api::machine_openshift_io::authority::MIRRORED;
@@ -484,14 +485,19 @@ pub(super) fn report_rest(tree: &Tree, to: Api, issues: &mut Vec<Issue>) {
     };
     for (field, value) in rest.iter().filter(|(_, value)| !value.is_null()) {
         if PARTLY_CONVERTED.contains(&field.as_str()) {
-            report_rest(&Tree::new(tree.path(field), value.clone()), to, issues);
+            report_rest(&tree.rest_of(field, value.clone()), to, issues);
             continue;
         }
-        issues.push(Issue {
-            severity: Severity::Blocks,
-            path: FieldPath::new(tree.path(field)),
-            reason: super::pass::unknown(to),
-            way_out: String::from("correct the spelling, or remove the field"),
+        let path = tree.path(field);
+        issues.push(if tree.must_be_text(&path) {
+            let fault = NO_TEXT.of(value);
+            Issue::blocks(path, fault.reason, fault.way_out)
+        } else {
+            Issue::blocks(
+                path,
+                super::pass::unknown(to),
+                "correct the spelling, or remove the field",
+            )
         });
     }
 }

@@ -86,7 +86,8 @@ pub(super) fn is_control_plane(machine: &Value, context: &Context<'_>) -> bool {
         || owners.any(|owner| tree::text(owner, "kind") == Some(control_plane_machine_set::KIND))
 }
 
-/// The name of the cluster: that of the Infrastructure, else that of the label.
+/// The name of the cluster: that of the Infrastructure, else that of the label. A label that is the
+/// only source must agree with the infrastructure cluster.
 pub(super) fn cluster_name(object: &Value, labels: &[&str], context: &Context<'_>, issues: &mut Vec<Issue>) -> String {
     let infrastructure = context.infrastructure.found();
     if let Some(name) = infrastructure.and_then(|object| tree::text(object, "status.infrastructureName")) {
@@ -98,7 +99,19 @@ pub(super) fn cluster_name(object: &Value, labels: &[&str], context: &Context<'_
             .as_str()
             .filter(|name| !name.is_empty())
     };
-    if let Some(name) = labels.iter().find_map(at) {
+    if let Some((path, name)) = labels.iter().find_map(|path| Some((path, at(path)?))) {
+        let of_cluster = context.infrastructure_cluster.found();
+        let of_cluster =
+            of_cluster.and_then(|object| Some((tree::text(object, "kind")?, super::cluster_of_object(object)?)));
+        if let Some((kind, known)) =
+            of_cluster.filter(|(_, known)| *known != name && context.infrastructure == Lookup::Absent)
+        {
+            issues.push(Issue::blocks(
+                FieldPath::new(*path).key(CLUSTER).as_str(),
+                format!("it is {name:?}, but the {kind} that was given is {known:?}"),
+                format!("set it to {known:?}, or give the {kind} of the cluster {name:?}, or its Infrastructure"),
+            ));
+        }
         return name.to_owned();
     }
     if context.infrastructure != Lookup::Unknown {
@@ -243,6 +256,7 @@ fn provider_to_cluster_api(
     pass.write_kept(carried);
     issues.append(&mut pass.issues);
     parts.spec.append(&mut pass.machine_target);
+    provider_id_of_platform(platform, &env, issues);
     if let Some(id) = env.provider_id.filter(|_| platform.has_provider_id) {
         pass.target.insert(String::from("providerID"), id.into());
     }
@@ -340,6 +354,24 @@ fn provider_id_limits(path: String, id: &str, template: bool, issues: &mut Vec<I
         issues.push(Issue::blocks(
             path,
             "Cluster API accepts at most 512 characters",
+            "correct the provider ID",
+        ));
+    }
+}
+
+/// Refuses the provider ID of another platform, which no controller of this one finds.
+fn provider_id_of_platform(platform: &Platform, env: &Env<'_>, issues: &mut Vec<Issue>) {
+    const PATH: &str = "spec.providerID";
+    let id = env.provider_id.filter(|_| !env.template);
+    let other = id.and_then(|id| platforms::other_of_provider_id(platform, id));
+    let is_reported = issues.iter().any(|issue| issue.path.as_str() == PATH);
+    if let Some(other) = other.filter(|_| !is_reported) {
+        issues.push(Issue::blocks(
+            PATH,
+            format!(
+                "it is the ID of an instance on {}, and the machine is on {}",
+                other.title, platform.title
+            ),
             "correct the provider ID",
         ));
     }
@@ -560,7 +592,10 @@ fn infrastructure_to_machine_api(
         issues.push(Issue::blocks(
             reference.path("kind"),
             format!("machines of the infrastructure {kind:?} cannot be converted"),
-            "keep the Machine in Cluster API",
+            match platforms::similar_machine(&kind, env.template) {
+                Some(known) => format!("use {known}, or keep the Machine in Cluster API"),
+                None => String::from("keep the Machine in Cluster API"),
+            },
         ));
         // The platform reads this field, so that it is no issue of its own.
         machine.take("failureDomain");
@@ -593,6 +628,7 @@ fn infrastructure_to_machine_api(
     let mut pass = Pass::new(env, spec, machine);
     infrastructure_provider_id(&mut pass);
     provider_spec(platform, user_data, &mut pass, parts, issues);
+    provider_id_of_platform(platform, &env, issues);
     pass.write_kept(carried);
 }
 

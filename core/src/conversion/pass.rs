@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::carried::Carried;
-use super::shape::Fault;
+use super::shape::{Fault, NO_TEXT};
 use super::tree::{self, Tree};
 use super::{Api, Context, Issue, Lookup, Severity};
 use crate::model::FieldPath;
@@ -99,8 +99,8 @@ impl<'a> Pass<'a> {
     pub(super) fn take_text(&mut self, path: &str) -> Option<String> {
         match self.take(path)? {
             Value::String(text) => Some(text).filter(|text| !text.is_empty()),
-            _ => {
-                self.block(path, "must be a string", "correct the value");
+            other => {
+                self.fault(path, NO_TEXT.of(&other));
                 None
             }
         }
@@ -431,8 +431,12 @@ impl<'a> Pass<'a> {
         let mut left = Vec::new();
         leftovers(&value, "", &known, &mut left);
         for (path, is_known) in left {
+            let full = self.source.path(&path);
             let (reason, way_out) = if is_known {
                 (String::from("must be an object"), Cow::Borrowed("correct the value"))
+            } else if self.source.must_be_text(&full) {
+                let wrong = tree::get(&value, &path).cloned().unwrap_or_default();
+                (NO_TEXT.of(&wrong).reason.into_owned(), NO_TEXT.way_out)
             } else {
                 let way_out = match similar(&path, &known) {
                     Some(known) => Cow::Owned(format!("use {known}, or remove the field")),
@@ -440,8 +444,7 @@ impl<'a> Pass<'a> {
                 };
                 (unknown(self.env.to), way_out)
             };
-            let path = self.source.path(&path);
-            self.report(Severity::Blocks, path, reason, way_out);
+            self.report(Severity::Blocks, full, reason, way_out);
         }
     }
 }

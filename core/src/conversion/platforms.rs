@@ -115,6 +115,39 @@ pub(super) fn similar_spec(kind: &str) -> Option<&'static str> {
     similar.min().map(|(_, known)| known)
 }
 
+/// The kind of infrastructure machine, or of its template, whose name is most similar, if one is
+/// similar.
+pub(super) fn similar_machine(kind: &str, template: bool) -> Option<String> {
+    let suffix = if template { "Template" } else { "" };
+    let similar = PLATFORMS.iter().filter_map(|platform| {
+        let known = format!("{}{suffix}", platform.machine);
+        Some((distance(&known, kind)?, known))
+    });
+    similar.min().map(|(_, known)| known)
+}
+
+/// What the provider IDs of the platforms start with, by the names of their pages.
+const SCHEMES: &[(&str, &str)] = &[
+    ("aws", "aws:"),
+    ("azure", "azure:"),
+    ("bare-metal", "baremetalhost:"),
+    ("bare-metal", "metal3:"),
+    ("gcp", "gce:"),
+    ("ibm-vpc", "ibm:"),
+    ("nutanix", "nutanix:"),
+    ("openstack", "openstack:"),
+    ("power-vs", "ibmpowervs:"),
+    ("vsphere", "vsphere:"),
+];
+
+/// The other platform whose provider IDs start like this one. `None` also for a text that is no ID
+/// of a known platform.
+pub(super) fn other_of_provider_id(platform: &Platform, id: &str) -> Option<&'static Platform> {
+    let (of_id, _) = SCHEMES.iter().find(|(_, scheme)| id.starts_with(scheme))?;
+    let other = PLATFORMS.iter().find(|platform| platform.id == *of_id)?;
+    (other.id != platform.id).then_some(other)
+}
+
 /// The platform of a kind of infrastructure machine.
 pub(super) fn of_machine(kind: &str) -> Option<&'static Platform> {
     PLATFORMS.iter().find(|platform| platform.machine == kind).copied()

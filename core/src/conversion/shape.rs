@@ -166,12 +166,15 @@ fn limits(min: i64, max: i64) -> String {
     }
 }
 
+/// The fault of a value that must be a string.
+pub(super) const NO_TEXT: Fault = fault("must be a string", SPELLING);
+
 /// A string; the empty string means absent.
 pub(super) fn text(value: &Value) -> Converted {
     match value {
         Value::String(text) if text.is_empty() => Ok(None),
         Value::String(_) => Ok(Some(value.clone())),
-        _ => Err(fault("must be a string", SPELLING)),
+        _ => Err(NO_TEXT),
     }
 }
 

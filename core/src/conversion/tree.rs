@@ -15,6 +15,8 @@ pub(super) struct Tree {
     pub(super) value: Value,
     /// The path of the value.
     pub(super) root: String,
+    /// The full paths of fields that must be strings and are not. They stay in the value.
+    not_texts: Vec<String>,
 }
 
 impl Tree {
@@ -23,6 +25,15 @@ impl Tree {
         Self {
             value,
             root: root.into(),
+            not_texts: Vec::new(),
+        }
+    }
+
+    /// A tree of a field that is left, which knows the fields of it that must be strings.
+    pub(super) fn rest_of(&self, field: &str, value: Value) -> Self {
+        Self {
+            not_texts: self.not_texts.clone(),
+            ..Self::new(self.path(field), value)
         }
     }
 
@@ -38,8 +49,17 @@ impl Tree {
                 Value::String(text) if !text.is_empty() => Some(text),
                 _ => None,
             },
-            _ => None,
+            _ => {
+                let path = self.path(path);
+                self.not_texts.push(path);
+                None
+            }
         }
+    }
+
+    /// Whether the field that is left at a full path must be a string.
+    pub(super) fn must_be_text(&self, path: &str) -> bool {
+        self.not_texts.iter().any(|known| known == path)
     }
 
     /// Takes a list, as one tree for each item; empty if it is absent. `Err` has another value,

@@ -608,7 +608,10 @@ const INSTANCE: Hand = Hand {
     cluster_api: &["instanceID"],
     about: "the last part of `spec.providerID` of the Machine",
     to: |pass| {
-        let Some(id) = pass.env.provider_id else { return };
+        // The provider ID of a template is an issue of its own.
+        let Some(id) = pass.env.provider_id.filter(|_| !pass.env.template) else {
+            return;
+        };
         match instance_id(id) {
             Some(instance) => pass.put("instanceID", instance.into()),
             None => pass.report(
@@ -624,10 +627,15 @@ const INSTANCE: Hand = Hand {
         if let Some(id) = pass.take_text("instanceID")
             && of_machine != Some(id.as_str())
         {
+            let way_out = match pass.env.provider_id {
+                _ if pass.env.template => "remove it from the template",
+                Some(_) => "correct the one that is wrong",
+                None => "wait until Cluster API has set spec.providerID",
+            };
             pass.block(
                 "instanceID",
                 "it differs from the instance in spec.providerID of the Machine",
-                "wait until Cluster API has set spec.providerID, or remove it from the template",
+                way_out,
             );
         }
     },

@@ -52,6 +52,12 @@ pub(super) const DISK: &[Rule] = &[
 
 /// The rules of the boot disk.
 pub(super) const BOOT: &[Rule] = &[
+    required(
+        MachineApi,
+        "image",
+        "without an image of its own, Cluster API starts a machine with another one",
+        "set the image of the boot disk",
+    ),
     moved("image", "image", Shape::Text),
     moved("sizeGb", "rootDeviceSize", Shape::Count(0, MANY)),
     moved("type", "rootDeviceType", Shape::Text),
@@ -228,7 +234,10 @@ fn key_to_machine_api(pass: &mut Pass<'_>, from: &'static str) {
 fn to_cluster_api(pass: &mut Pass<'_>) {
     let mut boots = 0;
     let mut additional = Vec::new();
-    for mut disk in pass.take_list("disks") {
+    let disks = pass.take_list("disks");
+    let is_boot = |disk: &Tree| disk.get("boot") == Some(&Value::Bool(true));
+    let has_boot = disks.iter().any(is_boot);
+    for mut disk in disks {
         let boot = match disk.take("boot") {
             None | Some(Value::Bool(false)) => false,
             Some(Value::Bool(true)) => true,
@@ -239,7 +248,11 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
             }
         };
         let rules = if boot { BOOT } else { ADDITIONAL };
-        let disk = common(pass, disk);
+        let mut disk = common(pass, disk);
+        if !has_boot {
+            // One of the disks is to boot, and an image is right on that one.
+            disk.take("image");
+        }
         let converted = pass.item(rules, disk);
         if boot {
             boots += 1;
@@ -251,7 +264,11 @@ fn to_cluster_api(pass: &mut Pass<'_>) {
         }
     }
     if boots != 1 {
-        pass.block("disks", "Cluster API has exactly one boot disk", "set boot on one disk");
+        pass.block(
+            "disks",
+            "Cluster API has exactly one boot disk",
+            "set boot to true on the disk with the operating system, and to false on the others",
+        );
     }
     if !additional.is_empty() {
         pass.put("additionalDisks", additional.into());
