@@ -9,8 +9,9 @@
 //! APIs. Its `pair` is the full objects, `sync` copies, `templates` chooses the infrastructure
 //! template of a MachineSet, `removal` and `set_removal` carry out deletions, `migration` carries
 //! out the plan, and `finalizers`, `pause` and `report` compute the writes of these. `foreign`
-//! finds objects of Cluster API that are not mirrors. `other` finds another sync controller, and `progress` is what metrics and events report. `request` tells a
-//! user how far a migration is. MachineHealthChecks are not copied.
+//! finds objects of Cluster API that are not mirrors. `other` finds another sync controller, and
+//! `progress` is what metrics and events report. `request` tells a user how far a migration is.
+//! MachineHealthChecks are not copied.
 //!
 //! Must never: assume anything about an object in the other API that has not been read.
 //!

@@ -102,7 +102,7 @@ pub(super) fn lasting_error<'a>(
     (known || now.duration_since(*since) >= LASTING).then_some(text.as_str())
 }
 
-/// The events about errors. A conflict is none: the next reconcile reads again.
+/// The events about errors. Conflicts have no event: the next reconcile reads again.
 pub(super) fn failures<'a>(errors: &'a [StepError]) -> impl Iterator<Item = EventSpec<'a>> {
     let errors = errors.iter().filter(|error| !error.is_conflict());
     errors.map(|error| EventSpec {

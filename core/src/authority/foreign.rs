@@ -1,5 +1,5 @@
 //! Objects of Cluster API with the name of a Machine or MachineSet of the Machine API that are not
-//! its mirror: somebody else made them, and their controllers act on them.
+//! its mirror: a user or another component made them, and their controllers act on them.
 //!
 //! An object is a mirror if the sync controller has left its finalizer or its record on it, or if
 //! nothing can act on it: it is paused, has no other owner, and has no other instance. Restores,

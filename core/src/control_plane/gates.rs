@@ -13,10 +13,10 @@ pub(super) type Blocked = (WaitReason, String);
 
 /// Whether a machine may be created.
 ///
-/// The first machine of a control plane without nodes brings etcd with it. Every other machine needs
-/// a report of the members. A member that is healthy and belongs to no machine belongs to a node
-/// whose machine is not known, or to the bootstrap host, which has no node: one machine more would
-/// be one too many beside the former.
+/// The first machine of a control plane without nodes brings etcd with it. Every other machine
+/// needs a report of the members. A member that is healthy and belongs to no machine belongs to a
+/// node whose machine is not known, or to the bootstrap host, which has no node: one machine more
+/// would be one too many beside the former.
 ///
 /// While all members are healthy, the new member must not cost the quorum. One member that is not
 /// healthy and belongs to no standing machine does not block its own replacement, provided that

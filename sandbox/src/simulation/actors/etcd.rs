@@ -135,8 +135,8 @@ impl World<ControlPlane> {
         self.schedule(delay, Event::EtcdRestored);
     }
 
-    /// Restores etcd with one member, if it has no quorum. The operator then adds the other members.
-    /// Returns whether etcd was restored.
+    /// Restores etcd with one member, if it has no quorum. The operator then adds the other
+    /// members. Returns whether etcd was restored.
     pub(crate) fn restore_etcd(&mut self) -> bool {
         self.environment.etcd.is_restored_soon = false;
         let survivor = self.environment.survivor();
