@@ -239,7 +239,7 @@ mod tests {
     fn a_record_replaces_the_one_of_the_same_process() {
         let (state, plan, name) = growing();
         let first = creation(&plan.steps[0], "one", now()).unwrap();
-        let mut metadata = state.control_plane.metadata.clone();
+        let mut metadata = state.control_plane.metadata;
         let patch = record(&metadata, &first).unwrap();
         let text = patch["metadata"]["annotations"][PENDING_CREATIONS].as_str().unwrap();
         metadata
