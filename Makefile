@@ -28,7 +28,11 @@ run: build ## Start a local cluster with Capstan and show a tour; CONTEXT=name u
 build:
 	@$(CARGO) build --locked --package capstan --package capstan-sandbox --bins
 
-test: kube simulator ## Run all tests with a real API server, and every single fault in each simulated scenario
+# One build for the tests and the programs that they start. The features of many dependencies differ
+# with and without tests, so that `build` would compile these dependencies a second time.
+test: simulator ## Run all tests with a real API server, and every single fault in each simulated scenario
+	@$(CARGO) build --workspace --all-targets --locked
+	@$(BIN)/capstan-sandbox kube
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked
 	CONVERSION_RUNS=10000 $(LAWS)
 	$(SIMULATE) --exhaustive
