@@ -176,11 +176,35 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
     objects.sort_by_key(step);
     let mut found = Vec::new();
     for object in objects {
-        if installed::get(client, &object).await?.is_some() {
-            found.push(object);
+        let Some(stored) = installed::get(client, &object).await? else {
+            continue;
+        };
+        if let Some(other) = namespaces(&stored).find(|other| *other != args.namespace) {
+            bail!(
+                "the {} belongs to Capstan in the namespace {other}, not in {}; nothing was deleted. Repeat the command \
+                 with --namespace {other}",
+                title(&object),
+                args.namespace
+            );
         }
+        found.push(object);
     }
     Ok(found)
+}
+
+/// The namespaces that a cluster-wide object of an installation refers to: that of the server of
+/// its webhooks, or those of the ServiceAccounts that it binds.
+fn namespaces(stored: &Value) -> impl Iterator<Item = &str> {
+    let (list, field) = match text(stored, "/kind") {
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            ("/webhooks", "/clientConfig/service/namespace")
+        }
+        "ClusterRoleBinding" => ("/subjects", "/namespace"),
+        _ => ("", ""),
+    };
+    let entries = stored.pointer(list).and_then(Value::as_array);
+    let names = entries.into_iter().flatten().map(move |entry| text(entry, field));
+    names.filter(|name| !name.is_empty())
 }
 
 async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Report) -> anyhow::Result<()> {
@@ -267,4 +291,24 @@ async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn v91_the_namespace_of_an_installation_is_read_from_its_cluster_wide_objects() {
+        let webhooks = json!({"kind": "ValidatingWebhookConfiguration", "webhooks": [
+            {"clientConfig": {"service": {"name": "capstan-webhook", "namespace": "a"}}},
+            {"clientConfig": {"url": "https://127.0.0.1"}}]});
+        let binding = json!({"kind": "ClusterRoleBinding", "subjects": [
+            {"kind": "ServiceAccount", "name": "capstan", "namespace": "b"}, {"kind": "User", "name": "c"}]});
+        let role = json!({"kind": "ClusterRole", "rules": []});
+        for (object, expected) in [(webhooks, vec!["a"]), (binding, vec!["b"]), (role, vec![])] {
+            assert_eq!(namespaces(&object).collect::<Vec<_>>(), expected);
+        }
+    }
 }

@@ -14,6 +14,7 @@ use super::machine_state::{MachineState, NodeState, Owner};
 use super::observed::Unparsable;
 use super::spec::{Spec, Strategy};
 use super::state::State;
+use crate::api::machine_openshift_io::control_plane::KIND as CONTROL_PLANE;
 use crate::model::{Degradation, Violation};
 
 /// The reason of a machine that is up to date and has failed.
@@ -267,14 +268,22 @@ fn foreign_owners(state: &State) -> Option<Degradation> {
     let texts: Vec<String> = state
         .each_machine()
         .filter_map(|machine| match &machine.owner {
-            Owner::Foreign { owner } => Some(format!("{} (by {owner})", machine.name)),
+            Owner::Foreign { kind, name } => Some(format!("{} (by {kind} {name})", machine.name)),
             _ => None,
         })
         .collect();
+    let is_of_control_plane =
+        |machine: &MachineState| matches!(&machine.owner, Owner::Foreign { kind, .. } if kind == CONTROL_PLANE);
+    let remedy = if state.each_machine().any(is_of_control_plane) {
+        "a ControlPlane manages them, and the set must stay Inactive beside it; delete the ControlPlane first to go back \
+         to the set"
+    } else {
+        "remove that owner reference, or the labels that the set selects"
+    };
     (!texts.is_empty()).then(|| Degradation {
         reason: "MachinesAlreadyOwned",
         message: format!(
-            "{} machine(s) are controlled by another: {}; remove that owner reference, or the labels that the set selects",
+            "{} machine(s) are controlled by another: {}; {remedy}",
             texts.len(),
             texts.join(", ")
         ),

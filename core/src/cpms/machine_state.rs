@@ -110,8 +110,10 @@ pub enum Owner {
     },
     /// Another object: the machine is not managed, and the rollout stops (defect B6).
     Foreign {
-        /// Kind and name of the owner.
-        owner: String,
+        /// Kind of the owner.
+        kind: String,
+        /// Name of the owner.
+        name: String,
     },
 }
 
@@ -123,7 +125,8 @@ impl Owner {
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         if group != GROUP || owner.kind != KIND || owner.name != spec.name {
             return Self::Foreign {
-                owner: format!("{} {}", owner.kind, owner.name),
+                kind: owner.kind.clone(),
+                name: owner.name.clone(),
             };
         }
         // A set from a file has no UID to compare.

@@ -492,3 +492,25 @@ fn v89_machines_that_all_lost_their_labels_are_reported_as_stray_alone() {
     let reasons: Vec<&str> = world.plan().degraded.iter().map(|reason| reason.reason).collect();
     assert_eq!(reasons, ["StrayedMachines"]);
 }
+
+#[test]
+fn v92_the_machines_of_a_control_plane_stay_with_it() {
+    let mut world = World::new("a b c", OLD);
+    for name in [M0, M1, M2] {
+        let owners = &mut world.machine(name).metadata.owner_references;
+        for owner in owners {
+            "machine.openshift.io/v1alpha1".clone_into(&mut owner.api_version);
+            "ControlPlane".clone_into(&mut owner.kind);
+        }
+    }
+    let degraded = world.plan().degraded;
+    let [reason] = &degraded[..] else {
+        panic!("{degraded:?}")
+    };
+    assert_eq!(reason.reason, "MachinesAlreadyOwned");
+    assert!(
+        reason.message.contains("must stay Inactive beside it"),
+        "{}",
+        reason.message
+    );
+}
