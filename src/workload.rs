@@ -5,14 +5,16 @@
 //! retry a write: the caller reads the state again and plans again. It must never execute a command
 //! or read a file that a kubeconfig names.
 
+mod authority;
 mod cluster;
 mod connections;
 mod etcd;
 mod kubeconfig;
 
+pub use authority::{Algorithm, Authority, AuthorityError, KeyPair, key_pair, kubeconfig as admin_kubeconfig};
 pub use cluster::{AccessError, ManagedCluster, ManagedClusters};
 pub use connections::{Connections, Settings};
 pub use etcd::{
-    Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, Member, MemberId,
-    MemberStatus, MembersReport, Survey, credentials, survey,
+    Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, EtcdRoute,
+    ManagedEtcd, ManagedEtcdError, Member, MemberId, MemberStatus, MembersReport, Survey, credentials, survey,
 };

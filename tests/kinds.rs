@@ -193,3 +193,28 @@ fn the_role_of_the_controller_of_control_planes_writes_machines_and_its_own_kind
         wanted
     );
 }
+
+/// The controller manages clusters in all namespaces, and creates infrastructure machines of kinds
+/// that are known at run time only.
+#[test]
+fn the_role_of_the_controller_of_kubeadm_control_planes_writes_what_machines_need() {
+    let mut wanted = wanted(|entry| entry.is_read_by(Reader::KubeadmControlPlaneControllers), false);
+    for (group, resource, verbs) in [
+        ("cluster.x-k8s.io", "machines", &["create", "patch", "delete"][..]),
+        ("cluster.x-k8s.io", "machines/status", &["patch"]),
+        ("bootstrap.cluster.x-k8s.io", "kubeadmconfigs", &["create"]),
+        ("controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes", &["patch"]),
+        (
+            "controlplane.cluster.x-k8s.io",
+            "kubeadmcontrolplanes/status",
+            &["patch"],
+        ),
+        ("infrastructure.cluster.x-k8s.io", "*", &["get", "create"]),
+    ] {
+        grant(&mut wanted, (Scoped::Cluster, group, resource, "*"), verbs);
+    }
+    assert_eq!(
+        granted("manifests/components/kubeadm-control-plane-controllers/rbac.yaml"),
+        wanted
+    );
+}

@@ -101,11 +101,18 @@ fn the_controllers_run_under_the_account_that_their_roles_are_bound_to() {
 
 #[test]
 fn the_controller_of_control_planes_runs_under_the_account_that_its_roles_are_bound_to() {
+    runs_under_its_account("control-plane-controllers");
+}
+
+#[test]
+fn the_controller_of_kubeadm_control_planes_runs_under_the_account_that_its_roles_are_bound_to() {
+    runs_under_its_account("kubeadm-control-plane-controllers");
+}
+
+/// Checks a component with one controller. Its name is the flag of the controller.
+fn runs_under_its_account(component: &str) {
     let file = |name: &str| {
-        let folder = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/manifests/components/control-plane-controllers"
-        );
+        let folder = format!("{}/manifests/components/{component}", env!("CARGO_MANIFEST_DIR"));
         (
             name.to_owned(),
             std::fs::read_to_string(format!("{folder}/{name}")).unwrap(),
@@ -114,8 +121,8 @@ fn the_controller_of_control_planes_runs_under_the_account_that_its_roles_are_bo
     let deployment = of_kind(&[file("deployment.yaml")], "Deployment");
     let pod = &deployment["spec"]["template"]["spec"];
     let mut arguments = expanded(&pod["containers"][0]);
-    for flag in ["--control-plane-controllers", "--controllers-only"] {
-        assert!(arguments.contains(&flag.to_owned()), "{flag}");
+    for flag in [format!("--{component}"), "--controllers-only".to_owned()] {
+        assert!(arguments.contains(&flag), "{flag}");
     }
     arguments.insert(0, "capstan".to_owned());
     Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));

@@ -7,6 +7,7 @@
 
 pub mod action;
 mod adoption;
+pub mod assessment;
 mod canonical;
 pub mod certificates;
 pub mod clone;
@@ -19,10 +20,12 @@ mod desired;
 mod domains;
 pub mod inspection;
 mod known_fields;
+pub mod kubeadm_configuration;
 mod membership;
 mod naming;
 pub mod observed;
 pub mod outdated;
+pub mod pending;
 pub mod plan;
 mod preflight;
 pub mod preview;

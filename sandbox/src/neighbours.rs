@@ -5,6 +5,7 @@
 //! and of [`provider_crds`].
 //! It must never connect to an address other than 127.0.0.1, except that Go downloads modules.
 
+pub mod cluster_api;
 pub mod machine_webhook;
 pub mod openshift_api;
 mod programs;

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use capstan_core::api::core_v1::node::CONTROL_PLANE_LABEL;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{
-    CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONTROL_PLANES, MACHINE_POOLS, NODES,
+    CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS, NODES,
 };
 use capstan_core::kcp::observed::{ETCD_MEMBERS, ETCD_MEMBERS_VERSION, Observed};
 use capstan_core::model::is_subdomain;
@@ -24,13 +24,6 @@ use super::gather::list;
 use super::kubeadm_control_plane;
 use super::observe::{CONNECT, runtime};
 use crate::workload::{Connections, ManagedCluster, ManagedClusters as _, MembersReport, Settings};
-
-const KUBEADM_CONFIGS: KindInfo = KindInfo::namespaced(
-    "bootstrap.cluster.x-k8s.io",
-    "v1beta2",
-    "KubeadmConfig",
-    "kubeadmconfigs",
-);
 
 /// The namespace and the name of a KubeadmControlPlane in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,14 +18,18 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
 use super::cluster::{Cluster, Enforcement, Scope};
-use crate::controllers::{Caches, Configuration, ControlPlaneControllers, Controllers, LiveReader, Metrics, Mirroring};
-use crate::runtime::{Caches as RuntimeCaches, Election};
+use crate::controllers::{
+    Caches, Configuration, ControlPlaneControllers, Controllers, KubeadmControlPlaneControllers, LiveReader, Metrics,
+    Mirroring,
+};
+use crate::runtime::{Caches as RuntimeCaches, Election, Metrics as RuntimeMetrics};
 use crate::server::{Judge, Lifecycle, Limits, Reviewer, Server, Settings, SnapshotSource, descriptors, logs};
 use crate::tls::clients::Clients;
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
 use crate::tls::self_managed::{self, SelfManaged};
 use crate::tls::{Certificates, CipherSuite, MinVersion, Policy, development, rotation};
+use crate::workload::Connections;
 
 mod infrastructure_versions;
 mod mirroring;
@@ -44,7 +48,8 @@ use infrastructure_versions::InfrastructureVersions;
        capstan serve [OPTIONS] --dev-certificate <DIR>")]
 #[command(group(clap::ArgGroup::new("certificate").required(true).multiple(false)
     .args(["tls_cert", "self_managed_secret", "dev_certificate"])))]
-#[command(group(clap::ArgGroup::new("any_controllers").args(["controllers", "mirroring_controllers", "control_plane_controllers"])))]
+#[command(group(clap::ArgGroup::new("any_controllers").args(["controllers", "mirroring_controllers", "control_plane_controllers",
+        "kubeadm_control_plane_controllers"])))]
 pub struct Args {
     /// Address of the webhooks (HTTPS).
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "ADDRESS")]
@@ -159,6 +164,11 @@ pub struct Args {
     /// ControlPlane, in a process without other controllers.
     #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers"], help_heading = "Controllers")]
     control_plane_controllers: bool,
+    /// Also run the controller of KubeadmControlPlanes, in the place of the one of Cluster
+    /// API, in a process without other controllers. It is incomplete.
+    #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers"],
+        help_heading = "Controllers")]
+    kubeadm_control_plane_controllers: bool,
     /// Do not watch objects that only the webhooks need; for a process whose webhooks
     /// are not registered.
     #[arg(long, requires = "any_controllers", help_heading = "Controllers")]
@@ -176,6 +186,10 @@ pub struct Args {
     /// The same for --control-plane-controllers.
     #[arg(long, default_value = crate::controllers::CONTROL_PLANE_LEASE, value_name = "NAME", help_heading = "Controllers")]
     control_plane_lease: String,
+    /// The same for --kubeadm-control-plane-controllers.
+    #[arg(long, default_value = crate::controllers::KUBEADM_CONTROL_PLANE_LEASE, value_name = "NAME",
+        help_heading = "Controllers")]
+    kubeadm_control_plane_lease: String,
     /// How long a Lease is valid without renewal.
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     lease_duration: Duration,
@@ -273,7 +287,10 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mirroring_metrics = args.mirroring_controllers.then(|| mirroring::register(&mut registry));
     let control_plane_metrics = args
         .control_plane_controllers
-        .then(|| crate::runtime::Metrics::register(&mut registry));
+        .then(|| RuntimeMetrics::register(&mut registry));
+    let kubeadm_metrics = args
+        .kubeadm_control_plane_controllers
+        .then(|| RuntimeMetrics::register(&mut registry));
     let (reviewer, cluster) = reviewer(args).await?;
     let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
         .await
@@ -293,6 +310,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
             let election = election(args, &args.control_plane_lease);
             ControlPlaneControllers::start(&client, caches, args.scope.options(), election, metrics)
         });
+    let kubeadm = start_kubeadm(args, cluster.as_ref(), kubeadm_metrics);
     let mirroring = mirroring_metrics.zip(cluster.and_then(Connected::mirroring));
     let mirroring = mirroring.map(|(metrics, (client, caches))| {
         let election = election(args, &args.mirroring_lease);
@@ -310,7 +328,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let ending = async {
         // Both stop at the same time: writes of the controllers are reviewed by the webhooks of
         // this process or of another one.
-        tokio::join!(running, stop(controllers, mirroring, control_plane)).0
+        tokio::join!(running, stop(controllers, mirroring, control_plane, kubeadm)).0
     };
     tokio::select! {
         cut = ending => {
@@ -326,12 +344,31 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Starts the controller of KubeadmControlPlanes, if it runs in this process.
+fn start_kubeadm(
+    args: &Args,
+    cluster: Option<&Connected>,
+    metrics: Option<RuntimeMetrics>,
+) -> Option<KubeadmControlPlaneControllers> {
+    let connected = cluster?;
+    let (client, caches) = (&connected.client, Arc::clone(connected.kubeadm.as_ref()?));
+    let election = election(args, &args.kubeadm_control_plane_lease);
+    let managed = Connections::new(client, KubeadmControlPlaneControllers::settings());
+    Some(KubeadmControlPlaneControllers::start(
+        client, caches, managed, election, metrics?,
+    ))
+}
+
 /// Stops the controllers that run in this process.
 async fn stop(
     controllers: Option<Controllers>,
     mirroring: Option<Mirroring>,
     control_plane: Option<ControlPlaneControllers>,
+    kubeadm: Option<KubeadmControlPlaneControllers>,
 ) {
+    if let Some(kubeadm) = kubeadm {
+        kubeadm.stop().await;
+    }
     if let Some(controllers) = controllers {
         controllers.stop().await;
     }
@@ -368,6 +405,8 @@ struct Connected {
     mirroring: Option<Arc<RuntimeCaches>>,
     /// With --control-plane-controllers.
     control_plane: Option<Arc<RuntimeCaches>>,
+    /// With --kubeadm-control-plane-controllers.
+    kubeadm: Option<Arc<RuntimeCaches>>,
 }
 
 impl Connected {
@@ -420,9 +459,17 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Conn
     let control_plane = args
         .control_plane_controllers
         .then(|| ControlPlaneControllers::caches(&client, &args.scope.namespace));
+    let kubeadm = args
+        .kubeadm_control_plane_controllers
+        .then(|| KubeadmControlPlaneControllers::caches(&client));
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
-        of_controllers: mirroring.iter().chain(&control_plane).cloned().collect(),
+        of_controllers: mirroring
+            .iter()
+            .chain(&control_plane)
+            .chain(&kubeadm)
+            .cloned()
+            .collect(),
         live: LiveReader::new(&client),
         versions: args
             .kubeadm_control_plane
@@ -443,6 +490,7 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Conn
         caches,
         mirroring,
         control_plane,
+        kubeadm,
     };
     Ok((Arc::new(judge), Some(connected)))
 }

@@ -26,7 +26,7 @@ const LATE: SignedDuration = SignedDuration::from_mins(3);
 
 /// How long after it was recorded the creation of another process may be carried out. It is sent
 /// while the live read behind it is fresh.
-const LATE_OF_OTHERS: SignedDuration = SignedDuration::from_mins(LATE.as_mins() + FRESH.as_mins());
+pub(super) const LATE_OF_OTHERS: SignedDuration = SignedDuration::from_mins(LATE.as_mins() + FRESH.as_mins());
 
 /// A creation that was never answered.
 #[derive(Clone, Debug)]

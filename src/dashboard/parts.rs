@@ -25,7 +25,7 @@ pub(super) fn control_plane(report: &Report, anchor: &str) -> Markup {
                 h2 { (report.kind) " " bdi { (report.title()) } }
                 p class="facts" { (facts(report)) }
                 @if report.kind != MANAGED {
-                    p class="facts" { "Capstan shows this plan, and has no controller that carries it out." }
+                    p class="facts" { "Capstan carries out this plan only if its controller for this kind is installed." }
                 }
             }
             p class={ "headline " (class_of(mood)) } {

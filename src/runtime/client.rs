@@ -103,6 +103,25 @@ impl Cluster for Client {
         Ok(lists.into_iter().flat_map(|list| list.items).collect())
     }
 
+    async fn discover(&self, group: &str, kind: &str) -> kube::Result<Option<KindInfo>> {
+        let served = kube::discovery::group(&self.0, group).await;
+        let served = match served {
+            Ok(served) => served,
+            Err(kube::Error::Discovery(kube::error::DiscoveryError::MissingApiGroup(_))) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(served.recommended_kind(kind).map(|(found, capabilities)| KindInfo {
+            group: found.group.into(),
+            version: found.version.into(),
+            kind: found.kind.into(),
+            plural: found.plural.into(),
+            scope: match capabilities.scope {
+                kube::discovery::Scope::Namespaced => Scope::Namespaced,
+                kube::discovery::Scope::Cluster => Scope::Cluster,
+            },
+        }))
+    }
+
     async fn create(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Written> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),

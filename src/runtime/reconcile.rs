@@ -197,6 +197,13 @@ pub trait Reconcile: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Does what belongs to a step and is not a write to the API server, right before the write. If
+    /// it fails, the step fails. It must have the same effect if it is repeated. By default it does
+    /// nothing.
+    fn perform(&self, _observed: &Self::Observed, _step: usize) -> impl Future<Output = Result<(), StepError>> + Send {
+        async { Ok(()) }
+    }
+
     /// A step failed. Returns what is attempted in its place, if anything.
     fn failed(
         &self,

@@ -257,7 +257,15 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             self.writer.write(&record).await?;
         }
         self.fresh(step, read)?;
-        let Err(error) = self.writer.write(&step.write).await else {
+        let written = match shared.controller.perform(observed, position).await {
+            // It may have taken long.
+            Ok(()) => match self.fresh(step, read) {
+                Ok(()) => self.writer.write(&step.write).await.map(|_| ()),
+                Err(error) => Err(error),
+            },
+            Err(error) => return Err(error),
+        };
+        let Err(error) = written else {
             return Ok(());
         };
         let moment = self.moment();
@@ -316,6 +324,10 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
                     let controller = &shared.controller;
                     controller.stored(observed, &write, &written, &mut self.state);
                 }
+                // Another object was deleted since the caches showed it. It needs no status.
+                Err(error) if error.is_not_found() && self.is_other(view, &write.object) => {
+                    given_up.push(write.object.clone());
+                }
                 Err(error) => {
                     failed.push(error);
                     given_up.push(write.object.clone());
@@ -323,6 +335,11 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             }
         }
         failed
+    }
+
+    /// Whether an object is not the reconciled one, and the caches show it.
+    fn is_other(&self, view: &View, object: &ObjectRef) -> bool {
+        *object != self.object && view.objects.metadata(object).is_some()
     }
 
     /// Remembers since when something fails.

@@ -39,6 +39,11 @@ impl StepError {
         matches!(&self.source, kube::Error::Api(status) if status.code == 409)
     }
 
+    /// There is no such object.
+    pub fn is_not_found(&self) -> bool {
+        matches!(&self.source, kube::Error::Api(status) if status.code == 404)
+    }
+
     /// The API server refused, so the write did not happen. Without an answer, or after an internal
     /// error of the server, the outcome is unknown.
     pub fn is_refusal(&self) -> bool {

@@ -42,6 +42,9 @@ pub enum Verb {
         /// Annotations that must agree, besides the controlling owner.
         purpose: &'static [&'static str],
     },
+    /// As [`Create`](Self::Create), for an object of a kind that is not watched. The caches never
+    /// show it, so nothing waits for that.
+    CreateUnwatched(Value),
     /// The object is created unless there is one.
     Ensure(Value),
     /// The object is deleted in the background.
@@ -60,6 +63,9 @@ pub enum Verb {
         /// The fields.
         body: Value,
     },
+    /// Nothing is written: the step is what [`Reconcile::perform`](super::Reconcile::perform) does.
+    /// The text says what that is, for an error.
+    Perform(String),
 }
 
 impl Write {
@@ -87,11 +93,12 @@ impl Write {
     pub fn title(&self) -> String {
         let (kind, name) = (&self.object.kind, &self.object.name);
         match &self.verb {
-            Verb::Create { .. } | Verb::Ensure(_) => format!("creating {kind} {name}"),
+            Verb::Create { .. } | Verb::CreateUnwatched(_) | Verb::Ensure(_) => format!("creating {kind} {name}"),
             Verb::Delete { .. } => format!("deleting {kind} {name}"),
             Verb::Patch(_) => format!("patching {kind} {name}"),
             Verb::PatchStatus(_) => format!("writing the status of {kind} {name}"),
             Verb::Apply { .. } => format!("applying {kind} {name}"),
+            Verb::Perform(what) => what.clone(),
         }
     }
 }
@@ -131,6 +138,7 @@ impl<C: Cluster> Writer<C> {
         let failed = |error| StepError::new(write.title(), error);
         let written = match verb {
             Verb::Create { body, purpose } => self.create(write, body, purpose).await?,
+            Verb::CreateUnwatched(body) => return self.create(write, body, &[]).await,
             Verb::Ensure(body) => {
                 return match self.cluster.create(kind, object, body.clone()).await {
                     Ok(written) => Ok(written),
@@ -148,6 +156,7 @@ impl<C: Cluster> Writer<C> {
                 let patched = self.cluster.patch(kind, object, true, patch.clone()).await;
                 patched.map_err(failed)?
             }
+            Verb::Perform(_) => return Ok(Written::default()),
             Verb::Apply { manager, body } => {
                 let applied = self.cluster.apply(kind, object, manager, body.clone()).await;
                 applied.map_err(failed)?
@@ -314,9 +323,12 @@ impl capstan_core::api::objects::CachedObject for Existing {
 }
 
 impl Existing {
-    /// Whether the object is the wanted one: of the same owner, for the same purpose.
+    /// Whether the object is the wanted one: of the same owner, for the same purpose. Without a
+    /// controller, the first owner counts.
     fn is_for(&self, wanted: &Self, purpose: &[&str]) -> bool {
-        let owner = wanted.metadata.controller().map(|owner| owner.uid.as_str());
+        let owner = wanted.metadata.controller();
+        let owner = owner.or(wanted.metadata.owner_references.first());
+        let owner = owner.map(|owner| owner.uid.as_str());
         let mut owners = self.metadata.owner_references.iter().map(|owner| owner.uid.as_str());
         let (existing, wanted) = (&self.metadata.annotations, &wanted.metadata.annotations);
         owner.is_some_and(|owner| owners.any(|existing| existing == owner))

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use capstan_core::api::kind::KindInfo;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// A managed cluster: its `Cluster` object in the management cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +109,8 @@ pub enum AccessError {
 }
 
 /// The API servers of managed clusters. Every read is live.
+///
+/// A write is rare: the controllers of the managed cluster own what is in it.
 pub trait ManagedClusters: Clone + Send + Sync + 'static {
     /// An object; `None` if no object has this name.
     fn get<T: DeserializeOwned + Send>(
@@ -127,4 +130,15 @@ pub trait ManagedClusters: Clone + Send + Sync + 'static {
         namespace: &str,
         selector: &str,
     ) -> impl Future<Output = Result<Vec<T>, AccessError>> + Send;
+
+    /// Sends a JSON merge patch for an object. The metadata of the patch carries a precondition. It
+    /// is never retried.
+    fn patch(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> impl Future<Output = Result<(), AccessError>> + Send;
 }

@@ -16,14 +16,15 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::http;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{GetParams, ListParams, Request};
+use kube::api::{GetParams, ListParams, Patch, PatchParams, Request};
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::cluster::{AccessError, ManagedCluster, ManagedClusters};
-use super::etcd::{EtcdAccess, credentials};
+use super::etcd::{EtcdAccess, EtcdRoute, ManagedEtcd, ManagedEtcdError, MembersReport, credentials};
 use super::kubeconfig;
 
 /// Limits of connections.
@@ -43,6 +44,8 @@ pub struct Settings {
     pub longest_delay: Duration,
     /// The largest answer that is read, in bytes.
     pub answer_limit: usize,
+    /// How the etcd members are reached.
+    pub etcd_route: EtcdRoute,
 }
 
 impl Default for Settings {
@@ -55,6 +58,7 @@ impl Default for Settings {
             first_delay: Duration::from_secs(1),
             longest_delay: Duration::from_secs(60),
             answer_limit: 64 << 20,
+            etcd_route: EtcdRoute::Advertised,
         }
     }
 }
@@ -141,7 +145,20 @@ impl Connections {
         };
         let (authority, key) = (pem("tls.crt")?, pem("tls.key")?);
         let signed = credentials(&authority, &key).map_err(|error| unusable(format!("must be usable: {error}")))?;
-        EtcdAccess::of(self, cluster, signed).await
+        let api_server = match self.settings.etcd_route {
+            EtcdRoute::Advertised => None,
+            EtcdRoute::ApiServer => Some(self.api_server(cluster).await?),
+        };
+        EtcdAccess::of(self, cluster, signed, api_server.as_deref()).await
+    }
+
+    /// The host and the port of the API server.
+    async fn api_server(&self, cluster: &ManagedCluster) -> Result<String, AccessError> {
+        let stored = self.kubeconfig(cluster).await?;
+        let config = kubeconfig::parse(&stored).await;
+        let url = config.map_err(|reason| unusable(cluster, reason))?.cluster_url;
+        let address = url.authority().map(ToString::to_string);
+        address.ok_or_else(|| unusable(cluster, String::from("must contain the address of the server")))
     }
 
     fn entries(&self) -> std::sync::MutexGuard<'_, Entries> {
@@ -354,6 +371,32 @@ impl ManagedClusters for Connections {
         self.send(cluster, &what, request).await
     }
 
+    async fn patch(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<(), AccessError> {
+        let what = format!("patch {} {name}", kind.plural);
+        let params = PatchParams {
+            field_manager: Some(String::from("capstan")),
+            ..PatchParams::default()
+        };
+        let request = Request::new(path(kind, namespace)).patch(name, &params, &Patch::Merge(patch));
+        let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
+        match self.send::<serde::de::IgnoredAny>(cluster, &what, request).await? {
+            Some(_) => Ok(()),
+            None => Err(AccessError::Refused {
+                cluster: cluster.to_string(),
+                request: what,
+                code: 404,
+                message: String::from("the object must exist"),
+            }),
+        }
+    }
+
     async fn list<T: DeserializeOwned + Send>(
         &self,
         cluster: &ManagedCluster,
@@ -381,6 +424,20 @@ impl ManagedClusters for Connections {
                 message: String::from("the kind is not served"),
             }),
         }
+    }
+}
+
+impl ManagedEtcd for Connections {
+    async fn members(&self, cluster: &ManagedCluster) -> Result<MembersReport, ManagedEtcdError> {
+        Ok(self.etcd(cluster).await?.report().await?)
+    }
+
+    async fn move_leader(&self, cluster: &ManagedCluster, from: &str, to: &[String]) -> Result<(), ManagedEtcdError> {
+        Ok(self.etcd(cluster).await?.move_leader(from, to).await?)
+    }
+
+    async fn remove_member(&self, cluster: &ManagedCluster, member: &str) -> Result<(), ManagedEtcdError> {
+        Ok(self.etcd(cluster).await?.remove(member).await?)
     }
 }
 

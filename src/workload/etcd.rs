@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 
-pub use access::{CLIENT_URLS, EtcdAccess, MembersReport};
+use super::cluster::{AccessError, ManagedCluster};
+
+pub use access::{CLIENT_URLS, EtcdAccess, EtcdRoute, MembersReport};
 pub use client::{Credentials, Endpoint, EtcdClient};
 pub use identity::credentials;
 
@@ -163,6 +165,41 @@ pub trait Etcd: Send + Sync {
 
     /// Removes a member. Returns the members that remain.
     fn remove_member(&self, member: MemberId) -> impl Future<Output = Result<Vec<Member>, EtcdError>> + Send;
+}
+
+/// Why the members of a managed cluster did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManagedEtcdError {
+    /// The managed cluster did not answer.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The members did not answer.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+}
+
+/// The etcd members of managed clusters, as a controller of control planes uses them. A simulation
+/// can answer the same calls.
+pub trait ManagedEtcd: Clone + Send + Sync + 'static {
+    /// What the members report.
+    fn members(&self, cluster: &ManagedCluster)
+    -> impl Future<Output = Result<MembersReport, ManagedEtcdError>> + Send;
+
+    /// Moves the leadership away from a member, to the first of the others that accepts it. Nothing
+    /// happens if the member does not lead.
+    fn move_leader(
+        &self,
+        cluster: &ManagedCluster,
+        from: &str,
+        to: &[String],
+    ) -> impl Future<Output = Result<(), ManagedEtcdError>> + Send;
+
+    /// Removes a member. Nothing happens if it is gone.
+    fn remove_member(
+        &self,
+        cluster: &ManagedCluster,
+        member: &str,
+    ) -> impl Future<Output = Result<(), ManagedEtcdError>> + Send;
 }
 
 /// The members of an etcd cluster with their alarms, as one member and a quorum report them.

@@ -107,6 +107,17 @@ impl ManagedClusters for Pods {
         assert_eq!(kind.plural, "pods");
         Ok(serde_json::from_value(self.0.clone()).unwrap())
     }
+
+    async fn patch(
+        &self,
+        _cluster: &ManagedCluster,
+        _kind: &KindInfo,
+        _namespace: &str,
+        _name: &str,
+        _patch: &Value,
+    ) -> Result<(), AccessError> {
+        Ok(())
+    }
 }
 
 async fn access(members: &Members) -> EtcdAccess {
@@ -121,7 +132,7 @@ async fn access(members: &Members) -> EtcdAccess {
     };
     let signed = credentials(&members.authority.certificate(), &members.authority.key()).unwrap();
     let pods = Pods(pods.collect());
-    EtcdAccess::of(&pods, &cluster, signed).await.unwrap()
+    EtcdAccess::of(&pods, &cluster, signed, None).await.unwrap()
 }
 
 /// The number of bytes before the key of PKCS #1 in an RSA key of PKCS #8.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::bootstrap_cluster_x_k8s_io::{self, kubeadm_config};
 use super::config_openshift_io::{cluster_operator, feature_gate, infrastructure};
 use super::core_v1::node;
 use super::infrastructure_cluster_x_k8s_io::{self as platforms, CLUSTERS, OTHER_CLUSTERS, PLATFORMS};
@@ -61,6 +62,13 @@ pub static MACHINE_POOLS: KindInfo = cluster_api(
     cluster_x_k8s_io::machine_pool::KIND,
     cluster_x_k8s_io::machine_pool::PLURAL,
 );
+/// KubeadmConfigs.
+pub static KUBEADM_CONFIGS: KindInfo = KindInfo::namespaced(
+    bootstrap_cluster_x_k8s_io::GROUP,
+    bootstrap_cluster_x_k8s_io::VERSION,
+    kubeadm_config::KIND,
+    kubeadm_config::PLURAL,
+);
 /// Clusters of Cluster API.
 pub static CLUSTER_API_CLUSTERS: KindInfo =
     cluster_api(cluster_x_k8s_io::cluster::KIND, cluster_x_k8s_io::cluster::PLURAL);
@@ -110,6 +118,8 @@ pub enum Reader {
     Mirroring,
     /// The controller of ControlPlanes. The verbs of the table are not its own.
     ControlPlaneControllers,
+    /// The controller of KubeadmControlPlanes. The verbs of the table are not its own.
+    KubeadmControlPlaneControllers,
     /// The webhooks of ControlPlanes. They also read what the webhooks of ControlPlaneMachineSets
     /// read.
     ControlPlanes,
@@ -171,6 +181,7 @@ const EVERY: &[Reader] = &[
 const BOTH: &[Reader] = &[Reader::Admission, Reader::Controllers, Reader::ControlPlaneControllers];
 const GUARDS: &[Reader] = &[Reader::Guards];
 const PAIRS: &[Reader] = &[Reader::Guards, Reader::Mirroring];
+const KUBEADM: &[Reader] = &[Reader::KubeadmControlPlaneControllers];
 /// The kind is judged offline. No part of an installed Capstan reads it, so it has no permissions.
 const OFFLINE: &[Reader] = &[];
 
@@ -205,13 +216,27 @@ pub static KINDS: &[KindEntry] = &[
         Home::MachineApi,
         &[Reader::ControlPlanes, Reader::ControlPlaneControllers],
     ),
-    read(&CLUSTER_API_MACHINES, Home::ClusterApi, PAIRS),
+    read(
+        &CLUSTER_API_MACHINES,
+        Home::ClusterApi,
+        &[
+            Reader::Guards,
+            Reader::Mirroring,
+            Reader::KubeadmControlPlaneControllers,
+        ],
+    ),
     read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, PAIRS),
     read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
-    read(&KUBEADM_CONTROL_PLANES, Home::ClusterApi, OFFLINE),
+    read(&KUBEADM_CONTROL_PLANES, Home::ClusterApi, KUBEADM),
+    read(&KUBEADM_CONFIGS, Home::ClusterApi, KUBEADM),
+    read(&MACHINE_POOLS, Home::ClusterApi, KUBEADM),
     read(&KUBEADM_CONTROL_PLANE_TEMPLATES, Home::ClusterApi, OFFLINE),
     // The guards judge its deletion, and look up the objects that belong to it.
-    read(&CLUSTER_API_CLUSTERS, Home::ClusterApi, &[Reader::Mirroring]),
+    read(
+        &CLUSTER_API_CLUSTERS,
+        Home::ClusterApi,
+        &[Reader::Mirroring, Reader::KubeadmControlPlaneControllers],
+    ),
 ];
 
 /// The whole table: [`KINDS`], and the machines, machine templates and clusters of every platform.

@@ -180,6 +180,8 @@ pub enum WaitReason {
     WorkersRemoved,
     /// The annotation that pauses the rollout must be removed.
     Pause,
+    /// A machine that was requested may still be created.
+    PendingCreation,
 }
 
 impl WaitReason {
@@ -198,6 +200,7 @@ impl WaitReason {
             Self::Replacement => "Replacement",
             Self::WorkersRemoved => "WorkersRemoved",
             Self::Pause => "Pause",
+            Self::PendingCreation => "PendingCreation",
         }
     }
 }

@@ -98,6 +98,15 @@ pub struct Certificates {
 }
 
 impl Certificates {
+    /// The condition at this moment: a Secret that is to be generated does not exist.
+    pub fn condition_now(&self) -> Condition {
+        let mut now = self.clone();
+        let generated = now.generate.drain(..);
+        let missing = generated.map(|one| format!("Secret {} must exist; it is generated", one.secret));
+        now.missing.extend(missing.collect::<Vec<String>>());
+        now.condition()
+    }
+
     /// The condition, once the Secrets to generate exist.
     pub fn condition(&self) -> Condition {
         if self.missing.is_empty() {
@@ -256,6 +265,7 @@ mod tests {
             ("RSA-2048", 3650)
         );
         assert_eq!(result.condition().status, "True");
+        assert_eq!(result.condition_now().status, "False");
         // A crash between two creations leaves some of them.
         let result = certificates(&state, &[secret("c-ca"), secret("c-sa")]);
         assert_eq!(generated(&result), ["c-etcd", "c-proxy"]);

@@ -42,7 +42,7 @@ impl Failure {
 }
 
 /// What was read of the managed cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Inspection {
     /// The Nodes of control plane machines, by name.
     pub nodes: Result<BTreeMap<String, Arc<Node>>, Failure>,

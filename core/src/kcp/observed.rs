@@ -239,7 +239,11 @@ fn is_same(left: &Value, right: &Value) -> bool {
 
 /// The name of the Cluster of a control plane: of its owner, or else of its label.
 pub(super) fn cluster_name(control_plane: &KubeadmControlPlane) -> String {
-    let metadata: &ObjectMeta = &control_plane.metadata;
+    cluster_of(&control_plane.metadata)
+}
+
+/// The name of the Cluster of a control plane with this metadata; empty if it has none.
+pub fn cluster_of(metadata: &ObjectMeta) -> String {
     let is_cluster = |kind: &str, api_version: &str| {
         kind == cluster::KIND && api_version.split('/').next() == Some(cluster_api::GROUP)
     };

@@ -58,12 +58,21 @@ pub fn control_plane_patch(
     patch(stored, before, after)
 }
 
-/// The patch of the conditions of a machine; `None` if nothing differs.
-pub fn machine_patch(stored: &Value, conditions: &[Condition], now: Timestamp) -> Option<Value> {
+/// The patch of the conditions of a machine; `None` if nothing differs. The conditions of the
+/// `withdrawn` types are removed.
+pub fn machine_patch(stored: &Value, conditions: &[Condition], withdrawn: &[&str], now: Timestamp) -> Option<Value> {
     let before = stored.get("status").unwrap_or(&Value::Null);
     let generation = stored.pointer("/metadata/generation").and_then(Value::as_i64);
     let mut after = Map::new();
-    after.insert(String::from("conditions"), merged(before, conditions, generation, now));
+    let mut all = merged(before, conditions, generation, now);
+    if let Some(all) = all.as_array_mut() {
+        let is_withdrawn = |one: &Value| {
+            let type_ = one.get("type").and_then(Value::as_str);
+            type_.is_some_and(|type_| withdrawn.contains(&type_))
+        };
+        all.retain(|one| !is_withdrawn(one));
+    }
+    after.insert(String::from("conditions"), all);
     patch(stored, before, after)
 }
 
@@ -199,7 +208,7 @@ mod tests {
             Condition::new("B", "True", "R", "more"),
             Condition::new("A", "True", "R", ""),
         ];
-        let patch = machine_patch(&machine, &new, now()).unwrap();
+        let patch = machine_patch(&machine, &new, &[], now()).unwrap();
         let time = "2026-06-01T12:00:00Z";
         assert_eq!(
             patch["status"]["conditions"],
@@ -215,6 +224,8 @@ mod tests {
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
         let mut stored = machine;
         apply(&mut stored, &patch);
-        assert_eq!(machine_patch(&stored, &new, now()), None);
+        assert_eq!(machine_patch(&stored, &new, &[], now()), None);
+        let patch = machine_patch(&stored, &new, &["Theirs"], now()).unwrap();
+        assert_eq!(patch["status"]["conditions"].as_array().unwrap().len(), 3);
     }
 }

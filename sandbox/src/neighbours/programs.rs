@@ -30,7 +30,15 @@ pub(super) fn program(name: &str) -> Result<PathBuf> {
 /// # Errors
 /// Go is not installed, or the build fails.
 pub(super) fn program_of(name: &str, package: &str) -> Result<PathBuf> {
-    let module = module(name);
+    program_in(name, name, package)
+}
+
+/// As [`program_of`], for a module with several programs.
+///
+/// # Errors
+/// Go is not installed, or the build fails.
+pub(super) fn program_in(module_name: &str, name: &str, package: &str) -> Result<PathBuf> {
+    let module = module(module_name);
     let cache = Places::from_environment().target.join("neighbours").join(key(&module)?);
     let built = cache.join(name);
     if built.is_file() {
@@ -41,7 +49,7 @@ pub(super) fn program_of(name: &str, package: &str) -> Result<PathBuf> {
     let _only_builder = go::lock(&cache)?;
     // Another process may have built it while this one waited.
     if !built.is_file() {
-        report(&format!("building {name} with Go (once, up to three minutes)"));
+        report(&format!("building {name} with Go (once, up to ten minutes)"));
         let program = Program {
             name,
             package,

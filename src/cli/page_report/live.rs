@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use capstan_core::admission::Snapshot;
-use capstan_core::api::bootstrap_cluster_x_k8s_io as bootstrap;
 use capstan_core::api::cluster_x_k8s_io::label;
 use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
 use capstan_core::api::kind::{KindInfo, Scope};
@@ -38,12 +37,6 @@ use crate::runtime::{Caches as RuntimeCaches, View, Watch};
 const FIRST_READ: Duration = Duration::from_secs(5);
 
 static EVENTS: KindInfo = KindInfo::namespaced("", "v1", "Event", "events");
-static KUBEADM_CONFIGS: KindInfo = KindInfo::namespaced(
-    bootstrap::GROUP,
-    "v1beta2",
-    bootstrap::kubeadm_config::KIND,
-    "kubeadmconfigs",
-);
 
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -160,7 +153,7 @@ impl Live {
             &kinds::CLUSTER_API_MACHINE_HEALTH_CHECKS,
             &kinds::CLUSTER_API_CLUSTERS,
             &kinds::KUBEADM_CONTROL_PLANES,
-            &KUBEADM_CONFIGS,
+            &kinds::KUBEADM_CONFIGS,
             &kinds::MACHINE_POOLS,
         ];
         if home != other {

@@ -59,15 +59,35 @@ impl MembersReport {
     }
 }
 
+/// How members are reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EtcdRoute {
+    /// At the address in the annotation [`CLIENT_URLS`] of their pods.
+    #[default]
+    Advertised,
+    /// At the address of the API server, with the name of the pod as the name of the server. The
+    /// in-memory infrastructure provider of Cluster API serves its members so.
+    ApiServer,
+}
+
+/// A member with the address at which it answers.
+#[derive(Clone, Debug)]
+struct Located {
+    /// The name of the member, which is the name of its Node.
+    member: String,
+    endpoint: Endpoint,
+}
+
 /// The members of one etcd cluster, by the names of their Nodes.
 #[derive(Clone, Debug)]
 pub struct EtcdAccess {
     credentials: Credentials,
-    endpoints: Vec<Endpoint>,
+    members: Vec<Located>,
 }
 
 impl EtcdAccess {
-    /// The members that have a pod in the managed cluster.
+    /// The members that have a pod in the managed cluster. `api_server` is its host and port if the
+    /// members answer there; see [`EtcdRoute::ApiServer`].
     ///
     /// # Errors
     /// The managed cluster does not answer.
@@ -75,11 +95,16 @@ impl EtcdAccess {
         clusters: &M,
         cluster: &ManagedCluster,
         credentials: Credentials,
+        api_server: Option<&str>,
     ) -> Result<Self, AccessError> {
         let pods: Vec<Pod> = clusters.list(cluster, &PODS, SYSTEM, SELECTOR).await?;
-        let mut endpoints: Vec<Endpoint> = pods.iter().filter_map(endpoint).collect();
-        endpoints.sort_by(|left, right| left.server_name.cmp(&right.server_name));
-        Ok(Self { credentials, endpoints })
+        let located = |pod: &Pod| match api_server {
+            Some(address) => behind(pod, address),
+            None => advertised(pod),
+        };
+        let mut members: Vec<Located> = pods.iter().filter_map(located).collect();
+        members.sort_by(|left, right| left.member.cmp(&right.member));
+        Ok(Self { credentials, members })
     }
 
     /// What the members report. It asks all members for their own status at the same time.
@@ -87,9 +112,9 @@ impl EtcdAccess {
     /// # Errors
     /// No member answers, or there is no quorum.
     pub async fn report(&self) -> Result<MembersReport, EtcdError> {
-        let asked = self.endpoints.iter().map(async |endpoint| {
-            let asked = self.ask(endpoint).await;
-            (endpoint.server_name.clone(), asked)
+        let asked = self.members.iter().map(async |located| {
+            let asked = self.ask(&located.endpoint).await;
+            (located.member.clone(), asked)
         });
         let (mut answering, mut silent) = (Vec::new(), BTreeMap::new());
         for (name, asked) in join_all(asked).await {
@@ -106,7 +131,7 @@ impl EtcdAccess {
                 Ok(survey) => {
                     let unknown = survey.members.iter().map(|(member, _)| &member.name);
                     for name in unknown.filter(|name| !name.is_empty()) {
-                        if !self.endpoints.iter().any(|endpoint| endpoint.server_name == **name) {
+                        if !self.members.iter().any(|located| located.member == **name) {
                             silent.insert(name.clone(), String::from("no pod names its address"));
                         }
                     }
@@ -115,7 +140,7 @@ impl EtcdAccess {
                 Err(error) => refusals.push(error.to_string()),
             }
         }
-        if self.endpoints.is_empty() {
+        if self.members.is_empty() {
             refusals.push(format!("no pod in {SYSTEM} has the annotation {CLIENT_URLS}"));
         }
         Err(EtcdError::NoMember(refusals.join("; ")))
@@ -132,9 +157,9 @@ impl EtcdAccess {
             return Ok(());
         };
         let leader = leader.id;
-        let endpoint = self.endpoints.iter().find(|endpoint| endpoint.server_name == from);
-        let endpoint = endpoint.ok_or_else(|| EtcdError::NoMember(format!("no pod names the address of {from}")))?;
-        let client = self.ask(endpoint).await?;
+        let located = self.members.iter().find(|located| located.member == from);
+        let located = located.ok_or_else(|| EtcdError::NoMember(format!("no pod names the address of {from}")))?;
+        let client = self.ask(&located.endpoint).await?;
         let mut refusals = Vec::new();
         for name in to.iter().filter(|name| !silent.contains_key(*name)) {
             let target = find(&survey, name).filter(|member| !member.is_learner && member.id != leader);
@@ -157,12 +182,8 @@ impl EtcdAccess {
     /// No other member answers, or etcd refuses the removal. For some seconds after a change, etcd
     /// refuses every removal: see [`EtcdError::is_unhealthy_cluster`].
     pub async fn remove(&self, name: &str) -> Result<(), EtcdError> {
-        let others: Vec<Endpoint> = self
-            .endpoints
-            .iter()
-            .filter(|endpoint| endpoint.server_name != name)
-            .cloned()
-            .collect();
+        let others = self.members.iter().filter(|located| located.member != name);
+        let others: Vec<Endpoint> = others.map(|located| located.endpoint.clone()).collect();
         let client = EtcdClient::connect_to_any(&others, &self.credentials).await?;
         let members = client.members().await?;
         let Some(id) = members
@@ -201,12 +222,26 @@ fn find<'s>(survey: &'s Survey, name: &str) -> Option<&'s Member> {
 }
 
 /// The first address of a member for clients. An address without TLS is not used.
-fn endpoint(pod: &Pod) -> Option<Endpoint> {
+fn advertised(pod: &Pod) -> Option<Located> {
     let urls = pod.metadata.annotations.get(CLIENT_URLS)?;
     let address = urls.split(',').find_map(|url| url.trim().strip_prefix("https://"))?;
-    (!pod.spec.node_name.is_empty()).then(|| Endpoint {
-        address: address.trim_end_matches('/').to_owned(),
-        server_name: pod.spec.node_name.clone(),
+    (!pod.spec.node_name.is_empty()).then(|| Located {
+        member: pod.spec.node_name.clone(),
+        endpoint: Endpoint {
+            address: address.trim_end_matches('/').to_owned(),
+            server_name: pod.spec.node_name.clone(),
+        },
+    })
+}
+
+/// A member that answers at the address of the API server.
+fn behind(pod: &Pod, api_server: &str) -> Option<Located> {
+    (!pod.spec.node_name.is_empty()).then(|| Located {
+        member: pod.spec.node_name.clone(),
+        endpoint: Endpoint {
+            address: api_server.to_owned(),
+            server_name: pod.metadata.name().to_owned(),
+        },
     })
 }
 
@@ -218,7 +253,7 @@ mod tests {
 
     fn address(urls: &str, node: &str) -> Option<Endpoint> {
         let pod = json!({"metadata": {"annotations": {(CLIENT_URLS): urls}}, "spec": {"nodeName": node}});
-        endpoint(&serde_json::from_value(pod).unwrap())
+        advertised(&serde_json::from_value(pod).unwrap()).map(|located| located.endpoint)
     }
 
     #[test]
@@ -234,7 +269,17 @@ mod tests {
         );
         assert_eq!(address("http://10.0.0.1:1", "node-a"), None);
         assert_eq!(address("https://10.0.0.1:1", ""), None, "a pod without a Node");
-        assert_eq!(endpoint(&serde_json::from_value(json!({})).unwrap()), None);
+        assert!(advertised(&serde_json::from_value(json!({})).unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_member_behind_the_api_server_is_selected_by_the_name_of_its_pod() {
+        let pod = json!({"metadata": {"name": "etcd-node-a"}, "spec": {"nodeName": "node-a"}});
+        let located = behind(&serde_json::from_value(pod).unwrap(), "127.0.0.1:20000").unwrap();
+        assert_eq!(
+            (located.member.as_str(), located.endpoint.server_name.as_str()),
+            ("node-a", "etcd-node-a")
+        );
     }
 
     #[test]

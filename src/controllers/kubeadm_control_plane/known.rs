@@ -1,0 +1,281 @@
+//! What the controller reads that no cache contains: infrastructure objects of unknown kinds, the
+//! managed cluster, Secrets without the label of their Cluster, and keys that were issued just now.
+//!
+//! Everything belongs to one control plane, and is forgotten with it. A key stays here only until
+//! its Secret exists.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capstan_core::api::kind::KindInfo;
+use capstan_core::kcp::certificates::{FoundSecret, Generation, Purpose, SECRET_TYPE};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::inspect::{Inspected, inspect};
+use super::objects::{KeySecret, SECRETS, SecretSummary, WholeObject};
+use super::{Found, KubeadmControlPlanes, Port};
+use crate::runtime::{Cluster, StepError};
+use crate::workload::{self, Authority, AuthorityError, KeyPair};
+
+/// For how long an inspection of the managed cluster is used again. Before a machine is created or
+/// deleted, the cluster is inspected again in any case.
+const AGE: Duration = Duration::from_secs(1);
+
+/// Group, kind, and name of an object of an unknown kind.
+pub(super) type Reference = [String; 3];
+
+/// What is known of the surroundings of a control plane.
+#[derive(Clone, Default)]
+pub(super) struct Known {
+    pub(super) inspected: Option<Arc<Inspected>>,
+    at: Option<Instant>,
+    /// The infrastructure machines; `None` for one that does not exist.
+    pub(super) infrastructure: BTreeMap<Reference, Option<Arc<Value>>>,
+    /// The template of infrastructure machines, with the kind of a machine.
+    pub(super) template: Option<(Reference, Arc<Value>, KindInfo)>,
+    /// Secrets without the label of the Cluster.
+    pub(super) secrets: Vec<FoundSecret>,
+    /// Secrets that were issued and are not stored yet, by name.
+    pub(super) issued: BTreeMap<String, Arc<Value>>,
+}
+
+impl std::fmt::Debug for Known {
+    /// Never prints a key.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Known")
+    }
+}
+
+impl<W: Port> KubeadmControlPlanes<W> {
+    /// Reads what is missing. Returns whether anything is new.
+    pub(super) async fn read_surroundings<C: Cluster>(&self, cluster: &C, found: &Found) -> bool {
+        let mut known = self.known(&found.key);
+        let infrastructure = read_machines(cluster, found, &mut known).await;
+        let secrets = read_secrets(cluster, found, &mut known).await;
+        let issued = issue(cluster, found, &mut known).await;
+        let inspected = self.inspect(found, &mut known, cluster.instant(), AGE).await;
+        let is_new = infrastructure || secrets || issued || inspected;
+        self.remember(&found.key, known);
+        is_new
+    }
+
+    /// Reads what a creation or a deletion depends on, whatever its age.
+    ///
+    /// # Errors
+    /// The infrastructure template cannot be read.
+    pub(super) async fn read_before_a_step<C: Cluster>(&self, cluster: &C, found: &Found) -> Result<(), StepError> {
+        let mut known = self.known(&found.key);
+        if found.creates() {
+            known.template = Some(read_template(cluster, found).await?);
+        }
+        self.inspect(found, &mut known, cluster.instant(), Duration::ZERO).await;
+        self.remember(&found.key, known);
+        Ok(())
+    }
+
+    async fn inspect(&self, found: &Found, known: &mut Known, now: Instant, age: Duration) -> bool {
+        let Some(managed) = found.managed.as_ref().filter(|_| found.can_be_inspected) else {
+            return false;
+        };
+        if known.at.is_some_and(|at| now.duration_since(at) < age) {
+            return false;
+        }
+        let is_managed = found.assessment.state.is_etcd_managed();
+        let inspected = inspect(&self.managed, managed, is_managed).await;
+        let is_new = known.inspected.as_deref() != Some(&inspected);
+        known.inspected = Some(Arc::new(inspected));
+        known.at = Some(now);
+        is_new
+    }
+}
+
+/// Reads infrastructure machines that are not known. The annotations that are compared never
+/// change.
+async fn read_machines<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
+    let state = &found.assessment.state;
+    let references: Vec<Reference> = state
+        .machines
+        .iter()
+        .map(|machine| {
+            let reference = &machine.machine.spec.infrastructure_ref;
+            [
+                reference.api_group.clone(),
+                reference.kind.clone(),
+                reference.name.clone(),
+            ]
+        })
+        .filter(|reference| reference.iter().all(|text| !text.is_empty()))
+        .collect();
+    known.infrastructure.retain(|known, _| references.contains(known));
+    let mut is_new = false;
+    for reference in references {
+        if known.infrastructure.get(&reference).is_some_and(Option::is_some) {
+            continue;
+        }
+        match read(cluster, state.namespace(), &reference).await {
+            Ok(object) => {
+                let object = object.map(|(object, _)| Arc::new(object));
+                is_new |= known.infrastructure.get(&reference) != Some(&object);
+                known.infrastructure.insert(reference, object);
+            }
+            Err(error) => tracing::warn!(%error, "an infrastructure machine cannot be read"),
+        }
+    }
+    is_new
+}
+
+/// An object of a kind that is known only at run time.
+async fn read<C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+    [group, kind, name]: &Reference,
+) -> Result<Option<(Value, KindInfo)>, StepError> {
+    let step = || format!("reading {kind} {namespace}/{name}");
+    let discovered = cluster.discover(group, kind).await;
+    let Some(info) = discovered.map_err(|error| StepError::new(step(), error))? else {
+        return Ok(None);
+    };
+    let object = cluster.get::<WholeObject>(&info, namespace, name).await;
+    let object = object.map_err(|error| StepError::new(step(), error))?;
+    let object = object.and_then(|object| object.content.ok());
+    Ok(object.map(|object| (object.of_kind(&info), info)))
+}
+
+/// The template of infrastructure machines, and the kind of its clones.
+async fn read_template<C: Cluster>(cluster: &C, found: &Found) -> Result<(Reference, Arc<Value>, KindInfo), StepError> {
+    let state = &found.assessment.state;
+    let wanted = &state.control_plane.spec.machine_template.spec.infrastructure_ref;
+    let reference = [wanted.api_group.clone(), wanted.kind.clone(), wanted.name.clone()];
+    let missing = |what: String| {
+        let step = format!("reading {} {}/{}", wanted.kind, state.namespace(), wanted.name);
+        StepError::new(step, kube::Error::Service(what.into()))
+    };
+    let Some((template, _)) = read(cluster, state.namespace(), &reference).await? else {
+        return Err(missing(String::from("the infrastructure template must exist")));
+    };
+    let kind = wanted.kind.strip_suffix("Template").unwrap_or(&wanted.kind);
+    let machine = cluster.discover(&wanted.api_group, kind).await;
+    let machine = machine.map_err(|error| StepError::new(format!("discovering {kind}"), error))?;
+    let machine = machine.ok_or_else(|| missing(format!("the kind {kind} must be served")))?;
+    Ok((reference, Arc::new(template), machine))
+}
+
+/// Looks for needed Secrets that the caches do not show: those of users may have no label.
+async fn read_secrets<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
+    let state = &found.assessment.state;
+    known.issued.retain(|name, _| !found.has_secret(name));
+    if !found.may_write_secrets() {
+        return false;
+    }
+    let needed = capstan_core::kcp::certificates::purposes(state);
+    let needed = needed.iter().map(|purpose| purpose.secret(&state.cluster_name));
+    let mut secrets = Vec::new();
+    for name in needed.chain([found.kubeconfig_secret()]) {
+        // What is known without a label is read again, because it is not watched.
+        if found.has_labelled_secret(&name) {
+            continue;
+        }
+        let read = cluster.get::<SecretSummary>(&SECRETS, state.namespace(), &name);
+        match read.await {
+            Ok(Some(secret)) => secrets.extend(secret.content.ok().map(|secret| secret.found())),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, name, "a Secret cannot be read");
+                // It may exist, so nothing is issued.
+                known.issued.clear();
+                return false;
+            }
+        }
+    }
+    let is_new = secrets != known.secrets;
+    known.secrets = secrets;
+    is_new
+}
+
+/// Issues what must be generated, and the kubeconfig.
+async fn issue<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
+    let state = &found.assessment.state;
+    let mut is_new = false;
+    if !found.may_write_secrets() {
+        return false;
+    }
+    for generation in &found.assessment.certificates.generate {
+        let is_stored = known.secrets.iter().any(|secret| secret.name == generation.secret);
+        if is_stored || known.issued.contains_key(&generation.secret) {
+            continue;
+        }
+        let wanted = generation.clone();
+        let pair = tokio::task::spawn_blocking(move || generate(&wanted)).await;
+        match pair {
+            Ok(Ok(pair)) => {
+                let data = json!({"tls.crt": pair.public, "tls.key": pair.key});
+                let body = found.secret(&generation.secret, &data);
+                known.issued.insert(generation.secret.clone(), Arc::new(body));
+                is_new = true;
+            }
+            Ok(Err(error)) => tracing::error!(%error, secret = generation.secret, "a Secret cannot be issued"),
+            Err(error) => tracing::error!(%error, "issuing a Secret panicked"),
+        }
+    }
+    let name = found.kubeconfig_secret();
+    let is_stored = known.secrets.iter().any(|secret| secret.name == name);
+    let Some(server) = found
+        .needs_kubeconfig()
+        .filter(|_| !is_stored && !known.issued.contains_key(&name))
+    else {
+        return is_new;
+    };
+    let authority = Purpose::Cluster.secret(&state.cluster_name);
+    let secret = cluster.get::<KeySecret>(&SECRETS, state.namespace(), &authority).await;
+    let pair = secret.ok().flatten().and_then(|secret| secret.content.ok());
+    let Some(secret) = pair else { return is_new };
+    let pair = KeyPair {
+        public: secret.certificate.clone(),
+        key: secret.key.clone(),
+    };
+    let (cluster_name, algorithm) = (state.cluster_name.clone(), found.algorithm());
+    let issued = tokio::task::spawn_blocking(move || {
+        let algorithm = algorithm.parse()?;
+        workload::admin_kubeconfig(&cluster_name, &server, &pair, algorithm)
+    });
+    match issued.await {
+        Ok(Ok(kubeconfig)) => {
+            let body = found.secret(&name, &json!({"value": kubeconfig}));
+            known.issued.insert(name, Arc::new(body));
+            is_new = true;
+        }
+        Ok(Err(error)) => tracing::error!(%error, secret = name, "the kubeconfig cannot be issued"),
+        Err(error) => tracing::error!(%error, "issuing the kubeconfig panicked"),
+    }
+    is_new
+}
+
+/// The names of the authorities are those of kubeadm.
+fn generate(wanted: &Generation) -> Result<KeyPair, AuthorityError> {
+    let algorithm = wanted.algorithm.parse()?;
+    let name = match wanted.purpose {
+        Purpose::Cluster => "kubernetes",
+        Purpose::Etcd => "etcd-ca",
+        Purpose::FrontProxy => "front-proxy-ca",
+        Purpose::ServiceAccount | Purpose::ApiServerEtcdClient => return workload::key_pair(algorithm),
+    };
+    Authority::issue(name, algorithm, wanted.days)
+}
+
+impl Found {
+    /// The body of a Secret of the Cluster.
+    fn secret(&self, name: &str, data: &Value) -> Value {
+        let state = &self.assessment.state;
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": SECRET_TYPE,
+            "metadata": {
+                "name": name, "namespace": state.namespace(),
+                "labels": {capstan_core::api::cluster_x_k8s_io::label::CLUSTER: state.cluster_name},
+                "ownerReferences": [self.owner()],
+            },
+            "stringData": data,
+        })
+    }
+}

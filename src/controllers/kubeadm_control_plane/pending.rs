@@ -1,0 +1,162 @@
+//! Creations that one process sent, or that it found recorded.
+//!
+//! A record of this process is over when every request was answered. A record of another process,
+//! and a request without an answer, count for some minutes by this process's own clock (decision
+//! 46).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::kcp::pending::Recorded;
+use capstan_core::model::{PendingCreation, UnreadablePendingCreations};
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use crate::controllers::pending_creates::LATE_OF_OTHERS;
+
+/// The creations of one control plane.
+#[derive(Debug, Default)]
+pub(super) struct Creations {
+    /// The records that this process read, and when first.
+    seen: BTreeMap<PendingCreation, Instant>,
+    /// The machines that this process requested, with whether the last request was answered.
+    requested: BTreeMap<String, bool>,
+    /// The machines with a request that was never answered.
+    unanswered: BTreeSet<String>,
+}
+
+impl Creations {
+    /// The objects of a machine are about to be requested. `is_recorded` tells whether the request
+    /// needs no new record: a former process of the same name may have sent it too then.
+    pub(super) fn request(&mut self, machine: &str, is_recorded: bool) {
+        let earlier = self.requested.insert(machine.to_owned(), false);
+        if is_recorded && earlier.is_none() {
+            self.never_answered(machine);
+        }
+    }
+
+    /// The API server created the machine, or refused it.
+    pub(super) fn answered(&mut self, machine: &str) {
+        if let Some(answered) = self.requested.get_mut(machine) {
+            *answered = true;
+        }
+    }
+
+    /// Whether the machine was created is unknown.
+    pub(super) fn never_answered(&mut self, machine: &str) {
+        self.unanswered.insert(machine.to_owned());
+    }
+
+    /// Whether a creation needs no new record: this process, or the process of the same name before
+    /// it, recorded the same a short time ago. No process is left that could remove that record.
+    pub(super) fn is_recorded(new: &PendingCreation, recorded: &[PendingCreation], fresh: SignedDuration) -> bool {
+        let mut own = recorded
+            .iter()
+            .filter(|record| record.requested_by == new.requested_by && record.is_for_machine_of(new));
+        own.any(|record| {
+            let age = new.requested_at.duration_since(record.requested_at);
+            !age.is_negative() && age < fresh
+        })
+    }
+
+    /// What the control plane records at this moment, which is `now` and `time` by two clocks.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub(super) fn read(
+        &mut self,
+        recorded: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
+        identity: &str,
+        now: Instant,
+        time: Timestamp,
+    ) -> Result<Vec<Recorded>, UnreadablePendingCreations> {
+        let recorded = recorded?;
+        self.seen.retain(|record, _| recorded.contains(record));
+        let names: BTreeSet<&str> = recorded.iter().map(|record| record.machine.as_str()).collect();
+        self.unanswered.retain(|machine| names.contains(machine.as_str()));
+        let known = recorded.into_iter().map(|creation| {
+            let first = *self.seen.entry(creation.clone()).or_insert(now);
+            let is_own = creation.requested_by == identity;
+            let is_answered = self.requested.get(&creation.machine) == Some(&true);
+            let left = match is_own && is_answered && !self.unanswered.contains(&creation.machine) {
+                true => None,
+                false => left(first, now),
+            };
+            let until = left.and_then(|left| time.checked_add(left).ok());
+            Recorded { creation, until }
+        });
+        Ok(known.collect())
+    }
+}
+
+fn left(first: Instant, now: Instant) -> Option<SignedDuration> {
+    let passed = SignedDuration::try_from(now.duration_since(first)).unwrap_or(LATE_OF_OTHERS);
+    Some(LATE_OF_OTHERS.saturating_sub(passed)).filter(SignedDuration::is_positive)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn record(machine: &str, by: &str) -> PendingCreation {
+        PendingCreation {
+            index: 0,
+            machine: machine.to_owned(),
+            requested_by: by.to_owned(),
+            requested_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// The machines whose records are open.
+    fn open(creations: &mut Creations, records: &[PendingCreation]) -> Vec<String> {
+        let read = creations.read(Ok(records.to_vec()), "me", Instant::now(), Timestamp::UNIX_EPOCH);
+        let open = read.unwrap().into_iter().filter(|record| record.until.is_some());
+        open.map(|record| record.creation.machine).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_is_over_when_the_request_was_answered_or_after_minutes() {
+        let mut creations = Creations::default();
+        let records = [record("a", "me"), record("b", "other"), record("c", "me")];
+        creations.request("a", false);
+        assert_eq!(open(&mut creations, &records), ["a", "b", "c"]);
+        creations.answered("a");
+        creations.answered("b");
+        creations.answered("c");
+        assert_eq!(open(&mut creations, &records), ["b", "c"], "c is of a former process");
+        tokio::time::advance(Duration::from_secs(240)).await;
+        assert_eq!(open(&mut creations, &records), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_counts_also_if_a_later_one_is_answered() {
+        let mut creations = Creations::default();
+        creations.request("a", false);
+        creations.never_answered("a");
+        creations.request("a", false);
+        creations.answered("a");
+        assert_eq!(open(&mut creations, &[record("a", "me")]), ["a"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_former_process_of_the_same_name_may_have_sent_the_request_too() {
+        let mut creations = Creations::default();
+        creations.request("a", true);
+        creations.answered("a");
+        assert_eq!(open(&mut creations, &[record("a", "me")]), ["a"]);
+    }
+
+    #[test]
+    fn only_a_fresh_record_of_this_process_stands() {
+        let minute = SignedDuration::from_mins(1);
+        let new = record("a", "me");
+        let stands = |by: &str| Creations::is_recorded(&new, &[record("a", by)], minute);
+        assert!(stands("me") && !stands("other"));
+        let later = PendingCreation {
+            requested_at: Timestamp::UNIX_EPOCH + minute,
+            ..new.clone()
+        };
+        assert!(!Creations::is_recorded(&later, &[new], minute));
+    }
+}

@@ -1,0 +1,208 @@
+//! The steps of core's plan as writes, in the order in which they are made.
+//!
+//! Nothing here decides whether something is written; `capstan_core::kcp` does.
+
+use capstan_core::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES};
+use capstan_core::kcp::action::{Action, Step as CoreStep};
+use capstan_core::kcp::clone::clone;
+use capstan_core::model::Precondition;
+use serde_json::{Value, json};
+
+use super::Found;
+use super::known::Known;
+use super::objects::SECRETS;
+use crate::runtime::{Source, Step, Verb, Write};
+
+/// A write, and the step of core that it belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) step: Step,
+    pub(super) origin: Origin,
+}
+
+/// Where a write comes from. A number is the position of the step in core's plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A Secret of the Cluster.
+    Secret,
+    /// The first write of a creation, before which the creation is recorded.
+    BeginCreation(usize),
+    /// The second write of a creation.
+    Configuration(usize),
+    /// The last write of a creation.
+    Machine(usize),
+    /// Any other step.
+    Core(usize),
+}
+
+impl Origin {
+    /// The position of the step in core's plan.
+    pub(super) fn position(self) -> Option<usize> {
+        match self {
+            Self::Secret => None,
+            Self::BeginCreation(at) | Self::Configuration(at) | Self::Machine(at) | Self::Core(at) => Some(at),
+        }
+    }
+}
+
+/// All writes.
+pub(super) fn planned(found: &Found, known: &Known, source: Source) -> Vec<Planned> {
+    let steps = found.assessment.plan.steps.iter().enumerate();
+    let (own, others): (Vec<_>, Vec<_>) =
+        steps.partition(|(_, step)| matches!(step.action, Action::PatchControlPlane(_)));
+    let mut all: Vec<Planned> = own.into_iter().map(|(at, step)| single(found, at, step)).collect();
+    if found.may_write_secrets() {
+        all.extend(secrets(found, known));
+    }
+    for (at, step) in others {
+        match &step.action {
+            Action::Create { .. } => all.extend(creation(found, known, source, at, step)),
+            _ => all.push(single(found, at, step)),
+        }
+    }
+    all
+}
+
+fn secrets<'a>(found: &'a Found, known: &'a Known) -> impl Iterator<Item = Planned> + 'a {
+    let namespace = found.assessment.state.namespace();
+    let certificates = &found.assessment.certificates;
+    let wanted = certificates.generate.iter().map(|generation| generation.secret.clone());
+    let kubeconfig = found.needs_kubeconfig().map(|_| found.kubeconfig_secret());
+    let issued = wanted.chain(kubeconfig).filter_map(move |name| {
+        let body = known.issued.get(&name)?;
+        let verb = Verb::Ensure(body.as_ref().clone());
+        let write = Write::new(&SECRETS, namespace, &name, verb);
+        Some(plain(write, "create", String::from("the cluster needs the Secret")))
+    });
+    let owned = certificates.own.iter().filter_map(move |name| {
+        let patch = own(found, name)?;
+        let write = Write::new(&SECRETS, namespace, name, Verb::Patch(patch));
+        Some(plain(
+            write,
+            "patch",
+            String::from("the control plane manages the Secret"),
+        ))
+    });
+    issued.chain(owned).map(|step| Planned {
+        step,
+        origin: Origin::Secret,
+    })
+}
+
+/// The patch that makes the control plane the controller of a Secret. Other owners stay.
+fn own(found: &Found, name: &str) -> Option<Value> {
+    let secret = found.secrets.iter().find(|secret| secret.metadata.name() == name)?;
+    let owners = secret.metadata.owner_references.iter();
+    let mut owners: Vec<Value> = owners
+        .filter(|owner| owner.controller != Some(true) && owner.uid != found.object.metadata.uid())
+        .map(|owner| json!(owner))
+        .collect();
+    owners.push(found.owner());
+    let precondition = Precondition {
+        uid: secret.metadata.uid().to_owned(),
+        resource_version: secret.metadata.resource_version.clone().unwrap_or_default(),
+    };
+    let mut metadata = precondition.metadata();
+    metadata.insert(String::from("ownerReferences"), json!(owners));
+    Some(json!({ "metadata": metadata }))
+}
+
+/// A step that no other step depends on.
+fn plain(write: Write, action: &'static str, because: String) -> Step {
+    Step {
+        disruptive: false,
+        gates_others: true,
+        ..Step::disruptive(write, action, because)
+    }
+}
+
+/// A step of one write.
+fn single(found: &Found, at: usize, step: &CoreStep) -> Planned {
+    let namespace = found.assessment.state.namespace();
+    let name = step.machine_of_control_plane().unwrap_or_default();
+    let machine = |verb| Write::new(&CLUSTER_API_MACHINES, namespace, name, verb);
+    let own = |verb| Write::new(&KUBEADM_CONTROL_PLANES, namespace, &found.key.name, verb);
+    let write = match &step.action {
+        Action::PatchControlPlane(patch) => own(Verb::Patch(patch.clone())),
+        Action::RemoveMember { member } => own(Verb::Perform(format!("removing etcd member {member:?}"))),
+        Action::Patch(patch) | Action::RemoveHook { patch, .. } => machine(Verb::Patch(patch.clone())),
+        // A creation has several writes.
+        Action::Delete { .. } | Action::Create { .. } => machine(Verb::Delete {
+            precondition: step
+                .precondition
+                .as_ref()
+                .map(|there| (there.uid.clone(), there.resource_version.clone())),
+        }),
+    };
+    let step = Step {
+        disruptive: step.is_disruptive(),
+        gates_others: matches!(step.action, Action::PatchControlPlane(_)),
+        ..Step::disruptive(write, step.verb(), step.because.clone())
+    };
+    Planned {
+        step,
+        origin: Origin::Core(at),
+    }
+}
+
+/// The writes of a creation: the clone of the template, the configuration, and the Machine. From
+/// the caches, the clone has no body, because the template is read live.
+fn creation(found: &Found, known: &Known, source: Source, at: usize, step: &CoreStep) -> Vec<Planned> {
+    let Action::Create { machine, config, .. } = &step.action else {
+        return Vec::new();
+    };
+    let state = &found.assessment.state;
+    let (namespace, name) = (state.namespace(), machine.metadata.name());
+    let template = known.template.as_ref().filter(|(reference, _, _)| {
+        let wanted = &state.control_plane.spec.machine_template.spec.infrastructure_ref;
+        reference[..] == [wanted.api_group.as_str(), wanted.kind.as_str(), wanted.name.as_str()]
+    });
+    let machine_write = |body| {
+        let verb = Verb::Create { body, purpose: &[] };
+        Write::new(&CLUSTER_API_MACHINES, namespace, name, verb)
+    };
+    let (clone, kind) = match (template, source) {
+        (Some((_, template, kind)), Source::Live) => match clone(state, machine, template) {
+            Ok(clone) => (clone, kind.clone()),
+            Err(problem) => {
+                tracing::warn!(problem, control_plane = %found.key, "the template cannot be cloned");
+                return Vec::new();
+            }
+        },
+        (None, Source::Live) => return Vec::new(),
+        // The live read decides. This stands for the creation until then.
+        (_, Source::Caches) => {
+            return vec![Planned {
+                step: Step::disruptive(machine_write(Value::Null), "create", step.because.clone()),
+                origin: Origin::BeginCreation(at),
+            }];
+        }
+    };
+    let bodies = (serde_json::to_value(config), serde_json::to_value(machine));
+    let (Ok(config), Ok(machine)) = bodies else {
+        tracing::error!(machine = name, "the new machine cannot be encoded");
+        return Vec::new();
+    };
+    let of_config = Verb::Create {
+        body: config,
+        purpose: &[],
+    };
+    let needed = |write| Step {
+        disruptive: false,
+        ..Step::disruptive(write, "create", step.because.clone())
+    };
+    vec![
+        Planned {
+            step: needed(Write::new(&kind, namespace, name, Verb::CreateUnwatched(clone))),
+            origin: Origin::BeginCreation(at),
+        },
+        Planned {
+            step: needed(Write::new(&KUBEADM_CONFIGS, namespace, name, of_config)),
+            origin: Origin::Configuration(at),
+        },
+        Planned {
+            step: Step::disruptive(machine_write(machine), "create", step.because.clone()),
+            origin: Origin::Machine(at),
+        },
+    ]
+}

@@ -1,0 +1,15 @@
+//! The controller of KubeadmControlPlanes beside the real controllers of Cluster API: core, the
+//! kubeadm bootstrap provider, and the infrastructure provider with machines in memory.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic fails the test"
+)]
+
+mod crashes;
+mod lifecycle;
+mod unhealthy;
+mod world;
