@@ -187,7 +187,7 @@ impl World {
             let status = own.map(|own| own["status"].clone()).unwrap_or_default();
             let generation = own.map(|own| own["metadata"]["generation"].clone());
             let mut machines = self.objects("machines.cluster.x-k8s.io").await?;
-            machines.retain(|machine| is_of_control_plane(machine));
+            machines.retain(is_of_control_plane);
             let is = |type_: &str, wanted: &str| {
                 let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
                 conditions

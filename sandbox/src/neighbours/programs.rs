@@ -49,7 +49,7 @@ pub(super) fn program_in(module_name: &str, name: &str, package: &str) -> Result
     let _only_builder = go::lock(&cache)?;
     // Another process may have built it while this one waited.
     if !built.is_file() {
-        report(&format!("building {name} with Go (once, up to three minutes)"));
+        report(&format!("building {name} with Go (once, up to ten minutes)"));
         let program = Program {
             name,
             package,
