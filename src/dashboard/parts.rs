@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::report::{Change, Condition, Etcd, Mood, Place, Placed, Report, Step, domain};
 
-/// The kind that the controllers of Capstan manage. Plans of other kinds are only shown.
-const MANAGED: &str = "ControlPlaneMachineSet";
+/// The kinds that the controllers of Capstan manage. Plans of other kinds are only shown.
+const MANAGED: [&str; 2] = ["ControlPlaneMachineSet", "ControlPlane"];
 
 /// The fields that the line below the headline names.
 const NAMED: usize = 3;
@@ -24,7 +24,7 @@ pub(super) fn control_plane(report: &Report, anchor: &str) -> Markup {
             header {
                 h2 { (report.kind) " " bdi { (report.title()) } }
                 p class="facts" { (facts(report)) }
-                @if report.kind != MANAGED {
+                @if !MANAGED.contains(&report.kind.as_str()) {
                     p class="facts" { "Capstan shows this plan, and has no controller that carries it out." }
                 }
             }
