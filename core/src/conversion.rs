@@ -224,7 +224,7 @@ pub fn intended_group(object: &Value) -> Option<&'static str> {
     similar.min().map(|(_, known)| known)
 }
 
-/// The issue of an object that looks like one to convert, but for its group. A pipeline would
+/// The issue of an object that looks like one to convert, except for its group. A pipeline would
 /// otherwise drop it without a word.
 pub fn misspelt_group(object: &Value) -> Option<Issue> {
     let kind = tree::text(object, "kind")?;

@@ -81,8 +81,8 @@ pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     Ok(documents)
 }
 
-/// Reads files whose objects rules look up, as [`read_distinct`]. An empty list of a kind, such as a
-/// NodeList, is kept: it tells that there is no such object.
+/// Reads files whose objects rules look up, as [`read_distinct`]. An empty list of a kind, such as
+/// a NodeList, is kept: it tells that there is no such object.
 ///
 /// # Errors
 /// As for [`read_distinct`].

@@ -37,7 +37,7 @@ fn w40_a_control_plane_that_is_not_planned_has_a_note() {
 }
 
 #[test]
-fn w41_an_empty_list_of_a_kind_tells_that_there_is_none() {
+fn w41_an_empty_list_of_a_kind_tells_that_no_object_exists() {
     let folder = Folder::new();
     let file = folder.objects("control-plane.yaml", &[control_plane(3)]);
     let infrastructure = json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure",
