@@ -25,7 +25,9 @@ mod sarif;
 /// object is checked as a creation. With --old, it is checked as an update of the
 /// object with the same kind, namespace and name in that file. --with provides the
 /// objects that rules look up (Machines, Infrastructure, FeatureGate, ...). A rule
-/// whose objects are not given causes a warning, and with --strict the exit code 1. The
+/// whose objects are not given causes a warning, and with --strict the exit code 1. An
+/// empty list of a kind, such as a ControlPlaneMachineSetList without items, tells that
+/// there are none; `kubectl get --raw` prints it, and `kubectl get -o yaml` does not. The
 /// objects of a folder are given to each other. A Scale (autoscaling/v1) is checked
 /// with the control plane of its name and namespace in --old or --with. An object
 /// that differs from --old in its status only is checked as an update of the status.
@@ -229,7 +231,7 @@ impl Group {
 
 impl Inputs {
     fn read(args: &Args) -> anyhow::Result<Self> {
-        let with = documents::read_distinct(&args.with)?;
+        let with = documents::read_surroundings(&args.with)?;
         let groups = args.files.iter().map(|path| Group::read(path, &with));
         Ok(Self {
             old: documents::read_distinct(&args.old)?,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use capstan_core::admission::Options;
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
@@ -72,9 +72,7 @@ impl Cluster {
             ..KubeConfigOptions::default()
         };
         match (&self.kubeconfig, &self.context) {
-            (None, None) => kube::Config::infer()
-                .await
-                .context("finding the configuration of the cluster"),
+            (None, None) => kube::Config::infer().await.map_err(|error| no_cluster(&error)),
             (None, Some(_)) => kube::Config::from_kubeconfig(&options)
                 .await
                 .context("reading the kubeconfig"),
@@ -102,6 +100,16 @@ pub(super) struct Connection {
 fn minor(major: &str, minor: &str) -> Option<u32> {
     let digits: String = minor.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().filter(|_| major == "1")
+}
+
+/// The error where neither a kubeconfig nor a service account tells the cluster. It contains its
+/// cause once.
+fn no_cluster(error: &dyn std::error::Error) -> anyhow::Error {
+    let cause = error.source().unwrap_or(error);
+    anyhow!(
+        "no cluster is known, and this is no pod: {cause}; set --kubeconfig or KUBECONFIG, or give the objects in files \
+         with -f, if the command has this flag"
+    )
 }
 
 fn is_timeout(error: &kube::Error) -> bool {

@@ -18,10 +18,12 @@ use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::spec::ParseContext;
 use serde_json::Value;
 
+use super::documents::note;
+
 /// The report of `capstan plan`.
 ///
 /// # Errors
-/// The files contain no ControlPlane.
+/// The files contain no ControlPlane, or nothing that names the cluster.
 pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Value> {
     let known = snapshot.control_planes.as_deref().unwrap_or_default();
     let named = |object: &&Arc<ControlPlane>| object.metadata.name() == NAME;
@@ -35,12 +37,20 @@ pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Val
     let infrastructure = snapshot.infrastructure.as_deref();
     let named = infrastructure.map(|found| found.status.infrastructure_name.as_str());
     let cluster = named.filter(|name| !name.is_empty()).or(labelled.map(String::as_str));
+    let Some(cluster) = cluster.filter(|name| !name.is_empty()) else {
+        bail!(
+            "the names of the machines start with the name of the cluster, and no object has it; give the Infrastructure \
+             too, or a Machine with the label {}",
+            label::CLUSTER
+        );
+    };
+    note_namespace(object, options);
     let context = ParseContext {
         infrastructure,
         gates: options.gates(snapshot.feature_gate.as_deref()),
         ignore_gated_fields: true,
     };
-    let spec = match parse(object, cluster.unwrap_or_default(), &context) {
+    let spec = match parse(object, cluster, &context) {
         Ok(spec) => spec,
         Err(violations) => return Ok(invalid_report(object.metadata.name(), &violations)),
     };
@@ -55,4 +65,16 @@ pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Val
     let state = State::observe(&spec, observed);
     let next = next_steps(&spec, &state);
     Ok(report(&spec, &state, &next, &preview(&spec, &state)))
+}
+
+/// Notes that the controller does not see a ControlPlane of another namespace.
+fn note_namespace(object: &ControlPlane, options: &Options) {
+    let other = object.metadata.namespace.as_deref();
+    if let Some(other) = other.filter(|other| !other.is_empty() && *other != options.namespace) {
+        note(&format!(
+            "the ControlPlane is in the namespace {other}; admission refuses it there, and the controller manages only \
+             that of {}",
+            options.namespace
+        ));
+    }
 }

@@ -46,6 +46,7 @@ use report::Report;
 /// an error: a note reports it, and the exit code is 0.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  kubectl get infrastructures,awsclusters -A -o yaml > cluster.yaml
   capstan convert --with cluster.yaml machines.yaml \\
     | kubectl annotate --local -f - cluster.x-k8s.io/paused= -o yaml | kubectl apply -f -
   kubectl get machines,machinesets -n openshift-machine-api -o yaml \\

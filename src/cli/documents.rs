@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use capstan_core::admission::Snapshot;
 use serde_json::Value;
 
@@ -46,6 +46,12 @@ impl Document {
         [group, kind, namespace, name]
     }
 
+    /// Whether it is a list of a kind, such as a NodeList, without items.
+    fn is_empty_list(&self) -> bool {
+        let items = self.object.get("items").and_then(Value::as_array);
+        self.text("/kind").ends_with("List") && items.is_some_and(Vec::is_empty)
+    }
+
     /// The kind and the name of the object, for messages.
     fn title(&self) -> String {
         let (kind, namespace, name) = self.key();
@@ -67,19 +73,41 @@ impl Document {
 /// names, and notes the subfolders that it does not read.
 ///
 /// # Errors
-/// A file cannot be read, a folder has none, or a document is not a Kubernetes object.
+/// A file cannot be read, a folder has none, or a document is not a Kubernetes object. The error
+/// names all such files and documents.
 pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
-    let mut documents = Vec::new();
+    let mut documents = read_with_lists(paths)?;
+    documents.retain(|document| !document.is_empty_list());
+    Ok(documents)
+}
+
+/// Reads files whose objects rules look up, as [`read_distinct`]. An empty list of a kind, such as
+/// a NodeList, is kept: it tells that there is no such object.
+///
+/// # Errors
+/// As for [`read_distinct`].
+pub fn read_surroundings(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    distinct(read_with_lists(paths)?)
+}
+
+/// Reads files as [`read_all`], and keeps empty lists of a kind.
+fn read_with_lists(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
-            for file in files_of(path)? {
-                documents.extend(read(&file)?);
-            }
+            files.extend(files_of(path)?);
         } else {
-            documents.extend(read(path)?);
+            files.push(path.clone());
         }
     }
-    Ok(documents)
+    let mut all = Read::default();
+    for file in &files {
+        match read_text(file) {
+            Ok(text) => all.parse(&file.display().to_string(), &text),
+            Err(error) => all.errors.push(error),
+        }
+    }
+    all.finish()
 }
 
 /// Reads files whose objects are looked up together. An object that is given more than once counts
@@ -214,38 +242,97 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
 /// # Errors
 /// A document is not a Kubernetes object.
 pub fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
-    let mut documents = Vec::new();
-    let mut number = 0;
-    for (line, part) in split(text) {
-        if part.trim_start().starts_with(['{', '[']) {
-            let mut stream = serde_json::Deserializer::from_str(&part).into_iter::<Unique>();
-            let (mut read, mut reached) = (0, line);
-            loop {
-                let offset = stream.byte_offset();
-                reached += newlines(part.get(read..offset).unwrap_or_default());
-                read = offset;
-                let line = reached + newlines(blank(part.get(offset..).unwrap_or_default()));
-                let Some(next) = stream.next() else { break };
-                number += 1;
-                match next {
-                    Ok(Unique(value)) => add(&mut documents, file, number, line, value)?,
-                    // YAML in flow style starts like JSON.
-                    Err(_) if stream.byte_offset() == 0 => {
-                        add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?;
-                    }
-                    Err(error) => bail!("{file}: document {number}, from line {line}: must be valid JSON: {error}"),
-                }
-            }
-        } else {
-            number += 1;
-            add(&mut documents, file, number, line, yaml(file, number, line, &part)?)?;
-        }
-    }
+    let mut read = Read::default();
+    read.parse(file, text);
+    let mut documents = read.finish()?;
+    documents.retain(|document| !document.is_empty_list());
     Ok(documents)
 }
 
+/// What was read so far.
+#[derive(Default)]
+struct Read {
+    /// The objects, and empty lists of a kind.
+    documents: Vec<Document>,
+    /// What cannot be read.
+    errors: Vec<anyhow::Error>,
+}
+
+impl Read {
+    /// The documents, or one error with the text of all errors, so that a user can correct all at
+    /// once.
+    fn finish(self) -> anyhow::Result<Vec<Document>> {
+        if self.errors.is_empty() {
+            return Ok(self.documents);
+        }
+        let texts: Vec<String> = self.errors.iter().map(|error| format!("{error:#}")).collect();
+        bail!(texts.join("\nerror: "))
+    }
+
+    /// Parses the text of a file.
+    fn parse(&mut self, file: &str, text: &str) {
+        let mut number = 0;
+        for (line, part) in split(text) {
+            if part.trim_start().starts_with(['{', '[']) {
+                self.json(file, &mut number, line, &part);
+            } else {
+                number += 1;
+                self.add(file, number, line, yaml(file, number, line, &part));
+            }
+        }
+    }
+
+    /// Parses a stream of JSON documents.
+    fn json(&mut self, file: &str, number: &mut usize, line: usize, part: &str) {
+        let mut stream = serde_json::Deserializer::from_str(part).into_iter::<Unique>();
+        let (mut read, mut reached) = (0, line);
+        loop {
+            let offset = stream.byte_offset();
+            reached += newlines(part.get(read..offset).unwrap_or_default());
+            read = offset;
+            let line = reached + newlines(blank(part.get(offset..).unwrap_or_default()));
+            let Some(next) = stream.next() else { break };
+            *number += 1;
+            let value = match next {
+                Ok(Unique(value)) => Ok(value),
+                // YAML in flow style starts like JSON.
+                Err(_) if stream.byte_offset() == 0 => yaml(file, *number, line, part),
+                Err(error) => Err(anyhow!(
+                    "{file}: document {number}, from line {line}: must be valid JSON: {error}"
+                )),
+            };
+            let is_end = value.is_err();
+            self.add(file, *number, line, value);
+            if is_end {
+                break;
+            }
+        }
+    }
+
+    /// Adds a document, or its error.
+    fn add(&mut self, file: &str, number: usize, line: usize, value: anyhow::Result<Value>) {
+        let added = value.and_then(|value| add(&mut self.documents, file, number, line, value));
+        self.errors.extend(added.err());
+    }
+}
+
+/// The limits of the YAML parser. A kubectl list of thousands of objects is one document, so that
+/// the number of nodes is limited by the text only. What aliases multiply stays limited.
+fn limits(part: &str) -> serde_saphyr::Options {
+    const EVENTS_OF_NODE: usize = 4;
+    let least = serde_saphyr::Budget::default();
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: part.len().max(least.max_nodes),
+            max_events: part.len().saturating_mul(EVENTS_OF_NODE).max(least.max_events),
+            max_total_scalar_bytes: part.len().max(least.max_total_scalar_bytes),
+            max_total_comment_bytes: part.len().max(least.max_total_comment_bytes),
+        },
+    }
+}
+
 fn yaml(file: &str, number: usize, line: usize, part: &str) -> anyhow::Result<Value> {
-    serde_saphyr::from_str(part).map_err(|error| {
+    serde_saphyr::from_str_with_options(part, limits(part)).map_err(|error| {
         let at = error.location().map_or(line, |location| {
             line + usize::try_from(location.line()).unwrap_or(1) - 1
         });
@@ -254,7 +341,13 @@ fn yaml(file: &str, number: usize, line: usize, part: &str) -> anyhow::Result<Va
         // names the line in the file. The text after ", set " concerns options of the parser.
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
         let why = why.split_once(", set ").map_or(why, |(why, _)| why);
-        anyhow::anyhow!("{file}: document {number}, line {at}: must be valid YAML: {why}")
+        match why.strip_prefix("budget breached: ") {
+            Some(limit) => anyhow!(
+                "{file}: document {number}, line {at}: must be within the limits of Capstan's YAML parser, and exceeds \
+                 one ({limit}); write the objects as JSON, or without aliases"
+            ),
+            None => anyhow!("{file}: document {number}, line {at}: must be valid YAML: {why}"),
+        }
     })
 }
 
@@ -302,7 +395,10 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
             for item in items {
                 add(documents, file, number, line, item_of(&value, of, item))?;
             }
-            return Ok(());
+            // An empty list of a kind is kept, and a List tells nothing about any kind.
+            if of.is_empty() || !items.is_empty() {
+                return Ok(());
+            }
         }
         (Some(""), None | Some(Value::Null)) => return Ok(()),
         (Some(""), Some(_)) => bail!("{file}: document {number}, line {line}: items of a List must be a list"),

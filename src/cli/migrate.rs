@@ -65,7 +65,8 @@ pub struct Args {
     #[arg(long)]
     wait: bool,
     /// The timeout of --wait.
-    #[arg(long, default_value = "1h", value_name = "TIME", requires = "wait")]
+    #[arg(long, default_value = "1h", value_parser = super::serve::signed_duration, value_name = "TIME",
+        requires = "wait")]
     timeout: SignedDuration,
     #[command(flatten)]
     cluster: Cluster,

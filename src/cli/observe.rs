@@ -29,7 +29,8 @@ pub(super) struct ObservedCluster {
     #[command(flatten)]
     scope: Scope,
     /// The --min-ready of `capstan serve` in the cluster.
-    #[arg(long, default_value = "10s", value_name = "TIME", help_heading = "Cluster")]
+    #[arg(long, default_value = "10s", value_parser = super::serve::signed_duration, value_name = "TIME",
+        help_heading = "Cluster")]
     min_ready: SignedDuration,
 }
 

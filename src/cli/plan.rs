@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
     /// How long the node of a replacement must have been ready.
-    #[arg(long, default_value = "10s", value_name = "TIME")]
+    #[arg(long, default_value = "10s", value_parser = super::serve::signed_duration, value_name = "TIME")]
     min_ready: SignedDuration,
     /// Whether Capstan creates the Machines of a MachinePool, or the core manager of
     /// Cluster API does.
@@ -92,6 +92,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else if is_about_pool(&documents) {
         machine_pool::plan(&documents, args.machinepools, now)?
     } else {
+        note_control_plane(&documents);
         plan_set(documents, args, now)?
     };
     let text = match args.output {
@@ -113,6 +114,19 @@ fn is_about_scaling(documents: &[Document]) -> bool {
         .iter()
         .filter(|document| is(document, control_plane_machine_set::KIND));
     !sets.any(is_active) && documents.iter().any(|document| is(document, scaled::KIND))
+}
+
+/// Notes that a ControlPlane beside an Active set is not planned.
+fn note_control_plane(documents: &[Document]) {
+    let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
+    if let Some(document) = documents.iter().find(is_scaled) {
+        documents::note(&format!(
+            "{}: the ControlPlane {} is not planned, because a ControlPlaneMachineSet is Active and manages the machines; \
+             make the set Inactive first",
+            document.place(),
+            document.key().2
+        ));
+    }
 }
 
 /// Whether the objects are those of a KubeadmControlPlane. A ControlPlaneMachineSet is planned

@@ -236,10 +236,13 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Parses a duration. It may be negative.
+pub(super) fn signed_duration(text: &str) -> Result<SignedDuration, &'static str> {
+    text.parse().map_err(|_| "must be a duration such as 500ms, 4s or 1m")
+}
+
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration = text
-        .parse()
-        .map_err(|_| "must be a duration such as 500ms, 4s or 1m".to_owned())?;
+    let span = signed_duration(text)?;
     Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
 }
 

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long = "for", value_enum, default_value = "rollout")]
     what: What,
     /// The timeout.
-    #[arg(long, default_value = "1h", value_name = "TIME")]
+    #[arg(long, default_value = "1h", value_parser = super::serve::signed_duration, value_name = "TIME")]
     timeout: SignedDuration,
     #[command(flatten)]
     cluster: ObservedCluster,

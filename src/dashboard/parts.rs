@@ -10,9 +10,6 @@ use serde_json::Value;
 
 use super::report::{Change, Condition, Etcd, Mood, Place, Placed, Report, Step, domain};
 
-/// The kind that the controllers of Capstan manage. Plans of other kinds are only shown.
-const MANAGED: &str = "ControlPlaneMachineSet";
-
 /// The fields that the line below the headline names.
 const NAMED: usize = 3;
 
@@ -24,8 +21,10 @@ pub(super) fn control_plane(report: &Report, anchor: &str) -> Markup {
             header {
                 h2 { (report.kind) " " bdi { (report.title()) } }
                 p class="facts" { (facts(report)) }
-                @if report.kind != MANAGED {
-                    p class="facts" { "Capstan carries out this plan only if its controller for this kind is installed." }
+                @match report.kind.as_str() {
+                    "ControlPlaneMachineSet" => {},
+                    "MachinePool" => p class="facts" { "Capstan shows this plan, and has no controller that carries it out." },
+                    _ => p class="facts" { "Capstan carries out this plan only if its controller for this kind is installed." },
                 }
             }
             p class={ "headline " (class_of(mood)) } {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{MACHINE, capstan, machine, set, stderr, stdout};
 
-fn control_plane(replicas: i64) -> Value {
+pub(super) fn control_plane(replicas: i64) -> Value {
     let set = set();
     let template = &set["spec"]["template"][MACHINE];
     json!({
@@ -16,7 +16,7 @@ fn control_plane(replicas: i64) -> Value {
 }
 
 /// A settled control plane of three machines, with this report of the etcd operator.
-fn cluster(report: &str) -> Vec<Value> {
+pub(super) fn cluster(report: &str) -> Vec<Value> {
     let mut objects = vec![json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "etcd"},
         "status": {"conditions": [
@@ -38,7 +38,7 @@ fn cluster(report: &str) -> Vec<Value> {
 }
 
 /// The objects as one list, for standard input.
-fn list(objects: &[Value]) -> String {
+pub(super) fn list(objects: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
 }
 

@@ -19,6 +19,7 @@ mod inputs;
 mod kubeadm_control_plane;
 mod machine_pool;
 mod migrate;
+mod mistakes;
 mod pictures;
 mod plans;
 mod strict;

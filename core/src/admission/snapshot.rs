@@ -143,6 +143,11 @@ impl Snapshot {
         for object in objects {
             let (group, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
             let group = group.split_once('/').map_or("", |(group, _)| group);
+            let items = object.get("items").and_then(Value::as_array);
+            if let Some(of) = kind.strip_suffix("List").filter(|_| items.is_some_and(Vec::is_empty)) {
+                snapshot.keep_none(group, of);
+                continue;
+            }
             let Some(entry) = kinds::find(group, kind) else {
                 continue;
             };
@@ -153,6 +158,31 @@ impl Snapshot {
             }
         }
         Ok(snapshot)
+    }
+
+    /// Keeps that a kind has no objects.
+    fn keep_none(&mut self, group: &str, kind: &str) {
+        let Some(entry) = kinds::find(group, kind) else { return };
+        if let Some(subject) = mirrored_kinds::subject(group, kind)
+            && !matches!(subject.kind, Kind::InfrastructureMachine | Kind::InfrastructureTemplate)
+        {
+            self.mirrors
+                .of_mut(subject.api)
+                .slot(subject.kind)
+                .get_or_insert_default();
+        }
+        let is = |known: &KindInfo| *entry.kind == *known;
+        if is(&kinds::MACHINES) {
+            self.machines.get_or_insert_default();
+        } else if is(&kinds::CONTROL_PLANE_MACHINE_SETS) {
+            self.control_plane_machine_sets.get_or_insert_default();
+        } else if is(&kinds::CONTROL_PLANES) {
+            self.control_planes.get_or_insert_default();
+        } else if is(&kinds::NODES) {
+            self.nodes.get_or_insert_default();
+        } else if is(&kinds::CLUSTER_OPERATORS) {
+            self.cluster_operators.get_or_insert_default();
+        }
     }
 
     /// Adds the objects of another snapshot. Of two objects of one kind and name, the added one

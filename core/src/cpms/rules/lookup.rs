@@ -80,8 +80,9 @@ impl<'a> Lookup<'a> {
             let violation = Violation::new(rule, path, ViolationKind::Forbidden, allowed);
             verdict.deny(violation.advice("try again in a moment"));
         } else {
-            let text = format!("{path}: not checked, because {objects} is not given: {why}");
-            verdict.warn(Warning::not_judged(rule, text.replace("Machines is", "Machines are")));
+            let are = if objects.ends_with('s') { "are" } else { "is" };
+            let text = format!("{path}: not checked, because {objects} {are} not given: {why}");
+            verdict.warn(Warning::not_judged(rule, text));
         }
     }
 }
