@@ -47,14 +47,22 @@ async fn a_larger_instance_type_says_which_machines_it_replaces_and_how() {
 async fn b18_a_misspelt_field_is_named() {
     let cluster = World::ours().await.with_set(3, "Active").await;
     let output = cluster
-        .patch(&provider_spec(&json!({"instancetype": "m6i.2xlarge"})))
+        .patch(&provider_spec(&json!({"instanceTypes": "m6i.2xlarge"})))
         .await;
     assert!(output.success(), "{output}");
     assert!(
         output.stderr.contains(
-            "Warning: spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value.instancetype: unknown to \
+            "Warning: spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value.instanceTypes: unknown to \
              AWSMachineProviderConfig: machines are created with it, and the platform may ignore it; correct a misspelling"
         ),
+        "{output}"
+    );
+    // A provider would read this one as `instanceType`.
+    let output = cluster
+        .patch(&provider_spec(&json!({"instancetype": "m6i.2xlarge"})))
+        .await;
+    assert!(
+        !output.success() && output.stderr.contains("must be written instanceType"),
         "{output}"
     );
 }
