@@ -237,12 +237,8 @@ pub fn misspelt_group(object: &Value) -> Option<Issue> {
     let intended = intended_group(object).filter(|group| of_both.contains(group));
     let is_known = KINDS.iter().any(|known| known.eq_ignore_ascii_case(kind));
     let is_similar = KINDS.iter().any(|known| distance(known, kind).is_some());
-<<<<<<< HEAD
-    if !(is_known || is_similar && intended.is_some()) {
-=======
     let is_meant = is_known || (is_similar && intended.is_some());
     if !is_meant {
->>>>>>> mistakes
         return None;
     }
     let (machine_api, cluster_api) = (machine_kind::API_VERSION, cluster_x_k8s_io::API_VERSION);
