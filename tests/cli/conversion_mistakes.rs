@@ -91,7 +91,7 @@ fn w32_a_machine_set_with_replicas_has_a_note_that_both_sets_create_machines() {
         "metadata": {"name": "a", "namespace": "openshift-machine-api"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"set": "a"}},
             "template": {"metadata": {"labels": {"set": "a"}}, "spec": template}}});
-    let (code, _, report) = convert(&cluster(), &[set.clone()]);
+    let (code, _, report) = convert(&cluster(), std::slice::from_ref(&set));
     assert_eq!(code, Some(0), "{report}");
     let note = "note: 1 of 1 objects are MachineSets with replicas, and they are not paused: beside the MachineSets \
                 that they are made from, each creates its own machines; use `capstan migrate`, or apply them with the \
@@ -278,7 +278,7 @@ fn w38_a_misspelt_infrastructure_kind_is_corrected_and_no_one_waits_for_a_provid
     let [object, infrastructure] = [0, 1].map(|index| rows[0]["objects"][index].clone());
     let mut misspelt = object.clone();
     misspelt["spec"]["infrastructureRef"]["kind"] = json!("AWSmachine");
-    let (_, _, report) = convert(&[aws_cluster.clone()], &[misspelt, infrastructure.clone()]);
+    let (_, _, report) = convert(std::slice::from_ref(&aws_cluster), &[misspelt, infrastructure.clone()]);
     assert!(
         report.contains("help: use AWSMachine, or keep the Machine in Cluster API\n"),
         "{report}"
