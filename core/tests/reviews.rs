@@ -390,7 +390,7 @@ golden! {
             set["metadata"]["annotations"] = json!({"capstan.dev/roll-on-image-change": "true"});
         }), machines(3);
     an_unknown_field_of_the_provider_spec_gives_a_warning:
-        Review::update(|set| value(set)["instancetype"] = json!("m6i.2xlarge")), machines(3);
+        Review::update(|set| value(set)["instanceTypes"] = json!("m6i.2xlarge")), machines(3);
     foreground_deletion_is_refused: Review::delete("Foreground"), machines(3);
     a_background_deletion_warns_about_unmanaged_machines: Review::delete("Background"), machines(3);
     an_orphaning_deletion_warns_about_unmanaged_machines: Review::delete("Orphan"), machines(3);
