@@ -39,6 +39,7 @@ fn a_learner_does_not_leave_while_the_voters_are_gone() {
         (1680, ClusterFault::InstanceGone(1).into()),
         (1700, ClusterFault::InstanceGone(4).into()),
         (1710, UserAction::Delete(2, 2).into()),
+        (2 * 3600, Disruption::Lead(true, false).into()),
     ]));
     assert_no_violation(&outcome);
     for line in LOST_AND_RESTORED {
