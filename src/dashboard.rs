@@ -5,6 +5,7 @@
 //! cluster: its server runs on a workstation, with the rights of the user.
 
 mod content;
+mod direction;
 mod guard;
 mod html;
 mod image;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::Context;
 use capstan_core::admission::{self, Admission, Feature, LiveObject, LiveRead, Options, Snapshot, Source};
 use capstan_core::api::kinds::Reader;
-use capstan_core::cpms::observed::Settings as PlanSettings;
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
@@ -18,22 +17,19 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
 use super::cluster::{Cluster, Enforcement, Scope};
-use crate::controllers::{
-    Caches, Configuration, ControlPlaneControllers, Controllers, KubeadmControlPlaneControllers, LiveReader, Metrics,
-    Mirroring,
-};
-use crate::runtime::{Caches as RuntimeCaches, Election, Metrics as RuntimeMetrics};
+use crate::controllers::{Caches, LiveReader};
+use crate::runtime::{Caches as RuntimeCaches, Election};
 use crate::server::{Judge, Lifecycle, Limits, Reviewer, Server, Settings, SnapshotSource, descriptors, logs};
 use crate::tls::clients::Clients;
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
 use crate::tls::self_managed::{self, SelfManaged};
 use crate::tls::{Certificates, CipherSuite, MinVersion, Policy, development, rotation};
-use crate::workload::Connections;
 
+mod controllers;
 mod infrastructure_versions;
-mod mirroring;
 
+use controllers::{FeatureCaches, RegisteredMetrics};
 use infrastructure_versions::InfrastructureVersions;
 
 /// Run the admission webhook server and, with --controllers, the controllers.
@@ -181,13 +177,13 @@ pub struct Args {
     #[arg(long, default_value = "capstan", value_name = "NAME", help_heading = "Controllers")]
     lease: String,
     /// The same for --mirroring-controllers.
-    #[arg(long, default_value = crate::controllers::MIRRORING_LEASE, value_name = "NAME", help_heading = "Controllers")]
+    #[arg(long, default_value = crate::controllers::mirroring::LEASE, value_name = "NAME", help_heading = "Controllers")]
     mirroring_lease: String,
     /// The same for --control-plane-controllers.
-    #[arg(long, default_value = crate::controllers::CONTROL_PLANE_LEASE, value_name = "NAME", help_heading = "Controllers")]
+    #[arg(long, default_value = crate::controllers::control_plane::LEASE, value_name = "NAME", help_heading = "Controllers")]
     control_plane_lease: String,
     /// The same for --kubeadm-control-plane-controllers.
-    #[arg(long, default_value = crate::controllers::KUBEADM_CONTROL_PLANE_LEASE, value_name = "NAME",
+    #[arg(long, default_value = crate::controllers::kubeadm_control_plane::LEASE, value_name = "NAME",
         help_heading = "Controllers")]
     kubeadm_control_plane_lease: String,
     /// How long a Lease is valid without renewal.
@@ -286,39 +282,17 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         drain_timeout: args.drain_timeout,
     };
     let mut registry = Registry::default();
-    let metrics = args.controllers.then(|| Metrics::register(&mut registry));
-    let mirroring_metrics = args.mirroring_controllers.then(|| mirroring::register(&mut registry));
-    let control_plane_metrics = args
-        .control_plane_controllers
-        .then(|| RuntimeMetrics::register(&mut registry));
-    let kubeadm_metrics = args
-        .kubeadm_control_plane_controllers
-        .then(|| RuntimeMetrics::register(&mut registry));
+    let metrics = RegisteredMetrics::register(args, &mut registry);
     let (reviewer, cluster) = reviewer(args).await?;
     let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
         .await
         .context("binding the sockets")?;
     provide_certificate(args, certificates).await?;
     tracing::info!(webhooks = %server.address()?, health = %server.health_address(), "serving");
-    let controllers = match (metrics, &cluster) {
-        (Some(metrics), Some(connected)) => {
-            Some(start_controllers(args, &connected.client, &connected.caches, metrics)?)
-        }
-        _ => None,
+    let controllers = match &cluster {
+        Some(connected) => controllers::start(args, connected, metrics)?,
+        None => Vec::new(),
     };
-    let control_plane = cluster.as_ref().and_then(Connected::control_plane);
-    let control_plane = control_plane_metrics
-        .zip(control_plane)
-        .map(|(metrics, (client, caches))| {
-            let election = election(args, &args.control_plane_lease);
-            ControlPlaneControllers::start(&client, caches, args.scope.options(), election, metrics)
-        });
-    let kubeadm = start_kubeadm(args, cluster.as_ref(), kubeadm_metrics);
-    let mirroring = mirroring_metrics.zip(cluster.and_then(Connected::mirroring));
-    let mirroring = mirroring.map(|(metrics, (client, caches))| {
-        let election = election(args, &args.mirroring_lease);
-        Mirroring::start(&client, &caches, &mirroring::configuration(args), election, metrics)
-    });
 
     let mut running = Box::pin(server.run());
     tokio::select! {
@@ -331,7 +305,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let ending = async {
         // Both stop at the same time: writes of the controllers are reviewed by the webhooks of
         // this process or of another one.
-        tokio::join!(running, stop(controllers, mirroring, control_plane, kubeadm)).0
+        tokio::join!(running, controllers::stop(controllers)).0
     };
     tokio::select! {
         cut = ending => {
@@ -344,42 +318,6 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         }
         _ = terminate.recv() => anyhow::bail!("a second signal interrupted the shutdown"),
         _ = interrupt.recv() => anyhow::bail!("a second signal interrupted the shutdown"),
-    }
-}
-
-/// Starts the controller of KubeadmControlPlanes, if it runs in this process.
-fn start_kubeadm(
-    args: &Args,
-    cluster: Option<&Connected>,
-    metrics: Option<RuntimeMetrics>,
-) -> Option<KubeadmControlPlaneControllers> {
-    let connected = cluster?;
-    let (client, caches) = (&connected.client, Arc::clone(connected.kubeadm.as_ref()?));
-    let election = election(args, &args.kubeadm_control_plane_lease);
-    let managed = Connections::new(client, KubeadmControlPlaneControllers::settings());
-    Some(KubeadmControlPlaneControllers::start(
-        client, caches, managed, election, metrics?,
-    ))
-}
-
-/// Stops the controllers that run in this process.
-async fn stop(
-    controllers: Option<Controllers>,
-    mirroring: Option<Mirroring>,
-    control_plane: Option<ControlPlaneControllers>,
-    kubeadm: Option<KubeadmControlPlaneControllers>,
-) {
-    if let Some(kubeadm) = kubeadm {
-        kubeadm.stop().await;
-    }
-    if let Some(controllers) = controllers {
-        controllers.stop().await;
-    }
-    if let Some(mirroring) = mirroring {
-        mirroring.stop().await;
-    }
-    if let Some(control_plane) = control_plane {
-        control_plane.stop().await;
     }
 }
 
@@ -404,22 +342,7 @@ fn tls_policy(args: &Args) -> anyhow::Result<Policy> {
 struct Connected {
     client: kube::Client,
     caches: Arc<Caches>,
-    /// With --mirroring-controllers.
-    mirroring: Option<Arc<RuntimeCaches>>,
-    /// With --control-plane-controllers.
-    control_plane: Option<Arc<RuntimeCaches>>,
-    /// With --kubeadm-control-plane-controllers.
-    kubeadm: Option<Arc<RuntimeCaches>>,
-}
-
-impl Connected {
-    fn control_plane(&self) -> Option<(kube::Client, Arc<RuntimeCaches>)> {
-        Some((self.client.clone(), Arc::clone(self.control_plane.as_ref()?)))
-    }
-
-    fn mirroring(self) -> Option<(kube::Client, Arc<RuntimeCaches>)> {
-        Some((self.client, self.mirroring?))
-    }
+    own: FeatureCaches,
 }
 
 /// The reviewer, with the client and the caches of its cluster.
@@ -456,23 +379,10 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Conn
     let client = args.cluster.client().await?;
     let cluster_api = &args.scope.authority.cluster_api_namespace;
     let caches = Caches::start_for(&readers(args), &client, &args.scope.namespace, cluster_api);
-    let mirroring = args
-        .mirroring_controllers
-        .then(|| Mirroring::caches(&client, &mirroring::configuration(args)));
-    let control_plane = args
-        .control_plane_controllers
-        .then(|| ControlPlaneControllers::caches(&client, &args.scope.namespace));
-    let kubeadm = args
-        .kubeadm_control_plane_controllers
-        .then(|| KubeadmControlPlaneControllers::caches(&client));
+    let own = FeatureCaches::start(args, &client);
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
-        of_controllers: mirroring
-            .iter()
-            .chain(&control_plane)
-            .chain(&kubeadm)
-            .cloned()
-            .collect(),
+        of_controllers: own.all(),
         live: LiveReader::new(&client),
         versions: args
             .kubeadm_control_plane
@@ -488,13 +398,7 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Conn
     .filter_map(|(feature, is_installed)| is_installed.then_some(feature))
     .collect();
     let judge = Judge::new(admission, Arc::new(source), &features);
-    let connected = Connected {
-        client,
-        caches,
-        mirroring,
-        control_plane,
-        kubeadm,
-    };
+    let connected = Connected { client, caches, own };
     Ok((Arc::new(judge), Some(connected)))
 }
 
@@ -510,24 +414,6 @@ fn readers(args: &Args) -> Vec<Reader> {
     .into_iter()
     .filter_map(|(reader, runs)| runs.then_some(reader))
     .collect()
-}
-
-/// Starts the controllers.
-fn start_controllers(
-    args: &Args,
-    client: &kube::Client,
-    caches: &Arc<Caches>,
-    metrics: Metrics,
-) -> anyhow::Result<Controllers> {
-    let election = election(args, &args.lease);
-    let configuration = Configuration {
-        options: args.scope.options(),
-        settings: PlanSettings {
-            min_ready: SignedDuration::try_from(args.min_ready).context("--min-ready")?,
-        },
-        identity: election.identity.clone(),
-    };
-    Ok(Controllers::start(client, caches, configuration, election, metrics))
 }
 
 /// The election with this Lease.

@@ -23,7 +23,7 @@ use super::manifests::{Certificates, Choices, Installation, What};
 use super::observe::runtime;
 use super::output::Output;
 use super::report::Report;
-use crate::controllers::MIRRORING_LEASE;
+use crate::controllers::mirroring::LEASE as MIRRORING_LEASE;
 
 const DELETED: &str = "deleted";
 const KEPT: &str = "kept";

@@ -14,7 +14,7 @@ use super::installed::{self, Flags, named, reason, text, title};
 use super::manifests::{Certificates, Choices, Installation, What, features};
 use super::observe::runtime;
 use super::report::Report;
-use crate::controllers::MIRRORING_LEASE;
+use crate::controllers::mirroring::LEASE as MIRRORING_LEASE;
 
 mod certificates;
 mod permissions;

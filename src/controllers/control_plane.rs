@@ -14,7 +14,6 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
 use capstan_core::control_plane::action::Step as CoreStep;
-use capstan_core::cpms::action::Action;
 use capstan_core::cpms::pending_creates;
 use capstan_core::model::{NamespacedName, ObjectRef};
 use jiff::Timestamp;
@@ -32,7 +31,7 @@ use crate::runtime::{
 };
 use assess::Assessment;
 
-pub use running::{ControlPlaneControllers, LEASE};
+pub use running::{LEASE, caches, start};
 
 /// The controller.
 #[derive(Debug)]
@@ -252,29 +251,10 @@ impl Reconcile for ControlPlanes {
         Report {
             about: Some(observed.object.metadata.clone()),
             lasting: waits.chain(stops).chain(planned::failures(reconciled.errors)).collect(),
-            once: taken.filter_map(step_event).collect(),
+            once: taken
+                .filter_map(|step| planned::step_event(step, "ControlPlane cluster"))
+                .collect(),
             requeue_at: observed.reconcile_at(reconciled.moment.time),
         }
     }
-}
-
-/// The event about a step. The bookkeeping of creations is no event.
-fn step_event(step: &CoreStep) -> Option<EventSpec<'static>> {
-    let (reason, verb) = match &step.action {
-        Action::Create { .. } => ("Created", "created"),
-        Action::Delete { .. } => ("Deleted", "deleted"),
-        Action::Patch { .. } | Action::PatchSet(_) => ("Updated", "updated"),
-        Action::RemoveRecords(_) => return None,
-    };
-    let version = step
-        .precondition
-        .as_ref()
-        .map_or("", |precondition| &precondition.resource_version);
-    let subject = &step.subject;
-    Some(EventSpec {
-        warning: false,
-        reason,
-        message: format!("{verb} {} {}: {}", subject.kind, subject.name, step.because).into(),
-        key: format!("{} {version}", subject.name),
-    })
 }

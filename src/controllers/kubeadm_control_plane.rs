@@ -43,7 +43,7 @@ use objects::{SECRETS, SecretSummary, WholeObject};
 use pending::Creations;
 use steps::{Origin, Planned, planned};
 
-pub use running::{KubeadmControlPlaneControllers, LEASE};
+pub use running::{LEASE, caches, settings, start};
 
 /// How long after a reconcile a control plane that is not settled is inspected again. The managed
 /// cluster is not watched.

@@ -31,7 +31,7 @@ use crate::runtime::{
 use pairs::Pairs;
 
 pub use metrics::MirroringMetrics;
-pub use running::{LEASE, Mirroring, MirroringConfiguration};
+pub use running::{LEASE, MirroringConfiguration, caches, start};
 
 /// How long after the last sign of another sync controller it is checked again.
 const CHECK: SignedDuration = SignedDuration::from_secs(1);

@@ -112,3 +112,29 @@ pub(super) fn failures<'a>(errors: &'a [StepError]) -> impl Iterator<Item = Even
         key: error.to_string(),
     })
 }
+
+/// The event about a step. `owner` is the kind and the name of the object that owns the machines.
+/// The bookkeeping of creations is no event.
+pub(super) fn step_event(step: &Step, owner: &str) -> Option<EventSpec<'static>> {
+    let (reason, verb) = match &step.action {
+        Action::Create { .. } => ("Created", "created"),
+        Action::Delete { .. } => ("Deleted", "deleted"),
+        Action::Patch { .. } | Action::PatchSet(_) => ("Updated", "updated"),
+        Action::RemoveRecords(_) => return None,
+    };
+    let subject = match step.machine() {
+        Some(machine) => format!("machine {machine}"),
+        None => owner.to_owned(),
+    };
+    let version = step
+        .precondition
+        .as_ref()
+        .map_or("", |precondition| &precondition.resource_version);
+    let because = step.because.strip_prefix(&format!("{subject}: "));
+    Some(EventSpec {
+        warning: false,
+        reason,
+        message: format!("{verb} {subject}: {}", because.unwrap_or(&step.because)).into(),
+        key: format!("{subject} {version}"),
+    })
+}

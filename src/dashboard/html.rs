@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::content::Content;
+use super::direction::neutral;
 use super::overview;
 use super::parts::control_plane;
 
@@ -13,7 +14,7 @@ pub(super) const SCRIPT: &str = include_str!("script.js");
 
 /// The part of the page that changes: the control planes, or the reason why nothing can be shown.
 pub(super) fn content(state: &Result<Content, String>) -> Markup {
-    html! {
+    neutral(html! {
         @match state {
             Ok(state) => {
                 (overview::before(state))
@@ -25,7 +26,7 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
             },
             Err(reason) => { p class="headline alarm" { bdi { (reason) } } },
         }
-    }
+    })
 }
 
 /// The live page. Its links are relative to the address with the token.
@@ -86,7 +87,7 @@ fn banner(source: &str) -> Markup {
     html! {
         header class="banner" {
             h1 { "Capstan" }
-            p { bdi { (source) } }
+            p { bdi { (neutral(html! { (source) })) } }
         }
     }
 }

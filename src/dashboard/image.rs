@@ -3,6 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::content::{Content, Mirrored};
+use super::direction::changes_direction;
 use super::parts::{class_of_machine, states};
 use super::report::{Mood, Place, Placed, Report, domain};
 
@@ -171,11 +172,9 @@ fn machine_box(machine: &Placed, left: usize, top: usize) -> Markup {
 /// A text without characters that an SVG image cannot contain or that change the direction of the
 /// text, and cut in its middle where it does not fit.
 fn shown(text: &str, most: usize) -> String {
-    let is_direction =
-        |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let letters: Vec<char> = text
         .chars()
-        .filter(|letter| !letter.is_control() && !is_direction(*letter))
+        .filter(|letter| !letter.is_control() && !changes_direction(*letter))
         .collect();
     if letters.len() <= most {
         return letters.into_iter().collect();

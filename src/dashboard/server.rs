@@ -22,6 +22,7 @@ use maud::html;
 use tokio::sync::watch;
 
 use super::content::Content;
+use super::direction::neutral;
 use super::guard::{self, Token};
 use super::report::Report;
 use super::{html as page, image, parts};
@@ -206,7 +207,7 @@ async fn judge(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         Ok(verdicts) => verdicts,
         Err(error) => Err(anyhow::anyhow!("judging the edit failed: {error}")),
     };
-    text("text/html", answer(&verdicts).into_string())
+    text("text/html", neutral(answer(&verdicts)).into_string())
 }
 
 fn answer(verdicts: &anyhow::Result<Vec<Verdict>>) -> maud::Markup {

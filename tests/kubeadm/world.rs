@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use capstan::controllers::KubeadmControlPlaneControllers;
-use capstan::runtime::{Election, Metrics};
+use capstan::controllers::kubeadm_control_plane;
+use capstan::runtime::{Election, Metrics, Running as RunningControllers};
 use capstan::workload::{Connections, EtcdRoute, Settings};
 use capstan_sandbox::control_plane::{ControlPlane, Faults, Options, Proxy, wait_until};
 use capstan_sandbox::neighbours::cluster_api::ClusterApi;
@@ -32,7 +32,7 @@ pub(crate) struct World {
 
 /// The running controller, and the number of its reconciles.
 pub(crate) struct Running {
-    pub(crate) controllers: KubeadmControlPlaneControllers,
+    pub(crate) controllers: RunningControllers,
     registry: Registry,
 }
 
@@ -94,7 +94,7 @@ impl World {
     }
 
     pub(crate) fn start_with(client: &Client, identity: &str) -> Running {
-        let caches = KubeadmControlPlaneControllers::caches(client);
+        let caches = kubeadm_control_plane::caches(client);
         let election = Election {
             namespace: String::from("openshift-machine-api"),
             name: String::from("capstan-kubeadm-control-plane"),
@@ -103,13 +103,13 @@ impl World {
         };
         let settings = Settings {
             etcd_route: EtcdRoute::ApiServer,
-            ..KubeadmControlPlaneControllers::settings()
+            ..kubeadm_control_plane::settings()
         };
         let managed = Connections::new(client, settings);
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         Running {
-            controllers: KubeadmControlPlaneControllers::start(client, caches, managed, election, metrics),
+            controllers: kubeadm_control_plane::start(client, &caches, managed, election, metrics),
             registry,
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use capstan::controllers::{Mirroring, MirroringConfiguration, MirroringMetrics};
-use capstan::runtime::{Election, Metrics};
+use capstan::controllers::mirroring::{self, MirroringConfiguration, MirroringMetrics};
+use capstan::runtime::{Election, Metrics, Running};
 use capstan_core::authority::pair::{FullObject, Part};
 use capstan_core::authority::spec::Api;
 use capstan_sandbox::control_plane::{ControlPlane, Options, Proxy, wait_until};
@@ -133,7 +133,7 @@ impl Cluster {
     }
 
     /// Starts the controllers, as a new process would.
-    pub(crate) async fn controllers(&self) -> Mirroring {
+    pub(crate) async fn controllers(&self) -> Running {
         let client = self.proxy.client().await.unwrap();
         let configuration = MirroringConfiguration {
             machine_api_namespace: "openshift-machine-api".to_owned(),
@@ -149,8 +149,8 @@ impl Cluster {
         let mut registry = Registry::default();
         let runtime = Metrics::register(&mut registry);
         let metrics = MirroringMetrics::register(&mut registry, runtime);
-        let caches = Mirroring::caches(&client, &configuration);
-        Mirroring::start(&client, &caches, &configuration, election, metrics)
+        let caches = mirroring::caches(&client, &configuration);
+        mirroring::start(&client, &caches, &configuration, election, metrics)
     }
 
     /// A successful call of kubectl.

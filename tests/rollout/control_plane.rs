@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use capstan::controllers::ControlPlaneControllers;
-use capstan::runtime::{Election, Metrics};
+use capstan::controllers::control_plane;
+use capstan::runtime::{Election, Metrics, Running};
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
@@ -190,9 +190,9 @@ impl Plane {
         }
     }
 
-    async fn start(&self, identity: &str) -> ControlPlaneControllers {
+    async fn start(&self, identity: &str) -> Running {
         let client: Client = self.world.plane.client_for(USER, GROUPS).await.unwrap();
-        let caches = ControlPlaneControllers::caches(&client, NAMESPACE);
+        let caches = control_plane::caches(&client, NAMESPACE);
         let election = Election {
             namespace: NAMESPACE.to_owned(),
             name: "capstan-control-plane".to_owned(),
@@ -200,7 +200,7 @@ impl Plane {
             duration: Duration::from_secs(3),
         };
         let metrics = Metrics::register(&mut Registry::default());
-        ControlPlaneControllers::start(&client, caches, AdmissionOptions::default(), election, metrics)
+        control_plane::start(&client, &caches, AdmissionOptions::default(), election, metrics)
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use capstan::controllers::{Caches, Configuration, Controllers, Metrics};
-use capstan::runtime::Election;
+use capstan::controllers::{self, Caches, Configuration, Metrics};
+use capstan::runtime::{Election, Running as RunningControllers};
 use capstan_core::admission::Options as AdmissionOptions;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::config_openshift_io::infrastructure::Infrastructure;
@@ -575,7 +575,7 @@ impl World {
 
 /// The controllers that run in this process.
 pub struct Running {
-    pub controllers: Controllers,
+    pub controllers: RunningControllers,
     pub caches: Arc<Caches>,
 }
 
@@ -617,7 +617,7 @@ fn start_controllers_with(
         duration: Duration::from_secs(seconds),
     };
     let metrics = Metrics::register(&mut Registry::default());
-    let controllers = Controllers::start(client, &caches, configuration, election, metrics);
+    let controllers = controllers::start(client, &caches, configuration, election, metrics);
     Running { controllers, caches }
 }
 

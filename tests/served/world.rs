@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use capstan::controllers::{Caches, Configuration, Controllers, Metrics};
-use capstan::runtime::Election;
+use capstan::controllers::{self, Caches, Configuration, Metrics};
+use capstan::runtime::{Election, Running};
 use capstan_core::admission::{Admission, Options as AdmissionOptions};
 use capstan_core::cpms::domains::inject;
 use capstan_core::cpms::observed::Settings;
@@ -158,7 +158,7 @@ struct Process {
     connection: Connection,
     /// Dropping the caches ends their watches.
     _caches: Arc<Caches>,
-    controllers: Controllers,
+    controllers: Running,
 }
 
 struct World {
@@ -355,7 +355,7 @@ impl World {
             duration: TERM,
         };
         let metrics = Metrics::register(&mut Registry::default());
-        let controllers = Controllers::start(&client, &caches, configuration, election, metrics);
+        let controllers = controllers::start(&client, &caches, configuration, election, metrics);
         self.record(&format!("-- {identity} starts"));
         self.processes[at] = Some(Process {
             identity,

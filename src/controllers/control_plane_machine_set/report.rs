@@ -9,9 +9,9 @@ use capstan_core::api::config_openshift_io::cluster_operator::{
 };
 use capstan_core::api::config_openshift_io::infrastructure;
 use capstan_core::api::kinds;
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSetStatus, NAME};
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSetStatus;
 use capstan_core::api::meta::Condition;
-use capstan_core::cpms::plan::{Action, Step, overdue};
+use capstan_core::cpms::plan::overdue;
 use capstan_core::cpms::status::{self, Counts, condition};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -324,30 +324,9 @@ impl OperatorChanges {
 fn step_events<'a>(reconciled: &Reconciled<'a, Observed>) -> Vec<EventSpec<'a>> {
     let steps = reconciled.taken.iter();
     let steps = steps.filter_map(|step| core_step(reconciled.observed, *step));
-    steps.filter_map(step_event).collect()
-}
-
-/// The event about a step. The bookkeeping of creations is no event.
-fn step_event(step: &Step) -> Option<EventSpec<'static>> {
-    let machine = step.machine().unwrap_or(NAME);
-    let (reason, verb) = match &step.action {
-        Action::Create { .. } => ("Created", "created machine"),
-        Action::Delete { .. } => ("Deleted", "deleted machine"),
-        Action::Patch { .. } => ("Updated", "updated machine"),
-        Action::PatchSet(_) => ("Updated", "updated set"),
-        Action::RemoveRecords(_) => return None,
-    };
-    let version = step
-        .precondition
-        .as_ref()
-        .map_or("", |precondition| &precondition.resource_version);
-    let because = step.because.strip_prefix(&format!("machine {machine}: "));
-    Some(EventSpec {
-        warning: false,
-        reason,
-        message: format!("{verb} {machine}: {}", because.unwrap_or(&step.because)).into(),
-        key: format!("{machine} {version}"),
-    })
+    steps
+        .filter_map(|step| planned::step_event(step, "set cluster"))
+        .collect()
 }
 
 /// What is waited for, what stops the rollout, and what fails.

@@ -1,14 +1,12 @@
-//! The running controllers of the feature `mirroring-controllers`, with caches and a Lease of their
-//! own.
+//! The start of the controllers of the feature `mirroring-controllers`, with caches and a Lease of
+//! their own.
 
 use std::sync::Arc;
 
 use kube::Client as KubeClient;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::{Mirrored, MirroringMetrics, objects};
-use crate::runtime::{Caches, Client, Election, Shared, Worker, stand};
+use crate::runtime::{Caches, Election, Running};
 
 /// The default name of the Lease.
 pub const LEASE: &str = "capstan-mirroring";
@@ -22,86 +20,31 @@ pub struct MirroringConfiguration {
     pub cluster_api_namespace: String,
 }
 
-/// The running controllers.
-#[derive(Debug)]
-pub struct Mirroring {
-    stop: CancellationToken,
-    workers: [JoinHandle<()>; 2],
-    election: JoinHandle<()>,
-    lease: CancellationToken,
+/// Starts to watch what the controllers read.
+pub fn caches(client: &KubeClient, configuration: &MirroringConfiguration) -> Arc<Caches> {
+    let MirroringConfiguration {
+        machine_api_namespace,
+        cluster_api_namespace,
+    } = configuration;
+    Caches::start(client, &objects::watches(machine_api_namespace, cluster_api_namespace))
 }
 
-impl Mirroring {
-    /// Starts to watch what the controllers read.
-    pub fn caches(client: &KubeClient, configuration: &MirroringConfiguration) -> Arc<Caches> {
-        let MirroringConfiguration {
-            machine_api_namespace,
-            cluster_api_namespace,
-        } = configuration;
-        Caches::start(client, &objects::watches(machine_api_namespace, cluster_api_namespace))
-    }
-
-    /// Starts the controllers in the background. They work while this process is the leader.
-    pub fn start(
-        client: &KubeClient,
-        caches: &Arc<Caches>,
-        configuration: &MirroringConfiguration,
-        election: Election,
-        metrics: MirroringMetrics,
-    ) -> Self {
-        let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
-        let identity = election.identity.clone();
-        let (leading, election) = stand(client.clone(), election, lease.clone());
-        let MirroringConfiguration {
-            machine_api_namespace,
-            cluster_api_namespace,
-        } = configuration;
-        let runtime = metrics.runtime.clone();
-        let machines = Shared {
-            controller: Mirrored::<false>::new(machine_api_namespace, cluster_api_namespace, metrics.clone()),
-            identity: identity.clone(),
-            leading: leading.clone(),
-            metrics: runtime.clone(),
-        };
-        let sets = Shared {
-            controller: Mirrored::<true>::new(machine_api_namespace, cluster_api_namespace, metrics),
-            identity,
-            leading,
-            metrics: runtime,
-        };
-        let workers = [work(machines, client, caches, &stop), work(sets, client, caches, &stop)];
-        Self {
-            stop,
-            workers,
-            election,
-            lease,
-        }
-    }
-
-    /// Begins no new write, finishes the writes that have begun, and then releases the Lease, so
-    /// that another replica continues at once.
-    pub async fn stop(self) {
-        self.stop.cancel();
-        // A worker that panicked has logged it already.
-        for worker in self.workers {
-            let _ended = worker.await;
-        }
-        self.lease.cancel();
-        let _ended = self.election.await;
-    }
-}
-
-/// Runs a controller in the background.
-fn work<const SETS: bool>(
-    shared: Shared<Mirrored<SETS>>,
+/// Starts the controllers in the background. They work while this process is the leader.
+pub fn start(
     client: &KubeClient,
     caches: &Arc<Caches>,
-    stop: &CancellationToken,
-) -> JoinHandle<()> {
-    let worker = Worker::new(shared, Client::new(client));
-    let (changes, stopped, caches) = (caches.subscribe(), stop.clone(), Arc::clone(caches));
-    tokio::spawn(async move {
-        worker.run(changes, stopped).await;
-        drop(caches);
-    })
+    configuration: &MirroringConfiguration,
+    election: Election,
+    metrics: MirroringMetrics,
+) -> Running {
+    let MirroringConfiguration {
+        machine_api_namespace,
+        cluster_api_namespace,
+    } = configuration;
+    let running = Running::new(client, election, metrics.runtime.clone());
+    let machines = Mirrored::<false>::new(machine_api_namespace, cluster_api_namespace, metrics.clone());
+    let sets = Mirrored::<true>::new(machine_api_namespace, cluster_api_namespace, metrics);
+    running
+        .with(machines, caches.subscribe(), caches)
+        .with(sets, caches.subscribe(), caches)
 }

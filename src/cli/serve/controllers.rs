@@ -1,0 +1,119 @@
+//! Which controllers run in this process, and with what `capstan serve` starts them.
+//!
+//! Every feature has caches, metrics and a Lease of its own. Nothing here decides what a controller
+//! does.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use capstan_core::cpms::observed::Settings as PlanSettings;
+use jiff::SignedDuration;
+use prometheus_client::registry::Registry;
+
+use super::{Args, Connected, election};
+use crate::controllers::mirroring::{MirroringConfiguration, MirroringMetrics};
+use crate::controllers::{self, Configuration, Metrics, control_plane, kubeadm_control_plane, mirroring};
+use crate::runtime::{Caches, Metrics as RuntimeMetrics, Running};
+use crate::workload::Connections;
+
+/// The metrics of the controllers that run in this process.
+pub(super) struct RegisteredMetrics {
+    sets: Option<Metrics>,
+    mirroring: Option<MirroringMetrics>,
+    control_plane: Option<RuntimeMetrics>,
+    kubeadm: Option<RuntimeMetrics>,
+}
+
+impl RegisteredMetrics {
+    /// The metrics, listed in `registry`.
+    pub(super) fn register(args: &Args, registry: &mut Registry) -> Self {
+        Self {
+            sets: args.controllers.then(|| Metrics::register(registry)),
+            mirroring: args.mirroring_controllers.then(|| {
+                let runtime = RuntimeMetrics::register(registry);
+                MirroringMetrics::register(registry, runtime)
+            }),
+            control_plane: args
+                .control_plane_controllers
+                .then(|| RuntimeMetrics::register(registry)),
+            kubeadm: args
+                .kubeadm_control_plane_controllers
+                .then(|| RuntimeMetrics::register(registry)),
+        }
+    }
+}
+
+/// The caches of the controllers that have caches of their own.
+pub(super) struct FeatureCaches {
+    mirroring: Option<Arc<Caches>>,
+    control_plane: Option<Arc<Caches>>,
+    kubeadm: Option<Arc<Caches>>,
+}
+
+impl FeatureCaches {
+    /// Starts to watch what these controllers read.
+    pub(super) fn start(args: &Args, client: &kube::Client) -> Self {
+        Self {
+            mirroring: args
+                .mirroring_controllers
+                .then(|| mirroring::caches(client, &namespaces(args))),
+            control_plane: args
+                .control_plane_controllers
+                .then(|| control_plane::caches(client, &args.scope.namespace)),
+            kubeadm: args
+                .kubeadm_control_plane_controllers
+                .then(|| kubeadm_control_plane::caches(client)),
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Arc<Caches>> {
+        let all = [&self.mirroring, &self.control_plane, &self.kubeadm];
+        all.into_iter().flatten().cloned().collect()
+    }
+}
+
+/// Starts the controllers.
+pub(super) fn start(args: &Args, connected: &Connected, metrics: RegisteredMetrics) -> anyhow::Result<Vec<Running>> {
+    let Connected { client, caches, own } = connected;
+    let mut running = Vec::new();
+    if let Some(metrics) = metrics.sets {
+        let election = election(args, &args.lease);
+        let configuration = Configuration {
+            options: args.scope.options(),
+            settings: PlanSettings {
+                min_ready: SignedDuration::try_from(args.min_ready).context("--min-ready")?,
+            },
+            identity: election.identity.clone(),
+        };
+        running.push(controllers::start(client, caches, configuration, election, metrics));
+    }
+    if let (Some(metrics), Some(caches)) = (metrics.control_plane, &own.control_plane) {
+        let election = election(args, &args.control_plane_lease);
+        let options = args.scope.options();
+        running.push(control_plane::start(client, caches, options, election, metrics));
+    }
+    if let (Some(metrics), Some(caches)) = (metrics.kubeadm, &own.kubeadm) {
+        let election = election(args, &args.kubeadm_control_plane_lease);
+        let managed = Connections::new(client, kubeadm_control_plane::settings());
+        running.push(kubeadm_control_plane::start(client, caches, managed, election, metrics));
+    }
+    if let (Some(metrics), Some(caches)) = (metrics.mirroring, &own.mirroring) {
+        let election = election(args, &args.mirroring_lease);
+        running.push(mirroring::start(client, caches, &namespaces(args), election, metrics));
+    }
+    Ok(running)
+}
+
+/// Stops the controllers, all at the same time.
+pub(super) async fn stop(running: Vec<Running>) {
+    futures::future::join_all(running.into_iter().map(Running::stop)).await;
+}
+
+/// The namespaces of both APIs.
+fn namespaces(args: &Args) -> MirroringConfiguration {
+    MirroringConfiguration {
+        machine_api_namespace: args.scope.namespace.clone(),
+        cluster_api_namespace: args.scope.authority.cluster_api_namespace.clone(),
+    }
+}

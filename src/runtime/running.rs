@@ -1,0 +1,86 @@
+//! The controllers that share a Lease, and their tasks.
+//!
+//! It decides when workers start and stop. It never decides what a controller does.
+
+use std::sync::Arc;
+
+use kube::Client as KubeClient;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::caches::Subscription;
+use super::client::Client;
+use super::leader::{Election, stand};
+use super::metrics::Metrics;
+use super::reconcile::Reconcile;
+use super::reconciler::Shared;
+use super::worker::Worker;
+
+/// Controllers that run in the background. They work while this process holds their Lease.
+pub struct Running {
+    client: Client,
+    /// The name of this process, in events and in the Lease.
+    identity: String,
+    leading: watch::Receiver<bool>,
+    metrics: Metrics,
+    stop: CancellationToken,
+    workers: Vec<JoinHandle<()>>,
+    election: JoinHandle<()>,
+    lease: CancellationToken,
+}
+
+impl Running {
+    /// Takes part in the election. No controller runs yet.
+    pub fn new(client: &KubeClient, election: Election, metrics: Metrics) -> Self {
+        let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
+        let identity = election.identity.clone();
+        let (leading, election) = stand(client.clone(), election, lease.clone());
+        Self {
+            client: Client::new(client),
+            identity,
+            leading,
+            metrics,
+            stop,
+            workers: Vec::new(),
+            election,
+            lease,
+        }
+    }
+
+    /// Starts a controller with the changes of these caches. The worker keeps the caches until it
+    /// ends.
+    #[must_use]
+    pub fn with<R: Reconcile, K: Send + Sync + 'static>(
+        mut self,
+        controller: R,
+        changes: Subscription,
+        caches: &Arc<K>,
+    ) -> Self {
+        let shared = Shared {
+            controller,
+            identity: self.identity.clone(),
+            leading: self.leading.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let worker = Worker::new(shared, self.client.clone());
+        let (stopped, caches) = (self.stop.clone(), Arc::clone(caches));
+        self.workers.push(tokio::spawn(async move {
+            worker.run(changes, stopped).await;
+            drop(caches);
+        }));
+        self
+    }
+
+    /// Begins no new write, finishes the writes that have begun, and then releases the Lease, so
+    /// that another replica continues at once.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        for worker in self.workers {
+            // A worker that panicked has logged it already.
+            let _ended = worker.await;
+        }
+        self.lease.cancel();
+        let _ended = self.election.await;
+    }
+}
