@@ -18,11 +18,13 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
         @match state {
             Ok(state) => {
                 (overview::before(state))
+                div class=(if state.outdated.is_some() { "known outdated-state" } else { "known" }) {
                 @if let Some(reason) = &state.empty { p class="headline busy" { bdi { (reason) } } }
                 @for (position, report) in state.reports.iter().enumerate() {
                     (control_plane(report, &overview::anchor(position)))
                 }
                 (overview::after(state))
+                }
             },
             Err(reason) => { p class="headline alarm" { bdi { (reason) } } },
         }

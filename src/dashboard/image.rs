@@ -1,5 +1,6 @@
 //! The machines by failure domain as an SVG image, for a ticket or a document.
 
+use capstan_core::authority::spec::Api;
 use maud::{Markup, PreEscaped, html};
 
 use super::content::{Content, Mirrored};
@@ -17,17 +18,10 @@ const HEAD: usize = 40;
 const GAP: usize = 10;
 /// The columns side by side. More columns begin a new line.
 const COLUMNS: usize = 5;
-/// The characters of a name that fit into a box.
-const FITS: usize = 28;
-
 /// The most mirrored objects in an image.
 const PAIRS: usize = 20;
-/// The names of the two APIs, with which their names in a sentence end.
-const MACHINE_API: &str = "Machine API";
 /// The mark of a pair in which no object is authoritative.
 const LOCKED: &str = "locked";
-/// See [`MACHINE_API`].
-const CLUSTER_API: &str = "Cluster API";
 
 /// The style of the image, which is a part of it.
 const STYLE: &str = include_str!("image.css");
@@ -36,6 +30,13 @@ const STYLE: &str = include_str!("image.css");
 pub fn file(content: &Content) -> String {
     let mut top = 0;
     let mut images = Vec::new();
+    if let Some(reason) = &content.outdated {
+        images.push((
+            top,
+            html! { text class="h" x=(GAP) y=(GAP + 14) { (shown(reason, 3 * COLUMN)) } },
+        ));
+        top += 3 * GAP;
+    }
     for report in &content.reports {
         let (drawn, height) = (image(report), size(report).1);
         images.push((top, drawn));
@@ -58,28 +59,30 @@ pub fn file(content: &Content) -> String {
 
 /// A mirrored pair: the object of each API, and between them the direction of the copy.
 fn pair(mirrored: &Mirrored) -> Markup {
-    let is_authoritative = |api: &str| mirrored.authority.ends_with(api);
-    let (arrow, state) = match (is_authoritative(MACHINE_API), is_authoritative(CLUSTER_API)) {
-        (true, _) => ("→", mirrored.mood),
-        (_, true) => ("←", mirrored.mood),
-        _ => (LOCKED, Mood::Busy),
+    let (arrow, state) = match mirrored.authoritative {
+        Some(Api::MachineApi) => ("→", mirrored.mood),
+        Some(Api::ClusterApi) => ("←", mirrored.mood),
+        None => (LOCKED, Mood::Busy),
     };
+    let arrow = if mirrored.in_cluster_api { arrow } else { "" };
     let class = match state {
         Mood::Calm => "fine",
         Mood::Busy => "outdated",
         Mood::Alarm => "unready",
     };
     let subject = format!("{} {}", mirrored.kind, mirrored.name);
-    let side = |api: &str, left: usize| {
-        let role = if is_authoritative(api) {
-            "authoritative"
-        } else {
-            "mirror"
+    let side = |api: Api, left: usize| {
+        let exists = api == Api::MachineApi || mirrored.in_cluster_api;
+        let role = match (exists, mirrored.authoritative) {
+            (false, _) => "does not exist",
+            (true, Some(authoritative)) if authoritative == api => "authoritative",
+            (true, Some(_)) => "mirror",
+            (true, None) => LOCKED,
         };
         html! {
-            rect class=(class) x=(left) y=(GAP) width=(COLUMN) height=(ROW) rx="4" {}
-            text class="h" x=(left + GAP) y=(GAP + 24) { (shown(&subject, FITS)) }
-            text class="s" x=(left + GAP) y=(GAP + 44) { (api) ", " (role) }
+            rect class=(if exists { class } else { "absent" }) x=(left) y=(GAP) width=(COLUMN) height=(ROW) rx="4" {}
+            text class="h" x=(left + GAP) y=(GAP + 24) { (shown(&subject, COLUMN - 2 * GAP)) }
+            text class="s" x=(left + GAP) y=(GAP + 44) { (api.title()) ", " (role) }
         }
     };
     let middle = COLUMN + 3 * GAP;
@@ -91,11 +94,11 @@ fn pair(mirrored: &Mirrored) -> Markup {
     html! {
         g {
             title { (shown(&subject, usize::MAX)) ": " (shown(&mirrored.synchronized, usize::MAX)) }
-            (side(MACHINE_API, GAP))
+            (side(Api::MachineApi, GAP))
             text class="h" x=(middle) y=(GAP + 20) { (arrow) }
-            text class="s" x=(middle) y=(GAP + 36) { "synchronized: " (shown(&mirrored.synchronized, FITS - 6)) }
-            text class="s" x=(middle) y=(GAP + 52) { (shown(&migration, FITS + 6)) }
-            (side(CLUSTER_API, GAP + 2 * (COLUMN + GAP)))
+            text class="s" x=(middle) y=(GAP + 36) { "synchronized: " (shown(&mirrored.synchronized, COLUMN - 11 * GAP)) }
+            text class="s" x=(middle) y=(GAP + 52) { (shown(&migration, COLUMN - 3 * GAP)) }
+            (side(Api::ClusterApi, GAP + 2 * (COLUMN + GAP)))
         }
     }
 }
@@ -148,7 +151,7 @@ fn column(place: &Place, left: usize, top: usize, height: usize) -> Markup {
     let head = format!("{index}{}", domain(&place.failure_domain));
     html! {
         rect class="p" x=(left) y=(top) width=(COLUMN) height=(height) rx="6" {}
-        text class="h" x=(left + GAP) y=(top + 24) { (shown(&head, FITS)) }
+        text class="h" x=(left + GAP) y=(top + 24) { (shown(&head, COLUMN - 2 * GAP)) }
         @if place.machines.is_empty() {
             text class="s" x=(left + GAP) y=(top + HEAD + 24) { "No machine" }
         }
@@ -163,26 +166,54 @@ fn machine_box(machine: &Placed, left: usize, top: usize) -> Markup {
         g {
             title { (shown(&machine.name, usize::MAX)) ": " (states(machine).join(", ")) }
             rect class=(class_of_machine(machine)) x=(left) y=(top) width=(COLUMN - 2 * GAP) height=(ROW) rx="4" {}
-            text class="h" x=(left + GAP) y=(top + 24) { (shown(&machine.name, FITS)) }
+            text class="h" x=(left + GAP) y=(top + 24) { (shown(&machine.name, COLUMN - 4 * GAP)) }
             text class="s" x=(left + GAP) y=(top + 44) { (states(machine).join(", ")) }
         }
     }
 }
 
 /// A text without characters that an SVG image cannot contain or that change the direction of the
-/// text, and cut in its middle where it does not fit.
+/// text, and cut in its middle where it is wider than `most` pixels.
 fn shown(text: &str, most: usize) -> String {
     let letters: Vec<char> = text
         .chars()
         .filter(|letter| !letter.is_control() && !changes_direction(*letter))
         .collect();
-    if letters.len() <= most {
+    let width = |letters: &[char]| letters.iter().map(|letter| width_of(*letter)).sum::<usize>();
+    if width(&letters) <= most {
         return letters.into_iter().collect();
     }
-    let (before, after) = (most / 2, most - most / 2 - 1);
+    // Half of the space for the beginning, and the rest for the end.
+    let (mut before, mut after) = (0, letters.len());
+    let mut used = width_of('…');
+    while let Some(letter) = letters.get(before) {
+        if used + width_of(*letter) > most / 2 {
+            break;
+        }
+        used += width_of(*letter);
+        before += 1;
+    }
+    while let Some(letter) = after.checked_sub(1).and_then(|last| letters.get(last)) {
+        if after <= before || used + width_of(*letter) > most {
+            break;
+        }
+        used += width_of(*letter);
+        after -= 1;
+    }
     let start = letters.iter().take(before);
-    let end = letters.iter().skip(letters.len() - after);
+    let end = letters.iter().skip(after);
     start.chain(std::iter::once(&'…')).chain(end).collect()
+}
+
+/// The width of a character in bold text, in pixels, rounded up. The font is not known.
+fn width_of(letter: char) -> usize {
+    match letter {
+        'i' | 'j' | 'l' | 'f' | 't' | '.' | ',' | ':' | '\'' | '|' | '!' | ' ' => 5,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 12,
+        letter if letter.is_ascii_uppercase() => 9,
+        letter if letter.is_ascii() => 8,
+        _ => 14,
+    }
 }
 
 #[cfg(test)]
@@ -191,8 +222,14 @@ mod tests {
 
     #[test]
     fn a_long_name_keeps_its_beginning_and_its_end() {
-        assert_eq!(shown("control-plane-0", 20), "control-plane-0");
-        assert_eq!(shown("control-plane-abcdefghij-0", 11), "contr…hij-0");
-        assert_eq!(shown("a\u{202e}b\u{7}c", 9), "abc");
+        assert_eq!(shown("control-plane-0", 200), "control-plane-0");
+        assert_eq!(shown("control-plane-abcdefghij-0", 100), "contr…fghij-0");
+        assert_eq!(shown("a\u{202e}b\u{7}c", 90), "abc");
+    }
+
+    #[test]
+    fn wide_letters_take_the_space_that_they_need() {
+        assert_eq!(shown("WWWWWWWWWW", 60).chars().count(), 5);
+        assert_eq!(shown("機械機械機械", 60).chars().count(), 4);
     }
 }

@@ -18,6 +18,17 @@ pub(super) fn anchor(position: usize) -> String {
 /// Everything before the control planes.
 pub(super) fn before(state: &Content) -> Markup {
     html! {
+        @if let Some(reason) = &state.outdated {
+            p class="headline alarm" id="outdated" {
+                span class="mark" aria-hidden="true" { (mark_of(Mood::Alarm)) } " "
+                bdi { (reason) }
+            }
+        }
+        @if let Some((mood, summary)) = state.summary() {
+            p class={ "headline summary " (class_of(mood)) } {
+                span class="mark" aria-hidden="true" { (mark_of(mood)) } " " (summary)
+            }
+        }
         @if !state.notes.is_empty() {
             section aria-label="Notes" {
                 ul class="attention" { @for note in &state.notes { li class="alarm" { bdi { (note) } } } }
@@ -109,7 +120,7 @@ fn pairs(pairs: &[&Mirrored], label: &str) -> Markup {
                     @for pair in pairs {
                         tr {
                             th scope="row" { (marked(pair.mood)) (pair.kind) " " bdi { (pair.name) } }
-                            td data-label="Authoritative" { (pair.authority) }
+                            td data-label="Authoritative" { (pair.authority()) }
                             td data-label="Mirror" { (pair.mirror) }
                             td data-label="Synchronized" { bdi { (pair.synchronized) } }
                             td data-label="Migration" { @if pair.migration.is_empty() { "not requested" } @else { bdi { (pair.migration) } } }
@@ -152,14 +163,17 @@ fn shown_time(time: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use capstan_core::authority::spec::Api;
+
     use super::*;
 
     fn pair(name: &str, mood: Mood) -> Mirrored {
         Mirrored {
             kind: "Machine".to_owned(),
             name: name.to_owned(),
-            authority: "the Machine API".to_owned(),
+            authoritative: Some(Api::MachineApi),
             mirror: "Cluster API".to_owned(),
+            in_cluster_api: true,
             synchronized: "yes".to_owned(),
             migration: String::new(),
             mood,

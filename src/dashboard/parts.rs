@@ -47,7 +47,7 @@ pub(super) fn control_plane(report: &Report, anchor: &str) -> Markup {
             (changes(&report.changes))
             @if let Some(etcd) = &report.etcd { (etcd_members(etcd)) }
             (conditions("etcd, by its operator", &report.etcd_operator))
-            (conditions("Conditions", &report.conditions))
+            (conditions("Conditions, as the object stores them", &report.conditions))
         }
     }
 }

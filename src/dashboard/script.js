@@ -18,7 +18,12 @@ const key = (element) => {
   return (element.closest("article")?.id ?? "") + " " + own;
 };
 
-events.onopen = () => { byId("connection").textContent = "connected"; };
+// Whether the page has its server, and the server has the cluster.
+const connection = () => {
+  const outdated = byId("outdated") !== null;
+  byId("connection").textContent = outdated ? "the cluster does not respond" : "connected";
+};
+events.onopen = connection;
 events.onerror = () => {
   const ended = events.readyState === EventSource.CLOSED;
   byId("connection").textContent = ended
@@ -33,6 +38,7 @@ events.onmessage = (event) => {
   for (const id of open) byId(id)?.setAttribute("open", "");
   const all = [...live.querySelectorAll("a, summary, [tabindex]")];
   if (focused) all.find((element) => key(element) === focused)?.focus({ preventScroll: true });
+  connection();
   announce();
 };
 

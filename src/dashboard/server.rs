@@ -42,6 +42,8 @@ pub struct Verdict {
     pub refusals: Vec<String>,
     /// The warnings.
     pub warnings: Vec<String>,
+    /// Whether rules could not be checked, or the kind has none. A warning says why.
+    pub incomplete: bool,
     /// The control plane after the edit, with its rollout. `None` if the edit is refused, or if the
     /// object is not a control plane.
     pub after: Option<Report>,
@@ -167,15 +169,21 @@ async fn whole(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn report(State(shared): State<Arc<Shared>>) -> Response {
     let time = Timestamp::now().to_string();
-    text("text/html", page::file(&current(&shared), &shared.source.name(), &time))
+    with_own_style(text(
+        "text/html",
+        page::file(&current(&shared), &shared.source.name(), &time),
+    ))
 }
 
 async fn svg(State(shared): State<Arc<Shared>>) -> Response {
     let update = current(&shared);
     let nothing = Content::default();
     let shown = update.as_ref().as_ref().unwrap_or(&nothing);
-    let mut response = text("image/svg+xml", image::file(shown));
-    // The image has its style in itself.
+    with_own_style(text("image/svg+xml", image::file(shown)))
+}
+
+/// A file that has its style in itself, and no script.
+fn with_own_style(mut response: Response) -> Response {
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     response
@@ -218,7 +226,9 @@ fn answer(verdicts: &anyhow::Result<Vec<Verdict>>) -> maud::Markup {
     html! {
         @for verdict in verdicts {
             section {
-                @if verdict.refusals.is_empty() {
+                @if verdict.refusals.is_empty() && verdict.incomplete {
+                    p class="headline busy" { "Not fully checked: " bdi { (verdict.subject) } }
+                } @else if verdict.refusals.is_empty() {
                     p class="headline calm" { "Allowed: " bdi { (verdict.subject) } }
                 } @else {
                     p class="headline alarm" { "Refused: " bdi { (verdict.subject) } }
@@ -229,8 +239,10 @@ fn answer(verdicts: &anyhow::Result<Vec<Verdict>>) -> maud::Markup {
                     ul { @for warning in &verdict.warnings { li { bdi { (warning) } } } }
                 }
                 @if let Some(after) = &verdict.after {
-                    p { "After the edit:" }
-                    (parts::control_plane(after, "after"))
+                    div class="forecast" {
+                        p { strong { "Forecast. " } "This is the state after the edit. Nothing was sent to the cluster." }
+                        (parts::control_plane(after, "after"))
+                    }
                 }
             }
         }

@@ -216,6 +216,11 @@ async fn hostile_names_stay_text() {
     for part in ["report.html", "view.svg"] {
         browser.open(&format!("{}{part}", page.address)).await;
         assert!(!browser.is_attacked().await, "{part}");
+        if part == "report.html" {
+            browser.set_width(Some(1200)).await;
+            assert_eq!(browser.scroll_width().await, 1200, "{part} must not scroll sideways");
+            browser.set_width(None).await;
+        }
         browser.screenshot(&format!("hostile-{}", part.replace('.', "-"))).await;
     }
     browser.stop().await;
@@ -285,6 +290,7 @@ async fn the_page_says_that_a_cluster_is_empty_that_its_api_server_is_gone_and_t
         .await;
     assert!(killed.unwrap().success());
     browser.shows("The API server has not answered since").await;
+    browser.shows("the cluster does not respond").await;
     browser.shows("ControlPlaneMachineSet cluster").await;
     browser.screenshot("api-server-gone").await;
     // A backup starts the servers again.

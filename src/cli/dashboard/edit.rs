@@ -103,6 +103,7 @@ impl Edits {
         Ok(Verdict {
             subject: format!("{kind} {name} ({})", check.operation.as_str().to_lowercase()),
             refusals,
+            incomplete: checked.warnings.iter().any(|warning| warning.not_judged),
             warnings: checked.warnings.iter().map(|warning| warning.text.clone()).collect(),
             after,
         })

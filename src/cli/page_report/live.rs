@@ -282,7 +282,7 @@ impl Live {
         for caches in [&self.machine_api.caches, &self.cluster_api.caches] {
             page.content.notes.extend(caches.synced().err());
         }
-        page.content.notes.extend(self.outage.note());
+        page.content.outdated = self.outage.note();
         let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
         let has_other = documents
             .iter()

@@ -93,11 +93,12 @@ fn in_words(kind: &str, name: &str, machine_api: &PairMember, cluster_api: Optio
     Mirrored {
         kind: kind.to_owned(),
         name: name.to_owned(),
-        authority: match authority {
-            Authority::Stable(api) => api.title().to_owned(),
-            Authority::Migrating => String::from("none while it migrates"),
+        authoritative: match authority {
+            Authority::Stable(api) => Some(api),
+            Authority::Migrating => None,
         },
         mirror: mirror.to_owned(),
+        in_cluster_api: cluster_api.is_some(),
         synchronized,
         mood: match (is_alarm, migration.is_empty()) {
             (true, _) => Mood::Alarm,
@@ -168,7 +169,7 @@ mod tests {
         let [pair] = calm.as_slice() else { panic!("{calm:?}") };
         assert_eq!(
             (
-                pair.authority.as_str(),
+                pair.authority(),
                 pair.mirror.as_str(),
                 pair.synchronized.as_str(),
                 pair.mood

@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Method, Request};
+use capstan_core::authority::spec::Api;
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -27,6 +28,7 @@ impl Source for Fixed {
             subject: manifest.to_owned(),
             refusals: vec![HOSTILE.to_owned()],
             warnings: vec![HOSTILE.to_owned()],
+            incomplete: false,
             after: Some(hostile()),
         }])
     }
@@ -56,8 +58,9 @@ fn hostile_page() -> Content {
     let pair = Mirrored {
         kind: text.clone(),
         name: text.clone(),
-        authority: text.clone(),
+        authoritative: Some(Api::ClusterApi),
         mirror: text.clone(),
+        in_cluster_api: false,
         synchronized: text.clone(),
         migration: text.clone(),
         mood: Mood::Alarm,
@@ -73,6 +76,7 @@ fn hostile_page() -> Content {
         reports: vec![hostile(), hostile()],
         mirrored: vec![pair],
         events: vec![event],
+        outdated: Some(HOSTILE.to_owned()),
         notes: vec![text.clone()],
         empty: Some(text),
     }
