@@ -14,7 +14,7 @@ mod parts;
 pub mod report;
 mod server;
 
-pub use content::{Content, Mirrored, SeenEvent};
+pub use content::{Content, Mirrored, SeenEvent, Side};
 pub use guard::Token;
 pub use html::file;
 pub use image::file as svg;

@@ -9,11 +9,13 @@ use capstan_core::admission::{Options, Snapshot};
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
 use capstan_core::api::machine_openshift_io::label;
+use capstan_core::control_plane::action::Plan;
 use capstan_core::control_plane::plan::plan as next_steps;
-use capstan_core::control_plane::preview::preview;
+use capstan_core::control_plane::preview::{Preview, preview};
 use capstan_core::control_plane::report::{invalid_report, report};
 use capstan_core::control_plane::spec::parse;
 use capstan_core::control_plane::state::State;
+use capstan_core::control_plane::{degraded, removal};
 use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::spec::ParseContext;
 use serde_json::Value;
@@ -62,9 +64,24 @@ pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Val
         etcd: operators.and_then(|operators| operators.get(ETCD)).cloned(),
         ..Observed::default()
     };
+    let leaving = object.metadata.is_deleting().then(|| removal::leave(object, &observed));
     let state = State::observe(&spec, observed);
+    // The controller does nothing else in these two cases (V93).
+    if let Some(next) = leaving.or_else(|| beside_active_set(snapshot)) {
+        return Ok(report(&spec, &state, &next, &Preview::default()));
+    }
     let next = next_steps(&spec, &state);
     Ok(report(&spec, &state, &next, &preview(&spec, &state)))
+}
+
+/// The plan of a ControlPlane beside a set that is Active: nothing, until a user acts.
+fn beside_active_set(snapshot: &Snapshot) -> Option<Plan> {
+    let sets = snapshot.control_plane_machine_sets.iter().flatten();
+    let reason = degraded::beside_active_set(sets.map(|set| &**set))?;
+    Some(Plan {
+        degraded: vec![reason],
+        ..Plan::default()
+    })
 }
 
 /// Notes that the controller does not see a ControlPlane of another namespace.

@@ -122,7 +122,7 @@ fn note_control_plane(documents: &[Document]) {
     if let Some(document) = documents.iter().find(is_scaled) {
         documents::note(&format!(
             "{}: the ControlPlane {} is not planned, because a ControlPlaneMachineSet is Active and manages the machines; \
-             make the set Inactive first",
+             delete the set first, its machines stay",
             document.place(),
             document.key().2
         ));

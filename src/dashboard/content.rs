@@ -1,7 +1,5 @@
 //! What the whole page shows: the control planes, the objects of both APIs, and the events.
 
-use capstan_core::authority::spec::Api;
-
 use super::report::{Mood, Report};
 
 /// Everything that the page shows at one moment.
@@ -61,6 +59,25 @@ impl Content {
     }
 }
 
+/// One of the two APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// `machine.openshift.io`.
+    MachineApi,
+    /// `cluster.x-k8s.io`.
+    ClusterApi,
+}
+
+impl Side {
+    /// The name of the API in a sentence.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::MachineApi => "the Machine API",
+            Self::ClusterApi => "Cluster API",
+        }
+    }
+}
+
 /// An object of the Machine API with its counterpart in Cluster API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
@@ -69,7 +86,7 @@ pub struct Mirrored {
     /// The name in both APIs.
     pub name: String,
     /// The API of the authoritative object; `None` while both objects are locked.
-    pub authoritative: Option<Api>,
+    pub authoritative: Option<Side>,
     /// The state of the other object, or that it does not exist.
     pub mirror: String,
     /// Whether the object of Cluster API exists. The object of the Machine API always does.
@@ -85,7 +102,7 @@ pub struct Mirrored {
 impl Mirrored {
     /// The authoritative API in words.
     pub fn authority(&self) -> &'static str {
-        self.authoritative.map_or("none while it migrates", Api::title)
+        self.authoritative.map_or("none while it migrates", Side::title)
     }
 }
 

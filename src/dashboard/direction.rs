@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_override_is_shown_and_letters_stay() {
+    fn w47_an_override_is_shown_and_letters_stay() {
         let markup = PreEscaped(String::from("<bdi>מ\u{202e}b\u{2066}c</bdi>"));
         assert_eq!(neutral(markup).into_string(), "<bdi>מ\u{fffd}b\u{fffd}c</bdi>");
     }

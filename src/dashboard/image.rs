@@ -1,9 +1,8 @@
 //! The machines by failure domain as an SVG image, for a ticket or a document.
 
-use capstan_core::authority::spec::Api;
 use maud::{Markup, PreEscaped, html};
 
-use super::content::{Content, Mirrored};
+use super::content::{Content, Mirrored, Side};
 use super::direction::changes_direction;
 use super::parts::{class_of_machine, states};
 use super::report::{Mood, Place, Placed, Report, domain};
@@ -60,8 +59,8 @@ pub fn file(content: &Content) -> String {
 /// A mirrored pair: the object of each API, and between them the direction of the copy.
 fn pair(mirrored: &Mirrored) -> Markup {
     let (arrow, state) = match mirrored.authoritative {
-        Some(Api::MachineApi) => ("→", mirrored.mood),
-        Some(Api::ClusterApi) => ("←", mirrored.mood),
+        Some(Side::MachineApi) => ("→", mirrored.mood),
+        Some(Side::ClusterApi) => ("←", mirrored.mood),
         None => (LOCKED, Mood::Busy),
     };
     let arrow = if mirrored.in_cluster_api { arrow } else { "" };
@@ -71,8 +70,8 @@ fn pair(mirrored: &Mirrored) -> Markup {
         Mood::Alarm => "unready",
     };
     let subject = format!("{} {}", mirrored.kind, mirrored.name);
-    let side = |api: Api, left: usize| {
-        let exists = api == Api::MachineApi || mirrored.in_cluster_api;
+    let side = |api: Side, left: usize| {
+        let exists = api == Side::MachineApi || mirrored.in_cluster_api;
         let role = match (exists, mirrored.authoritative) {
             (false, _) => "does not exist",
             (true, Some(authoritative)) if authoritative == api => "authoritative",
@@ -94,11 +93,11 @@ fn pair(mirrored: &Mirrored) -> Markup {
     html! {
         g {
             title { (shown(&subject, usize::MAX)) ": " (shown(&mirrored.synchronized, usize::MAX)) }
-            (side(Api::MachineApi, GAP))
+            (side(Side::MachineApi, GAP))
             text class="h" x=(middle) y=(GAP + 20) { (arrow) }
             text class="s" x=(middle) y=(GAP + 36) { "synchronized: " (shown(&mirrored.synchronized, COLUMN - 11 * GAP)) }
             text class="s" x=(middle) y=(GAP + 52) { (shown(&migration, COLUMN - 3 * GAP)) }
-            (side(Api::ClusterApi, GAP + 2 * (COLUMN + GAP)))
+            (side(Side::ClusterApi, GAP + 2 * (COLUMN + GAP)))
         }
     }
 }
@@ -218,7 +217,27 @@ fn width_of(letter: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{Mirrored, Mood, Side, pair, shown};
+
+    #[test]
+    fn w50_an_object_that_does_not_exist_is_no_mirror_in_the_image() {
+        let mut mirrored = Mirrored {
+            kind: String::from("MachineSet"),
+            name: String::from("workers"),
+            authoritative: Some(Side::MachineApi),
+            mirror: String::new(),
+            in_cluster_api: true,
+            synchronized: String::from("yes"),
+            migration: String::new(),
+            mood: Mood::Calm,
+        };
+        let drawn = pair(&mirrored).into_string();
+        assert!(drawn.contains("Cluster API, mirror") && drawn.contains('→'), "{drawn}");
+        mirrored.in_cluster_api = false;
+        let drawn = pair(&mirrored).into_string();
+        assert!(drawn.contains("Cluster API, does not exist"), "{drawn}");
+        assert!(!drawn.contains('→') && !drawn.contains("mirror"), "{drawn}");
+    }
 
     #[test]
     fn a_long_name_keeps_its_beginning_and_its_end() {
@@ -228,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_letters_take_the_space_that_they_need() {
+    fn w51_wide_letters_take_the_space_that_they_need() {
         assert_eq!(shown("WWWWWWWWWW", 60).chars().count(), 5);
         assert_eq!(shown("機械機械機械", 60).chars().count(), 4);
     }

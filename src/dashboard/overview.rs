@@ -163,15 +163,14 @@ fn shown_time(time: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use capstan_core::authority::spec::Api;
-
+    use super::super::content::Side;
     use super::*;
 
     fn pair(name: &str, mood: Mood) -> Mirrored {
         Mirrored {
             kind: "Machine".to_owned(),
             name: name.to_owned(),
-            authoritative: Some(Api::MachineApi),
+            authoritative: Some(Side::MachineApi),
             mirror: "Cluster API".to_owned(),
             in_cluster_api: true,
             synchronized: "yes".to_owned(),

@@ -100,3 +100,20 @@ fn a_check_of_a_control_plane_applies_the_schema_and_the_rules() {
     let output = capstan(&["check", "-"], &control_plane(3).to_string());
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
 }
+
+#[test]
+fn v93_a_plan_beside_an_active_set_takes_no_step_and_says_why() {
+    let mut changed = control_plane(5);
+    let mut active = set();
+    active["spec"]["state"] = json!("Active");
+    let objects = [vec![changed.clone(), active], cluster("3 members are available")].concat();
+    let output = capstan(&["status", "-o", "html", "-f", "-"], &list(&objects));
+    let (page, error) = (stdout(&output), stderr(&output));
+    assert!(page.contains("Stopped (ActiveControlPlaneMachineSet)"), "{page}{error}");
+    assert!(!page.contains("remove that owner reference"), "{page}");
+    changed["metadata"]["deletionTimestamp"] = json!("2026-01-05T00:00:00Z");
+    let objects = [vec![changed], cluster("3 members are available")].concat();
+    let output = capstan(&["plan", "-o", "json", "-f", "-"], &list(&objects));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["rollout"], json!([]), "{report}");
+}

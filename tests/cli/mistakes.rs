@@ -24,7 +24,7 @@ fn w40_a_control_plane_that_is_not_planned_has_a_note() {
     let output = capstan(&["plan", "-f", "-"], &list(&objects));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let note = "the ControlPlane cluster is not planned, because a ControlPlaneMachineSet is Active and manages the \
-                machines; make the set Inactive first\n";
+                machines; delete the set first, its machines stay\n";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
     objects.remove(1);
     let output = capstan(&["plan", "-f", "-"], &list(&objects));

@@ -12,7 +12,7 @@ use capstan_core::authority::plan::{Observed, Step, next};
 use capstan_core::authority::spec::{Api, Authority, PairMember};
 
 use crate::cli::documents::Document;
-use crate::dashboard::{Mirrored, Mood};
+use crate::dashboard::{Mirrored, Mood, Side};
 
 /// The kind of a machine in both APIs.
 pub(super) const MACHINE: &str = "Machine";
@@ -94,7 +94,8 @@ fn in_words(kind: &str, name: &str, machine_api: &PairMember, cluster_api: Optio
         kind: kind.to_owned(),
         name: name.to_owned(),
         authoritative: match authority {
-            Authority::Stable(api) => Some(api),
+            Authority::Stable(Api::MachineApi) => Some(Side::MachineApi),
+            Authority::Stable(Api::ClusterApi) => Some(Side::ClusterApi),
             Authority::Migrating => None,
         },
         mirror: mirror.to_owned(),

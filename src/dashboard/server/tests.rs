@@ -2,18 +2,19 @@
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use capstan_core::authority::spec::Api;
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use super::super::content::{Content, Mirrored, SeenEvent};
+use super::super::content::{Content, Mirrored, SeenEvent, Side};
 use super::super::report::Mood;
 use super::*;
 
 const PORT: u16 = 8000;
 /// A name with markup, and one whose direction is from right to left.
 const HOSTILE: &str = "<script>alert(1)</script>";
+/// A manifest of a kind without rules.
+const UNKNOWN: &str = "ConfigMap";
 
 struct Fixed;
 
@@ -24,6 +25,13 @@ impl Source for Fixed {
 
     fn judge(&self, manifest: &str) -> anyhow::Result<Vec<Verdict>> {
         ensure!(!manifest.is_empty(), "the manifest must contain {HOSTILE}");
+        if manifest == UNKNOWN {
+            return Ok(vec![Verdict {
+                subject: UNKNOWN.to_owned(),
+                incomplete: true,
+                ..Verdict::default()
+            }]);
+        }
         Ok(vec![Verdict {
             subject: manifest.to_owned(),
             refusals: vec![HOSTILE.to_owned()],
@@ -58,7 +66,7 @@ fn hostile_page() -> Content {
     let pair = Mirrored {
         kind: text.clone(),
         name: text.clone(),
-        authoritative: Some(Api::ClusterApi),
+        authoritative: Some(Side::ClusterApi),
         mirror: text.clone(),
         in_cluster_api: false,
         synchronized: text.clone(),
@@ -197,6 +205,47 @@ async fn each_response_forbids_foreign_content_and_storage() {
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("cache-control"), "no-store");
     }
+}
+
+#[tokio::test]
+async fn w48_a_page_of_a_cluster_that_does_not_respond_marks_its_state_as_old() {
+    let outdated = "class=\"known outdated-state\"";
+    let (_, page) = server(Ok(hostile_page())).get("").await;
+    assert!(page.contains("id=\"outdated\"") && page.contains(outdated), "{page}");
+    let current = Content {
+        outdated: None,
+        ..hostile_page()
+    };
+    let (_, page) = server(Ok(current)).get("").await;
+    assert!(!page.contains("id=\"outdated\"") && !page.contains(outdated), "{page}");
+}
+
+#[tokio::test]
+async fn w49_a_file_that_has_its_style_in_itself_may_use_it() {
+    let server = server(Ok(hostile_page()));
+    for (path, has_style) in [("report.html", true), ("view.svg", true), ("", false)] {
+        let path = format!("/{}/{path}", server.token);
+        let response = server.send(Method::GET, &path, &[], "").await;
+        let policy = response.headers()["content-security-policy"].to_str().unwrap();
+        assert_eq!(
+            policy.contains("style-src 'unsafe-inline'"),
+            has_style,
+            "{path}: {policy}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn w52_an_object_without_rules_is_not_called_allowed() {
+    let server = server(Ok(hostile_page()));
+    let path = format!("/{}/try", server.token);
+    let answer = server.send(Method::POST, &path, &[], UNKNOWN).await;
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let answer = String::from_utf8(bytes.to_vec()).unwrap();
+    assert!(
+        answer.contains("Not fully checked") && !answer.contains("Allowed"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
