@@ -178,11 +178,12 @@ fn the_role_of_the_controllers_reads_and_writes_what_the_kind_table_lists_and_no
 }
 
 #[test]
-fn the_role_of_the_controller_of_control_planes_writes_machines_and_its_own_kind_only() {
+fn the_role_of_the_controller_of_control_planes_writes_machines_health_checks_and_its_own_kind_only() {
     let mut wanted = wanted(|entry| entry.is_read_by(Reader::ControlPlaneControllers), false);
     let group = "machine.openshift.io";
     for (resource, verbs) in [
         ("machines", &["create", "patch", "delete"][..]),
+        ("machinehealthchecks", &["create", "patch", "delete"]),
         ("controlplanes", &["patch"]),
         ("controlplanes/status", &["patch"]),
     ] {

@@ -8,6 +8,7 @@
 pub mod action;
 pub mod degraded;
 mod gates;
+pub mod health_check;
 mod pending;
 pub mod plan;
 pub mod preview;

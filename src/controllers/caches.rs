@@ -18,6 +18,7 @@ use capstan_core::api::kinds::{self, Home, KindEntry, Reader};
 use capstan_core::api::machine_openshift_io::control_plane::ControlPlane;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
 use capstan_core::api::machine_openshift_io::machine_set::MachineSet;
 use capstan_core::api::objects::{CachedObject, Index, Objects};
 use capstan_core::authority::spec::{Api, Kind, PairMember};
@@ -78,9 +79,10 @@ fn as_wire_type(entry: &KindEntry) -> Option<Watch> {
     fn of<T: CachedObject>(entry: &KindEntry) -> Watch {
         Watch::of::<T>(&entry.kind).named(entry.names)
     }
-    let types: [(&KindInfo, AsWatch); 8] = [
+    let types: [(&KindInfo, AsWatch); 9] = [
         (&kinds::MACHINES, of::<Machine>),
         (&kinds::MACHINE_SETS, of::<MachineSet>),
+        (&kinds::MACHINE_HEALTH_CHECKS, of::<MachineHealthCheck>),
         (&kinds::CONTROL_PLANE_MACHINE_SETS, of::<ControlPlaneMachineSet>),
         (&kinds::CONTROL_PLANES, of::<ControlPlane>),
         (&kinds::NODES, of::<Node>),

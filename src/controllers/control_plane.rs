@@ -14,6 +14,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
 use capstan_core::control_plane::action::Step as CoreStep;
+use capstan_core::control_plane::health_check::{self, Change};
 use capstan_core::cpms::pending_creates;
 use capstan_core::model::{NamespacedName, ObjectRef};
 use jiff::Timestamp;
@@ -70,6 +71,40 @@ impl ControlPlanes {
     /// A write to the ControlPlane.
     fn write(&self, verb: Verb) -> Write {
         Write::new(&kinds::CONTROL_PLANES, self.namespace(), NAME, verb)
+    }
+
+    /// The write to the health check. It waits for no machine: it limits what others may delete.
+    fn health_check(&self, change: &Change) -> Step {
+        let (action, verb) = match change {
+            Change::Create(body) => (
+                "create",
+                Verb::Create {
+                    body: body.clone(),
+                    purpose: &[],
+                },
+            ),
+            Change::Patch(patch) => ("patch", Verb::Patch(patch.clone())),
+            Change::Delete(uid, version) => (
+                "delete",
+                Verb::Delete {
+                    precondition: Some((uid.clone(), version.clone())),
+                },
+            ),
+        };
+        Step {
+            write: Write::new(
+                &kinds::MACHINE_HEALTH_CHECKS,
+                self.namespace(),
+                health_check::NAME,
+                verb,
+            ),
+            action,
+            because: change.because().to_owned(),
+            disruptive: false,
+            needs_success: false,
+            gates_others: false,
+            optional: false,
+        }
     }
 
     /// A step of core's plan, as a write.
@@ -174,8 +209,13 @@ impl Reconcile for ControlPlanes {
     }
 
     fn plan(&self, observed: &Assessment, _state: &mut State, _moment: Moment) -> Vec<Step> {
-        let steps = observed.plan.steps.iter();
-        steps.map_while(|step| self.step(step)).collect()
+        let planned = observed.plan.steps.iter();
+        let mut steps: Vec<Step> = planned.map_while(|step| self.step(step)).collect();
+        // The positions of the other steps are those of the plan of core.
+        if steps.len() == observed.plan.steps.len() {
+            steps.extend(observed.health_check.as_ref().map(|change| self.health_check(change)));
+        }
+        steps
     }
 
     /// Records in the ControlPlane, as it was read, that this process is about to create a machine.

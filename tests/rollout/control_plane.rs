@@ -369,6 +369,69 @@ async fn a_control_plane_beside_an_active_set_is_left_alone_and_a_deleted_one_ke
     running.stop().await;
 }
 
+/// The limit of the health check; `None` if there is no health check.
+async fn max_unhealthy(plane: &Plane) -> Option<Value> {
+    let check = plane
+        .world
+        .api("machinehealthchecks")
+        .get_opt("cluster-control-plane")
+        .await;
+    Some(check.unwrap()?.data["spec"]["maxUnhealthy"].clone())
+}
+
+impl Plane {
+    async fn wait_for_limit(&self, limit: Option<u64>) {
+        self.world
+            .wait_for(&format!("a health check with the limit {limit:?}"), async |_| {
+                let found = max_unhealthy(self).await;
+                ensure!(found == limit.map(|limit| json!(limit)), "the limit is {found:?}");
+                Ok(Some(()))
+            })
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_health_check_follows_the_size_and_cannot_be_weakened() {
+    let plane = Plane::new(1).await;
+    let running = plane.start("one").await;
+    plane.wait_until_settled(1, "m6i.xlarge").await;
+    plane.wait_for_limit(Some(0)).await;
+    plane.wait_for("SelfHealing=True/HealthCheckExists").await;
+    plane.edit(&size(3)).await;
+    plane.wait_until_settled(3, "m6i.xlarge").await;
+    plane.wait_for_limit(Some(1)).await;
+    let checks = plane.world.api("machinehealthchecks");
+    let params = PatchParams::default();
+    let weaker = Patch::Merge(json!({"spec": {"maxUnhealthy": "100%"}}));
+    checks.patch("cluster-control-plane", &params, &weaker).await.unwrap();
+    plane.wait_for_limit(Some(1)).await;
+    // The garbage collector deletes it with its owner, and the controller makes it again while the
+    // owner exists.
+    checks
+        .delete("cluster-control-plane", &DeleteParams::default())
+        .await
+        .unwrap();
+    plane.wait_for_limit(Some(1)).await;
+    plane.edit(&json!({"spec": {"enableautorepair": false}})).await;
+    plane.wait_for_limit(None).await;
+    plane.wait_for("SelfHealing=False/Disabled").await;
+    // A health check of a user under the same name stays as it is.
+    let own = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": {"name": "cluster-control-plane", "namespace": NAMESPACE},
+        "spec": {"selector": {}, "maxUnhealthy": 5,
+            "unhealthyConditions": [{"type": "Ready", "status": "False", "timeout": "60s"}]}});
+    let own: DynamicObject = serde_json::from_value(own).unwrap();
+    checks.create(&PostParams::default(), &own).await.unwrap();
+    plane.edit(&json!({"spec": {"enableautorepair": true}})).await;
+    plane.wait_for("SelfHealing=False/ForeignHealthCheck").await;
+    plane.wait_for_limit(Some(5)).await;
+    let before = plane.writes_when_idle().await;
+    assert_eq!(plane.writes_when_idle().await, before);
+    running.stop().await;
+}
+
 /// Kills a process after the API server has stored its write, and before the process receives the
 /// answer.
 #[derive(Default)]

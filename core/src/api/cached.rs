@@ -9,6 +9,7 @@ use super::core_v1::node::Node;
 use super::machine_openshift_io::control_plane::ControlPlane;
 use super::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use super::machine_openshift_io::machine::Machine;
+use super::machine_openshift_io::machine_health_check::MachineHealthCheck;
 use super::machine_openshift_io::machine_set::MachineSet;
 use super::meta::ObjectMeta;
 use super::objects::CachedObject;
@@ -26,6 +27,7 @@ macro_rules! cached {
 cached!(
     Machine,
     MachineSet,
+    MachineHealthCheck,
     ControlPlaneMachineSet,
     ControlPlane,
     Infrastructure,

@@ -210,7 +210,11 @@ pub static KINDS: &[KindEntry] = &[
     read(&CLUSTER_OPERATORS, Home::Cluster, BOTH)
         .only(&[cluster_operator::ETCD, cluster_operator::NAME])
         .written(&["create"], true),
-    read(&MACHINE_HEALTH_CHECKS, Home::MachineApi, GUARDS),
+    read(
+        &MACHINE_HEALTH_CHECKS,
+        Home::MachineApi,
+        &[Reader::Guards, Reader::ControlPlaneControllers],
+    ),
     read(
         &CONTROL_PLANES,
         Home::MachineApi,

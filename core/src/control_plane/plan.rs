@@ -11,6 +11,8 @@
 mod machine;
 mod question;
 
+pub(super) use machine::owner_reference;
+
 use serde_json::json;
 
 use super::action::{Plan, REPLACED, Step, Wait, WaitReason};

@@ -17,14 +17,14 @@ use crate::model::{NewCondition, merge_conditions};
 /// The reason of the failure while the quorum of etcd waits for a user.
 const QUORUM: &str = "EtcdQuorumAtRisk";
 
-/// The status of a valid ControlPlane. `error` is the failure of the controller, if one has lasted
-/// for long enough.
+/// The status of a valid ControlPlane, with the condition about repairs, and the failure of the
+/// controller if one has lasted for long enough.
 pub fn status(
     spec: &Spec,
     state: &State,
     plan: &Plan,
     previous: Option<&ControlPlaneStatus>,
-    error: Option<&str>,
+    (repairs, error): (Option<NewCondition>, Option<&str>),
     now: Timestamp,
 ) -> ControlPlaneStatus {
     let stored = previous.map_or(&[][..], |previous| &previous.conditions);
@@ -37,6 +37,7 @@ pub fn status(
         progressing(spec, state, plan),
         error_condition(error),
     ];
+    conditions.extend(repairs);
     conditions.extend(pending::condition(spec, stored, state, plan));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
     let (failure_reason, failure_message) = failure(plan).unzip();
@@ -162,7 +163,7 @@ mod tests {
         let state = State::observe(&spec, observed);
         let plan = plan(&spec, &state);
         let now = Timestamp::from_second(second).unwrap();
-        status(&spec, &state, &plan, previous, None, now)
+        status(&spec, &state, &plan, previous, (None, None), now)
     }
 
     fn shown(status: &ControlPlaneStatus) -> Vec<String> {

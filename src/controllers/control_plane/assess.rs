@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use capstan_core::admission::Options;
+use capstan_core::api::kinds::MACHINE_HEALTH_CHECKS;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, ControlPlaneStatus};
 use capstan_core::api::machine_openshift_io::label;
+use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
 use capstan_core::control_plane::action::Plan;
 use capstan_core::control_plane::plan::{plan, question, retry_at};
 use capstan_core::control_plane::spec::{Spec, parse};
 use capstan_core::control_plane::state::State;
-use capstan_core::control_plane::{degraded, removal, status};
+use capstan_core::control_plane::{degraded, health_check, removal, status};
 use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::spec::ParseContext;
 use capstan_core::cpms::stored_template::TemplateQuestion;
-use capstan_core::model::Degradation;
+use capstan_core::model::{Degradation, NewCondition};
 use jiff::Timestamp;
 
 use crate::controllers::observed::{SetInView, feature_gate};
@@ -26,6 +28,10 @@ pub(in crate::controllers) struct Assessment {
     pub(super) object: Arc<ControlPlane>,
     /// What to do next.
     pub(super) plan: Plan,
+    /// The write to the health check.
+    pub(super) health_check: Option<health_check::Change>,
+    /// Whether machines are repaired; `None` if nothing is done with the object.
+    repairs: Option<NewCondition>,
     /// How it was read; `None` if nothing is done with it, or if it is being deleted.
     read: Option<Box<(Spec, State)>>,
 }
@@ -42,6 +48,8 @@ pub(super) fn assess(
         return Assessment {
             plan: removal::leave(&object, &observed),
             object,
+            health_check: None,
+            repairs: None,
             read: None,
         };
     }
@@ -63,8 +71,15 @@ pub(super) fn assess(
     match parse(&object, cluster.unwrap_or_default(), &context) {
         Ok(spec) => {
             let state = State::observe(&spec, observed);
+            let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+            let found = view
+                .objects
+                .get::<MachineHealthCheck>(&MACHINE_HEALTH_CHECKS, namespace, health_check::NAME);
+            let found = found.map(|found| &**found);
             Assessment {
                 plan: plan(&spec, &state),
+                health_check: health_check::change(&spec, &state, found),
+                repairs: Some(health_check::condition(&spec, found)),
                 object,
                 read: Some(Box::new((spec, state))),
             }
@@ -90,6 +105,8 @@ fn stopped(object: Arc<ControlPlane>, degraded: Vec<Degradation>) -> Assessment 
             degraded,
             ..Plan::default()
         },
+        health_check: None,
+        repairs: None,
         read: None,
     }
 }
@@ -100,7 +117,14 @@ impl Assessment {
         match &self.read {
             Some(read) => {
                 let previous = self.object.status.as_ref();
-                status::status(&read.0, &read.1, &self.plan, previous, error, now)
+                status::status(
+                    &read.0,
+                    &read.1,
+                    &self.plan,
+                    previous,
+                    (self.repairs.clone(), error),
+                    now,
+                )
             }
             None => status::stopped_status(&self.object, &self.plan, error, now),
         }

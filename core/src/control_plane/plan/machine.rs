@@ -20,8 +20,8 @@ use crate::cpms::pending_creates::{is_requested, last_created};
 use crate::cpms::plan::machine_of_template;
 use crate::model::derived_suffix;
 
-/// The owner reference of the ControlPlane on its machines.
-fn owner_reference(spec: &Spec) -> OwnerReference {
+/// The owner reference of the ControlPlane on its objects.
+pub(in crate::control_plane) fn owner_reference(spec: &Spec) -> OwnerReference {
     OwnerReference {
         api_version: OWNER_VERSION.to_owned(),
         kind: OWNER_KIND.to_owned(),

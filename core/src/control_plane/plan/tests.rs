@@ -4,6 +4,7 @@
 //! removes the member of a machine that is being deleted once etcd has more members than replicas
 //! and keeps its quorum; then the machine disappears.
 
+mod health_check;
 mod properties;
 mod protections;
 
