@@ -9,6 +9,7 @@ use serde_json::json;
 use super::action::{Action, Step, machine_ref};
 use super::desired::{Bootstrap, config};
 use super::naming::{Names, evaluate};
+use super::outdated::{REVISION, revision};
 use super::remediation;
 use super::state::{MachineState, State, condition};
 use crate::api::bootstrap_cluster_x_k8s_io::GROUP as BOOTSTRAP_GROUP;
@@ -126,11 +127,13 @@ fn metadata(state: &State, name: &str) -> ObjectMeta {
         (label::CONTROL_PLANE.to_owned(), String::new()),
         (label::CONTROL_PLANE_NAME.to_owned(), label_value(state.name())),
     ]);
+    let mut annotations = template.annotations.clone();
+    annotations.insert(REVISION.to_owned(), revision(&state.control_plane.spec));
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: state.control_plane.metadata.namespace.clone(),
         labels,
-        annotations: template.annotations.clone(),
+        annotations,
         ..ObjectMeta::default()
     }
 }

@@ -1,5 +1,5 @@
-//! The etcd members that are removed: members without a machine, and the member of a machine that
-//! is being deleted.
+//! The etcd members that are removed: members that do not work and have no machine, and the member
+//! of a machine that is being deleted.
 //!
 //! One member is removed at a time, and only if etcd keeps its quorum. A member that has not
 //! started does not vote, so its removal is always safe.
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::action::{Action, Step, Wait, WaitReason, control_plane_ref, machine_ref};
 use super::preflight::{about, wait};
 use super::safety;
-use super::state::{MachineState, State, condition, possible_members};
+use super::state::{MachineState, State, condition, members_without_machine, possible_members};
 use super::version::Version;
 use crate::api::cluster_x_k8s_io::annotation::PRE_TERMINATE_PREFIX;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
@@ -22,7 +22,7 @@ const WAITING_FOR_HOOK: &str = "WaitingForPreTerminateHook";
 const LOCAL_KUBELET: (u64, u64) = (1, 31);
 
 /// The removal of one member without a machine, or why it waits; `None` if every member has a
-/// machine.
+/// machine. A member that works is not removed: its machine may be lost (V94).
 pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     let members = state.members()?;
     let is_expected = |name: &str| {
@@ -30,7 +30,8 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
         machines.any(|machine| machine.node() == Some(name))
     };
     let mut unexpected: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    unexpected.retain(|name| !is_expected(name));
+    let working = members_without_machine(state);
+    unexpected.retain(|name| !is_expected(name) && !working.contains(name));
     unexpected.sort_unstable();
     let member = *unexpected.first()?;
     // The member may belong to a machine that has no Node yet.

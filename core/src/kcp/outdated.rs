@@ -5,7 +5,7 @@
 //! and the fields that the controller changes in place are not compared.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::canonical;
 use super::desired::{Bootstrap, config};
@@ -17,7 +17,7 @@ use crate::api::cluster_x_k8s_io::annotation::{CLONED_FROM_GROUP_KIND, CLONED_FR
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::Spec;
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
-use crate::model::shorten;
+use crate::model::{hex_hash, shorten};
 
 /// One reason why a machine is outdated.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,9 @@ pub struct Change {
 pub(super) const CERTIFICATES_EXPIRE: &str = "Certificates will expire soon";
 /// The reason of a machine that is older than `spec.rollout.after`.
 pub(super) const ROLLOUT_AFTER: &str = "KubeadmControlPlane spec.rollout.after expired";
+/// The annotation of a machine and of its KubeadmConfig with the revision that they were created
+/// from.
+pub(super) const REVISION: &str = "capstan.dev/created-from-revision";
 /// The prefix of the reason that is shown first.
 pub(super) const VERSION_PREFIX: &str = "Version ";
 /// The most fields that a reason names.
@@ -74,8 +77,49 @@ pub(super) struct Parts<'a> {
     pub(super) infrastructure: Option<&'a Infrastructure>,
 }
 
-/// Why a machine is outdated; empty for a machine that is up to date.
-pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> Vec<Difference> {
+/// Why a machine is outdated, and how it differs from the revision that it was created from. Both
+/// are empty for a machine that is up to date.
+///
+/// A machine that was created from the current revision is not outdated because its objects differ:
+/// they were stored with other values, and those of a new machine would be too.
+pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> (Vec<Difference>, Vec<Difference>) {
+    let by_time = expiries(spec, parts.machine, now);
+    let by_content = contents(spec, parts);
+    let wanted = revision(spec);
+    let annotations = [
+        Some(&parts.machine.metadata.annotations),
+        parts.config.map(|config| &config.metadata.annotations),
+    ];
+    let mut revisions = annotations
+        .into_iter()
+        .flatten()
+        .filter_map(|annotations| annotations.get(REVISION));
+    if revisions.any(|revision| *revision == wanted) {
+        return (by_time, by_content);
+    }
+    let (mut first, rest): (Vec<Difference>, Vec<Difference>) = by_content
+        .into_iter()
+        .partition(|difference| difference.reason.starts_with(VERSION_PREFIX));
+    first.extend(by_time);
+    first.extend(rest);
+    (first, Vec::new())
+}
+
+/// The hash of everything that decides whether a machine is outdated, apart from times. Equal specs
+/// have the same.
+pub(super) fn revision(spec: &Spec) -> String {
+    let reference = &spec.machine_template.spec.infrastructure_ref;
+    let content = json!({
+        "version": spec.version,
+        "init": comparable(&config(spec, Bootstrap::Init)),
+        "join": comparable(&config(spec, Bootstrap::Join)),
+        "infrastructure": [reference.api_group, reference.kind, reference.name],
+    });
+    hex_hash(&content, 8)
+}
+
+/// The differences of the objects of a machine from the spec.
+fn contents(spec: &Spec, parts: &Parts<'_>) -> Vec<Difference> {
     let machine = parts.machine;
     let mut found = Vec::new();
     if machine.spec.version != spec.version {
@@ -84,6 +128,22 @@ pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> Vec
             changes: vec![change("version", &machine.spec.version, &spec.version)],
         });
     }
+    let changes = parts.config.map(|config| config_changes(spec, &config.spec));
+    if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
+        let reason = format!("KubeadmConfig is not up-to-date: {}", summary(&changes));
+        found.push(Difference { reason, changes });
+    }
+    found.extend(
+        parts
+            .infrastructure
+            .and_then(|object| infrastructure(spec, machine, object)),
+    );
+    found
+}
+
+/// The reasons of which the time decides.
+fn expiries(spec: &Spec, machine: &Machine, now: Timestamp) -> Vec<Difference> {
+    let mut found = Vec::new();
     if let Some(expiry) = expires_soon(spec, machine, now) {
         let days = spec.rollout.before.certificates_expiry_days;
         found.push(Difference {
@@ -104,16 +164,6 @@ pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> Vec
             changes: vec![change("rollout.after", &created.to_string(), &after.to_string())],
         });
     }
-    let changes = parts.config.map(|config| config_changes(spec, &config.spec));
-    if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
-        let reason = format!("KubeadmConfig is not up-to-date: {}", summary(&changes));
-        found.push(Difference { reason, changes });
-    }
-    found.extend(
-        parts
-            .infrastructure
-            .and_then(|object| infrastructure(spec, machine, object)),
-    );
     found
 }
 

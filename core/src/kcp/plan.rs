@@ -16,7 +16,7 @@ use super::create::owner;
 use super::membership;
 use super::preflight::{about, wait};
 use super::remediation::{self, Decision};
-use super::state::{MachineState, State, condition};
+use super::state::{MachineState, State, condition, members_without_machine};
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
@@ -61,6 +61,7 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
         return plan;
     }
     plan.steps.extend(stale_record(state));
+    plan.degraded.extend(deviation(state));
     decide(state, now, &mut plan);
     plan.waits.sort_by(|left, right| {
         let key = |wait: &Wait| (wait.reason, wait.message.clone());
@@ -188,9 +189,22 @@ fn strayed(state: &State) -> Option<Degradation> {
     })
 }
 
-/// The first machine of a control plane starts a new etcd. Beside members that work, their machines
-/// are not lost, but unknown.
+/// Members of etcd work, and their machines are not known, for example after a restore. Every step
+/// that counts machines would be wrong: a new first machine would start another etcd, and the last
+/// known machine is not the last member.
 fn machines_missing(state: &State) -> Option<Degradation> {
+    let working = members_without_machine(state);
+    if !working.is_empty() {
+        return Some(Degradation {
+            reason: "MachinesMissing",
+            message: format!(
+                "{} etcd member(s) work and have no machine of the control plane: {}; restore the Machines with their \
+                 labels and their owner, or stop these instances",
+                working.len(),
+                working.join(", ")
+            ),
+        });
+    }
     let members = state.members()?;
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     (state.is_initialized() && state.machines.is_empty() && !names.is_empty()).then(|| Degradation {
@@ -204,12 +218,30 @@ fn machines_missing(state: &State) -> Option<Degradation> {
     })
 }
 
+/// A machine of the current revision differs from it since its creation: a webhook changes what the
+/// control plane creates. Each replacement would differ as well, so no machine is replaced.
+fn deviation(state: &State) -> Option<Degradation> {
+    let deviating = state.machines.iter().filter_map(|machine| {
+        let difference = machine.deviations.first()?;
+        Some(format!("{} ({})", machine.name(), difference.reason))
+    });
+    let deviating: Vec<String> = deviating.collect();
+    (!deviating.is_empty()).then(|| Degradation {
+        reason: "TemplateNotStored",
+        message: format!(
+            "machines of the current revision are not stored as the control plane creates them: {}. No outdated machine \
+             is replaced. Give the spec the stored values, or correct the webhook that changes them",
+            deviating.join(", ")
+        ),
+    })
+}
+
 fn foreign(state: &State) -> Degradation {
     Degradation {
         reason: "MachinesAlreadyOwned",
         message: format!(
-            "another controller manages control plane machines of the Cluster: {}. Remove their owner reference, or \
-             their label",
+            "another controller manages control plane machines of the Cluster: {}. If it does not exist any more, \
+             remove its owner reference from them, and the control plane adopts them. Keep their labels",
             state.foreign.join(", ")
         ),
     }

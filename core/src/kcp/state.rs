@@ -4,11 +4,12 @@
 //! The state is built from one snapshot and one moment. It decides nothing. A condition that is
 //! absent is not true.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::observed::{EtcdMembers, Observed, cluster_name};
+use super::observed::{EtcdMembers, Observed, ReportedMember, cluster_name};
 use super::outdated::{Difference, Parts, differences};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::KubeadmConfigSpec;
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
@@ -64,6 +65,9 @@ pub struct MachineState {
     pub machine: Arc<Machine>,
     /// Why it is outdated; empty if it is up to date.
     pub differences: Vec<Difference>,
+    /// How it differs from the revision that it was created from. A new machine would differ in
+    /// the same way, so it is not outdated.
+    pub deviations: Vec<Difference>,
     /// The name of its Node, also if only the Node refers to the machine.
     pub member: Option<String>,
     /// The version that the kubelet of its Node reports.
@@ -161,6 +165,9 @@ pub struct State {
     pub workers: Vec<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
     pub reported: Option<EtcdMembers>,
+    /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.
+    /// An etcd member of such a Node works for somebody.
+    pub used_nodes: BTreeSet<String>,
     /// The names of the failure domains for control plane machines, sorted.
     pub failure_domains: Vec<String>,
 }
@@ -178,6 +185,7 @@ impl State {
             foreign: Vec::new(),
             strayed: Vec::new(),
             workers: Vec::new(),
+            used_nodes: BTreeSet::new(),
             reported: observed.etcd.clone(),
             control_plane,
             cluster_name,
@@ -215,7 +223,9 @@ impl State {
             }
         }
         workers.extend(observed.machine_pools.iter().cloned());
+        let used_nodes = used_nodes(observed, &owned);
         Self {
+            used_nodes,
             machines: owned,
             adoptable,
             foreign,
@@ -344,6 +354,23 @@ impl State {
     }
 }
 
+/// The etcd members that work and have no machine of the control plane: their machines are lost, or
+/// have lost their labels or their owner. Empty while they may be the members of machines that have
+/// no Node yet, and if etcd is external.
+pub(super) fn members_without_machine(state: &State) -> Vec<&str> {
+    let reported = state.reported.iter().flat_map(|reported| &reported.members);
+    let has_machine = |name: &str| {
+        let mut machines = state.machines.iter();
+        machines.any(|machine| machine.node() == Some(name) || machine.member.as_deref() == Some(name))
+    };
+    let works = |member: &&ReportedMember| member.healthy == Some(true) || state.used_nodes.contains(&member.name);
+    let working = reported.filter(|member| !member.name.is_empty()).filter(works);
+    let names: Vec<&str> = working.map(|member| member.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().filter(|name| !has_machine(name)).collect();
+    let nodeless = state.machines.iter().filter(|machine| machine.member.is_none()).count();
+    if names.len() <= nodeless { Vec::new() } else { names }
+}
+
 /// The names of the etcd members that the machine may have. A machine without a known Node may have
 /// every member that is not the member of another machine. Empty if etcd is external.
 pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) -> Vec<&'a str> {
@@ -360,6 +387,16 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
     let reported = state.reported.iter().flat_map(|reported| &reported.members);
     let names = reported.map(|member| member.name.as_str());
     names.filter(|name| !name.is_empty() && !is_known(name)).collect()
+}
+
+/// The Nodes that are ready, and the Nodes that machines of others name.
+fn used_nodes(observed: &Observed, owned: &[MachineState]) -> BTreeSet<String> {
+    let ready = observed.nodes.iter().filter(|(_, node)| node.is_ready());
+    let is_owned = |machine: &Machine| owned.iter().any(|own| own.name() == machine.metadata.name());
+    let others = observed.machines.iter().filter(|machine| !is_owned(machine));
+    let named = others.map(|machine| machine.status.node_ref.name.clone());
+    let named = named.filter(|name| !name.is_empty());
+    ready.map(|(name, _)| name.clone()).chain(named).collect()
 }
 
 /// The failure domains for control plane machines, sorted by name.
@@ -415,9 +452,11 @@ fn machine_state(
         let info = node.status.unknown_fields.get("nodeInfo")?;
         info.get("kubeletVersion")?.as_str()
     });
+    let (differences, deviations) = differences(&control_plane.spec, &parts, now);
     MachineState {
         machine: Arc::clone(machine),
-        differences: differences(&control_plane.spec, &parts, now),
+        differences,
+        deviations,
         member,
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),

@@ -31,7 +31,9 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
             plan.waits.push(about(state, machine, WaitReason::Pause, message));
         }
     }
-    if outdated.is_empty() || is_paused {
+    // Each replacement would differ from the revision, as the machines that exist do.
+    let deviates = state.machines.iter().any(|machine| !machine.deviations.is_empty());
+    if outdated.is_empty() || is_paused || deviates {
         // A replacement that was created before the pause stays beside its outdated machine.
         let has_replacement = state.machines.iter().any(MachineState::is_current);
         let surge = if outdated.is_empty() || !has_replacement {

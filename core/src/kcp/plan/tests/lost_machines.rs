@@ -1,0 +1,106 @@
+//! Machines that are lost or relabelled while their etcd members work, and machines that are stored
+//! with other values than they were created with.
+
+use serde_json::json;
+
+use super::*;
+use crate::kcp::create::create;
+use crate::kcp::desired::Bootstrap;
+use crate::kcp::outdated::REVISION;
+
+fn degraded(world: &World) -> Vec<&'static str> {
+    let plan = planned(world);
+    assert!(plan.disruptive().is_none(), "{plan:?}");
+    plan.degraded.iter().map(|reason| reason.reason).collect()
+}
+
+#[test]
+fn v94_working_members_without_machines_are_kept_after_a_restore() {
+    let mut world = World::new("abc");
+    world.machines.truncate(1);
+    assert_eq!(degraded(&world), ["MachinesMissing"], "their Nodes are ready");
+    // Without Nodes, the members that answer count.
+    world.others.retain(|other| other["kind"] != "Node");
+    for member in world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap() {
+        member["healthy"] = json!(true);
+    }
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    // A member that does not answer, on a Node that is not ready, is removed.
+    world.etcd.as_mut().unwrap()["members"][1]["healthy"] = json!(false);
+    world.etcd.as_mut().unwrap()["members"]
+        .as_array_mut()
+        .unwrap()
+        .remove(2);
+    assert_eq!(next(&world), "remove-member n-1");
+}
+
+#[test]
+fn v94_the_last_known_machine_keeps_its_hook_beside_another_member() {
+    let mut world = World::new("ab");
+    world.machines.truncate(1);
+    world.delete(0);
+    world.machines[0]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    world.etcd.as_mut().unwrap()["members"]
+        .as_array_mut()
+        .unwrap()
+        .remove(1);
+    assert_eq!(next(&world), "remove-hook m-0 -");
+}
+
+#[test]
+fn v94_a_machine_that_lost_its_label_or_its_owner_keeps_its_member() {
+    let mut world = World::new("abc");
+    world.others.retain(|other| other["kind"] != "Node");
+    let metadata = &mut world.machines[1]["metadata"];
+    metadata["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("cluster.x-k8s.io/control-plane");
+    metadata["ownerReferences"] = json!([]);
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    world.machines[1]["metadata"]["labels"] = json!({});
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+}
+
+/// A world whose machines are stored with another verbosity than they were created with.
+fn mutated() -> World {
+    let mut world = World::new("abc");
+    let created = create(&world.state(), None, Bootstrap::Join, String::new()).unwrap();
+    let Action::Create { machine, .. } = created.action else {
+        panic!()
+    };
+    for index in 0..3 {
+        world.annotate(index, REVISION, &machine.metadata.annotations[REVISION]);
+    }
+    for other in &mut world.others {
+        if other["kind"] == "KubeadmConfig" {
+            other["spec"]["verbosity"] = json!(2);
+        }
+    }
+    world
+}
+
+#[test]
+fn v95_a_machine_that_is_stored_with_other_values_is_not_replaced() {
+    let mut world = mutated();
+    assert_eq!(degraded(&world), ["TemplateNotStored"]);
+    let message = planned(&world).degraded[0].message.clone();
+    assert!(message.contains("verbosity") && message.contains("m-0"), "{message}");
+    // An edit makes them outdated, and no replacement follows while the new machines deviate, too.
+    world.spec()["kubeadmConfigSpec"]["preKubeadmCommands"] = json!(["true"]);
+    assert!(next(&world).starts_with("create "), "{}", next(&world));
+    // The numbers are still kept.
+    let mut world = mutated();
+    world.machines.remove(2);
+    world.members();
+    world.others.retain(|other| other["metadata"]["name"] != "n-2");
+    assert!(next(&world).starts_with("create "), "{}", next(&world));
+    // A spec that has the stored value settles.
+    let mut world = mutated();
+    world.spec()["kubeadmConfigSpec"]["verbosity"] = json!(2);
+    assert_eq!(degraded(&world), [""; 0]);
+}
