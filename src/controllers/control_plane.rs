@@ -240,6 +240,11 @@ impl Reconcile for ControlPlanes {
         None
     }
 
+    /// On a cluster without MachineHealthChecks, the condition `SelfHealing` says that there is none.
+    fn tolerated(&self, observed: &Assessment, error: &StepError, _state: &mut State, _moment: Moment) -> bool {
+        matches!(observed.health_check, Some(Change::Create(_))) && error.is_not_found()
+    }
+
     fn status(&self, reconciled: &Reconciled<'_, Assessment>, _state: &mut State) -> Vec<Write> {
         let observed = reconciled.observed;
         let now = Timestamp::from_second(reconciled.moment.time.as_second()).unwrap_or(reconciled.moment.time);

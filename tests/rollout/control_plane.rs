@@ -51,6 +51,8 @@ impl Plane {
         let world = World::new(setup).await.unwrap();
         let crd = read("manifests/crds-control-plane/machine.openshift.io_controlplanes.yaml").unwrap();
         world.plane.apply_yaml(&crd).await.unwrap();
+        let checks = read("manifests/crds/machine.openshift.io_machinehealthchecks.yaml").unwrap();
+        world.plane.apply_yaml(&checks).await.unwrap();
         let rbac = read("manifests/components/control-plane-controllers/rbac.yaml").unwrap();
         world.plane.apply_yaml(&rbac).await.unwrap();
         let resource = ApiResource {

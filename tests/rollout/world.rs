@@ -330,6 +330,7 @@ impl World {
     pub fn api(&self, plural: &str) -> Api<DynamicObject> {
         let (group, version, kind) = match plural {
             "machines" => ("machine.openshift.io", "v1beta1", "Machine"),
+            "machinehealthchecks" => ("machine.openshift.io", "v1beta1", "MachineHealthCheck"),
             "controlplanemachinesets" => ("machine.openshift.io", "v1", "ControlPlaneMachineSet"),
             "clusteroperators" => ("config.openshift.io", "v1", "ClusterOperator"),
             "infrastructures" => ("config.openshift.io", "v1", "Infrastructure"),

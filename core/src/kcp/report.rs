@@ -10,22 +10,20 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step, machine_name};
+use super::outdated::revision;
 use super::preview::Preview;
 use super::safety::lost_quorum;
 use super::state::{MachineState, State};
 use super::status::{Condition, Status, machine_conditions};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::KIND;
-use crate::model::{EtcdMember, MembershipChange, canonical_json, hex_hash};
-
-/// The hexadecimal digits of a revision.
-const REVISION_DIGITS: usize = 8;
+use crate::model::{EtcdMember, MembershipChange, canonical_json};
 
 /// The report.
 pub fn report(state: &State, plan: &Plan, preview: &Preview) -> Value {
     json!({
         "set": state.name(),
         "kind": KIND,
-        "revision": revision(state),
+        "revision": revision(&state.control_plane.spec),
         "changes": changes(state),
         "placement": placement(state),
         "degraded": degraded(plan),
@@ -68,7 +66,7 @@ pub fn status_report(state: &State, plan: &Plan, status: &Status, now: Timestamp
     json!({
         "set": state.name(),
         "kind": KIND,
-        "revision": revision(state),
+        "revision": revision(&state.control_plane.spec),
         "deleting": state.is_deleting(),
         "active": !state.is_paused(),
         "initialized": state.is_initialized(),
@@ -123,15 +121,6 @@ pub(super) fn waits(plan: &Plan) -> Vec<Value> {
         })
     });
     shown.collect()
-}
-
-/// A hash of what all machines are to have.
-pub(super) fn revision(state: &State) -> String {
-    let spec = &state.control_plane.spec;
-    // Wire types always serialise.
-    let config = serde_json::to_value(&spec.kubeadm_config_spec).unwrap_or_default();
-    let template = serde_json::to_value(&spec.machine_template.spec.infrastructure_ref).unwrap_or_default();
-    hex_hash(&json!([spec.version, config, template]), REVISION_DIGITS)
 }
 
 /// Every difference of a machine, once, with the values of all machines that differ.
