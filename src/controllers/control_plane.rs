@@ -240,7 +240,7 @@ impl Reconcile for ControlPlanes {
         None
     }
 
-    /// On a cluster without MachineHealthChecks, the condition `SelfHealing` says that there is none.
+    /// A cluster may not serve MachineHealthChecks. The condition `SelfHealing` reports this.
     fn tolerated(&self, observed: &Assessment, error: &StepError, _state: &mut State, _moment: Moment) -> bool {
         matches!(observed.health_check, Some(Change::Create(_))) && error.is_not_found()
     }

@@ -55,8 +55,8 @@ pub fn max_unhealthy(spec: &Spec, state: &State) -> usize {
     (standing.saturating_sub(1) / 2).saturating_sub(state.leaving().count())
 }
 
-/// The write that makes the health check as it must be; `None` if it is, or if it belongs to
-/// somebody else. `found` is the stored health check.
+/// The write that makes the health check as it must be; `None` if it is, or if another
+/// object or a user owns it. `found` is the stored health check.
 pub fn change(spec: &Spec, state: &State, found: Option<&MachineHealthCheck>) -> Option<Change> {
     if spec.deleting {
         return None;

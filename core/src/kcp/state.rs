@@ -166,7 +166,7 @@ pub struct State {
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
     pub reported: Option<EtcdMembers>,
     /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.
-    /// An etcd member of such a Node works for somebody.
+    /// An etcd member of such a Node is in use.
     pub used_nodes: BTreeSet<String>,
     /// The names of the failure domains for control plane machines, sorted.
     pub failure_domains: Vec<String>,
@@ -389,7 +389,7 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
     names.filter(|name| !name.is_empty() && !is_known(name)).collect()
 }
 
-/// The Nodes that are ready, and the Nodes that machines of others name.
+/// The Nodes that are ready, and the Nodes of machines that the control plane does not control.
 fn used_nodes(observed: &Observed, owned: &[MachineState]) -> BTreeSet<String> {
     let ready = observed.nodes.iter().filter(|(_, node)| node.is_ready());
     let is_owned = |machine: &Machine| owned.iter().any(|own| own.name() == machine.metadata.name());
