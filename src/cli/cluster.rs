@@ -66,6 +66,19 @@ impl Cluster {
         }
     }
 
+    /// The cluster in words: the address of its API server, with the context if one is given.
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub(super) async fn title(&self) -> anyhow::Result<String> {
+        let address = self.config().await?.cluster_url.to_string();
+        let address = address.trim_end_matches('/');
+        Ok(match &self.context {
+            Some(context) => format!("{context} ({address})"),
+            None => address.to_owned(),
+        })
+    }
+
     async fn config(&self) -> anyhow::Result<kube::Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
