@@ -88,7 +88,8 @@ fn state(report: &Report, summary: &Summary, is_forecast: bool) -> Markup {
                     div { dt { "Now" } dd class="now" { bdi { (summary.now) } } }
                 }
                 @if !report.changes.is_empty() {
-                    div { dt { "Why" } dd { (why(&report.changes)) } }
+                    // The change is not the reason of a problem.
+                    div { dt { @if summary.mood == Mood::Alarm { "Change" } @else { "Why" } } dd { (why(&report.changes)) } }
                 } @else if !summary.because.is_empty() {
                     div { dt { "Why" } dd { bdi { (summary.because) } } }
                 }

@@ -77,7 +77,7 @@ impl Side {
     /// The name of the API in a sentence.
     pub fn title(self) -> &'static str {
         match self {
-            Self::MachineApi => "the Machine API",
+            Self::MachineApi => "Machine API",
             Self::ClusterApi => "Cluster API",
         }
     }

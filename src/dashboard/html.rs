@@ -82,7 +82,7 @@ pub fn file(state: &Result<Content, String>, source: &str, time: &str) -> String
             body class="file" {
                 header class="banner" {
                     (title(source))
-                    p id="connection" { "State of " (time) }
+                    p id="connection" { "State of " (overview::shown_time(time)) }
                 }
                 main { (content(state)) }
             }

@@ -11,7 +11,7 @@ use super::machines::{Look, details, state};
 use super::report::{Machine, Mood, Place, Placed, Report, domain};
 
 /// The width of a column, in pixels.
-const COLUMN: usize = 250;
+const COLUMN: usize = 264;
 /// The height of a machine, in pixels.
 const ROW: usize = 58;
 /// The space above the machines of a column.
@@ -152,9 +152,7 @@ fn sign(mood: Mood) -> &'static str {
 }
 
 fn column(place: &Place, left: usize, top: usize, height: usize, details: &HashMap<&str, &Machine>) -> Markup {
-    let index = place
-        .index
-        .map_or_else(String::new, |index| format!("   index {index}"));
+    let index = place.index.map_or_else(String::new, |index| format!(", index {index}"));
     let head = format!("{}{index}", domain(&place.failure_domain));
     let (drawn, more) = place.machines.split_at(place.machines.len().min(MOST));
     let row = |position: usize| top + HEAD + position * (ROW + GAP);
@@ -203,7 +201,8 @@ fn pair(mirrored: &Mirrored) -> Markup {
     let synchronized = match (role, mirrored.synchronized.as_str()) {
         (Role::Absent, _) => "no mirror".to_owned(),
         (_, "yes") => "synchronized".to_owned(),
-        (_, other) => format!("synchronized: {other}"),
+        (_, other) if other.starts_with("no") => "not synchronized".to_owned(),
+        (_, _) => "synchronization not known".to_owned(),
     };
     let subject = format!("{} {}", mirrored.kind, mirrored.name);
     html! {

@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 
 use super::report::{Machine, Place, Placed, Report, domain};
+use super::words::sentence;
 
 /// The most machines of a failure domain that are shown at once. The others can be opened.
 const SHOWN: usize = 6;
+/// The most failure domains or indexes that are shown at once.
+const PLACES: usize = 24;
 /// The most parts of the bar. More machines are shown as one part.
 const PARTS: usize = 40;
 
@@ -122,13 +125,25 @@ pub(super) fn parts(report: &Report) -> Vec<Look> {
 /// The machines by failure domain. `anchor` is the address of the control plane on the page.
 pub(super) fn section(report: &Report, anchor: &str) -> Markup {
     let details = details(report);
+    let (first, rest) = report.placement.split_at(PLACES.min(report.placement.len()));
+    let places = |places: &[Place], from: usize| {
+        html! {
+            div class="places" {
+                @for (position, place) in places.iter().enumerate() {
+                    (place_of(place, &format!("{anchor}-more-{}", from + position), &details))
+                }
+            }
+        }
+    };
     html! {
-        @if !report.placement.is_empty() {
+        @if !first.is_empty() {
             section {
                 h3 { "Machines by failure domain" }
-                div class="places" {
-                    @for (position, place) in report.placement.iter().enumerate() {
-                        (place_of(place, &format!("{anchor}-more-{position}"), &details))
+                (places(first, 0))
+                @if !rest.is_empty() {
+                    details id={ (anchor) "-places" } {
+                        summary { (rest.len()) " more failure domains or indexes" }
+                        (places(rest, first.len()))
                     }
                 }
             }
@@ -176,7 +191,7 @@ fn machine_of(placed: &Placed, machine: Option<&Machine>) -> Markup {
             p class="name" { bdi { (placed.name) } }
             p class="condition" { (state(placed, machine)) }
             @if let Some(machine) = machine {
-                @for wait in &machine.waits { p class="wait" { bdi { (wait) } } }
+                @for wait in &machine.waits { p class="wait" { bdi { (sentence(wait)) } } }
                 dl {
                     div { dt { "Node" } dd { @if machine.node.is_empty() { "none yet" } @else { bdi { (machine.node) } } } }
                     @if !machine.phase.is_empty() { div { dt { "Phase" } dd { bdi { (machine.phase) } } } }

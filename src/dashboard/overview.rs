@@ -33,7 +33,7 @@ pub(super) fn before(state: &Content) -> Markup {
         @if let Some((mood, summary)) = state.summary() {
             section class={ "overview state " (class_of(mood)) } aria-label="All objects" {
                 p class="headline summary" { (mark(mood)) span { (summary) } }
-                (objects(state))
+                @if !state.reports.is_empty() { (objects(state)) }
             }
         }
     }
@@ -216,7 +216,7 @@ fn events(events: &[SeenEvent]) -> Markup {
 }
 
 /// A time in the form `2026-01-31 12:00:00 UTC`; other text is shown as it is.
-fn shown_time(time: &str) -> String {
+pub(super) fn shown_time(time: &str) -> String {
     match (time.get(..10), time.get(10..11), time.get(11..19)) {
         (Some(day), Some("T"), Some(clock)) if time.ends_with('Z') => format!("{day} {clock} UTC"),
         _ => time.to_owned(),

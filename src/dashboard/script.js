@@ -10,6 +10,8 @@ const announce = () => {
   const states = [...document.querySelectorAll("#live .headline, #live dd.now")];
   const text = states.map((element) => element.innerText).join(". ");
   if (byId("announcement").textContent !== text) byId("announcement").textContent = text;
+  const first = document.querySelector("#live .headline > span:last-child");
+  document.title = first ? first.innerText + " - Capstan" : "Capstan";
 };
 
 // Names an element that can have the keyboard focus, also after the live part is replaced.

@@ -4,7 +4,7 @@
 //! reads the text of a message.
 
 use super::report::{Mood, Placed, Progress, Report, Step, Wait, domain};
-use super::words::words;
+use super::words::{sentence, words};
 
 /// What a user reads first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +33,15 @@ const FOR_A_USER: [&str; 6] = [
     "CannotBeRemediated",
 ];
 
+/// The most actions of a user that the summary names.
+const NAMED: usize = 5;
+
 /// What happens next.
 enum Next<'a> {
     Step(&'a Step),
     Wait(&'a Wait),
-    /// Only a user can end this wait.
-    User(&'a Wait),
+    /// Only a user can continue.
+    User,
 }
 
 impl Report {
@@ -115,18 +118,25 @@ impl Report {
     fn working(&self) -> Summary {
         let (updated, total) = self.up_to_date();
         let counted = format!("{updated} of {total} up to date");
+        let continues = match self.kind.as_str() {
+            "ControlPlaneMachineSet" => format!("{NOTHING} The controller continues by itself."),
+            // The last line of the card says whether there is one.
+            _ => String::from("No action is needed while a controller of this kind runs."),
+        };
         let (mood, title, now, you) = match (self.what_is_next(), self.changes.is_empty()) {
+            // The provider replaces the machines of some MachinePools without a step of the plan.
+            (None, _) if updated < total => (Mood::Busy, format!("In progress: {counted}"), String::new(), continues),
             (None, _) => (
                 Mood::Calm,
                 String::from("All machines are up to date"),
                 String::new(),
                 NOTHING.to_owned(),
             ),
-            (Some(Next::User(wait)), _) => (
+            (Some(Next::User), _) => (
                 Mood::Paused,
                 format!("Continues when you act: {counted}"),
                 String::new(),
-                capitalized(&wait.message),
+                String::new(),
             ),
             (Some(next), no_change) => (
                 Mood::Busy,
@@ -136,9 +146,10 @@ impl Report {
                 },
                 match next {
                     Next::Step(step) => format!("Next: {}", step.sentence()),
-                    Next::Wait(wait) | Next::User(wait) => wait.sentence(),
+                    Next::Wait(wait) => wait.sentence(),
+                    Next::User => String::new(),
                 },
-                format!("{NOTHING} The controller continues by itself."),
+                continues,
             ),
         };
         Summary {
@@ -146,11 +157,27 @@ impl Report {
                 Some(Next::Step(step)) => step.because.clone(),
                 _ => String::new(),
             },
+            you: match mood {
+                Mood::Paused => self.of_user(),
+                _ => vec![you],
+            },
             mood,
             title,
             now,
-            you: vec![you],
         }
+    }
+
+    /// What only a user can do, once each.
+    fn of_user(&self) -> Vec<String> {
+        let for_a_user = |wait: &&Wait| FOR_A_USER.contains(&wait.reason.as_str());
+        let waits = self.waits.iter().filter(for_a_user);
+        let mut messages: Vec<String> = waits.map(|wait| sentence(&wait.message)).collect();
+        messages.dedup();
+        if let Some(more) = messages.len().checked_sub(NAMED + 1) {
+            messages.truncate(NAMED);
+            messages.push(format!("And {} more, which are listed below", more + 1));
+        }
+        messages
     }
 
     /// A step that creates or deletes a machine.
@@ -162,8 +189,7 @@ impl Report {
     /// What a reader must know about: a machine that is created or deleted, then a wait, and a
     /// patch of metadata only if nothing else happens. `None` if nothing is left to do.
     fn what_is_next(&self) -> Option<Next<'_>> {
-        let for_a_user = |wait: &&Wait| FOR_A_USER.contains(&wait.reason.as_str());
-        let of_user = || self.waits.iter().find(for_a_user).map(Next::User);
+        let of_user = || (!self.of_user().is_empty()).then_some(Next::User);
         let of_machines = self.next_of_machines().map(Next::Step);
         let other = || self.waits.first().map(Next::Wait);
         let patch = || self.next.first().map(Next::Step);
@@ -180,17 +206,6 @@ impl Report {
         let updated = standing.iter().filter(|machine| machine.current && machine.ready);
         (updated.count(), standing.len())
     }
-}
-
-/// A text with a capital first letter.
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .into_iter()
-        .flat_map(char::to_uppercase)
-        .chain(letters)
-        .collect()
 }
 
 /// A text with a small first letter, unless it begins with an abbreviation.
@@ -281,6 +296,16 @@ mod tests {
     }
 
     #[test]
+    fn machines_that_are_not_up_to_date_are_not_called_up_to_date() {
+        let outdated = json!([{"machines": [{"name": "m", "ready": true}]}]);
+        let left = summary(&json!({"kind": "MachinePool", "placement": outdated}));
+        assert_eq!(
+            (left.mood, left.title.as_str()),
+            (Mood::Busy, "In progress: 0 of 1 up to date")
+        );
+    }
+
+    #[test]
     fn a_wait_is_more_important_than_a_patch_of_metadata() {
         let next = json!([{"action": "patch", "machine": "m-1", "because": "it has no owner"}]);
         let wait = json!([{"for": "MachineReady", "message": "waiting for m-0"}]);
@@ -298,6 +323,18 @@ mod tests {
                 (Mood::Paused, vec!["Delete m-0".to_owned()])
             );
         }
+    }
+
+    #[test]
+    fn each_action_of_a_user_is_named_once_and_of_many_the_first() {
+        let wait = |number: usize| json!({"for": "UserDelete", "message": format!("delete m-{number}")});
+        let waits: Vec<Value> = (0..20).map(wait).chain([wait(19)]).collect();
+        let you = summary(&json!({"waits": waits})).you;
+        assert_eq!(you.len(), 6);
+        assert_eq!(
+            (you[0].as_str(), you[5].as_str()),
+            ("Delete m-0", "And 15 more, which are listed below")
+        );
     }
 
     #[test]

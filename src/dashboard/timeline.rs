@@ -32,7 +32,7 @@ pub(super) fn timeline(report: &Report, anchor: &str) -> Markup {
                 (done(&report.done()))
                 (some(&now, &key("now"), |step| html! { li class="now" { span class="when" { "Now" } " " (step_of(step)) } }))
                 (patched(&patches))
-                (some(&waits, &key("waits"), |wait| html! { li class="wait" { span class="when" { "Waits" } " " bdi { (wait.message) } } }))
+                (some(&waits, &key("waits"), |wait| html! { li class="wait" { span class="when" { "Waits" } " " bdi { (wait.message.strip_prefix("waiting ").unwrap_or(&wait.message)) } } }))
                 (some(&later, &key("later"), |step| html! { li class="later" { span class="when" { "Next" } " " (step_of(step)) } }))
             }
         }

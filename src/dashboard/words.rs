@@ -26,6 +26,21 @@ pub fn words(identifier: &str) -> String {
     words
 }
 
+/// A message as a sentence: with a capital first letter, unless it begins with a name.
+pub(super) fn sentence(message: &str) -> String {
+    let first = message.split(' ').next().unwrap_or_default();
+    if first.contains(|letter: char| !letter.is_ascii_lowercase()) {
+        return message.to_owned();
+    }
+    let mut letters = message.chars();
+    letters
+        .next()
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .chain(letters)
+        .collect()
+}
+
 /// The status of a condition in plain words.
 pub(super) fn status(status: &str) -> &str {
     match status {
@@ -39,6 +54,13 @@ pub(super) fn status(status: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sentence_begins_with_a_capital_letter_or_a_name() {
+        assert_eq!(sentence("waiting for m-0"), "Waiting for m-0");
+        assert_eq!(sentence("m-0 has no node"), "m-0 has no node");
+        assert_eq!(sentence(""), "");
+    }
 
     #[test]
     fn a_reason_becomes_words_and_abbreviations_stay() {

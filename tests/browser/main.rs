@@ -130,8 +130,8 @@ async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     assert!(pool.contains("pool-0") && pool.contains("pool-1"), "{pool}");
     let scaled = browser.text_of("article[aria-label='ControlPlane cluster']").await;
     for text in [
-        "Stopped (ForeignMachine)",
-        "remove that owner reference",
+        "Stopped until you act: active control plane machine set",
+        "is Active and manages the machines; delete it, its machines stay",
         "prod-x7k2p-master-0",
     ] {
         assert!(scaled.contains(text), "{text}: {scaled}");
