@@ -90,7 +90,7 @@ pub(super) enum Role {
     Authoritative,
     /// It is a copy of the authoritative object.
     Mirror,
-    /// Nobody may change it during a migration.
+    /// A migration locks it; no user may change it.
     Locked,
     /// It does not exist.
     Absent,

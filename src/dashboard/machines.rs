@@ -94,8 +94,8 @@ pub(super) fn parts(report: &Report) -> Vec<Look> {
     let has_indexes = report.placement.iter().any(|place| place.index.is_some());
     let mut parts: Vec<Look> = if has_indexes {
         let of_index = |place: &Place| {
-            let looks: Vec<Look> = place.machines.iter().map(look).collect();
-            match looks.as_slice() {
+            let states: Vec<Look> = place.machines.iter().map(look).collect();
+            match states.as_slice() {
                 [] => Look::Starting,
                 [one] => *one,
                 several if several.contains(&Look::Unready) => Look::Unready,
