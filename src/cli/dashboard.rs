@@ -80,7 +80,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let documents = documents::read_distinct(&args.files)?;
         let content = page_report::of_documents(&documents, &args.cluster, Timestamp::now())?;
         let (_updates, receiver) = watch::channel(Arc::new(Ok(content)));
-        let name = format!("{} files, read at the start", args.files.len());
+        let name = match args.files.len() {
+            1 => String::from("1 file or folder, read at the start"),
+            several => format!("{several} files or folders, read at the start"),
+        };
         let page = Page { name, edits };
         observe::runtime()?.block_on(async {
             announce(args, &dashboard)?;

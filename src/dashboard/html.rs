@@ -22,7 +22,7 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
                 div class=(if state.outdated.is_some() { "known outdated-state" } else { "known" }) {
                     @if let Some(reason) = &state.empty {
                         div class="state paused" {
-                            p class="headline" { (mark(Mood::Paused)) span { "There is no control plane to show" } }
+                            p class="headline" { (mark(Mood::Paused)) span { "Nothing to show yet" } }
                             p { bdi { (reason) } }
                         }
                     }

@@ -60,17 +60,20 @@ fn objects(state: &Content) -> Markup {
             table class="glance" {
                 thead { tr { th scope="col" { "Object" } th scope="col" { "State" } th scope="col" { "Now" } } }
                 tbody {
+                    @if mood_of(&state.mirrored) == Mood::Alarm { (pairs_at_a_glance(&state.mirrored)) }
                     @for (position, report, summary) in &objects {
                         tr {
                             th scope="row" {
                                 (mark(summary.mood))
                                 a href={ "#" (anchor(*position)) } { span class="kind" { (report.kind) } " " bdi { (report.title()) } }
                             }
-                            td data-label="State" { bdi { (summary.title) } }
+                            td data-label="State" { bdi class="clamp" { (summary.title) } }
                             (now(summary))
                         }
                     }
-                    @if !state.mirrored.is_empty() { (pairs_at_a_glance(&state.mirrored)) }
+                    @if !state.mirrored.is_empty() && mood_of(&state.mirrored) != Mood::Alarm {
+                        (pairs_at_a_glance(&state.mirrored))
+                    }
                 }
             }
         }
@@ -91,24 +94,18 @@ fn urgency(mood: Mood) -> u8 {
 fn now(summary: &Summary) -> Markup {
     html! {
         @match (summary.mood, summary.you.first(), summary.now.as_str()) {
-            (Mood::Alarm | Mood::Paused, Some(you), _) => td data-label="Now" { strong { "You: " } bdi { (you) } },
+            (Mood::Alarm | Mood::Paused, Some(you), _) => td data-label="Now" { span class="clamp" { strong { "You: " } bdi { (you) } } },
             (_, _, "") => td data-label="Now" {},
-            (_, _, now) => td data-label="Now" { bdi { (now) } },
+            (_, _, now) => td data-label="Now" { bdi class="clamp" { (now) } },
         }
     }
 }
 
 fn pairs_at_a_glance(all: &[Mirrored]) -> Markup {
-    let (alarms, migrations) = (count(all, Mood::Alarm), count(all, Mood::Busy));
-    let mood = match (alarms, migrations) {
-        (0, 0) => Mood::Calm,
-        (0, _) => Mood::Busy,
-        _ => Mood::Alarm,
-    };
     let first = all.iter().find(|pair| pair.mood == Mood::Alarm);
     html! {
         tr {
-            th scope="row" { (mark(mood)) a href="#both-apis" { "Objects in both APIs" } }
+            th scope="row" { (mark(mood_of(all))) a href="#both-apis" { "Objects in both APIs" } }
             td data-label="State" { (counted(all)) }
             @match first {
                 Some(pair) => td data-label="Now" { (pair.kind) " " bdi { (pair.name) } " has a problem" },
@@ -116,6 +113,12 @@ fn pairs_at_a_glance(all: &[Mirrored]) -> Markup {
             }
         }
     }
+}
+
+/// What a user must know about all pairs.
+fn mood_of(all: &[Mirrored]) -> Mood {
+    let moods = all.iter().map(|pair| pair.mood);
+    moods.min_by_key(|mood| urgency(*mood)).unwrap_or(Mood::Calm)
 }
 
 fn count(all: &[Mirrored], mood: Mood) -> usize {

@@ -171,7 +171,12 @@ impl Report {
     fn of_user(&self) -> Vec<String> {
         let for_a_user = |wait: &&Wait| FOR_A_USER.contains(&wait.reason.as_str());
         let waits = self.waits.iter().filter(for_a_user);
-        let mut messages: Vec<String> = waits.map(|wait| sentence(&wait.message)).collect();
+        let action = |wait: &Wait| match wait.reason.as_str() {
+            // The message says only that the rollout is limited.
+            "Limit" => String::from("Raise or remove the annotation capstan.dev/rollout-limit of the set."),
+            _ => sentence(&wait.message),
+        };
+        let mut messages: Vec<String> = waits.map(action).collect();
         messages.dedup();
         if let Some(more) = messages.len().checked_sub(NAMED + 1) {
             messages.truncate(NAMED);
@@ -315,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_rollout_that_only_a_user_can_continue_is_not_called_busy() {
-        for reason in FOR_A_USER {
+        for reason in FOR_A_USER.into_iter().filter(|reason| *reason != "Limit") {
             let waits = json!([{"for": "SurgeFree", "message": "x"}, {"for": reason, "message": "delete m-0"}]);
             let waiting = summary(&json!({"waits": waits}));
             assert_eq!(
@@ -335,6 +340,14 @@ mod tests {
             (you[0].as_str(), you[5].as_str()),
             ("Delete m-0", "And 15 more, which are listed below")
         );
+    }
+
+    #[test]
+    fn a_limited_rollout_names_the_annotation_once() {
+        let wait = json!({"for": "Limit", "message": "m-0 is outdated; the rollout is limited"});
+        let limited = summary(&json!({"waits": [wait, wait]}));
+        let expected = "Raise or remove the annotation capstan.dev/rollout-limit of the set.";
+        assert_eq!((limited.mood, limited.you), (Mood::Paused, vec![expected.to_owned()]));
     }
 
     #[test]

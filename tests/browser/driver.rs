@@ -317,6 +317,7 @@ impl Browser {
 
     /// Keeps an image of what a user sees first, without scrolling, in `target/browser`.
     pub async fn first_screen(&self, name: &str) {
+        self.run("scrollTo(0, 0)", Vec::new()).await;
         self.keep_image(name, false).await;
     }
 

@@ -77,9 +77,15 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     );
     browser.screenshot("rollout").await;
     browser.first_screen("rollout-first-screen").await;
+    // Without the limit, the page may be complete before the browser sees one machine of three.
+    world.edit(&limit(&json!("1"))).await.unwrap();
     let running = world.start_controllers("one").await.unwrap();
-    browser.shows("1 of 3 up to date").await;
-    browser.screenshot("rollout-half").await;
+    browser.shows("Continues when you act: 1 of 3 up to date").await;
+    browser
+        .shows("Raise or remove the annotation capstan.dev/rollout-limit")
+        .await;
+    browser.screenshot("rollout-limited").await;
+    world.edit(&limit(&json!(null))).await.unwrap();
     browser.shows("All machines are up to date").await;
     browser.shows("Latest events").await;
     // Without the set, the ControlPlane beside it creates two more machines.
@@ -111,6 +117,11 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
         .collect();
     assert!(writes.is_empty(), "the page must write nothing: {writes:?}");
     world.check_invariants().unwrap();
+}
+
+/// The edit that limits a rollout.
+fn limit(machines: &Value) -> Value {
+    json!({"metadata": {"annotations": {"capstan.dev/rollout-limit": machines}}})
 }
 
 async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
