@@ -30,7 +30,8 @@ pub struct Args {
     /// ControlPlaneMachineSets, `controllers` replaces machines, `mirroring` guards
     /// objects that exist in both APIs, `mirroring-controllers` mirrors and migrates
     /// their Machines, `kubeadm-control-plane` checks KubeadmControlPlanes in place of
-    /// Cluster API, and `control-plane` checks ControlPlanes.
+    /// Cluster API, `control-plane` checks ControlPlanes, and `machine-pools` checks
+    /// MachinePools.
     #[arg(long, value_parser = features(), value_delimiter = ',', default_value = Feature::Admission.name(),
         value_name = "FEATURE")]
     feature: Vec<Feature>,
@@ -125,6 +126,7 @@ impl Installation {
             Feature::Mirroring => Some(Component::Mirroring),
             Feature::KubeadmControlPlane => Some(Component::KubeadmControlPlane),
             Feature::ControlPlane => Some(Component::ControlPlane),
+            Feature::MachinePools => Some(Component::MachinePools),
         })
     }
 
@@ -167,8 +169,8 @@ impl Installation {
             What::Deployment => {
                 ensure!(
                     self.feature.contains(&Feature::Admission) || self.server_components().next().is_none(),
-                    "--feature must include admission: the features mirroring, kubeadm-control-plane and \
-                     control-plane add flags to the webhook server; use --feature admission,mirroring"
+                    "--feature must include admission: the features mirroring, kubeadm-control-plane, control-plane \
+                     and machine-pools add flags to the webhook server; use --feature admission,mirroring"
                 );
                 let mut files = of_features(manifests::deployment_files);
                 files.extend(self.components().into_iter().flat_map(Component::files));
@@ -186,7 +188,12 @@ impl Installation {
     fn crds(&self) -> anyhow::Result<Vec<(String, String)>> {
         let rules = rule_files()?;
         let mut files = Vec::new();
-        let own = [Feature::KubeadmControlPlane, Feature::ControlPlane];
+        // Cluster API installs the CRD of MachinePools.
+        let own = [
+            Feature::KubeadmControlPlane,
+            Feature::ControlPlane,
+            Feature::MachinePools,
+        ];
         if self.features().any(|feature| !own.contains(&feature)) {
             files.extend(crd::crd_files(&rules)?);
         }

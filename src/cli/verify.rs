@@ -113,6 +113,7 @@ async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<
             Feature::MirroringControllers => vec![deployment("capstan-mirroring")],
             Feature::KubeadmControlPlane => vec![webhooks("capstan-kubeadm-control-plane")],
             Feature::ControlPlane => vec![webhooks("capstan-control-plane")],
+            Feature::MachinePools => vec![webhooks("capstan-machine-pools")],
         };
         for sign in signs {
             if installed::get(client, &sign).await?.is_some() {

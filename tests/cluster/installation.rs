@@ -15,7 +15,7 @@ fn folder(name: &str) -> String {
 }
 
 /// The folders that kustomize builds, with the features that each installs.
-const OVERLAYS: [(&str, &str); 7] = [
+const OVERLAYS: [(&str, &str); 8] = [
     ("manifests", "admission"),
     ("manifests/overlays/controllers", "admission,controllers"),
     ("manifests/overlays/mirroring", "admission,mirroring"),
@@ -29,6 +29,7 @@ const OVERLAYS: [(&str, &str); 7] = [
         "admission,kubeadm-control-plane",
     ),
     ("manifests/overlays/control-plane", "admission,control-plane"),
+    ("manifests/overlays/machine-pools", "admission,machine-pools"),
 ];
 
 /// The kustomizations that a user may write, with the flags of the command that prints the same.

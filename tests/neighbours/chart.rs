@@ -93,6 +93,7 @@ impl Choice {
                 "mirroringControllers": has(Feature::MirroringControllers),
                 "kubeadmControlPlane": has(Feature::KubeadmControlPlane),
                 "controlPlane": has(Feature::ControlPlane),
+                "machinePools": has(Feature::MachinePools),
             },
             "certificates": self.certificates,
             "singleNode": self.single_node,
@@ -131,6 +132,7 @@ fn helm_renders_the_objects_that_the_command_prints() {
         Feature::MirroringControllers,
         Feature::KubeadmControlPlane,
         Feature::ControlPlane,
+        Feature::MachinePools,
     ];
     let users = &["system:serviceaccount:a:b", "jane.doe@example.com"];
     let choices = [

@@ -16,17 +16,20 @@ pub enum Feature {
     KubeadmControlPlane,
     /// The CRD and the webhooks of ControlPlanes.
     ControlPlane,
+    /// The webhooks of MachinePools.
+    MachinePools,
 }
 
 impl Feature {
     /// Every feature, in the order in which their manifests are applied.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Admission,
         Self::Controllers,
         Self::Mirroring,
         Self::MirroringControllers,
         Self::KubeadmControlPlane,
         Self::ControlPlane,
+        Self::MachinePools,
     ];
 
     /// The name on the command line and in the names of files.
@@ -38,6 +41,7 @@ impl Feature {
             Self::MirroringControllers => "mirroring-controllers",
             Self::KubeadmControlPlane => "kubeadm-control-plane",
             Self::ControlPlane => "control-plane",
+            Self::MachinePools => "machine-pools",
         }
     }
 

@@ -38,6 +38,7 @@ fn value(feature: Feature) -> Option<&'static str> {
         Feature::MirroringControllers => Some("mirroringControllers"),
         Feature::KubeadmControlPlane => Some("kubeadmControlPlane"),
         Feature::ControlPlane => Some("controlPlane"),
+        Feature::MachinePools => Some("machinePools"),
     }
 }
 
