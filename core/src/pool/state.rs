@@ -30,7 +30,7 @@ pub struct Member {
     /// The infrastructure machine.
     pub instance: Option<Arc<Infrastructure>>,
     /// The name of the Node: of the one with the provider ID of the instance, or else of the one
-    /// that the Machine reports. Empty while there is none.
+    /// that the Machine reports. Empty while no Node exists.
     pub node: String,
     /// The version of the kubelet; empty if it is not known.
     pub version: String,
@@ -316,7 +316,7 @@ fn reported_version(machine: &Machine) -> &str {
         .unwrap_or_default()
 }
 
-/// Why an instance is outdated, if its provider says so: with the condition `UpToDate`, or with
+/// Why an instance is outdated, if its provider reports it: with the condition `UpToDate`, or with
 /// `status.latestModelApplied`. Only the provider knows what an instance was made from.
 fn outdated_by_provider(instance: &Infrastructure) -> Option<String> {
     let status = instance.unknown_fields.get("status")?;

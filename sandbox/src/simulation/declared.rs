@@ -22,6 +22,7 @@ use crate::random::Random;
 
 use super::engine::faults::FaultRates;
 use super::engine::kinds::{CachedKind, KindId, ObjectKey, ObjectMap};
+use super::engine::options::{RunOptions, Violation};
 use super::engine::port::Call;
 use super::engine::replica::Controller;
 use super::engine::run::{Summary, run_seeds};
@@ -244,6 +245,22 @@ impl Simulation {
     pub fn run(self, seeds: Range<u64>) -> Result<Summary> {
         let declared = Arc::new(self);
         run_seeds::<Declared>(&seeds, 2, |seed| Ok(schedule(seed, &declared)))
+    }
+
+    /// The first of these seeds that violates an invariant, with the violation. It looks for no
+    /// smaller run.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn first_violation(self, seeds: Range<u64>) -> Result<Option<(u64, Violation)>> {
+        let declared = Arc::new(self);
+        for seed in seeds {
+            let world = World::<Declared>::new(schedule(seed, &declared), RunOptions::default())?;
+            if let Some(violation) = world.run().violation {
+                return Ok(Some((seed, violation)));
+            }
+        }
+        Ok(None)
     }
 }
 

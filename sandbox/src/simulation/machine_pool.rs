@@ -3,8 +3,8 @@
 //!
 //! The actors play the reference provider, the core manager of Cluster API, its Machine controller,
 //! and a health check. Each acts late, on a part of the objects, and the group reports an instance
-//! as outdated that is not. The instances are in the status of the group object, which no controller
-//! reads. The faults stop before the end.
+//! as outdated that is not. The instances are in the status of the group object, in a field that no
+//! controller reads. The faults stop before the end.
 
 mod actors;
 mod invariants;

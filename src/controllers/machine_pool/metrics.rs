@@ -15,10 +15,11 @@ use crate::runtime;
 /// The states in which machines are counted.
 const STATES: [&str; 5] = ["desired", "current", "available", "outdated", "unhealthy"];
 
+/// Prometheus sets labels `namespace` and `name` of its own.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct PoolLabels {
-    namespace: String,
-    name: String,
+    pool_namespace: String,
+    pool: String,
     state: &'static str,
 }
 
@@ -87,8 +88,8 @@ impl MachinePoolMetrics {
 
 fn labels(key: &ObjectRef, state: &'static str) -> PoolLabels {
     PoolLabels {
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
+        pool_namespace: key.namespace.clone(),
+        pool: key.name.clone(),
         state,
     }
 }

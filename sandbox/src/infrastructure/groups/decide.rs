@@ -32,7 +32,7 @@ pub struct MachineOf {
     pub provider_id: String,
     /// Whether the deletion of the infrastructure machine was requested.
     pub is_deleting: bool,
-    /// The owner Machine; empty while there is none.
+    /// The owner Machine; empty before it exists.
     pub owner: String,
     /// Whether the deletion of the owner was requested.
     pub owner_is_deleting: bool,

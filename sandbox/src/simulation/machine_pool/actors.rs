@@ -45,7 +45,7 @@ struct Turn<'u, 'w> {
     launched: u64,
 }
 
-/// One turn of all actors.
+/// All actors act once.
 pub(super) fn turn(users: &mut Users<'_>, second: u32) {
     let stored = users.stored();
     let Some(group) = stored.get(&GROUPS, NAMESPACE, POOL) else {
@@ -77,7 +77,7 @@ impl Turn<'_, '_> {
         self.second > QUIET
     }
 
-    /// Whether an actor acts in this turn, or on this object. It always does in the end.
+    /// Whether an actor acts now, or on this object. It always does in the end.
     fn acts(&mut self) -> bool {
         self.is_quiet() || self.users.random().permille(600)
     }

@@ -116,7 +116,7 @@ fn cloud(now: &Stored) -> Instances {
     now.get(&GROUPS, NAMESPACE, POOL).map(instances).unwrap_or_default()
 }
 
-/// M4: at rest, each instance has a Machine, and each Machine has an instance.
+/// M4: at the end, each instance has a Machine, and each Machine has an instance.
 pub(super) fn each_instance_has_a_machine(now: &Stored) -> Result<(), String> {
     let cloud = cloud(now);
     let mut instances: Vec<&str> = cloud.keys().map(String::as_str).collect();
@@ -131,7 +131,7 @@ pub(super) fn each_instance_has_a_machine(now: &Stored) -> Result<(), String> {
     })
 }
 
-/// M5: at rest, the pool has its replicas, all healthy and, with a rolling strategy, up to date. No
+/// M5: at the end, the pool has its replicas, all healthy and, with a rolling strategy, up to date. No
 /// Machine has a mark of Capstan.
 pub(super) fn the_pool_is_as_wanted(now: &Stored) -> Result<(), String> {
     let Some(pool) = now.get(&MACHINE_POOLS, NAMESPACE, POOL) else {

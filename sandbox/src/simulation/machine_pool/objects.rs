@@ -56,7 +56,7 @@ pub(super) fn pool() -> Value {
     })
 }
 
-/// A text of an object; empty if there is none.
+/// A text of an object; empty if the object has no such field.
 pub(super) fn text<'o>(object: &'o Object, pointer: &str) -> &'o str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
