@@ -37,7 +37,7 @@ pub fn mutate(edit: &Edit<'_>) -> (Verdict, Option<Patch>) {
     match defaults::patch(object, old.as_deref()) {
         Ok(patch) => (verdict, Some(patch)),
         Err(violation) => {
-            verdict.deny(violation);
+            verdict.deny(*violation);
             (verdict, None)
         }
     }
@@ -182,15 +182,15 @@ fn annotations(new: &MachinePool, old: Option<&MachinePool>, found: &mut Vec<Vio
     }
     if let Err(violation) = defaults::limits(&new.metadata.annotations) {
         let is_old = old.is_some_and(|old| defaults::limits(&old.metadata.annotations).is_err());
-        found.extend((!is_old).then_some(violation));
+        found.extend((!is_old).then_some(*violation));
     }
 }
 
 /// A violation of the limits of the cluster autoscaler.
-fn limits_violation(key: &str, value: &str, advice: &str) -> Violation {
+fn limits_violation(key: &str, value: &str, advice: &str) -> Box<Violation> {
     let path = FieldPath::new("metadata.annotations").key(key);
     let violation = LIMITS.at(path, ViolationKind::Invalid).got(&Value::from(value));
-    violation.advice(advice)
+    Box::new(violation.advice(advice))
 }
 
 #[cfg(test)]

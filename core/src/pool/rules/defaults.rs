@@ -21,7 +21,7 @@ const NODE_DELETION_TIMEOUT: u32 = 10;
 /// # Errors
 /// The limits of the cluster autoscaler are no numbers, so that there is no default of the
 /// replicas.
-pub(super) fn patch(object: &Value, old: Option<&Value>) -> Result<Patch, Violation> {
+pub(super) fn patch(object: &Value, old: Option<&Value>) -> Result<Patch, Box<Violation>> {
     let mut defaulted = object.clone();
     // The validating pass reports a field of a wrong type.
     if let Ok(pool) = MachinePool::deserialize(object) {
@@ -65,7 +65,7 @@ fn child<'v>(fields: &'v mut Map<String, Value>, name: &str) -> Option<&'v mut M
 }
 
 /// The default of the replicas: within the limits of the cluster autoscaler, or 1.
-fn replicas(pool: &MachinePool, old: Option<&MachinePool>) -> Result<i32, Violation> {
+fn replicas(pool: &MachinePool, old: Option<&MachinePool>) -> Result<i32, Box<Violation>> {
     let Some((least, most)) = limits(&pool.metadata.annotations)? else {
         return Ok(1);
     };
@@ -78,7 +78,7 @@ fn replicas(pool: &MachinePool, old: Option<&MachinePool>) -> Result<i32, Violat
 ///
 /// # Errors
 /// An annotation is no number, or the numbers are not in order.
-pub(super) fn limits(annotations: &BTreeMap<String, String>) -> Result<Option<(i32, i32)>, Violation> {
+pub(super) fn limits(annotations: &BTreeMap<String, String>) -> Result<Option<(i32, i32)>, Box<Violation>> {
     let both = annotations
         .get(AUTOSCALER_MIN_SIZE)
         .zip(annotations.get(AUTOSCALER_MAX_SIZE));
