@@ -11,6 +11,7 @@ mod control_plane_machine_set;
 mod generator;
 pub mod kubeadm_control_plane;
 mod live;
+pub mod machine_pool;
 mod metrics;
 pub mod mirroring;
 mod observed;

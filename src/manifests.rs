@@ -51,6 +51,21 @@ const CONTROL_PLANE_WEBHOOKS: &[File] = &[
         include_str!("../webhooks/control-plane/validating.yaml"),
     ),
 ];
+const MACHINE_POOL_WEBHOOKS: &[File] = &[
+    (
+        "machine-pools-mutating.yaml",
+        include_str!("../webhooks/machine-pools/mutating.yaml"),
+    ),
+    (
+        "machine-pools-validating.yaml",
+        include_str!("../webhooks/machine-pools/validating.yaml"),
+    ),
+];
+/// Policies that are written by hand: they warn, and no rule file can express that.
+const MACHINE_POOL_POLICIES: &[File] = &[(
+    "machine-pool-machines.yaml",
+    include_str!("../webhooks/machine-pools/policies/machine-pool-machines.yaml"),
+)];
 const ADMISSION_RBAC: &[File] = &[
     ("rbac.yaml", include_str!("../manifests/base/rbac.yaml")),
     ("certificates.yaml", include_str!("../manifests/base/certificates.yaml")),
@@ -93,6 +108,10 @@ const CONTROL_PLANE_RBAC: &[File] = &[
         include_str!("../manifests/components/control-plane/certificates.yaml"),
     ),
 ];
+const MACHINE_POOL_RBAC: &[File] = &[(
+    "machine-pools-certificates.yaml",
+    include_str!("../manifests/components/machine-pools/certificates.yaml"),
+)];
 const ADMISSION_DEPLOYMENT: &[File] = &[
     ("service.yaml", include_str!("../manifests/base/service.yaml")),
     ("deployment.yaml", include_str!("../manifests/base/deployment.yaml")),
@@ -153,6 +172,8 @@ pub enum Component {
     KubeadmControlPlane,
     /// What the feature `control-plane` changes in the webhook server.
     ControlPlane,
+    /// What the feature `machine-pools` changes in the webhook server.
+    MachinePools,
     /// The webhook server reads its certificate from files that another program writes.
     CertificateFiles,
     /// cert-manager issues the certificate, and writes the `caBundle`s.
@@ -178,6 +199,7 @@ impl Component {
                 include_str!("../manifests/components/kubeadm-control-plane/kustomization.yaml")
             }
             Self::ControlPlane => include_str!("../manifests/components/control-plane/kustomization.yaml"),
+            Self::MachinePools => include_str!("../manifests/components/machine-pools/kustomization.yaml"),
             Self::CertificateFiles => include_str!("../manifests/components/certificate-files/kustomization.yaml"),
             Self::CertManager => include_str!("../manifests/components/cert-manager/kustomization.yaml"),
             Self::ServiceCa => include_str!("../manifests/components/service-ca/kustomization.yaml"),
@@ -229,6 +251,7 @@ pub fn webhook_files(feature: Feature) -> Vec<(String, String)> {
         Feature::Mirroring => MIRRORING_WEBHOOKS,
         Feature::KubeadmControlPlane => KUBEADM_WEBHOOKS,
         Feature::ControlPlane => CONTROL_PLANE_WEBHOOKS,
+        Feature::MachinePools => MACHINE_POOL_WEBHOOKS,
         Feature::Controllers
         | Feature::MirroringControllers
         | Feature::KubeadmControlPlaneControllers
@@ -248,12 +271,13 @@ pub fn rbac_files(feature: Feature) -> Vec<(String, String)> {
         Feature::ControlPlane => CONTROL_PLANE_RBAC,
         Feature::KubeadmControlPlaneControllers => KUBEADM_CONTROLLERS_RBAC,
         Feature::ControlPlaneControllers => CONTROL_PLANE_CONTROLLERS_RBAC,
+        Feature::MachinePools => MACHINE_POOL_RBAC,
     })
 }
 
 /// The Deployments of a feature, and the Service of the webhook server. The features `mirroring`,
-/// `kubeadm-control-plane`, and `control-plane` have none: the components of the same names add
-/// flags to the webhook server.
+/// `kubeadm-control-plane`, `control-plane`, and `machine-pools` have none: the components of the
+/// same names add flags to the webhook server.
 #[must_use]
 pub fn deployment_files(feature: Feature) -> Vec<(String, String)> {
     files(match feature {
@@ -262,7 +286,7 @@ pub fn deployment_files(feature: Feature) -> Vec<(String, String)> {
         Feature::MirroringControllers => MIRRORING_CONTROLLERS_DEPLOYMENT,
         Feature::KubeadmControlPlaneControllers => KUBEADM_CONTROLLERS_DEPLOYMENT,
         Feature::ControlPlaneControllers => CONTROL_PLANE_CONTROLLERS_DEPLOYMENT,
-        Feature::Mirroring | Feature::KubeadmControlPlane | Feature::ControlPlane => &[],
+        Feature::Mirroring | Feature::KubeadmControlPlane | Feature::ControlPlane | Feature::MachinePools => &[],
     })
 }
 
@@ -272,8 +296,12 @@ pub fn deployment_files(feature: Feature) -> Vec<(String, String)> {
 /// # Errors
 /// A policy cannot be serialized as YAML; tests prevent that.
 pub fn policy_files(feature: Feature, rules: &[RuleFile]) -> anyhow::Result<Vec<(String, String)>> {
+    let by_hand = match feature {
+        Feature::MachinePools => MACHINE_POOL_POLICIES,
+        _ => &[],
+    };
     let feature = feature.name();
-    rules
+    let generated = rules
         .iter()
         .map(|file| {
             let documents: Vec<String> = policies(std::slice::from_ref(file))
@@ -286,8 +314,9 @@ pub fn policy_files(feature: Feature, rules: &[RuleFile]) -> anyhow::Result<Vec<
                 documents.join("---\n")
             );
             Ok((format!("{}.yaml", file.title()), text))
-        })
-        .collect()
+        });
+    let by_hand = files(by_hand).into_iter().map(Ok);
+    generated.chain(by_hand).collect()
 }
 
 /// The kustomize transformer that moves all manifests from their namespace to another one: its file

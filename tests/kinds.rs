@@ -219,3 +219,38 @@ fn the_role_of_the_controller_of_kubeadm_control_planes_writes_what_machines_nee
         wanted
     );
 }
+
+/// The kinds of the infrastructure, and the CRDs that serve them, have names that are known at run
+/// time only.
+#[test]
+fn the_role_of_the_controller_of_machine_pools_writes_machines_and_the_objects_of_pools() {
+    let mut wanted = wanted(|entry| entry.is_read_by(Reader::MachinePoolControllers), false);
+    wanted.retain(|(_, _, resource, _), _| resource != "customresourcedefinitions");
+    for (group, resource, verbs) in [
+        ("cluster.x-k8s.io", "machines", &["create", "patch", "delete"][..]),
+        ("cluster.x-k8s.io", "machines/status", &["patch"]),
+        ("cluster.x-k8s.io", "machinepools", &["patch"]),
+        ("cluster.x-k8s.io", "machinepools/status", &["patch"]),
+        (
+            "infrastructure.cluster.x-k8s.io",
+            "*",
+            &["get", "list", "watch", "patch", "delete"],
+        ),
+        (
+            "bootstrap.cluster.x-k8s.io",
+            "*",
+            &["get", "list", "watch", "patch", "delete"],
+        ),
+        (
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            &["get", "list", "watch"],
+        ),
+    ] {
+        grant(&mut wanted, (Scoped::Cluster, group, resource, "*"), verbs);
+    }
+    assert_eq!(
+        granted("manifests/components/machine-pool-controllers/rbac.yaml"),
+        wanted
+    );
+}

@@ -109,6 +109,11 @@ fn the_controller_of_kubeadm_control_planes_runs_under_the_account_that_its_role
     runs_under_its_account("kubeadm-control-plane-controllers");
 }
 
+#[test]
+fn the_controller_of_machine_pools_runs_under_the_account_that_its_roles_are_bound_to() {
+    runs_under_its_account("machine-pool-controllers");
+}
+
 /// Checks a component with one controller. Its name is the flag of the controller.
 fn runs_under_its_account(component: &str) {
     let file = |name: &str| {
@@ -208,6 +213,7 @@ fn the_webhooks_name_the_service_which_selects_the_pods_whose_certificate_is_for
                 "capstan-mirroring",
                 "capstan-kubeadm-control-plane",
                 "capstan-control-plane",
+                "capstan-machine-pools",
             ];
             assert!(written.contains(&configuration), "{configuration}");
         }

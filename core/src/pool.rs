@@ -2,17 +2,35 @@
 //!
 //! `plan` decides which Machine is created, changed, marked, or deleted next. It never deletes a
 //! Machine of a pool whose provider cannot delete a single instance, and it never makes more
-//! machines unavailable than the rollout strategy of the pool allows. No controller executes the
-//! plans, and admission does not judge MachinePools.
+//! machines unavailable than the rollout strategy of the pool allows. `records` shows the instances
+//! of such a pool, `removal` ends the deletion of a pool, `own` does the rest of the work of a core
+//! manager, `status` decides what is reported, and `rules` judges edits.
 
 pub mod action;
 mod desired;
 pub mod observed;
 mod order;
+mod own;
 pub mod plan;
+pub mod records;
+pub mod removal;
 pub mod report;
 mod rollout;
+pub mod rules;
 #[cfg(test)]
 mod samples;
 pub mod state;
+pub mod status;
 mod strategy;
+#[cfg(test)]
+mod tests;
+
+pub use action::Mode;
+
+/// The types of the conditions that Capstan alone sets.
+pub mod condition {
+    /// Whether nothing is deleted until a user acts.
+    pub const DEGRADED: &str = "Degraded";
+    /// Whether a single instance of the pool can be deleted.
+    pub const DELETABLE: &str = "InstancesDeletable";
+}

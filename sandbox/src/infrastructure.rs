@@ -6,6 +6,7 @@
 //! each step and which machines fail. It never writes a ControlPlaneMachineSet.
 
 pub(crate) mod etcd;
+pub mod groups;
 mod lifecycle;
 mod provider;
 

@@ -16,6 +16,7 @@
 //! | `engine` | worlds, schedules, faults, ports, caches, runs, shrinking; it names no kind |
 //! | `declared` | the environment that a test declares, for any other controller |
 //! | `machine_api` | the environment of the controllers of the Machine API |
+//! | `machine_pool` | a declared simulation of the controller of MachinePools |
 //! | `actors` | the actors around the controllers |
 //! | `scenarios` | what happens in a run, by controller |
 //! | `invariants` | what must hold, by controller |
@@ -28,6 +29,7 @@ mod declared;
 mod engine;
 mod invariants;
 mod machine_api;
+pub mod machine_pool;
 mod mutants;
 mod runs;
 mod scenarios;

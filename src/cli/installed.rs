@@ -133,5 +133,9 @@ pub(super) fn kinds(feature: Feature) -> &'static [(&'static str, &'static str)]
             ("machine.openshift.io/v1alpha1", "controlplanes"),
             ("machine.openshift.io/v1beta1", "machines"),
         ],
+        Feature::MachinePools => &[
+            ("cluster.x-k8s.io/v1beta2", "machinepools"),
+            ("cluster.x-k8s.io/v1beta2", "machines"),
+        ],
     }
 }

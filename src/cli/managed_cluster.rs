@@ -25,11 +25,23 @@ use super::kubeadm_control_plane;
 use super::observe::{CONNECT, runtime};
 use crate::workload::{Connections, ManagedCluster, ManagedClusters as _, MembersReport, Settings};
 
-/// The namespace and the name of a KubeadmControlPlane in a cluster.
+/// The namespace and the name of an object in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     namespace: String,
     name: String,
+}
+
+impl Named {
+    /// The namespace.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl FromStr for Named {
@@ -75,7 +87,7 @@ pub(super) fn objects(cluster: &Cluster, named: &Named) -> anyhow::Result<Vec<Do
             uid: owner.metadata.uid().to_owned(),
         };
         let connections = Connections::new(&client, Settings::default());
-        match nodes(&connections, &managed).await {
+        match nodes(&connections, &managed, CONTROL_PLANE_LABEL).await {
             Ok(nodes) => documents.extend(nodes),
             Err(error) => {
                 note(&format!("the Nodes are not known: {error}"))?;
@@ -135,16 +147,16 @@ async fn infrastructure(
 }
 
 /// The preferred version of a kind.
-async fn discover(client: &Client, [group, kind]: &[String; 2]) -> anyhow::Result<ApiResource> {
+pub(super) async fn discover(client: &Client, [group, kind]: &[String; 2]) -> anyhow::Result<ApiResource> {
     let served = kube::discovery::group(client, group).await;
     let served = served.with_context(|| format!("reading the kinds of the API group {group}"))?;
     match served.recommended_kind(kind) {
         Some((resource, _)) => Ok(resource),
-        None => bail!("the kind {kind} of the API group {group} must be served: a Machine refers to it"),
+        None => bail!("the kind {kind} of the API group {group} must be served: an object refers to it"),
     }
 }
 
-fn note(text: &str) -> anyhow::Result<()> {
+pub(super) fn note(text: &str) -> anyhow::Result<()> {
     let written = std::io::stderr().write_all(format!("note: {text}\n").as_bytes());
     written.context("writing the note")
 }
@@ -159,8 +171,16 @@ async fn members(connections: &Connections, managed: &ManagedCluster) -> anyhow:
     Ok(connections.etcd(managed).await?.report().await?)
 }
 
-async fn nodes(connections: &Connections, managed: &ManagedCluster) -> anyhow::Result<Vec<Document>> {
-    let nodes: Vec<Value> = connections.list(managed, &NODES, "", CONTROL_PLANE_LABEL).await?;
+/// All Nodes of a cluster.
+///
+/// # Errors
+/// The cluster does not respond.
+pub(super) async fn all_nodes(client: &Client, managed: &ManagedCluster) -> anyhow::Result<Vec<Document>> {
+    nodes(&Connections::new(client, Settings::default()), managed, "").await
+}
+
+async fn nodes(connections: &Connections, managed: &ManagedCluster, selector: &str) -> anyhow::Result<Vec<Document>> {
+    let nodes: Vec<Value> = connections.list(managed, &NODES, "", selector).await?;
     let with_kind = nodes.into_iter().map(|mut node| {
         // Items of a list have no apiVersion and kind of their own.
         if let Some(fields) = node.as_object_mut() {
@@ -172,7 +192,12 @@ async fn nodes(connections: &Connections, managed: &ManagedCluster) -> anyhow::R
     Ok(with_kind.collect())
 }
 
-async fn get(client: &Client, resource: &ApiResource, namespace: &str, name: &str) -> anyhow::Result<Option<Document>> {
+pub(super) async fn get(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Option<Document>> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let kind = &resource.kind;
     let found = api.get_opt(name).await;
@@ -194,7 +219,7 @@ fn document(place: &str, object: Value) -> Document {
     }
 }
 
-fn resource(kind: &KindInfo) -> ApiResource {
+pub(super) fn resource(kind: &KindInfo) -> ApiResource {
     let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     ApiResource::from_gvk_with_plural(&gvk, &kind.plural)
 }

@@ -31,7 +31,8 @@ pub struct Args {
     /// ControlPlaneMachineSets, `controllers` replaces machines, `mirroring` guards
     /// objects that exist in both APIs, `mirroring-controllers` mirrors and migrates
     /// their Machines, `kubeadm-control-plane` checks KubeadmControlPlanes in place of
-    /// Cluster API, and `control-plane` checks ControlPlanes. Their controllers are
+    /// Cluster API, `control-plane` checks ControlPlanes, and `machine-pools` checks
+    /// MachinePools. The controllers of the first two of these are
     /// `kubeadm-control-plane-controllers` and `control-plane-controllers`.
     #[arg(long, value_parser = features(), value_delimiter = ',', default_value = Feature::Admission.name(),
         value_name = "FEATURE")]
@@ -139,6 +140,7 @@ impl Installation {
             Feature::Mirroring => Some(Component::Mirroring),
             Feature::KubeadmControlPlane => Some(Component::KubeadmControlPlane),
             Feature::ControlPlane => Some(Component::ControlPlane),
+            Feature::MachinePools => Some(Component::MachinePools),
             _ => None,
         })
     }
@@ -196,8 +198,8 @@ impl Installation {
             What::Deployment => {
                 ensure!(
                     self.feature.contains(&Feature::Admission) || self.server_components().next().is_none(),
-                    "--feature must include admission: the features mirroring, kubeadm-control-plane and \
-                     control-plane add flags to the webhook server; use --feature admission,mirroring"
+                    "--feature must include admission: the features mirroring, kubeadm-control-plane, control-plane \
+                     and machine-pools add flags to the webhook server; use --feature admission,mirroring"
                 );
                 let mut files = of_features(manifests::deployment_files);
                 let added = self.components().into_iter();
@@ -223,7 +225,10 @@ impl Installation {
         let kubeadm = [Feature::KubeadmControlPlane, Feature::KubeadmControlPlaneControllers];
         let control_plane = [Feature::ControlPlane, Feature::ControlPlaneControllers];
         let any = |group: [Feature; 2]| self.features().any(|feature| group.contains(&feature));
-        let other = |feature: Feature| !kubeadm.contains(&feature) && !control_plane.contains(&feature);
+        // Cluster API installs the CRD of MachinePools.
+        let other = |feature: Feature| {
+            !kubeadm.contains(&feature) && !control_plane.contains(&feature) && feature != Feature::MachinePools
+        };
         if self.features().any(other) {
             files.extend(crd::crd_files(&rules)?);
         }

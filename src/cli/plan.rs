@@ -52,6 +52,9 @@ pub struct Args {
     /// Secret.
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "files")]
     kubeadm_control_plane: Option<managed_cluster::Named>,
+    /// Plan this MachinePool of a management cluster.
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["files", "kubeadm_control_plane"])]
+    machine_pool: Option<managed_cluster::Named>,
     /// The time of the plan, such as 2026-01-31T12:00:00Z; the default is now.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
@@ -78,6 +81,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let documents = if let Some(named) = &args.kubeadm_control_plane {
         managed_cluster::objects(&args.cluster, named)?
+    } else if let Some(named) = &args.machine_pool {
+        machine_pool::objects(&args.cluster, named)?
     } else if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
     } else {

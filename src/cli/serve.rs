@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::check;
 use super::cluster::{Cluster, Enforcement, Scope};
+use super::machine_pool::Machinepools;
 use crate::controllers::{Caches, LiveReader};
 use crate::runtime::{Caches as RuntimeCaches, Election, Watches};
 use crate::server::{
@@ -48,7 +49,7 @@ use infrastructure_versions::InfrastructureVersions;
 #[command(group(clap::ArgGroup::new("certificate").required(true).multiple(false)
     .args(["tls_cert", "self_managed_secret", "dev_certificate"])))]
 #[command(group(clap::ArgGroup::new("any_controllers").args(["controllers", "mirroring_controllers", "control_plane_controllers",
-        "kubeadm_control_plane_controllers"])))]
+        "kubeadm_control_plane_controllers", "machine_pool_controllers"])))]
 pub struct Args {
     /// Address of the webhooks (HTTPS).
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "ADDRESS")]
@@ -73,8 +74,8 @@ pub struct Args {
     self_managed_secret: Option<(String, String)>,
     /// Webhook configuration whose caBundle Capstan writes; may be repeated. The default
     /// is capstan, with --mirroring also capstan-mirroring, with
-    /// --kubeadm-control-plane also capstan-kubeadm-control-plane, and with
-    /// --control-plane also capstan-control-plane.
+    /// --kubeadm-control-plane also capstan-kubeadm-control-plane, with --control-plane
+    /// also capstan-control-plane, and with --machine-pools also capstan-machine-pools.
     #[arg(
         long,
         value_name = "NAME",
@@ -145,6 +146,10 @@ pub struct Args {
     /// Also check ControlPlanes: serve the webhooks of the feature `control-plane`.
     #[arg(long, conflicts_with = "controllers_only", help_heading = "Cluster")]
     control_plane: bool,
+    /// Also check MachinePools of Cluster API: serve the webhooks of the feature
+    /// `machine-pools`.
+    #[arg(long, conflicts_with = "controllers_only", help_heading = "Cluster")]
+    machine_pools: bool,
 
     /// What happens to a request that breaks a rule.
     #[arg(
@@ -172,6 +177,20 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers"],
         help_heading = "Controllers")]
     kubeadm_control_plane_controllers: bool,
+    /// Also run the controller of the Machines of MachinePools, in a process without other
+    /// controllers.
+    #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers",
+        "kubeadm_control_plane_controllers"], help_heading = "Controllers")]
+    machine_pool_controllers: bool,
+    /// What --machine-pool-controllers manages.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "extend",
+        value_name = "MODE",
+        help_heading = "Controllers"
+    )]
+    machinepools: Machinepools,
     /// Do not watch objects that only the webhooks need; for a process whose webhooks
     /// are not registered.
     #[arg(long, requires = "any_controllers", help_heading = "Controllers")]
@@ -193,6 +212,9 @@ pub struct Args {
     #[arg(long, default_value = crate::controllers::kubeadm_control_plane::LEASE, value_name = "NAME",
         help_heading = "Controllers")]
     kubeadm_control_plane_lease: String,
+    /// The same for --machine-pool-controllers.
+    #[arg(long, default_value = crate::controllers::machine_pool::LEASE, value_name = "NAME", help_heading = "Controllers")]
+    machine_pool_lease: String,
     /// How long a Lease is valid without renewal.
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     lease_duration: Duration,
@@ -457,6 +479,7 @@ async fn reviewer(args: &Args, watches: &Watches) -> anyhow::Result<(Arc<dyn Rev
         (Feature::Mirroring, args.mirroring),
         (Feature::KubeadmControlPlane, args.kubeadm_control_plane),
         (Feature::ControlPlane, args.control_plane),
+        (Feature::MachinePools, args.machine_pools),
     ]
     .into_iter()
     .filter_map(|(feature, is_installed)| is_installed.then_some(feature))
@@ -591,6 +614,7 @@ fn webhook_configurations(args: &Args) -> Vec<String> {
         ("capstan-mirroring", args.mirroring),
         ("capstan-kubeadm-control-plane", args.kubeadm_control_plane),
         ("capstan-control-plane", args.control_plane),
+        ("capstan-machine-pools", args.machine_pools),
     ];
     let served = names.into_iter().filter(|(_, serves)| *serves);
     served.map(|(name, _)| name.to_owned()).collect()

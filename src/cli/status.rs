@@ -17,7 +17,7 @@ use super::documents::{self, Document};
 use super::observe::{ObservedCluster, runtime};
 use super::output::{pretty, yaml};
 use super::plan::is_about_control_plane;
-use super::{kubeadm_control_plane, managed_cluster, page_report, wait};
+use super::{kubeadm_control_plane, machine_pool, managed_cluster, page_report, wait};
 use crate::controllers::{Assessment, Reading};
 use crate::dashboard::{self, Content};
 use crate::runtime::View;
@@ -27,8 +27,8 @@ pub(super) mod json;
 /// Show the state of the control plane and the progress of its rollout.
 ///
 /// The output is a tree of indexes, machines, nodes and hooks, with the reason why
-/// each machine waits. For a KubeadmControlPlane and its objects in files, the
-/// output has also the conditions that the controller computes.
+/// each machine waits. For a KubeadmControlPlane or a MachinePool, the output has
+/// also the conditions that the controller computes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan status --watch
@@ -36,8 +36,8 @@ pub(super) mod json;
   capstan status -o html > report.html
   capstan status -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
-    /// Objects of a KubeadmControlPlane: a file or a folder; may be repeated. Without
-    /// this flag, the set of a cluster is shown.
+    /// Objects of a KubeadmControlPlane or of a MachinePool: a file or a folder; may be
+    /// repeated. Without this flag, the set of a cluster is shown.
     #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["watch", "kubeconfig", "context"])]
     files: Vec<PathBuf>,
     /// Show this KubeadmControlPlane of a cluster. Its objects are read from the
@@ -45,6 +45,13 @@ pub struct Args {
     /// Secret.
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["files", "watch"])]
     kubeadm_control_plane: Option<managed_cluster::Named>,
+    /// Show this MachinePool of a management cluster.
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["files", "watch", "kubeadm_control_plane"])]
+    machine_pool: Option<managed_cluster::Named>,
+    /// Whether Capstan creates the Machines of a MachinePool, or the core manager of
+    /// Cluster API does.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "extend")]
+    machinepools: machine_pool::Machinepools,
     /// The time of the status of files; the default is now.
     #[arg(long, value_name = "TIME", requires = "files")]
     now: Option<Timestamp>,
@@ -83,6 +90,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let documents = managed_cluster::objects(args.cluster.connection(), named)?;
         return of_documents(args, &documents, "From the cluster");
     }
+    if let Some(named) = &args.machine_pool {
+        let documents = machine_pool::objects(args.cluster.connection(), named)?;
+        return of_documents(args, &documents, "From the cluster");
+    }
     if !args.files.is_empty() {
         return of_documents(args, &documents::read_distinct(&args.files)?, "From files");
     }
@@ -111,16 +122,30 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Prints the status of a KubeadmControlPlane from its objects.
+/// Prints the status of a KubeadmControlPlane or of a MachinePool from its objects.
 fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Result<ExitCode> {
     let now = args.now.unwrap_or_else(Timestamp::now);
+    if machine_pool::is_about_pool(documents) && !is_about_control_plane(documents) {
+        if args.output.is_page() {
+            bail!("-o html and -o svg must not be used for a MachinePool; use -o text or -o json");
+        }
+        let (report, text) = machine_pool::state(documents, args.machinepools, now)?;
+        print(&match args.output {
+            Output::Json => pretty(&report)?,
+            Output::Text | Output::Html | Output::Svg => text,
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.output.is_page() {
         let content = page_report::of_documents(documents, &args.cluster, now)?;
         print(&args.output.draw(content, source, now))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !is_about_control_plane(documents) {
-        bail!("the files must contain a KubeadmControlPlane; `capstan plan -f` shows a ControlPlaneMachineSet");
+        bail!(
+            "the files must contain a KubeadmControlPlane or a MachinePool; `capstan plan -f` shows a \
+             ControlPlaneMachineSet"
+        );
     }
     let (report, text) = kubeadm_control_plane::state(documents, now)?;
     print(&match args.output {

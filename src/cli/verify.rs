@@ -107,6 +107,7 @@ async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<
             Feature::Mirroring => vec![webhooks("capstan-mirroring")],
             Feature::KubeadmControlPlane => vec![webhooks("capstan-kubeadm-control-plane")],
             Feature::ControlPlane => vec![webhooks("capstan-control-plane")],
+            Feature::MachinePools => vec![webhooks("capstan-machine-pools")],
             controllers => {
                 let workload = installed::controllers(controllers, &args.lease);
                 workload.map(|(_, name)| deployment(name)).into_iter().collect()

@@ -3,17 +3,18 @@
 //! A view is made anew after every change, or after several that came together. What was not read
 //! yet is unknown in it, and never guessed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::objects::{CachedObject, Objects};
 use capstan_core::model::{NamespacedName, ObjectRef};
+use kube::Client;
 use tokio::sync::{Notify as Wake, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
-use super::history::{follow_history, selection};
+use super::history::{Restores, follow_history, selection};
 use super::object::WatchedObject;
 use super::step_error::StepError;
 use super::store::{Notify, remove};
@@ -58,6 +59,21 @@ impl View {
         let mut live = self.clone();
         live.put(kind, key, read);
         Ok(live)
+    }
+
+    /// The objects of a kind in a namespace; none while they are unknown.
+    pub fn within<'v, T: CachedObject>(
+        &'v self,
+        kind: &KindInfo,
+        namespace: &'v str,
+    ) -> impl Iterator<Item = &'v Arc<T>> {
+        let first = NamespacedName::new(namespace, "");
+        let known = self.objects.of::<T>(kind).into_iter();
+        known.flat_map(move |known| {
+            let objects = known.objects.range(first.clone()..);
+            let objects = objects.take_while(move |(key, _)| key.namespace == namespace);
+            objects.map(|(_, object)| object)
+        })
     }
 
     /// Keeps only the objects of a kind that fit.
@@ -160,13 +176,24 @@ impl Drop for Publisher {
 /// Watches the cluster in the background until it is dropped.
 pub struct Caches {
     stores: Vec<Arc<dyn AnyStore>>,
+    /// Watches of kinds that became known while the process runs, by title and version.
+    added: Mutex<BTreeMap<String, Added>>,
+    client: Client,
+    notify: Notify,
+    restores: Restores,
     publisher: Publisher,
+    stop: CancellationToken,
+}
+
+/// A store that was added, and what stops its watch.
+struct Added {
+    store: Arc<dyn AnyStore>,
     stop: CancellationToken,
 }
 
 impl Caches {
     /// Starts to watch.
-    pub fn start(client: &kube::Client, watches: &[Watch]) -> Arc<Self> {
+    pub fn start(client: &Client, watches: &[Watch]) -> Arc<Self> {
         let (notify, stop) = (Notify::default(), CancellationToken::new());
         let stores: Vec<Arc<dyn AnyStore>> = watches.iter().map(|watch| watch.start(notify.clone())).collect();
         let (restored, restores) = watch::channel(0);
@@ -175,13 +202,14 @@ impl Caches {
             tokio::spawn(stop.clone().run_until_cancelled_owned(history));
         }
         for store in &stores {
-            for stream in 0..store.streams() {
-                let following = Arc::clone(store).follow(client.clone(), stream, restores.clone());
-                tokio::spawn(stop.clone().run_until_cancelled_owned(following));
-            }
+            follow_all(store, client, &restores, &stop);
         }
         let caches = Arc::new(Self {
             stores,
+            added: Mutex::default(),
+            client: client.clone(),
+            notify: notify.clone(),
+            restores,
             publisher: Publisher::default(),
             stop: stop.clone(),
         });
@@ -197,6 +225,29 @@ impl Caches {
             }
         }));
         caches
+    }
+
+    /// Watches these kinds besides those of the start (decision 61): it starts the watches that are
+    /// missing, and ends those that are no longer in the list. The objects of such a kind are
+    /// unknown until they were read once. They do not delay [`Self::synced`].
+    pub fn watch_also(&self, watches: &[Watch]) {
+        let title = |watch: &Watch| format!("{} {}", watch.kind().title(), watch.kind().version);
+        let wanted: BTreeSet<String> = watches.iter().map(title).collect();
+        let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        added.retain(|known, entry| {
+            let is_wanted = wanted.contains(known);
+            if !is_wanted {
+                entry.stop.cancel();
+            }
+            is_wanted
+        });
+        for watch in watches {
+            added.entry(title(watch)).or_insert_with(|| {
+                let (store, stop) = (watch.start(self.notify.clone()), self.stop.child_token());
+                follow_all(&store, &self.client, &self.restores, &stop);
+                Added { store, stop }
+            });
+        }
     }
 
     /// The newest view, and every later one.
@@ -237,7 +288,19 @@ impl Caches {
         for store in &self.stores {
             store.fill(&mut view.objects);
         }
+        let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in added.values() {
+            entry.store.fill(&mut view.objects);
+        }
         view
+    }
+}
+
+/// Follows all streams of a store until `stop`.
+fn follow_all(store: &Arc<dyn AnyStore>, client: &Client, restores: &Restores, stop: &CancellationToken) {
+    for stream in 0..store.streams() {
+        let following = Arc::clone(store).follow(client.clone(), stream, restores.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(following));
     }
 }
 

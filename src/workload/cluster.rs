@@ -141,4 +141,15 @@ pub trait ManagedClusters: Clone + Send + Sync + 'static {
         name: &str,
         patch: &Value,
     ) -> impl Future<Output = Result<(), AccessError>> + Send;
+
+    /// Deletes an object if it has this UID. An object that does not exist is deleted. It is never
+    /// retried.
+    fn delete(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> impl Future<Output = Result<(), AccessError>> + Send;
 }

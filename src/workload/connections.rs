@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::http;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{GetParams, ListParams, Patch, PatchParams, Request};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, Request};
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -395,6 +395,29 @@ impl ManagedClusters for Connections {
                 message: String::from("the object must exist"),
             }),
         }
+    }
+
+    async fn delete(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), AccessError> {
+        let what = format!("delete {} {name}", kind.plural);
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let request = Request::new(path(kind, namespace)).delete(name, &params);
+        let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
+        self.send::<serde::de::IgnoredAny>(cluster, &what, request)
+            .await
+            .map(|_| ())
     }
 
     async fn list<T: DeserializeOwned + Send>(

@@ -1,4 +1,4 @@
-//! `capstan plan` with the files of a MachinePool.
+//! `capstan plan`, `capstan status`, and `capstan check` with the files of a MachinePool.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn objects() -> Vec<Value> {
     let mut objects = vec![
         json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
-            "metadata": {"name": "workers", "namespace": "ns",
+            "metadata": {"name": "workers", "namespace": "ns", "finalizers": ["capstan.dev/machine-pool"],
                 "annotations": {"capstan.dev/rollout": strategy.to_string()}},
             "spec": {"clusterName": "c", "replicas": 3, "template": {"spec": {"version": "v1.34.0",
                 "infrastructureRef": {"apiGroup": group, "kind": "DockerMachinePool", "name": "workers"}}}},
@@ -87,10 +87,9 @@ fn the_mode_decides_whether_capstan_creates_the_machine_of_an_instance() {
             .any(|wait| wait["for"] == "Provider")
     );
     let plan: Value = serde_json::from_str(&run(&["plan", "--machinepools", "own", "-o", "json"], &objects)).unwrap();
-    assert_eq!(
-        (&plan["mode"], &plan["next"][0]["action"]),
-        (&json!("own"), &json!("create"))
-    );
+    let mut steps = plan["next"].as_array().unwrap().iter();
+    assert_eq!(plan["mode"], "own");
+    assert!(steps.any(|step| step["action"] == "create" && step["machine"] == "workers-0"));
 }
 
 #[test]
@@ -103,4 +102,37 @@ fn two_pools_are_refused_with_their_names() {
     let output = capstan(&["plan", "-f", "-"], &texts.join("\n---\n"));
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("workers, others"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_state_of_a_pool_shows_its_machines_and_conditions() {
+    let text = run(&["status"], &objects());
+    for line in [
+        "MachinePool workers  revision ",
+        "0 of 3 up to date and available",
+        "└─ workers-2  v1.33.0  available, outdated, Node workers-2",
+        "MachinesUpToDate: False (NotUpToDate): 3 machine(s) are outdated: workers-0, workers-1, workers-2",
+        "Next: delete Machine/workers-0: it runs v1.33.0, and the template has v1.34.0",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let report: Value = serde_json::from_str(&run(&["status", "-o", "json"], &objects())).unwrap();
+    assert_eq!(report["machines"][0]["current"], false);
+    assert_eq!(report["progress"], json!({"updated": 0, "total": 3}));
+}
+
+#[test]
+fn a_pool_that_breaks_a_rule_is_refused_offline() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("machine-pool-check");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("pool.json");
+    let mut pool = objects().remove(0);
+    pool["metadata"]["annotations"]["capstan.dev/rollout"] = json!("RollingUpdate");
+    std::fs::write(&file, pool.to_string()).unwrap();
+    let output = capstan(&["check", file.to_str().unwrap()], "");
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    for rule in ["[mp-strategy]", "[mp-bootstrap]", "[mp-cluster-name]"] {
+        assert!(text.contains(rule), "{rule}\n{text}");
+    }
 }

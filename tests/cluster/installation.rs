@@ -15,7 +15,7 @@ fn folder(name: &str) -> String {
 }
 
 /// The folders that kustomize builds, with the features that each installs.
-const OVERLAYS: [(&str, &str); 9] = [
+const OVERLAYS: [(&str, &str); 10] = [
     ("manifests", "admission"),
     ("manifests/overlays/controllers", "admission,controllers"),
     ("manifests/overlays/mirroring", "admission,mirroring"),
@@ -37,6 +37,7 @@ const OVERLAYS: [(&str, &str); 9] = [
         "manifests/overlays/control-plane-controllers",
         "admission,control-plane,control-plane-controllers",
     ),
+    ("manifests/overlays/machine-pools", "admission,machine-pools"),
 ];
 
 /// The kustomizations that a user may write, with the flags of the command that prints the same.

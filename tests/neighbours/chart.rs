@@ -101,6 +101,7 @@ impl Choice {
                 "controlPlane": has(Feature::ControlPlane),
                 "kubeadmControlPlaneControllers": has(Feature::KubeadmControlPlaneControllers),
                 "controlPlaneControllers": has(Feature::ControlPlaneControllers),
+                "machinePools": has(Feature::MachinePools),
             },
             "certificates": self.certificates,
             "singleNode": self.single_node,
@@ -143,6 +144,7 @@ fn helm_renders_the_objects_that_the_command_prints() {
         Feature::ControlPlane,
         Feature::KubeadmControlPlaneControllers,
         Feature::ControlPlaneControllers,
+        Feature::MachinePools,
     ];
     let users = &["system:serviceaccount:a:b", "jane.doe@example.com"];
     let choices = [

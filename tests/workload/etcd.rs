@@ -87,6 +87,17 @@ async fn a_client_reads_the_members_and_moves_the_leader_and_removes_a_member() 
 struct Pods(Value);
 
 impl ManagedClusters for Pods {
+    async fn delete(
+        &self,
+        _cluster: &ManagedCluster,
+        _kind: &KindInfo,
+        _namespace: &str,
+        _name: &str,
+        _uid: &str,
+    ) -> Result<(), AccessError> {
+        panic!("nothing is deleted")
+    }
+
     async fn get<T: DeserializeOwned + Send>(
         &self,
         _cluster: &ManagedCluster,

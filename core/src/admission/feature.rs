@@ -21,11 +21,13 @@ pub enum Feature {
     KubeadmControlPlaneControllers,
     /// The controller of ControlPlanes. It has no webhook.
     ControlPlaneControllers,
+    /// The webhooks of MachinePools.
+    MachinePools,
 }
 
 impl Feature {
     /// Every feature, in the order in which their manifests are applied.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Admission,
         Self::Controllers,
         Self::Mirroring,
@@ -34,6 +36,7 @@ impl Feature {
         Self::ControlPlane,
         Self::KubeadmControlPlaneControllers,
         Self::ControlPlaneControllers,
+        Self::MachinePools,
     ];
 
     /// The name on the command line and in the names of files.
@@ -47,6 +50,7 @@ impl Feature {
             Self::ControlPlane => "control-plane",
             Self::KubeadmControlPlaneControllers => "kubeadm-control-plane-controllers",
             Self::ControlPlaneControllers => "control-plane-controllers",
+            Self::MachinePools => "machine-pools",
         }
     }
 

@@ -5,6 +5,7 @@
 mod control_plane;
 mod control_plane_machine_set;
 mod kubeadm_control_plane;
+mod machine_pool;
 mod mirrored;
 
 use std::sync::LazyLock;
@@ -21,6 +22,7 @@ const GATES: &[&dyn Gate] = &[
     &mirrored::Mirrored,
     &kubeadm_control_plane::KubeadmControlPlanes,
     &control_plane::ControlPlanes,
+    &machine_pool::MachinePools,
 ];
 
 /// A kind, and the gate that judges it.
@@ -162,8 +164,9 @@ mod tests {
                     ruled.insert((group.to_owned(), gated.kind.plural.to_string()));
                 }
             }
-            // The rules of KubeadmControlPlanes are in Rust.
-            assert!(ruled == kinds || gate.feature() == Feature::KubeadmControlPlane);
+            // The rules of KubeadmControlPlanes and of MachinePools are in Rust.
+            let in_rust = [Feature::KubeadmControlPlane, Feature::MachinePools];
+            assert!(ruled == kinds || in_rust.contains(&gate.feature()));
         }
     }
 }

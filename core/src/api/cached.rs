@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
+use super::cluster_x_k8s_io::control_plane as cluster_api;
+use super::cluster_x_k8s_io::machine_pool::MachinePool;
 use super::config_openshift_io::cluster_operator::ClusterOperator;
 use super::config_openshift_io::feature_gate::FeatureGate;
 use super::config_openshift_io::infrastructure::Infrastructure;
 use super::core_v1::node::Node;
+use super::infrastructure_cluster_x_k8s_io as infrastructure;
 use super::machine_openshift_io::control_plane::ControlPlane;
 use super::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use super::machine_openshift_io::machine::Machine;
@@ -32,7 +35,11 @@ cached!(
     ControlPlane,
     Infrastructure,
     FeatureGate,
-    ClusterOperator
+    ClusterOperator,
+    MachinePool,
+    cluster_api::Cluster,
+    cluster_api::Machine,
+    infrastructure::Infrastructure
 );
 
 impl CachedObject for Node {

@@ -42,6 +42,18 @@ pub mod annotation {
     pub const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
     /// On a MachinePool: something outside of the cluster sets the number of instances.
     pub const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
+    /// On a Node: the name of the Cluster that it belongs to.
+    pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    /// On a Node: the namespace of the Cluster.
+    pub const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
+    /// On a Node: the kind of the object that manages its Machine.
+    pub const OWNER_KIND: &str = "cluster.x-k8s.io/owner-kind";
+    /// On a Node: the name of the object that manages its Machine.
+    pub const OWNER_NAME: &str = "cluster.x-k8s.io/owner-name";
+    /// On a pool of machines: the least number of replicas that the cluster autoscaler sets.
+    pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
+    /// On a pool of machines: the greatest number of replicas that the cluster autoscaler sets.
+    pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
     /// The prefix of hooks that delay the deletion of a Machine after its node is drained.
     pub const PRE_TERMINATE_PREFIX: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 }

@@ -120,6 +120,8 @@ pub enum Reader {
     ControlPlaneControllers,
     /// The controller of KubeadmControlPlanes. The verbs of the table are not its own.
     KubeadmControlPlaneControllers,
+    /// The controller of MachinePools. The verbs of the table are not its own.
+    MachinePoolControllers,
     /// The webhooks of ControlPlanes. They also read what the webhooks of ControlPlaneMachineSets
     /// read.
     ControlPlanes,
@@ -227,19 +229,28 @@ pub static KINDS: &[KindEntry] = &[
             Reader::Guards,
             Reader::Mirroring,
             Reader::KubeadmControlPlaneControllers,
+            Reader::MachinePoolControllers,
         ],
     ),
     read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, PAIRS),
     read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
     read(&KUBEADM_CONTROL_PLANES, Home::ClusterApi, KUBEADM),
     read(&KUBEADM_CONFIGS, Home::ClusterApi, KUBEADM),
-    read(&MACHINE_POOLS, Home::ClusterApi, KUBEADM),
+    read(
+        &MACHINE_POOLS,
+        Home::ClusterApi,
+        &[Reader::KubeadmControlPlaneControllers, Reader::MachinePoolControllers],
+    ),
     read(&KUBEADM_CONTROL_PLANE_TEMPLATES, Home::ClusterApi, OFFLINE),
     // The guards judge its deletion, and look up the objects that belong to it.
     read(
         &CLUSTER_API_CLUSTERS,
         Home::ClusterApi,
-        &[Reader::Mirroring, Reader::KubeadmControlPlaneControllers],
+        &[
+            Reader::Mirroring,
+            Reader::KubeadmControlPlaneControllers,
+            Reader::MachinePoolControllers,
+        ],
     ),
 ];
 

@@ -16,36 +16,8 @@ use super::state::{MachineState, State, condition};
 use super::version::Version;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{REMEDIATION_FOR, REMEDIATION_IN_PROGRESS};
 
+pub use crate::model::ReportedCondition as Condition;
 pub use machines::machine_conditions;
-
-/// A condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// The observation, in CamelCase.
-    pub type_: &'static str,
-    /// `True`, `False` or `Unknown`.
-    pub status: &'static str,
-    /// The reason, in CamelCase. Programs may compare it.
-    pub reason: &'static str,
-    /// An explanation for users; may be empty.
-    pub message: String,
-}
-
-impl Condition {
-    pub(super) fn new(
-        type_: &'static str,
-        status: &'static str,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
-        Self {
-            type_,
-            status,
-            reason,
-            message: message.into(),
-        }
-    }
-}
 
 /// The status of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::status::{Condition, Status};
+use crate::model::{merge_reported, status_patch};
 
 /// The patch of the status of a control plane; `None` if nothing differs. `observed_generation` is
 /// given only if the generation was reconciled without an error.
@@ -17,10 +18,8 @@ pub fn control_plane_patch(
     observed_generation: Option<i64>,
     now: Timestamp,
 ) -> Option<Value> {
-    let before = stored.get("status").unwrap_or(&Value::Null);
-    let generation = stored.pointer("/metadata/generation").and_then(Value::as_i64);
     let mut after = Map::new();
-    let conditions = merged(before, &status.conditions, generation, now);
+    let conditions = merge_reported(stored, &status.conditions, now);
     after.insert(String::from("conditions"), conditions);
     after.insert(String::from("selector"), json!(status.selector));
     after.insert(String::from("replicas"), json!(status.replicas));
@@ -55,16 +54,14 @@ pub fn control_plane_patch(
     if let Some(generation) = observed_generation {
         after.insert(String::from("observedGeneration"), json!(generation));
     }
-    patch(stored, before, after)
+    status_patch(stored, after)
 }
 
 /// The patch of the conditions of a machine; `None` if nothing differs. The conditions of the
 /// `withdrawn` types are removed.
 pub fn machine_patch(stored: &Value, conditions: &[Condition], withdrawn: &[&str], now: Timestamp) -> Option<Value> {
-    let before = stored.get("status").unwrap_or(&Value::Null);
-    let generation = stored.pointer("/metadata/generation").and_then(Value::as_i64);
     let mut after = Map::new();
-    let mut all = merged(before, conditions, generation, now);
+    let mut all = merge_reported(stored, conditions, now);
     if let Some(all) = all.as_array_mut() {
         let is_withdrawn = |one: &Value| {
             let type_ = one.get("type").and_then(Value::as_str);
@@ -73,64 +70,7 @@ pub fn machine_patch(stored: &Value, conditions: &[Condition], withdrawn: &[&str
         all.retain(|one| !is_withdrawn(one));
     }
     after.insert(String::from("conditions"), all);
-    patch(stored, before, after)
-}
-
-/// The fields that differ, with the precondition.
-fn patch(stored: &Value, before: &Value, mut after: Map<String, Value>) -> Option<Value> {
-    after.retain(|field, value| before.get(field).unwrap_or(&Value::Null) != value);
-    if after.is_empty() {
-        return None;
-    }
-    let of = |pointer: &str| stored.pointer(pointer).cloned().unwrap_or_default();
-    let metadata = json!({"uid": of("/metadata/uid"), "resourceVersion": of("/metadata/resourceVersion")});
-    Some(json!({"metadata": metadata, "status": after}))
-}
-
-/// The conditions to store, ordered by type. A condition keeps its transition time while its
-/// status stays, and is stored as it is if only the generation of the object has changed.
-fn merged(before: &Value, new: &[Condition], generation: Option<i64>, now: Timestamp) -> Value {
-    let stored = before
-        .get("conditions")
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
-    let text = |condition: &Value, field: &str| {
-        condition
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let is_replaced = |condition: &&Value| new.iter().any(|one| one.type_ == text(condition, "type"));
-    let mut all: Vec<Value> = stored
-        .iter()
-        .filter(|condition| !is_replaced(condition))
-        .cloned()
-        .collect();
-    // Times in the API have whole seconds.
-    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    for condition in new {
-        let before = stored.iter().find(|before| text(before, "type") == condition.type_);
-        let before = before.filter(|before| text(before, "status") == condition.status);
-        let is_same = |before: &&Value| {
-            text(before, "reason") == condition.reason && text(before, "message") == condition.message
-        };
-        if let Some(same) = before.filter(is_same) {
-            all.push(same.clone());
-            continue;
-        }
-        let since = before.and_then(|before| before.get("lastTransitionTime").cloned());
-        let mut object = json!({
-            "type": condition.type_, "status": condition.status, "reason": condition.reason,
-            "message": condition.message, "lastTransitionTime": since.unwrap_or_else(|| json!(now)),
-        });
-        if let (Some(fields), Some(generation)) = (object.as_object_mut(), generation) {
-            fields.insert(String::from("observedGeneration"), json!(generation));
-        }
-        all.push(object);
-    }
-    all.sort_by_key(|condition| text(condition, "type"));
-    Value::Array(all)
+    status_patch(stored, after)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::model::{self, Act, ObjectRef, Precondition};
 
 /// The next steps for a pool.
 pub type Plan = model::Plan<Action, WaitReason>;
-/// One write to a Machine of a pool.
+/// One write to a Machine of a pool, or to the objects of the pool.
 pub type Step = model::Step<Action>;
 /// Something that a pool waits for.
 pub type Wait = model::Wait<WaitReason>;
@@ -22,10 +22,14 @@ pub enum Action {
     /// Creates the Machine of an instance that exists. Its name is that of the infrastructure
     /// machine, so that a repeated creation creates no second Machine.
     Create(Box<Machine>),
-    /// Changes a Machine with a JSON merge patch that has the precondition in its metadata.
+    /// Changes a Machine, the pool, or an object of the pool with a JSON merge patch that has the precondition in its metadata.
     Patch(Value),
     /// Deletes a Machine, and with it the instance, with the precondition in the delete options.
     Delete,
+    /// Deletes the infrastructure or the bootstrap object of a pool that is being deleted.
+    DeleteOwned,
+    /// Deletes a Node of the cluster whose instance is gone. The precondition has the UID alone.
+    DeleteNode,
 }
 
 impl Act for Action {
@@ -33,7 +37,7 @@ impl Act for Action {
         match self {
             Self::Create(_) => "create",
             Self::Patch(_) => "patch",
-            Self::Delete => "delete",
+            Self::Delete | Self::DeleteOwned | Self::DeleteNode => "delete",
         }
     }
 
@@ -114,6 +118,8 @@ pub enum WaitReason {
     ProviderSupport,
     /// The provider must create instances.
     Provider,
+    /// The Nodes of the cluster must be readable.
+    Nodes,
     /// A machine that is being deleted must disappear.
     MachineRemoved,
     /// A Node must be ready for long enough.
@@ -133,6 +139,7 @@ impl WaitReason {
             Self::Infrastructure => "Infrastructure",
             Self::ProviderSupport => "ProviderSupport",
             Self::Provider => "Provider",
+            Self::Nodes => "Nodes",
             Self::MachineRemoved => "MachineRemoved",
             Self::MachineReady => "MachineReady",
             Self::RemediationDeferred => "RemediationDeferred",

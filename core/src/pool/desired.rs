@@ -140,8 +140,8 @@ fn own_labels(state: &State) -> [(String, String); 2] {
     ]
 }
 
-/// The pool as the controller of a Machine.
-fn owner(state: &State) -> OwnerReference {
+/// The pool as the controller of an object.
+pub(super) fn owner(state: &State) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.to_owned(),
         kind: machine_pool::KIND.to_owned(),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
 use crate::api::cluster_x_k8s_io::machine_pool::{self, MachinePool};
-use crate::api::cluster_x_k8s_io::{self as cluster_api, cluster, label, label_value, machine};
+use crate::api::cluster_x_k8s_io::{self as cluster_api, ContractReference, cluster, label, label_value, machine};
 use crate::api::core_v1::node::{self, Node};
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 
@@ -25,6 +25,8 @@ pub struct Observed {
     pub cluster: Option<Arc<Cluster>>,
     /// The infrastructure object of the pool.
     pub infrastructure: Option<Arc<Infrastructure>>,
+    /// The object that generates the bootstrap data of the pool.
+    pub bootstrap: Option<Arc<Infrastructure>>,
     /// The infrastructure machines of the pool, one for each instance.
     pub instances: Vec<Arc<Infrastructure>>,
     /// Whether `instances` contains every infrastructure machine of the pool. Files without any
@@ -34,6 +36,9 @@ pub struct Observed {
     pub machines: Vec<Arc<Machine>>,
     /// The Nodes of the cluster.
     pub nodes: Vec<Arc<Node>>,
+    /// Whether `nodes` contains every Node of the cluster. The Machines report their Nodes
+    /// otherwise.
+    pub knows_nodes: bool,
 }
 
 /// Why there is no snapshot.
@@ -91,6 +96,7 @@ impl Observed {
             observed.keep(object)?;
         }
         observed.knows_instances = !observed.instances.is_empty();
+        observed.knows_nodes = !observed.nodes.is_empty();
         Ok(observed)
     }
 
@@ -113,10 +119,14 @@ impl Observed {
                 let Ok(infrastructure) = Infrastructure::deserialize(object) else {
                     return Ok(());
                 };
-                let reference = &self.pool.spec.template.spec.infrastructure_ref;
-                let is_group = (group, kind, infrastructure.metadata.name())
-                    == (&reference.api_group, &reference.kind, &reference.name);
-                if is_group {
+                let template = &self.pool.spec.template.spec;
+                let is = |reference: &ContractReference| {
+                    (group, kind, infrastructure.metadata.name())
+                        == (&reference.api_group, &reference.kind, &reference.name)
+                };
+                if is(&template.bootstrap.config_ref) {
+                    self.bootstrap = Some(Arc::new(infrastructure));
+                } else if is(&template.infrastructure_ref) {
                     self.infrastructure = Some(Arc::new(infrastructure));
                 } else if self.is_of_pool(&infrastructure.metadata.labels) {
                     self.instances.push(Arc::new(infrastructure));
@@ -127,7 +137,7 @@ impl Observed {
     }
 
     /// Whether an object has the labels of the machines of this pool.
-    fn is_of_pool(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn is_of_pool(&self, labels: &BTreeMap<String, String>) -> bool {
         let has = |key: &str, value: &str| labels.get(key).map(String::as_str) == Some(value);
         has(label::CLUSTER, &self.pool.spec.cluster_name)
             && has(label::POOL_NAME, &label_value(self.pool.metadata.name()))

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 pub use super::action::{Action, Mode, Plan, Step, Wait, WaitReason};
 use super::action::{about, delete, machine_ref, precondition, wait};
-use super::desired;
 use super::order::in_deletion_order;
-use super::rollout;
 use super::state::{MARKED_BY_US, Member, State};
 use super::strategy::{Strategy, strategy};
+use super::{desired, own, records, removal, rollout};
 use crate::api::cluster_x_k8s_io::annotation::DELETE_MACHINE;
+use crate::api::cluster_x_k8s_io::control_plane::Machine;
 
 /// The next steps for this pool.
 pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
@@ -27,9 +27,15 @@ pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
         return plan;
     }
     if state.pool.metadata.is_deleting() {
-        let note = "the MachinePool is being deleted: its provider deletes the Machines";
-        plan.notes.push(note.to_owned());
+        if mode == Mode::Own {
+            own::delete_objects(state, &mut plan);
+        }
+        removal::decide(state, now, &mut plan);
         return plan;
+    }
+    plan.steps.extend(removal::add_finalizer(state));
+    if mode == Mode::Own && plan.steps.is_empty() {
+        own::objects(state, &mut plan);
     }
     if !state.foreign.is_empty() {
         let names = state.foreign.join(", ");
@@ -37,11 +43,15 @@ pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
             "another object controls Machines with the labels of the pool: {names}"
         ));
     }
-    if let Some(wait) = infrastructure(state) {
+    let not_ready = infrastructure(state);
+    if state.infrastructure.is_some() {
+        machines(state, mode, &mut plan);
+    }
+    if let Some(wait) = not_ready {
         plan.waits.push(wait);
         return plan;
     }
-    machines(state, mode, &mut plan);
+    records::decide(state, &mut plan);
     match strategy(&state.pool.metadata.annotations, state.replicas()) {
         Ok(strategy) => deletions(state, strategy, &mut plan),
         Err(degradation) => plan.degraded.push(degradation),
@@ -74,7 +84,7 @@ fn infrastructure(state: &State) -> Option<Wait> {
 
 /// Adds the Machines that are missing, and the fields that Machines lack.
 fn machines(state: &State, mode: Mode, plan: &mut Plan) {
-    for member in state.staying() {
+    for member in state.staying().filter(|member| !member.is_record()) {
         match (&member.machine, &member.instance) {
             (None, Some(instance)) if mode == Mode::Own => plan.steps.push(Step {
                 action: Action::Create(Box::new(desired::machine(state, instance))),
@@ -126,10 +136,17 @@ fn deletions(state: &State, strategy: Strategy, plan: &mut Plan) {
 
 /// The deletion of a Machine whose instance is gone.
 fn dangling(state: &State) -> Option<Step> {
+    let kind = state.machine_kind()?;
+    let group = &state.pool.spec.template.spec.infrastructure_ref.api_group;
     let gone = state.staying().find(|member| {
         let mut machines = member.machine.iter();
-        // A Machine that never had an instance waits for one.
-        member.instance.is_none() && machines.any(|machine| !machine.spec.provider_id.is_empty())
+        // A Machine that never had an instance waits for one. The instance of a Machine that refers
+        // to another kind is not known.
+        let is_known = |machine: &Machine| {
+            let reference = &machine.spec.infrastructure_ref;
+            reference.kind == kind && reference.api_group == *group && !machine.spec.provider_id.is_empty()
+        };
+        member.instance.is_none() && machines.any(|machine| is_known(machine))
     })?;
     delete(
         state,
@@ -169,6 +186,11 @@ fn marks(state: &State, plan: &mut Plan) {
             (false, true) if member.is_marked_by_us() => (Value::Null, "the pool has no surplus instance"),
             _ => continue,
         };
+        // A second patch of one Machine in one plan would be in conflict with the first.
+        let subject = machine_ref(state.namespace(), &member.name);
+        if plan.steps.iter().any(|step| step.subject == subject) {
+            continue;
+        }
         let patch = annotation(member, &value);
         plan.steps
             .extend(patch.and_then(|patch| patch_step(state, member, patch, because.to_owned())));
@@ -189,10 +211,10 @@ fn annotation(member: &Member, value: &Value) -> Option<Value> {
 fn pending(state: &State, now: Timestamp, plan: &mut Plan) {
     for member in state.staying().filter(|member| !member.is_available) {
         let until = member.available_at.filter(|until| *until > now);
-        let message = match (&member.node, until) {
-            (None, _) => format!("Machine {} has no Node yet", member.name),
-            (Some(_), Some(until)) => format!("the Node of Machine {} must stay ready until {until}", member.name),
-            (Some(_), None) => format!("the Node of Machine {} is not ready", member.name),
+        let message = match (member.node.as_str(), until) {
+            ("", _) => format!("Machine {} has no Node yet", member.name),
+            (_, Some(until)) => format!("the Node of Machine {} must stay ready until {until}", member.name),
+            (_, None) => format!("the Node of Machine {} is not ready", member.name),
         };
         plan.waits.push(Wait {
             until,

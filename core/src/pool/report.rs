@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use super::action::{Mode, Plan, Step};
 use super::rollout::outdated;
 use super::state::{Member, State};
+use super::status;
+use crate::api::cluster_x_k8s_io::machine as machine_kind;
 use crate::api::cluster_x_k8s_io::machine_pool::KIND;
 use crate::model::hex_hash;
 
@@ -38,6 +40,56 @@ pub fn report(state: &State, mode: Mode, plan: &Plan) -> Value {
     })
 }
 
+/// The report of `capstan status`: the fields of a plan, `{set, kind, mode, revision, progress,
+/// machines, conditions, next, waits, notes}`.
+pub fn status_report(state: &State, mode: Mode, plan: &Plan) -> Value {
+    let conditions = status::conditions(state, mode, plan).into_iter().map(|condition| {
+        json!({
+            "type": condition.type_,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+        })
+    });
+    let is_updated = |member: &&Member| member.is_available && member.outdated.is_none();
+    json!({
+        "set": state.name(),
+        "kind": KIND,
+        "mode": mode.name(),
+        "revision": revision(state),
+        "progress": {
+            "updated": state.staying().filter(is_updated).count(),
+            "total": state.replicas(),
+        },
+        "machines": state.members.iter().map(|member| machine(member, plan)).collect::<Vec<Value>>(),
+        "conditions": conditions.collect::<Vec<Value>>(),
+        "next": plan.steps.iter().map(step).collect::<Vec<Value>>(),
+        "waits": waits(plan),
+        "notes": plan.notes,
+    })
+}
+
+fn machine(member: &Member, plan: &Plan) -> Value {
+    let concerns = |name: &str| name == member.name;
+    let waits = plan.waits.iter().filter(|wait| {
+        let mut subjects = wait.subject.iter();
+        subjects.any(|subject| concerns(&subject.name))
+    });
+    json!({
+        "name": member.name,
+        "node": member.node,
+        "version": member.version,
+        "ready": member.is_available,
+        "current": member.outdated.is_none(),
+        "outdated": member.outdated,
+        "unhealthy": member.is_unhealthy(),
+        "marked": member.is_marked(),
+        "record": member.is_record(),
+        "deleting": member.is_deleting(),
+        "waits": waits.map(|wait| wait.message.as_str()).collect::<Vec<&str>>(),
+    })
+}
+
 /// A hash of what all machines are to have.
 fn revision(state: &State) -> String {
     // Wire types always serialise.
@@ -48,11 +100,9 @@ fn revision(state: &State) -> String {
 /// The versions that outdated machines run.
 fn changes(state: &State) -> Vec<Value> {
     let wanted = &state.pool.spec.template.spec.version;
-    let running = |member: &Member| {
-        let info = member.node.as_ref()?.status.unknown_fields.get("nodeInfo")?;
-        info.get("kubeletVersion").and_then(Value::as_str).map(str::to_owned)
-    };
-    let versions: BTreeSet<String> = outdated(state).into_iter().filter_map(running).collect();
+    let is_other = |member: &&Member| !member.version.is_empty() && member.version != *wanted;
+    let other = outdated(state).into_iter().filter(is_other);
+    let versions: BTreeSet<&str> = other.map(|member| member.version.as_str()).collect();
     let change = |old| json!({"field": "version", "old": old, "new": wanted});
     versions.into_iter().map(change).collect()
 }
@@ -84,7 +134,8 @@ fn step(step: &Step) -> Value {
     json!({
         "action": step.verb(),
         "index": Value::Null,
-        "machine": step.subject.name,
+        "machine": (step.subject.kind == machine_kind::KIND).then_some(&step.subject.name),
+        "object": format!("{}/{}", step.subject.kind, step.subject.name),
         "failureDomain": Value::Null,
         "because": step.because,
     })

@@ -29,7 +29,8 @@ impl World {
         let mut world = Self {
             pool: json!({
                 "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
-                "metadata": {"name": "p", "namespace": "ns", "uid": "p-uid", "annotations": {}},
+                "metadata": {"name": "p", "namespace": "ns", "uid": "p-uid", "resourceVersion": "3", "annotations": {},
+                    "finalizers": ["capstan.dev/machine-pool"]},
                 "spec": {"clusterName": "c", "replicas": count, "template": {"spec": {
                     "clusterName": "c", "version": "v1.33.0",
                     "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachinePool",

@@ -29,8 +29,11 @@ pub struct Member {
     pub machine: Option<Arc<Machine>>,
     /// The infrastructure machine.
     pub instance: Option<Arc<Infrastructure>>,
-    /// The Node with the provider ID of the instance.
-    pub node: Option<Arc<Node>>,
+    /// The name of the Node: of the one with the provider ID of the instance, or else of the one
+    /// that the Machine reports. Empty while no Node exists.
+    pub node: String,
+    /// The version of the kubelet; empty if it is not known.
+    pub version: String,
     /// Whether the Node has been ready for `minReadySeconds`.
     pub is_available: bool,
     /// When the Node will have been ready for `minReadySeconds`.
@@ -63,10 +66,8 @@ impl Member {
     /// Whether a health check requests the remediation of the Machine.
     pub fn is_unhealthy(&self) -> bool {
         let is_false = |type_: &str| {
-            let conditions = self.machine.iter().flat_map(|machine| &machine.status.conditions);
-            conditions
-                .into_iter()
-                .any(|condition| condition.type_ == type_ && condition.status == "False")
+            let mut machines = self.machine.iter();
+            machines.any(|machine| has_condition(machine, type_, "False"))
         };
         self.has(REMEDIATE_MACHINE) || (is_false("HealthCheckSucceeded") && is_false("OwnerRemediated"))
     }
@@ -96,10 +97,14 @@ pub struct State {
     pub cluster: Option<Arc<Cluster>>,
     /// The infrastructure object of the pool.
     pub infrastructure: Option<Arc<Infrastructure>>,
+    /// The object that generates the bootstrap data of the pool.
+    pub bootstrap: Option<Arc<Infrastructure>>,
     /// The members, by name.
     pub members: Vec<Member>,
     /// Whether all infrastructure machines are known.
     pub knows_instances: bool,
+    /// The Nodes of the cluster; `None` if they are not known.
+    pub nodes: Option<Vec<Arc<Node>>>,
     /// Machines with the labels of the pool that another object controls.
     pub foreign: Vec<String>,
 }
@@ -116,7 +121,7 @@ impl State {
             .iter()
             .map(|instance| (instance.metadata.name(), instance))
             .collect();
-        let nodes = nodes(&observed.nodes);
+        let nodes = observed.knows_nodes.then(|| nodes(&observed.nodes));
         let mut pairs: Vec<Pair<'_>> = Vec::new();
         for machine in own {
             let reference = &machine.spec.infrastructure_ref;
@@ -128,15 +133,17 @@ impl State {
             pairs.push((Some(machine), instance));
         }
         pairs.extend(instances.into_values().map(|instance| (None, Some(instance))));
-        let member = |(machine, instance)| member(machine, instance, &nodes, &observed.pool, now);
+        let member = |(machine, instance)| member(machine, instance, nodes.as_ref(), &observed.pool, now);
         let mut members: Vec<Member> = pairs.into_iter().map(member).collect();
         members.sort_by(|left, right| left.name.cmp(&right.name));
         Self {
             pool: observed.pool.clone(),
             cluster: observed.cluster.clone(),
             infrastructure: observed.infrastructure.clone(),
+            bootstrap: observed.bootstrap.clone(),
             members,
             knows_instances: observed.knows_instances,
+            nodes: observed.knows_nodes.then(|| observed.nodes.clone()),
             foreign: foreign
                 .iter()
                 .map(|machine| machine.metadata.name().to_owned())
@@ -182,6 +189,24 @@ impl State {
         is("/initialization/provisioned") || is("/ready")
     }
 
+    /// What the provider reports as a failure of the pool.
+    pub fn failure(&self) -> Option<String> {
+        let status = self.infrastructure.as_ref()?.unknown_fields.get("status")?;
+        let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
+        let parts = [text("failureReason"), text("failureMessage")];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        (!parts.is_empty()).then(|| parts.join(": "))
+    }
+
+    /// The provider IDs that the provider lists.
+    pub fn provider_ids(&self) -> Vec<&str> {
+        let spec = self.infrastructure.as_ref().map(|infrastructure| &infrastructure.spec);
+        let ids = spec
+            .and_then(|spec| spec.get("providerIDList"))
+            .and_then(Value::as_array);
+        ids.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
     /// Whether something outside of the cluster sets the number of instances.
     pub fn is_scaled_outside(&self) -> bool {
         let managed = self.pool.metadata.annotations.get(REPLICAS_MANAGED_BY);
@@ -202,14 +227,15 @@ fn is_of(machine: &Machine, pool: &MachinePool) -> bool {
     })
 }
 
+/// The Nodes by provider ID.
+type NodesById<'a> = BTreeMap<&'a str, Option<&'a Arc<Node>>>;
+
 /// The Nodes by provider ID. A Node without a provider ID belongs to no instance. Two Nodes with
 /// one provider ID are ambiguous, and belong to none.
-fn nodes(nodes: &[Arc<Node>]) -> BTreeMap<&str, Option<&Arc<Node>>> {
-    let mut by_id: BTreeMap<&str, Option<&Arc<Node>>> = BTreeMap::new();
+fn nodes(nodes: &[Arc<Node>]) -> NodesById<'_> {
+    let mut by_id = NodesById::new();
     for node in nodes {
-        let spec = node.unknown_fields.get("spec");
-        let id = spec.and_then(|spec| spec.get("providerID")).and_then(Value::as_str);
-        let Some(id) = id.filter(|id| !id.is_empty()) else {
+        let Some(id) = provider_id(node) else {
             continue;
         };
         by_id.entry(id).and_modify(|known| *known = None).or_insert(Some(node));
@@ -220,25 +246,41 @@ fn nodes(nodes: &[Arc<Node>]) -> BTreeMap<&str, Option<&Arc<Node>>> {
 fn member(
     machine: Option<&Arc<Machine>>,
     instance: Option<&Arc<Infrastructure>>,
-    nodes: &BTreeMap<&str, Option<&Arc<Node>>>,
+    nodes: Option<&NodesById<'_>>,
     pool: &MachinePool,
     now: Timestamp,
 ) -> Member {
     let of_instance = instance.and_then(|instance| instance.spec.get("providerID")?.as_str());
     let of_machine = machine.map(|machine| machine.spec.provider_id.as_str());
     let id = of_instance.or(of_machine).unwrap_or_default();
-    let node = nodes.get(id).copied().flatten();
+    let node = nodes.and_then(|nodes| nodes.get(id).copied().flatten());
     let available_at = node.and_then(|node| available_at(node, pool));
+    let reported = machine.filter(|_| nodes.is_none());
+    let version = node.map_or_else(
+        || reported.map_or("", |machine| reported_version(machine)),
+        |node| kubelet_version(node),
+    );
+    let node_name = node.map_or_else(
+        || reported.map_or("", |machine| machine.status.node_ref.name.as_str()),
+        |node| node.metadata.name(),
+    );
+    let is_available = match nodes {
+        Some(_) => available_at.is_some_and(|time| time <= now),
+        None => machine.is_some_and(|machine| has_condition(machine, "Available", "True")),
+    };
     let own = machine.map(|machine| machine.metadata.name());
     let name = own.or(instance.map(|instance| instance.metadata.name()));
     Member {
         name: name.unwrap_or_default().to_owned(),
         machine: machine.cloned(),
         instance: instance.cloned(),
-        node: node.cloned(),
-        is_available: available_at.is_some_and(|time| time <= now),
+        node: node_name.to_owned(),
+        version: version.to_owned(),
+        is_available,
         available_at,
-        outdated: node.and_then(|node| outdated(node, pool)),
+        outdated: instance
+            .and_then(|instance| outdated_by_provider(instance))
+            .or_else(|| outdated_by_version(version, pool)),
     }
 }
 
@@ -250,12 +292,56 @@ fn available_at(node: &Node, pool: &MachinePool) -> Option<Timestamp> {
     since.checked_add(SignedDuration::from_secs(i64::from(seconds))).ok()
 }
 
-/// Why a Node does not run the version of the template. A Node that reports no version, and a
-/// template without one, differ in nothing.
-fn outdated(node: &Node, pool: &MachinePool) -> Option<String> {
+/// The provider ID of a Node.
+pub(super) fn provider_id(node: &Node) -> Option<&str> {
+    let id = node.unknown_fields.get("spec")?.get("providerID")?.as_str()?;
+    (!id.is_empty()).then_some(id)
+}
+
+fn has_condition(machine: &Machine, type_: &str, status: &str) -> bool {
+    let mut conditions = machine.status.conditions.iter();
+    conditions.any(|condition| condition.type_ == type_ && condition.status == status)
+}
+
+fn kubelet_version(node: &Node) -> &str {
     let info = node.status.unknown_fields.get("nodeInfo");
-    let running = info.and_then(|info| info.get("kubeletVersion")).and_then(Value::as_str);
-    let running = running.filter(|version| !version.is_empty())?;
+    info.and_then(|info| info.get("kubeletVersion")?.as_str())
+        .unwrap_or_default()
+}
+
+/// The version of the kubelet that the Machine controller reports.
+fn reported_version(machine: &Machine) -> &str {
+    let info = machine.status.unknown_fields.get("nodeInfo");
+    info.and_then(|info| info.get("kubeletVersion")?.as_str())
+        .unwrap_or_default()
+}
+
+/// Why an instance is outdated, if its provider reports it: with the condition `UpToDate`, or with
+/// `status.latestModelApplied`. Only the provider knows what an instance was made from.
+fn outdated_by_provider(instance: &Infrastructure) -> Option<String> {
+    let status = instance.unknown_fields.get("status")?;
+    if status.get("latestModelApplied") == Some(&Value::Bool(false)) {
+        return Some(String::from(
+            "its provider reports that it does not have the latest model",
+        ));
+    }
+    let conditions = status.get("conditions").and_then(Value::as_array)?;
+    let text = |condition: &Value, field: &str| {
+        let text = condition.get(field).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let is_outdated =
+        |condition: &&Value| text(condition, "type") == "UpToDate" && text(condition, "status") == "False";
+    let condition = conditions.iter().find(is_outdated)?;
+    let message = [text(condition, "message"), text(condition, "reason")];
+    let message = message.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+    Some(format!("its provider reports that it is not up to date: {message}"))
+}
+
+/// Why a machine does not run the version of the template. A machine whose version is not known,
+/// and a template without one, differ in nothing.
+fn outdated_by_version(running: &str, pool: &MachinePool) -> Option<String> {
     let wanted = pool.spec.template.spec.version.as_str();
-    (!wanted.is_empty() && running != wanted).then(|| format!("it runs {running}, and the template has {wanted}"))
+    let differs = !wanted.is_empty() && !running.is_empty() && running != wanted;
+    differs.then(|| format!("it runs {running}, and the template has {wanted}"))
 }

@@ -29,7 +29,10 @@ struct Manager {
     config: &'static str,
 }
 
-const MANAGERS: [Manager; 3] = [
+/// The feature gates of every manager.
+const GATES: &str = "ReconcilerRateLimiting=false";
+
+static MANAGERS: [Manager; 3] = [
     Manager {
         name: "core",
         package: "sigs.k8s.io/cluster-api/core",
@@ -63,17 +66,38 @@ impl ClusterApi {
     /// # Errors
     /// A program cannot be built or started, or the API server refuses a manifest.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
-        let folders = tokio::task::spawn_blocking(built)
+        let own = definitions(&workspace().join("manifests/crds-kubeadm-control-plane"))?;
+        Self::start_managers(plane, &MANAGERS, own, GATES).await
+    }
+
+    /// Installs the CRDs of core, and starts the core manager alone with its webhooks. It manages
+    /// MachinePools if `machine_pools`; without them, its webhooks of MachinePools are not
+    /// registered either.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_core(plane: &ControlPlane, machine_pools: bool) -> Result<Self> {
+        let gates = format!("{GATES},MachinePool={machine_pools}");
+        let core = MANAGERS.get(..1).unwrap_or_default();
+        Self::start_managers(plane, core, Vec::new(), &gates).await
+    }
+
+    async fn start_managers(
+        plane: &ControlPlane,
+        managers: &'static [Manager],
+        mut definitions: Vec<Value>,
+        gates: &str,
+    ) -> Result<Self> {
+        let folders = tokio::task::spawn_blocking(|| built(managers))
             .await
             .context("building Cluster API")??;
-        let mut definitions = definitions(&workspace().join("manifests/crds-kubeadm-control-plane"))?;
         for (_, _, config) in &folders {
             definitions.extend(self::definitions(&config.join("crd/bases"))?);
         }
         plane.apply_yaml(&list(&definitions)).await?;
         let mut processes = Vec::new();
         for (name, program, config) in folders {
-            processes.push(start(plane, name, &program, &config).await?);
+            processes.push(start(plane, name, &program, &config, gates).await?);
         }
         Ok(Self { processes })
     }
@@ -86,9 +110,9 @@ impl ClusterApi {
 }
 
 /// The name, the program, and the folder of the manifests of each manager.
-fn built() -> Result<Vec<(&'static str, PathBuf, PathBuf)>> {
+fn built(managers: &[Manager]) -> Result<Vec<(&'static str, PathBuf, PathBuf)>> {
     let go = go::locate("Cluster API")?;
-    MANAGERS
+    managers
         .iter()
         .map(|manager| {
             let program = programs::program_in(MODULE, manager.name, manager.package)?;
@@ -140,7 +164,7 @@ fn list(items: &[Value]) -> String {
 }
 
 /// Starts a manager, and registers its webhooks.
-async fn start(plane: &ControlPlane, name: &str, program: &Path, config: &Path) -> Result<Process> {
+async fn start(plane: &ControlPlane, name: &str, program: &Path, config: &Path, gates: &str) -> Result<Process> {
     let files = plane.serving_certificate(&format!("webhooks-{name}"))?;
     let certificates = plane.folder().join(format!("webhooks-{name}"));
     fs::create_dir_all(&certificates).with_context(|| format!("creating {}", certificates.display()))?;
@@ -153,7 +177,7 @@ async fn start(plane: &ControlPlane, name: &str, program: &Path, config: &Path) 
         .env("POD_IP", "127.0.0.1")
         .arg(format!("--kubeconfig={}", plane.kubeconfig()?.display()))
         .args(["--leader-elect=false", "--insecure-diagnostics"])
-        .arg("--feature-gates=ReconcilerRateLimiting=false")
+        .arg(format!("--feature-gates={gates}"))
         .arg(format!("--health-addr=127.0.0.1:{health}"))
         .arg(format!("--diagnostics-address=127.0.0.1:{diagnostics}"))
         .arg(format!("--webhook-port={webhooks}"))
@@ -168,12 +192,26 @@ async fn start(plane: &ControlPlane, name: &str, program: &Path, config: &Path) 
         serde_saphyr::from_multiple(&text).with_context(|| format!("parsing {}", path.display()))?;
     let manifests: Vec<String> = documents
         .into_iter()
-        .map(|document| named(document, name).to_string())
+        .map(|document| without_pools(named(document, name), gates).to_string())
         .collect();
     plane
         .register_webhooks(&manifests.join("\n---\n"), webhooks, &files.authority)
         .await?;
     Ok(process)
+}
+
+/// Without the webhooks of MachinePools if the manager does not manage them: it would refuse every
+/// MachinePool.
+fn without_pools(mut configuration: Value, gates: &str) -> Value {
+    let webhooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
+    if let (Some(webhooks), true) = (webhooks, gates.contains("MachinePool=false")) {
+        let is_of_pools = |webhook: &Value| {
+            let name = webhook.get("name").and_then(Value::as_str);
+            name.is_some_and(|name| name.contains("machinepool"))
+        };
+        webhooks.retain(|webhook| !is_of_pools(webhook));
+    }
+    configuration
 }
 
 /// The configurations of all managers have the same names.

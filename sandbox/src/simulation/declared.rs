@@ -22,6 +22,7 @@ use crate::random::Random;
 
 use super::engine::faults::FaultRates;
 use super::engine::kinds::{CachedKind, KindId, ObjectKey, ObjectMap};
+use super::engine::options::{RunOptions, Violation};
 use super::engine::port::Call;
 use super::engine::replica::Controller;
 use super::engine::run::{Summary, run_seeds};
@@ -70,23 +71,42 @@ pub struct Change<'a> {
 }
 
 /// What a user of the test may do.
-pub struct Users<'a>(&'a mut World<Declared>);
+pub struct Users<'a> {
+    world: &'a mut World<Declared>,
+    random: Random,
+}
 
 impl Users<'_> {
+    /// A stream of random numbers of this action, which the seed of the run determines.
+    pub fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
+    /// What is stored now.
+    pub fn stored(&self) -> Stored {
+        Stored(self.world.objects())
+    }
+
     /// Creates an object.
     pub fn create(&mut self, kind: &'static KindInfo, namespace: &str, object: Value) {
-        let _answer = self.0.create(USER, &KindId::of(kind).key(namespace, ""), object);
+        let _answer = self.world.create(USER, &KindId::of(kind).key(namespace, ""), object);
     }
 
     /// Merges a patch into an object.
     pub fn patch(&mut self, kind: &'static KindInfo, namespace: &str, name: &str, patch: Value) {
         let key = KindId::of(kind).key(namespace, name);
-        let _answer = self.0.patch(USER, &key, Part::Main, patch);
+        let _answer = self.world.patch(USER, &key, Part::Main, patch);
+    }
+
+    /// Merges a patch into an object through its status subresource.
+    pub fn patch_status(&mut self, kind: &'static KindInfo, namespace: &str, name: &str, patch: Value) {
+        let key = KindId::of(kind).key(namespace, name);
+        let _answer = self.world.patch(USER, &key, Part::Status, patch);
     }
 
     /// Deletes an object.
     pub fn delete(&mut self, kind: &'static KindInfo, namespace: &str, name: &str) {
-        let _answer = self.0.delete(USER, &KindId::of(kind).key(namespace, name));
+        let _answer = self.world.delete(USER, &KindId::of(kind).key(namespace, name));
     }
 }
 
@@ -226,11 +246,27 @@ impl Simulation {
         let declared = Arc::new(self);
         run_seeds::<Declared>(&seeds, 2, |seed| Ok(schedule(seed, &declared)))
     }
+
+    /// The first of these seeds that violates an invariant, with the violation. It looks for no
+    /// smaller run.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn first_violation(self, seeds: Range<u64>) -> Result<Option<(u64, Violation)>> {
+        let declared = Arc::new(self);
+        for seed in seeds {
+            let world = World::<Declared>::new(schedule(seed, &declared), RunOptions::default())?;
+            if let Some(violation) = world.run().violation {
+                return Ok(Some((seed, violation)));
+            }
+        }
+        Ok(None)
+    }
 }
 
-/// An action of a user, by position.
+/// An action of a user: its position, and the seed of its random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct UserAction(usize);
+pub(crate) struct UserAction(usize, u64);
 
 /// The environment of a declared simulation.
 pub(crate) struct Declared(Arc<Simulation>);
@@ -238,7 +274,9 @@ pub(crate) struct Declared(Arc<Simulation>);
 fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, UserAction> {
     let mut random = Random::new(seed);
     let actions = declared.actions.iter().enumerate();
-    let actions = actions.map(|(position, (at, _))| (*at, Incident::Act(UserAction(position))));
+    // The actions have a stream of their own, so that they change no fault of a seed.
+    let mut of_actions = Random::new(seed ^ 0x0bad_5eed_1a7e_0003);
+    let actions = actions.map(|(position, (at, _))| (*at, Incident::Act(UserAction(position, of_actions.next()))));
     let mut schedule = Schedule {
         seed: random.next(),
         scenario: declared.name,
@@ -420,7 +458,8 @@ impl Environment for Declared {
     fn act(world: &mut World<Self>, act: &UserAction) {
         let declared = Arc::clone(&world.environment.0);
         if let Some((_, action)) = declared.actions.get(act.0) {
-            action(&mut Users(world));
+            let random = Random::new(act.1);
+            action(&mut Users { world, random });
         }
     }
 

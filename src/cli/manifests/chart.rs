@@ -50,6 +50,7 @@ fn value(feature: Feature) -> Option<&'static str> {
         Feature::ControlPlane => Some("controlPlane"),
         Feature::KubeadmControlPlaneControllers => Some("kubeadmControlPlaneControllers"),
         Feature::ControlPlaneControllers => Some("controlPlaneControllers"),
+        Feature::MachinePools => Some("machinePools"),
     }
 }
 

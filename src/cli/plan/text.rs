@@ -145,12 +145,13 @@ fn step(step: &Value) -> String {
     )
 }
 
-/// The machine of a step, or else its etcd member, or else the set.
+/// The machine of a step, or else its etcd member or its object, or else the set.
 fn subject(step: &Value) -> &str {
     let text = |key: &str| step.get(key).and_then(Value::as_str);
     let member = || match text("member") {
         Some("") => Some("without a name"),
         member => member,
     };
-    text("machine").or_else(member).unwrap_or("the set")
+    let object = || text("object");
+    text("machine").or_else(member).or_else(object).unwrap_or("the set")
 }

@@ -11,8 +11,9 @@ use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 
 use super::{Args, Connected, election};
+use crate::controllers::machine_pool::MachinePoolMetrics;
 use crate::controllers::mirroring::{MirroringConfiguration, MirroringMetrics};
-use crate::controllers::{self, Configuration, Metrics, control_plane, kubeadm_control_plane, mirroring};
+use crate::controllers::{self, Configuration, Metrics, control_plane, kubeadm_control_plane, machine_pool, mirroring};
 use crate::runtime::{Caches, Metrics as RuntimeMetrics, Running};
 use crate::workload::Connections;
 
@@ -22,6 +23,7 @@ pub(super) struct RegisteredMetrics {
     mirroring: Option<MirroringMetrics>,
     control_plane: Option<RuntimeMetrics>,
     kubeadm: Option<RuntimeMetrics>,
+    machine_pool: Option<MachinePoolMetrics>,
 }
 
 impl RegisteredMetrics {
@@ -39,6 +41,10 @@ impl RegisteredMetrics {
             kubeadm: args
                 .kubeadm_control_plane_controllers
                 .then(|| RuntimeMetrics::register(registry)),
+            machine_pool: args.machine_pool_controllers.then(|| {
+                let runtime = RuntimeMetrics::register(registry);
+                MachinePoolMetrics::register(registry, runtime)
+            }),
         }
     }
 }
@@ -48,6 +54,7 @@ pub(super) struct FeatureCaches {
     mirroring: Option<Arc<Caches>>,
     control_plane: Option<Arc<Caches>>,
     kubeadm: Option<Arc<Caches>>,
+    machine_pool: Option<Arc<Caches>>,
 }
 
 impl FeatureCaches {
@@ -63,12 +70,13 @@ impl FeatureCaches {
             kubeadm: args
                 .kubeadm_control_plane_controllers
                 .then(|| kubeadm_control_plane::caches(client)),
+            machine_pool: args.machine_pool_controllers.then(|| machine_pool::caches(client)),
         }
     }
 
     /// All of them.
     pub(super) fn all(&self) -> Vec<Arc<Caches>> {
-        let all = [&self.mirroring, &self.control_plane, &self.kubeadm];
+        let all = [&self.mirroring, &self.control_plane, &self.kubeadm, &self.machine_pool];
         all.into_iter().flatten().cloned().collect()
     }
 }
@@ -97,6 +105,12 @@ pub(super) fn start(args: &Args, connected: &Connected, metrics: RegisteredMetri
         let election = election(args, &args.kubeadm_control_plane_lease);
         let managed = Connections::new(client, kubeadm_control_plane::settings());
         running.push(kubeadm_control_plane::start(client, caches, managed, election, metrics));
+    }
+    if let (Some(metrics), Some(caches)) = (metrics.machine_pool, &own.machine_pool) {
+        let election = election(args, &args.machine_pool_lease);
+        let managed = Connections::new(client, machine_pool::settings());
+        let mode = args.machinepools.mode();
+        running.push(machine_pool::start(client, caches, managed, mode, election, metrics));
     }
     if let (Some(metrics), Some(caches)) = (metrics.mirroring, &own.mirroring) {
         let election = election(args, &args.mirroring_lease);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::ContractReference;
+use super::control_plane::Bootstrap;
 use crate::api::meta::ObjectMeta;
 use crate::api::wire::wire;
 
@@ -24,6 +25,8 @@ wire! {
         pub metadata: ObjectMeta,
         /// The pool that is wanted.
         pub spec: Spec,
+        /// The observed state.
+        pub status: Status,
     }
 
     /// The pool that is wanted.
@@ -34,6 +37,23 @@ wire! {
         pub replicas: Option<i32>,
         /// The machines of the pool.
         pub template: Template,
+        /// The provider IDs of the instances. A controller writes them.
+        #[serde(rename = "providerIDList")]
+        pub provider_id_list: Vec<String>,
+    }
+
+    /// The observed state of a pool.
+    pub struct Status {
+        /// The Nodes of the instances.
+        pub node_refs: Vec<NodeRef>,
+    }
+
+    /// A reference to a Node.
+    pub struct NodeRef {
+        /// The name.
+        pub name: String,
+        /// The UID.
+        pub uid: String,
     }
 
     /// The machines of the pool.
@@ -54,6 +74,10 @@ wire! {
 
     /// What the machines of a pool are.
     pub struct TemplateSpec {
+        /// The Cluster, again.
+        pub cluster_name: String,
+        /// The source of the data with which the machines boot.
+        pub bootstrap: Bootstrap,
         /// The infrastructure object of the pool.
         pub infrastructure_ref: ContractReference,
         /// The version of Kubernetes, with a leading `v`; empty if the provider chooses it.

@@ -103,6 +103,10 @@ impl Cluster for Port {
         }
     }
 
+    async fn discover(&self, group: &str, kind: &str) -> kube::Result<Option<KindInfo>> {
+        Ok(self.named(group, kind))
+    }
+
     async fn create(&self, kind: &KindInfo, object: &ObjectRef, body: Value) -> kube::Result<Written> {
         written(self.call(Call::Create(self.key_of(kind, object)?, body)).await?, false)
     }

@@ -129,6 +129,12 @@ impl Port {
         })
     }
 
+    /// The kind of the environment with this group and name.
+    pub(super) fn named(&self, group: &str, kind: &str) -> Option<KindInfo> {
+        let mut known = self.kinds.iter().map(|known| known.info());
+        known.find(|known| known.group == group && known.kind == kind).cloned()
+    }
+
     /// Sets the clocks of the process.
     pub(crate) fn set_time(&self, now: Timestamp, instant: Instant) {
         let mut shared = self.lock();

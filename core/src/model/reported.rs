@@ -1,0 +1,93 @@
+//! Conditions whose status may be `Unknown`, and the patch of a status with them.
+//!
+//! A list of conditions is replaced as a whole, so a patch has the resource version of the object
+//! from which it was computed. Conditions of other controllers are kept. A status that is stored
+//! gives no patch.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// A condition that was computed, without its transition time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedCondition {
+    /// The observation, in CamelCase.
+    pub type_: &'static str,
+    /// `True`, `False` or `Unknown`.
+    pub status: &'static str,
+    /// The reason, in CamelCase. Programs may compare it.
+    pub reason: &'static str,
+    /// An explanation for users; may be empty.
+    pub message: String,
+}
+
+impl ReportedCondition {
+    /// A condition.
+    pub fn new(type_: &'static str, status: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            type_,
+            status,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// The patch of the fields of a status that differ from the stored ones, with the precondition;
+/// `None` if none differs.
+pub fn status_patch(stored: &Value, mut after: Map<String, Value>) -> Option<Value> {
+    let before = stored.get("status").unwrap_or(&Value::Null);
+    after.retain(|field, value| before.get(field).unwrap_or(&Value::Null) != value);
+    if after.is_empty() {
+        return None;
+    }
+    let of = |pointer: &str| stored.pointer(pointer).cloned().unwrap_or_default();
+    let metadata = json!({"uid": of("/metadata/uid"), "resourceVersion": of("/metadata/resourceVersion")});
+    Some(json!({"metadata": metadata, "status": after}))
+}
+
+/// The conditions to store, ordered by type. A condition keeps its transition time while its
+/// status stays, and is stored as it is if only the generation of the object has changed.
+pub fn merge_reported(stored: &Value, new: &[ReportedCondition], now: Timestamp) -> Value {
+    let generation = stored.pointer("/metadata/generation").and_then(Value::as_i64);
+    let stored = stored
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let text = |condition: &Value, field: &str| {
+        condition
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let is_replaced = |condition: &&Value| new.iter().any(|one| one.type_ == text(condition, "type"));
+    let mut all: Vec<Value> = stored
+        .iter()
+        .filter(|condition| !is_replaced(condition))
+        .cloned()
+        .collect();
+    // Times in the API have whole seconds.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    for condition in new {
+        let before = stored.iter().find(|before| text(before, "type") == condition.type_);
+        let before = before.filter(|before| text(before, "status") == condition.status);
+        let is_same = |before: &&Value| {
+            text(before, "reason") == condition.reason && text(before, "message") == condition.message
+        };
+        if let Some(same) = before.filter(is_same) {
+            all.push(same.clone());
+            continue;
+        }
+        let since = before.and_then(|before| before.get("lastTransitionTime").cloned());
+        let mut object = json!({
+            "type": condition.type_, "status": condition.status, "reason": condition.reason,
+            "message": condition.message, "lastTransitionTime": since.unwrap_or_else(|| json!(now)),
+        });
+        if let (Some(fields), Some(generation)) = (object.as_object_mut(), generation) {
+            fields.insert(String::from("observedGeneration"), json!(generation));
+        }
+        all.push(object);
+    }
+    all.sort_by_key(|condition| text(condition, "type"));
+    Value::Array(all)
+}

@@ -1,0 +1,68 @@
+//! What an accepted edit does to the machines that run. The result is a warning, and never a
+//! refusal.
+
+use super::table::PLAN;
+use crate::api::cluster_x_k8s_io::machine_pool::MachinePool;
+use crate::model::Warning;
+use crate::pool::strategy::{Rollout, strategy};
+
+/// Warns of an update that replaces or removes machines.
+pub(super) fn update(old: &MachinePool, new: &MachinePool) -> Vec<Warning> {
+    let wanted = i64::from(new.spec.replicas.unwrap_or(1));
+    let (before, after) = (&old.spec.template.spec, &new.spec.template.spec);
+    let mut warnings: Vec<Warning> = scale(old, wanted).into_iter().collect();
+    if !after.version.is_empty() && before.version != after.version {
+        let text = format!(
+            "this update replaces all machines, for {}: {}",
+            after.version,
+            order(new)
+        );
+        warnings.push(Warning::new(PLAN.id, text));
+    }
+    if before.infrastructure_ref != after.infrastructure_ref {
+        let text = "this update gives the pool other infrastructure: its provider deletes the present instances only \
+                    with their own infrastructure object";
+        warnings.push(Warning::new(PLAN.id, text));
+    }
+    warnings
+}
+
+/// Warns of fewer replicas.
+pub(super) fn scale(old: &MachinePool, wanted: i64) -> Option<Warning> {
+    let current = i64::from(old.spec.replicas.unwrap_or(1));
+    let text = format!(
+        "this update removes {} of {current} machine(s), after their Nodes are drained: those with the annotation \
+         cluster.x-k8s.io/delete-machine first, then outdated, unhealthy, and old ones",
+        current - wanted
+    );
+    (wanted < current).then(|| Warning::new(PLAN.id, text))
+}
+
+/// Says what a deletion removes.
+pub(super) fn deletion(old: &MachinePool) -> Option<Warning> {
+    let machines = old.spec.replicas.unwrap_or(1);
+    let text = format!(
+        "this deletion removes the pool with its {machines} machine(s): the instances, the Machines, and the Nodes in \
+         Cluster {:?}",
+        old.spec.cluster_name
+    );
+    (machines > 0 && !old.metadata.is_deleting()).then(|| Warning::new(PLAN.id, text))
+}
+
+/// How outdated machines are replaced.
+fn order(pool: &MachinePool) -> String {
+    let replicas = usize::try_from(pool.spec.replicas.unwrap_or(1)).unwrap_or(0);
+    match strategy(&pool.metadata.annotations, replicas).map(|strategy| strategy.rollout) {
+        Ok(Rollout::Rolling { max_unavailable: 0 }) => {
+            String::from("one after the other, after the provider created another instance")
+        }
+        Ok(Rollout::Rolling { max_unavailable }) => {
+            format!("at most {max_unavailable} of {replicas} may be unavailable")
+        }
+        Ok(Rollout::OnDelete) => String::from("each after a user deleted its Machine"),
+        Ok(Rollout::Provider) => {
+            String::from("the provider decides how, because the annotation capstan.dev/rollout is not set")
+        }
+        Err(_) => String::from("none before the strategy can be read"),
+    }
+}

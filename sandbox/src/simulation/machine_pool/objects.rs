@@ -1,0 +1,87 @@
+//! The objects of the simulation, and how the actors read them.
+
+use capstan_core::api::kind::KindInfo;
+use serde_json::{Value, json};
+
+use crate::api::Object;
+use crate::infrastructure::groups;
+
+/// The namespace of the pool.
+pub(super) const NAMESPACE: &str = "pools";
+/// The name of the pool, and of its group.
+pub(super) const POOL: &str = "p";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+/// Groups of instances.
+pub(super) static GROUPS: KindInfo = KindInfo::namespaced(
+    INFRASTRUCTURE,
+    "v1beta2",
+    "SimulatedMachinePool",
+    "simulatedmachinepools",
+);
+/// Infrastructure machines.
+pub(super) static INSTANCES: KindInfo =
+    KindInfo::namespaced(INFRASTRUCTURE, "v1beta2", "SimulatedMachine", "simulatedmachines");
+
+/// The CRDs as YAML documents. Those of Cluster API accept any field.
+pub(super) fn definitions() -> String {
+    let own = [
+        groups::definition("cluster.x-k8s.io", "MachinePool"),
+        groups::definition("cluster.x-k8s.io", "Machine"),
+        groups::definition("cluster.x-k8s.io", "Cluster"),
+    ];
+    let all = groups::definitions().into_iter().chain(own);
+    all.map(|definition| definition.to_string())
+        .collect::<Vec<String>>()
+        .join("\n---\n")
+}
+
+pub(super) fn cluster() -> Value {
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": "c", "namespace": NAMESPACE}, "spec": {}})
+}
+
+pub(super) fn group() -> Value {
+    json!({"apiVersion": format!("{INFRASTRUCTURE}/v1beta2"), "kind": "SimulatedMachinePool",
+        "metadata": {"name": POOL, "namespace": NAMESPACE}, "spec": {}})
+}
+
+pub(super) fn pool() -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
+        "metadata": {"name": POOL, "namespace": NAMESPACE},
+        "spec": {"clusterName": "c", "replicas": 3, "template": {"spec": {
+            "clusterName": "c", "version": "v1.0.0", "bootstrap": {"dataSecretName": "boot"},
+            "deletion": {"nodeDrainTimeoutSeconds": 30},
+            "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "SimulatedMachinePool", "name": POOL}}}},
+    })
+}
+
+/// A text of an object; empty if the object has no such field.
+pub(super) fn text<'o>(object: &'o Object, pointer: &str) -> &'o str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(super) fn name(object: &Object) -> &str {
+    text(object, "/metadata/name")
+}
+
+pub(super) fn is_deleting(object: &Object) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Whether a condition of an object has this status.
+pub(super) fn has(object: &Object, type_: &str, status: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| one.get("type") == Some(&json!(type_)) && one.get("status") == Some(&json!(status)))
+}
+
+/// Whether a health check demands the remediation of a Machine.
+pub(super) fn is_unhealthy(machine: &Object) -> bool {
+    has(machine, "HealthCheckSucceeded", "False") && has(machine, "OwnerRemediated", "False")
+}
+
+pub(super) fn replicas(pool: &Object) -> usize {
+    let replicas = pool.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
+    usize::try_from(replicas).unwrap_or(0)
+}

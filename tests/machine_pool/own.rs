@@ -1,0 +1,83 @@
+//! Capstan in the place of a core manager that does not manage pools.
+
+use anyhow::ensure;
+use capstan_core::pool::Mode;
+use serde_json::json;
+
+use crate::world::{NAMESPACE, World, name};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn capstan_alone_creates_scales_replaces_and_deletes_the_machines_of_a_pool() {
+    let world = World::new(false).await;
+    let controller = world.start(Mode::Own).await;
+    // A name that is no label value.
+    let pool = "p".repeat(70);
+    world.create_pool(&pool, 2, &json!({}), &json!({})).await;
+    let machines = world.wait_until_settled(&pool, 2, "v1.35.0").await;
+    for machine in &machines {
+        let labels = &machine["metadata"]["labels"];
+        assert!(
+            labels["cluster.x-k8s.io/pool-name"]
+                .as_str()
+                .unwrap()
+                .starts_with("hash_")
+        );
+        assert_eq!(labels["team"], "blue");
+        assert_eq!(machine["metadata"]["ownerReferences"][0]["name"], pool);
+        assert_eq!(machine["spec"]["deletion"]["nodeVolumeDetachTimeoutSeconds"], 30);
+    }
+    world
+        .wait_for("the status of the pool", async || {
+            let stored = world.pool(&pool).await?;
+            let status = &stored["status"];
+            ensure!(
+                status["readyReplicas"] == 2
+                    && status["upToDateReplicas"] == 2
+                    && status["phase"] == "Running"
+                    && status["initialization"]["infrastructureProvisioned"] == true
+                    && stored["spec"]["providerIDList"].as_array().map(Vec::len) == Some(2)
+                    && stored["metadata"]["ownerReferences"][0]["kind"] == "Cluster",
+                "{stored:#}"
+            );
+            Ok(Some(()))
+        })
+        .await;
+
+    world
+        .kubectl(&["scale", "machinepool", &pool, "-n", NAMESPACE, "--replicas=3"])
+        .await;
+    let machines = world.wait_until_settled(&pool, 3, "v1.35.0").await;
+    let kind = "machines.cluster.x-k8s.io";
+    let deleted = name(&machines[0]);
+    world
+        .kubectl(&["delete", kind, &deleted, "-n", NAMESPACE, "--wait=false"])
+        .await;
+    world
+        .wait_for("the deleted Machine to be gone", async || {
+            let machines = world.objects(kind).await?;
+            ensure!(machines.iter().all(|one| name(one) != deleted));
+            Ok(Some(()))
+        })
+        .await;
+    world.wait_until_settled(&pool, 3, "v1.35.0").await;
+
+    world
+        .kubectl(&["delete", "machinepool", &pool, "-n", NAMESPACE, "--wait=false"])
+        .await;
+    world
+        .wait_for("everything of the pool to be gone", async || {
+            for kind in [
+                "machinepools",
+                kind,
+                "simulatedmachinepools",
+                "simulatedmachines",
+                "nodes",
+            ] {
+                let left: Vec<String> = world.objects(kind).await?.iter().map(name).collect();
+                ensure!(left.is_empty(), "{kind}: {left:?}");
+            }
+            Ok(Some(()))
+        })
+        .await;
+    controller.running.stop().await;
+}
