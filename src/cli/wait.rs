@@ -2,21 +2,27 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::control_plane::action::{Wait, WaitReason};
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::SetState;
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::observe::{ObservedCluster, runtime};
-use crate::controllers::{Assessment, Reading};
+use crate::controllers::{Assessment, Reading, control_plane};
+use crate::runtime::View;
 
 /// How long a state that needs a user may last before the command gives up. It covers the restart
 /// of a node.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// Wait until a rollout is complete, or until the control plane is stable.
+///
+/// Without an Active ControlPlaneMachineSet, the ControlPlane of the cluster counts.
 ///
 /// The exit code is 0 when the condition is met; 1 when it cannot be met without a
 /// user (degraded, invalid, past its progress deadline); 2 when the cluster cannot
@@ -62,14 +68,35 @@ enum Progress {
 
 async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
     let end = Instant::now() + Duration::try_from(args.timeout).unwrap_or_default();
-    let (_caches, mut views) = args.cluster.watch().await?;
+    if args.cluster.has_control_plane().await? {
+        let (_caches, views) = args.cluster.watch_control_plane().await?;
+        let judge = |view: &View| {
+            Ok(progress_of_control_plane(
+                args.what,
+                &args.cluster.assess_control_plane(view)?,
+            ))
+        };
+        return follow(views, end, judge).await;
+    }
+    let (_caches, views) = args.cluster.watch().await?;
+    let judge = |view: &View| {
+        let now = Timestamp::now();
+        Ok(progress_of(args.what, &args.cluster.assess(view, now)?, now))
+    };
+    follow(views, end, judge).await
+}
+
+/// Follows the views until the condition is met, or cannot be met.
+async fn follow(
+    mut views: watch::Receiver<Arc<View>>,
+    end: Instant,
+    judge: impl Fn(&View) -> anyhow::Result<Progress>,
+) -> anyhow::Result<ExitCode> {
     let mut last = String::new();
     let mut stuck: Option<Instant> = None;
     loop {
         let view = views.borrow_and_update().clone();
-        let now = Timestamp::now();
-        let progress = progress_of(args.what, &args.cluster.assess(&view, now)?, now);
-        let why = match progress {
+        let why = match judge(&view)? {
             Progress::Done => return Ok(ExitCode::SUCCESS),
             Progress::Pending(why) => {
                 stuck = None;
@@ -102,6 +129,38 @@ async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
 fn report(text: &str) {
     // If standard error is closed, the text cannot be reported anywhere.
     let _ignored = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The state of the condition for a ControlPlane.
+fn progress_of_control_plane(what: What, assessment: &control_plane::Assessment) -> Progress {
+    let plan = assessment.plan();
+    let Some((spec, state)) = assessment.read() else {
+        let reasons: Vec<&str> = plan.degraded.iter().map(|reason| reason.message.as_str()).collect();
+        let why = if reasons.is_empty() {
+            String::from("the ControlPlane is being deleted")
+        } else {
+            reasons.join("; ")
+        };
+        return Progress::Stuck(why);
+    };
+    let done = state
+        .standing()
+        .filter(|machine| machine.is_current() && machine.is_ready())
+        .count();
+    let complete = done == spec.replicas && state.machines.len() == spec.replicas;
+    let quiet = plan.steps.is_empty() && plan.waits.is_empty() && plan.degraded.is_empty();
+    if complete && (what == What::Rollout || quiet) {
+        return Progress::Done;
+    }
+    let needs_user = |wait: &&Wait| matches!(wait.reason, WaitReason::Acknowledgement | WaitReason::EtcdQuorum);
+    let reason = plan.degraded.first().map(|reason| &reason.message);
+    if let Some(why) = reason.or(plan.waits.iter().find(needs_user).map(|wait| &wait.message)) {
+        return Progress::Stuck(why.clone());
+    }
+    let waits = plan.waits.iter().map(|wait| wait.message.as_str());
+    let next = plan.disruptive().map(|step| step.because.as_str());
+    let why = waits.chain(next).next().unwrap_or("the controller has not acted yet");
+    Progress::Pending(format!("{done} of {} up to date: {why}", spec.replicas))
 }
 
 fn progress_of(what: What, assessment: &Assessment, now: Timestamp) -> Progress {
