@@ -16,7 +16,7 @@
 //! | `engine` | worlds, schedules, faults, ports, caches, runs, shrinking; it names no kind |
 //! | `declared` | the environment that a test declares, for any other controller |
 //! | `machine_api` | the environment of the controllers of the Machine API |
-//! | `control_planes` | the environment of the controller of ControlPlanes, with its actors, scenarios, invariants, and mutants |
+//! | `control_planes` | the same for the controller of ControlPlanes, with all that belongs to it |
 //! | `actors` | the actors around the controllers |
 //! | `scenarios` | what happens in a run, by controller |
 //! | `invariants` | what must hold, by controller |

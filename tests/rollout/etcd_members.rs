@@ -1,8 +1,8 @@
 //! A ControlPlane whose etcd members Capstan removes itself (`--etcd-members=capstan`), with real
 //! etcd processes, one for each machine.
 //!
-//! The control plane is scaled 1 → 3 → 5 → 3 → 1 and reshaped while clients write to etcd, and while
-//! members and Capstan are killed at random moments. No acknowledged write may be lost, and no
+//! The control plane is scaled 1 → 3 → 5 → 3 → 1 and reshaped while clients write to etcd, and
+//! while members and Capstan are killed at random moments. No acknowledged write may be lost, and no
 //! machine may go before its member. `CAPSTAN_ETCD_WRITES` is the least number of writes.
 
 #![allow(clippy::print_stdout, reason = "the figures are the result of the test")]
@@ -120,6 +120,10 @@ async fn no_acknowledged_write_is_lost_while_capstan_manages_the_members_and_pro
     let writes = std::env::var("CAPSTAN_ETCD_WRITES").map_or(5000, |text| text.parse().unwrap());
     let plane = Plane::without_etcd_operator(1).await;
     let nodes = Nodes::start(&plane).await;
+    // Each life has a Lease of its own, because the dead process holds that of the one before.
+    let verbs = ["get", "patch", "create"];
+    let lease = ("coordination.k8s.io", ["leases"]);
+    plane.world.plane.allow(USER, &verbs, lease.0, &lease.1).await.unwrap();
     let mut capstan = Capstan::new(&plane, nodes.certificates());
     capstan.restart();
     settled(&plane, &nodes, 1, "m6i.xlarge").await;

@@ -43,7 +43,7 @@ impl Change {
         match self {
             Self::Create(_) => "unhealthy machines are to be repaired",
             Self::Patch(_) => "it must allow only as many remediations as etcd survives",
-            Self::Delete(..) => "nobody replaces the machines, or enableautorepair is false",
+            Self::Delete(..) => "no controller replaces the machines any more, or enableautorepair is false",
         }
     }
 }
@@ -83,8 +83,8 @@ pub fn change(spec: &Spec, state: &State, found: Option<&MachineHealthCheck>) ->
     })))
 }
 
-/// The deletion of the health check of a ControlPlane that is being deleted. Otherwise it could stay
-/// without an owner, if users keep the dependents, and delete machines that nobody replaces.
+/// The deletion of the health check of a ControlPlane that is being deleted. Otherwise it could
+/// stay without an owner, if users keep the dependents, and delete machines without a replacement.
 pub fn leave(object: &ControlPlane, found: Option<&MachineHealthCheck>) -> Option<Change> {
     let meta = &found?.metadata;
     let is_ours = meta

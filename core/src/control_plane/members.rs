@@ -3,8 +3,8 @@
 //!
 //! Every machine carries a hook of Capstan. The hook is removed only after the machine's etcd
 //! member was removed, so a machine never goes before its member. A healthy member leaves only when
-//! the machines that stay have enough healthy members. It must never decide on members that nobody
-//! could ask.
+//! the machines that stay have enough healthy members. It must never take a member that did not
+//! answer for a healthy one.
 
 use std::sync::Arc;
 

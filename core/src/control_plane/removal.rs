@@ -37,7 +37,8 @@ pub fn leave(object: &ControlPlane, observed: &Observed) -> Plan {
     let hooked: Vec<Step> = hooked.map(|machine| unhook(machine)).collect();
     let mut plan: Plan = orphan(&leaving, &observed.machines);
     if !hooked.is_empty() {
-        // Nobody would remove the hook later. The other steps follow: they change the same machines.
+        // No controller would remove the hook later. The other steps follow: they change the same
+        // machines.
         plan.steps = hooked;
     }
     let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
@@ -65,7 +66,7 @@ fn unhook(machine: &Machine) -> Step {
         },
         subject: MACHINES.object(meta.namespace.as_deref().unwrap_or_default(), meta.name()),
         index: None,
-        because: String::from("the ControlPlane is being deleted, and nobody would remove its hook"),
+        because: String::from("no controller would remove its hook after the deletion of the ControlPlane"),
         precondition: Some(precondition),
     }
 }

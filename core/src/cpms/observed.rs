@@ -26,8 +26,8 @@ pub struct Observed {
     pub infrastructure: Option<Arc<Infrastructure>>,
     /// The ClusterOperator `etcd`; `None` if it does not exist.
     pub etcd: Option<Arc<ClusterOperator>>,
-    /// The etcd members as they answered Capstan, or why they did not; `None` where the etcd operator
-    /// reports them. Only a ControlPlane asks them.
+    /// The etcd members as they answered Capstan, or why they did not; `None` where the etcd
+    /// operator reports them. Only the controller of ControlPlanes asks them.
     pub own_members: Option<Result<Vec<EtcdMember>, String>>,
     /// What the API server answered on how machines of templates are stored.
     pub stored_templates: Vec<Arc<StoredTemplate>>,

@@ -45,3 +45,12 @@ fn the_seeded_bugs_of_control_planes_name_known_scenarios_and_invariants() {
     }
     assert!(BUGS.len() >= 12);
 }
+
+#[test]
+fn the_page_contains_every_invariant_of_control_planes() {
+    let page = include_str!("../../../docs/simulation.md");
+    for invariant in INVARIANTS {
+        let row = format!("| {} | {} |", invariant.id, invariant.text);
+        assert!(page.lines().any(|line| line == row), "{row}");
+    }
+}

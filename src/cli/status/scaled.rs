@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::controllers::control_plane::Assessment;
 
-/// The output of `capstan status -o json`. The fields are those of a set, and `kind`; a ControlPlane
-/// has no indexes.
+/// The output of `capstan status -o json`. The fields are those of a set, and `kind`; a
+/// ControlPlane has no indexes.
 pub(super) fn as_json(assessment: &Assessment) -> Value {
     let (object, plan) = (assessment.object(), assessment.plan());
     let read = assessment.read();

@@ -26,8 +26,8 @@ use crate::controllers::metrics::Metrics;
 use crate::controllers::observed::{SetInView, feature_gate, observed, set_in};
 use crate::runtime::View;
 
-/// No watch reports the health of etcd members, so they are asked again after this time while
-/// something waits.
+/// No watch reports the health of etcd members, so the controller asks them again after this time
+/// while something waits.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// A ControlPlane, and what is to be done about it.

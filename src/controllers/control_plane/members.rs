@@ -1,7 +1,7 @@
 //! The etcd members of a control plane without an etcd operator (`--etcd-members capstan`).
 //!
-//! The members answer over their own client port. No watch reports their health, so they are asked
-//! when a plan needs them. What nobody answers is unknown, and an unknown member is not healthy.
+//! The members answer over their own client port. No watch reports their health, so the
+//! controller asks them when a plan needs them. A member that does not answer is not healthy.
 //! Nothing here decides which member is removed.
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::workload::{Credentials, EtcdAccess, MembersReport, OwnCluster};
 
-/// An answer of the members is asked again after this time.
+/// An answer of the members is old after this time.
 const OLD: Duration = Duration::from_secs(3);
 
 /// Who adds and removes the members of etcd.

@@ -65,7 +65,7 @@ struct RangeResponse {
     count: i64,
 }
 
-/// An answer whose fields nobody reads.
+/// An answer without fields that the test reads.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Done {}
 

@@ -202,7 +202,7 @@ impl Nodes {
     async fn round(&self) -> Result<()> {
         let wanted: BTreeSet<String> = self.ready_nodes().await?.into_values().collect();
         let members = self.members().await;
-        // Without a quorum nobody knows the members, and only restarts help.
+        // Without a quorum no member lists the others, and only restarts help.
         self.restart(members.as_deref().ok());
         let members = members?;
         let gone: Vec<String> = {

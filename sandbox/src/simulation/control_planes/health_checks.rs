@@ -107,7 +107,8 @@ impl World<Plane> {
                 let _gone = self.delete(HEALTH_CHECKS, &kinds::machine(&name));
             }
         }
-        // A machine that too many others keep from being deleted is looked at after the next change.
+        // A machine that stays because too many others are unhealthy is checked after the next
+        // change.
         if let Some(time) = next.filter(|_| !self.environment.check_is_due) {
             self.environment.check_is_due = true;
             let delay = time + self.between(SECOND, 30 * SECOND);

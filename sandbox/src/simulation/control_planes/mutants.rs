@@ -35,7 +35,8 @@ macro_rules! bugs {
             $(#[doc = $wrong] $bug,)+
         }
 
-        /// All bugs: what each does, the scenario that meets it, and the invariants that describe it.
+        /// All bugs: what each does, the scenario that meets it, and the invariants that describe
+        /// it.
         pub const BUGS: &[(Bug, &str, &str, &str, &[&str])] = &[
             $((Bug::$bug, $id, $wrong, $scenario, &[$($fits),+]),)+
         ];
@@ -52,9 +53,9 @@ bugs! {
     GoingStands "going-stands" in "deletions" violates ["H5", "H11", "ESR", "G8"]
         "A machine that is being deleted counts as one that stays.";
     EvenNumbers "even-numbers" in "scale" violates ["H2", "H11", "ESR"]
-        "The controller rests at one machine more than the number that is asked for.";
+        "The controller rests at one machine more than replicas.";
     OneLess "one-less" in "scale" violates ["H5", "H11", "ESR"]
-        "The controller rests at one machine less than the number that is asked for.";
+        "The controller rests at one machine less than replicas.";
     RandomNames "random-names" in "processes" violates ["H2", "H3", "H11"]
         "Every attempt to create a machine has another name, and no attempt is recorded.";
     NewestFirst "current-first" in "both" violates ["H6"]

@@ -105,8 +105,8 @@ impl Moment {
         self.standing().any(|machine| !self.is_current(machine))
     }
 
-    /// Whether no listed failure domain has two machines more than another one, and no machine is in
-    /// another failure domain.
+    /// Whether no listed failure domain has two machines more than another one, and no machine is
+    /// in another failure domain.
     pub(super) fn is_even(&self) -> bool {
         let object = self.object.as_ref();
         let listed = object.and_then(|object| object.spec.failure_domains.as_ref());
