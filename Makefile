@@ -36,11 +36,14 @@ test: simulator ## Run all tests with a real API server, and every single fault 
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked
 	CONVERSION_RUNS=10000 $(LAWS)
 	$(SIMULATE) --exhaustive
+	$(SIMULATE)-control-planes --scenario both --exhaustive
+	$(SIMULATE)-control-planes --mutants --seeds 40
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --coverage | diff docs/simulation-coverage.md -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
+	$(SIMULATE)-control-planes --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))

@@ -10,6 +10,7 @@ mod cluster;
 mod connections;
 mod etcd;
 mod kubeconfig;
+mod own_cluster;
 
 pub use authority::{Algorithm, Authority, AuthorityError, KeyPair, key_pair, kubeconfig as admin_kubeconfig};
 pub use cluster::{AccessError, ManagedCluster, ManagedClusters};
@@ -18,3 +19,4 @@ pub use etcd::{
     Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, EtcdRoute,
     ManagedEtcd, ManagedEtcdError, Member, MemberId, MemberStatus, MembersReport, Survey, credentials, survey,
 };
+pub use own_cluster::OwnCluster;

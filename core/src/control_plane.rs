@@ -8,7 +8,9 @@
 pub mod action;
 pub mod degraded;
 mod gates;
+pub mod generate;
 pub mod health_check;
+pub mod members;
 mod pending;
 pub mod plan;
 pub mod preview;

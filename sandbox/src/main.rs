@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
+use capstan_sandbox::simulation::control_planes;
 use capstan_sandbox::tour::{self, Guest, Home, Screen};
 use capstan_sandbox::{release, simulation};
 use clap::{Parser, Subcommand};
@@ -117,6 +118,30 @@ enum Command {
         #[arg(short, long, value_enum, default_value = "text")]
         output: Output,
     },
+    /// The same for the controller of ControlPlanes, in clusters of its own
+    SimulateControlPlanes {
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// The number of seeds
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// Run only this scenario
+        #[arg(long, value_name = "NAME")]
+        scenario: Option<String>,
+        /// Print each step of the first seed
+        #[arg(long)]
+        trace: bool,
+        /// Instead of seeds, inject each single fault at each write of the scenario
+        #[arg(long, conflicts_with = "trace", requires = "scenario")]
+        exhaustive: bool,
+        /// Instead of seeds, insert known bugs, and check that the invariants find them
+        #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
+        mutants: bool,
+        /// The number of threads; by default one for each core
+        #[arg(long)]
+        cores: Option<u64>,
+    },
     /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
     /// it misses one
     Mutants {
@@ -213,6 +238,29 @@ fn main() -> ExitCode {
             output,
             ..
         } => simulate(from, seeds, scenario.as_deref(), cores, output),
+        Command::SimulateControlPlanes {
+            seeds, mutants: true, ..
+        } => control_plane_mutants(seeds),
+        Command::SimulateControlPlanes {
+            from,
+            scenario,
+            exhaustive: true,
+            ..
+        } => exhaust_control_planes(scenario.as_deref().unwrap_or_default(), from),
+        Command::SimulateControlPlanes {
+            from,
+            scenario,
+            trace: true,
+            ..
+        } => control_planes::trace(from, scenario.as_deref()).and_then(|outcome| print_trace(from, outcome)),
+        Command::SimulateControlPlanes {
+            from,
+            seeds,
+            scenario,
+            cores,
+            ..
+        } => control_planes::simulate(from, seeds, scenario.as_deref(), threads(cores))
+            .and_then(|sum| print_summary(&sum, scenario.as_deref(), Output::Text)),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::Bench {
@@ -264,9 +312,42 @@ fn threads(cores: Option<u64>) -> u64 {
     cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64))
 }
 
-#[expect(clippy::print_stdout, reason = "the trace is the result of the command")]
 fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
-    let outcome = simulation::trace(seed, scenario)?;
+    print_trace(seed, simulation::trace(seed, scenario)?)
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn exhaust_control_planes(scenario: &str, seed: u64) -> Result<()> {
+    let found = control_planes::exhaust(scenario, seed)?;
+    print!("{}", simulation::show::exhausted(std::slice::from_ref(&found)));
+    anyhow::ensure!(
+        found.violations.is_empty(),
+        "{} single fault(s) violate an invariant",
+        found.violations.len()
+    );
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn control_plane_mutants(seeds: u64) -> Result<()> {
+    let all = control_planes::hunt(seeds)?;
+    for one in &all {
+        match one.found {
+            Some((invariant, seeds)) => println!("{}: {invariant} after {seeds} seed(s)", one.id),
+            None => println!(
+                "{}: NOT FOUND {:?}",
+                one.id,
+                one.accidents.iter().take(3).collect::<Vec<_>>()
+            ),
+        }
+    }
+    let survivors = all.iter().filter(|one| one.found.is_none()).count();
+    anyhow::ensure!(survivors == 0, "{survivors} bug(s) are not found");
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the trace is the result of the command")]
+fn print_trace(seed: u64, outcome: simulation::Outcome) -> Result<()> {
     outcome.trace.iter().for_each(|line| println!("{line}"));
     if let Some(violation) = outcome.violation {
         anyhow::bail!("seed {seed} violates {violation}");
@@ -293,11 +374,15 @@ fn exhaust(scenario: Option<&str>, cores: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the result of the command")]
 fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, output: Output) -> Result<()> {
     let sum = simulation::simulate(from, seeds, scenario, threads(cores))?;
+    print_summary(&sum, scenario, output)
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn print_summary(sum: &simulation::Summary, scenario: Option<&str>, output: Output) -> Result<()> {
     match output {
-        Output::Text => print!("{}", simulation::show::summary(&sum, scenario)),
+        Output::Text => print!("{}", simulation::show::summary(sum, scenario)),
         Output::Json => println!("{:#}", sum.to_value()),
     }
     if !sum.violations.is_empty() {

@@ -16,6 +16,7 @@
 //! | `engine` | worlds, schedules, faults, ports, caches, runs, shrinking; it names no kind |
 //! | `declared` | the environment that a test declares, for any other controller |
 //! | `machine_api` | the environment of the controllers of the Machine API |
+//! | `control_planes` | the same for the controller of ControlPlanes, with all that belongs to it |
 //! | `machine_pool` | a declared simulation of the controller of MachinePools |
 //! | `actors` | the actors around the controllers |
 //! | `scenarios` | what happens in a run, by controller |
@@ -24,6 +25,7 @@
 //! | `coverage` | the branches of decisions that schedules reach |
 
 mod actors;
+pub mod control_planes;
 pub mod coverage;
 mod declared;
 mod engine;

@@ -1,4 +1,4 @@
-//! Plans of a ControlPlane from files, for `capstan plan`.
+//! Plans of a ControlPlane from its objects, for `capstan plan`.
 //!
 //! Nothing here decides: `capstan_core::control_plane` does.
 
@@ -15,7 +15,7 @@ use capstan_core::control_plane::preview::{Preview, preview};
 use capstan_core::control_plane::report::{invalid_report, report};
 use capstan_core::control_plane::spec::parse;
 use capstan_core::control_plane::state::State;
-use capstan_core::control_plane::{degraded, removal};
+use capstan_core::control_plane::{degraded, members, removal};
 use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::spec::ParseContext;
 use serde_json::Value;
@@ -57,8 +57,10 @@ pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Val
         Err(violations) => return Ok(invalid_report(object.metadata.name(), &violations)),
     };
     let operators = snapshot.cluster_operators.as_ref();
+    let own_members = members::assumed(&machines);
     let observed = Observed {
         machines,
+        own_members,
         nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),
         infrastructure: snapshot.infrastructure.clone(),
         etcd: operators.and_then(|operators| operators.get(ETCD)).cloned(),

@@ -2,11 +2,12 @@
 //! kind and without caches.
 
 use anyhow::Context as _;
+use capstan_core::api::machine_openshift_io::control_plane;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 
 use super::cluster::Cluster;
-use super::documents::Document;
+use super::documents::{Document, note};
 use super::observe::CONNECT;
 
 /// The kinds that plans and rules need, and whether they are in the namespace of the Machine API.
@@ -16,6 +17,13 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
         "v1",
         "ControlPlaneMachineSet",
         "controlplanemachinesets",
+        true,
+    ),
+    (
+        "machine.openshift.io",
+        "v1alpha1",
+        "ControlPlane",
+        "controlplanes",
         true,
     ),
     ("machine.openshift.io", "v1beta1", "Machine", "machines", true),
@@ -47,10 +55,21 @@ pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Documen
         for (group, version, kind, plural, namespaced) in KINDS {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
             let namespace = namespaced.then_some(namespace);
-            objects.extend(list(&client, &resource, namespace).await?);
+            match list(&client, &resource, namespace).await {
+                // A reader of sets may lack this permission, also where the kind is not served.
+                Err(error) if is_forbidden(&error) && *plural == control_plane::PLURAL => {
+                    note("ControlPlanes are not read: the permission to list controlplanes is missing");
+                }
+                found => objects.extend(found?),
+            }
         }
         Ok(objects)
     })
+}
+
+/// Whether the API server refused a request for a lack of permission.
+pub(super) fn is_forbidden(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 403)
 }
 
 /// The objects of a kind; no objects if the cluster does not serve it.

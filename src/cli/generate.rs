@@ -1,4 +1,4 @@
-//! `capstan generate`: prints a ControlPlaneMachineSet for existing machines.
+//! `capstan generate`: prints a ControlPlaneMachineSet or a ControlPlane for existing machines.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
+use capstan_core::control_plane::generate::of_set;
 use capstan_core::cpms::domains::Platform;
 use capstan_core::cpms::generate::{Existing, generate};
 use serde::Deserialize as _;
@@ -15,23 +17,35 @@ use super::cluster::{Cluster, Scope};
 use super::documents::{self, Document};
 use super::gather;
 
-/// Print the ControlPlaneMachineSet that describes existing machines.
+/// Print the ControlPlaneMachineSet or the ControlPlane that describes existing machines.
 ///
-/// The set is Inactive: review it, correct it, and then set spec.state to Active.
-/// Nothing is written to a cluster.
+/// A set is Inactive: review it, correct it, and then set spec.state to Active. A
+/// ControlPlane takes the template of the existing set, so that no machine is
+/// replaced; delete the set before you create it. Nothing is written to a cluster.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Machines, with the Infrastructure and MachineSets if there are any: a file or a
     /// folder; may be repeated. Without this flag, they are read from a cluster.
     #[arg(short, long = "filename", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
     files: Vec<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value = "ControlPlaneMachineSet", value_name = "KIND")]
+    kind: Kind,
     #[command(flatten)]
     cluster: Cluster,
     #[command(flatten)]
     scope: Scope,
 }
 
-/// Prints the set as YAML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    #[value(name = "ControlPlaneMachineSet")]
+    ControlPlaneMachineSet,
+    #[value(name = "ControlPlane")]
+    ControlPlane,
+}
+
+/// Prints the object as YAML.
 ///
 /// # Errors
 /// The input cannot be read, or no set can describe the machines.
@@ -59,7 +73,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         nodes: snapshot.nodes.as_ref(),
         infrastructure: snapshot.infrastructure.as_deref(),
     };
-    let set = generate(&existing).context("generating a set for these machines")?;
+    let known = snapshot.control_plane_machine_sets.iter().flatten().next();
+    let set = match known.filter(|_| args.kind == Kind::ControlPlane) {
+        Some(known) => ControlPlaneMachineSet::clone(known),
+        None => generate(&existing).context("generating a set for these machines")?,
+    };
     let by_name = existing.machines.iter().any(|machine| {
         let value = machine.spec.provider_spec.value.as_ref();
         value.and_then(Platform::of).is_some_and(Platform::by_name)
@@ -71,7 +89,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .write_all(note.as_bytes())
             .context("writing the note")?;
     }
-    let text = serde_saphyr::to_string(&set).context("writing the set as YAML")?;
+    let text = match args.kind {
+        Kind::ControlPlaneMachineSet => serde_saphyr::to_string(&set),
+        Kind::ControlPlane => {
+            let object = of_set(&set, existing.machines).context("the set must have a template of Machines")?;
+            serde_saphyr::to_string(&object)
+        }
+    };
+    let text = text.context("writing the object as YAML")?;
     std::io::stdout()
         .write_all(text.as_bytes())
         .context("writing the set")?;

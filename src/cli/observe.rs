@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds::{CONTROL_PLANE_MACHINE_SETS, CONTROL_PLANES};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::cpms::observed::Settings;
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use jiff::{SignedDuration, Timestamp};
+use kube::api::{ApiResource, GroupVersionKind};
 use tokio::sync::watch;
 
 use super::cluster::{Cluster, Scope};
-use crate::controllers::{Assessment, Caches, assess, control_plane_machine_sets, observed, snapshot};
-use crate::runtime::View;
+use super::gather;
+use crate::controllers::{Assessment, Caches, assess, control_plane, control_plane_machine_sets, observed, snapshot};
+use crate::runtime::{Caches as RuntimeCaches, View};
 
 /// The timeout of the first read of a cluster.
 const FIRST_READ: Duration = Duration::from_secs(60);
@@ -67,6 +71,46 @@ impl ObservedCluster {
             now,
             &mut ReconcileCache::default(),
         ))
+    }
+
+    /// Whether a ControlPlane manages the machines: there is one, and no set is Active beside it.
+    pub(super) async fn has_control_plane(&self) -> anyhow::Result<bool> {
+        self.cluster.connect(CONNECT).await?;
+        let client = self.cluster.client().await?;
+        let resource = |kind: &KindInfo| {
+            let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+            ApiResource::from_gvk_with_plural(&gvk, &kind.plural)
+        };
+        let all = async |kind: &KindInfo| gather::list(&client, &resource(kind), Some(&self.scope.namespace)).await;
+        let found = match all(&CONTROL_PLANES).await {
+            // A reader of sets may lack this permission, also where the kind is not served.
+            Err(error) if gather::is_forbidden(&error) => return Ok(false),
+            found => found?,
+        };
+        if found.is_empty() {
+            return Ok(false);
+        }
+        let sets = all(&CONTROL_PLANE_MACHINE_SETS).await?;
+        Ok(!sets.iter().any(|set| set.text("/spec/state") == "Active"))
+    }
+
+    /// Returns the views of the objects around a ControlPlane, from the first complete one.
+    pub(super) async fn watch_control_plane(&self) -> anyhow::Result<(Arc<RuntimeCaches>, watch::Receiver<Arc<View>>)> {
+        let caches = control_plane::caches(&self.cluster.client().await?, &self.scope.namespace);
+        let mut views = caches.views();
+        let first = tokio::time::timeout(FIRST_READ, views.wait_for(|view| view.synced))
+            .await
+            .is_ok();
+        if !first {
+            let missing = caches.synced().err().unwrap_or_default();
+            bail!("the caches of the cluster must be filled within {FIRST_READ:?}: {missing}");
+        }
+        Ok((caches, views))
+    }
+
+    /// The controller's assessment of the ControlPlane in this snapshot.
+    pub(super) fn assess_control_plane(&self, view: &View) -> anyhow::Result<control_plane::Assessment> {
+        control_plane::of_view(view, &self.scope.options()).context("there must be a ControlPlane")
     }
 
     /// Returns the views of the cluster from the first complete one. They change as long as the

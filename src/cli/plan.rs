@@ -32,10 +32,11 @@ mod text;
 /// Show the next step of the controller and the rest of the rollout.
 ///
 /// The input is from files (a set, Machines, Nodes, Infrastructure,
-/// ClusterOperators) or from a cluster. Nothing is written. Files may instead
-/// contain a ControlPlane with the same objects, or a KubeadmControlPlane with its
-/// Cluster, Machines, KubeadmConfigs, infrastructure machines, Nodes, and
-/// EtcdMembers, or a MachinePool with its infrastructure, Machines, and Nodes.
+/// ClusterOperators) or from a cluster. Nothing is written. A ControlPlane is planned
+/// in the place of a set that is not Active. Files may instead contain a
+/// KubeadmControlPlane with its Cluster, Machines, KubeadmConfigs, infrastructure
+/// machines, Nodes, and EtcdMembers, or a MachinePool with its infrastructure,
+/// Machines, and Nodes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan plan

@@ -191,6 +191,26 @@ pub struct Args {
         help_heading = "Controllers"
     )]
     machinepools: Machinepools,
+    /// Who adds and removes etcd members, with --control-plane-controllers: the etcd operator,
+    /// or the nodes and Capstan. Then Capstan removes the member of a deleted machine before
+    /// the machine goes.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "operator",
+        value_name = "WHO",
+        help_heading = "Controllers"
+    )]
+    etcd_members: EtcdMembers,
+    /// Folder with ca.crt, tls.crt and tls.key of an etcd client, for
+    /// --etcd-members=capstan.
+    #[arg(
+        long,
+        required_if_eq("etcd_members", "capstan"),
+        value_name = "DIR",
+        help_heading = "Controllers"
+    )]
+    etcd_certificates: Option<PathBuf>,
     /// Do not watch objects that only the webhooks need; for a process whose webhooks
     /// are not registered.
     #[arg(long, requires = "any_controllers", help_heading = "Controllers")]
@@ -249,6 +269,15 @@ pub struct Args {
     /// Use the objects of these files instead of a cluster: for the benchmark and for tests.
     #[arg(long, hide = true, value_name = "FILE|DIR")]
     snapshot: Vec<PathBuf>,
+}
+
+/// Who adds and removes the members of etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum EtcdMembers {
+    /// The etcd operator
+    Operator,
+    /// The nodes add their members, and Capstan removes them
+    Capstan,
 }
 
 /// The CRDs with a conversion webhook.

@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use capstan_core::cpms::machine_state::{MachineState, NodeState};
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::SetState;
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 use self::json::{as_json, waits};
 use super::documents::{self, Document};
@@ -23,11 +25,13 @@ use crate::dashboard::{self, Content};
 use crate::runtime::View;
 
 pub(super) mod json;
+mod scaled;
 
 /// Show the state of the control plane and the progress of its rollout.
 ///
 /// The output is a tree of indexes, machines, nodes and hooks, with the reason why
-/// each machine waits. For a KubeadmControlPlane or a MachinePool, the output has
+/// each machine waits. Without an Active set, the ControlPlane of the cluster is shown
+/// by failure domain. For a KubeadmControlPlane or a MachinePool, the output has
 /// also the conditions that the controller computes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -64,7 +68,7 @@ pub struct Args {
     output: Output,
     /// Exit with 0 if all machines are up to date and ready, with 1 if a user must act,
     /// and with 3 during a rollout.
-    #[arg(long, conflicts_with_all = ["watch", "files", "kubeadm_control_plane"])]
+    #[arg(long, conflicts_with_all = ["watch", "files", "kubeadm_control_plane", "machine_pool"])]
     exit_code: bool,
     #[command(flatten)]
     cluster: ObservedCluster,
@@ -111,13 +115,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             print(&args.output.draw(content, &source, now))?;
             Ok(ExitCode::SUCCESS)
         } else {
-            let view = args.cluster.view().await?;
-            print(&show(args, &view)?)?;
-            if !args.exit_code {
-                return Ok(ExitCode::SUCCESS);
-            }
-            let now = Timestamp::now();
-            Ok(wait::exit_code(&args.cluster.assess(&view, now)?, now))
+            let (text, code) = if args.cluster.has_control_plane().await? {
+                let (_caches, views) = args.cluster.watch_control_plane().await?;
+                let view = Arc::clone(&views.borrow());
+                let assessment = args.cluster.assess_control_plane(&view)?;
+                (
+                    show_control_plane(args, &view)?,
+                    wait::exit_code_of_control_plane(&assessment),
+                )
+            } else {
+                let view = args.cluster.view().await?;
+                let now = Timestamp::now();
+                let assessment = args.cluster.assess(&view, now)?;
+                (show(args, &view)?, wait::exit_code(&assessment, now))
+            };
+            print(&text)?;
+            Ok(if args.exit_code { code } else { ExitCode::SUCCESS })
         }
     })
 }
@@ -162,7 +175,20 @@ async fn watch(args: &Args) -> anyhow::Result<ExitCode> {
             "--watch must not be combined with -o html or -o svg; `capstan dashboard` shows a page that follows the cluster"
         );
     }
-    let (_caches, mut views) = args.cluster.watch().await?;
+    if args.cluster.has_control_plane().await? {
+        let (_caches, views) = args.cluster.watch_control_plane().await?;
+        return follow(args, views, show_control_plane).await;
+    }
+    let (_caches, views) = args.cluster.watch().await?;
+    follow(args, views, show).await
+}
+
+/// Prints every change of the views.
+async fn follow(
+    args: &Args,
+    mut views: watch::Receiver<Arc<View>>,
+    show: impl Fn(&Args, &View) -> anyhow::Result<String>,
+) -> anyhow::Result<ExitCode> {
     let clears = args.output == Output::Text && std::io::stdout().is_terminal();
     let mut last = String::new();
     loop {
@@ -183,6 +209,17 @@ async fn watch(args: &Args) -> anyhow::Result<ExitCode> {
             () = tokio::time::sleep(std::time::Duration::from_secs(1)) => {}
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
         }
+    }
+}
+
+fn show_control_plane(args: &Args, view: &View) -> anyhow::Result<String> {
+    let assessment = args.cluster.assess_control_plane(view)?;
+    match args.output {
+        Output::Text | Output::Html | Output::Svg => Ok(scaled::as_text(&assessment)),
+        Output::Json if args.watch => Ok(scaled::as_json(&assessment).to_string()),
+        Output::Json => pretty(&scaled::as_json(&assessment)),
+        Output::Yaml if args.watch => Ok(format!("---\n{}", yaml(&scaled::as_json(&assessment))?.trim_end())),
+        Output::Yaml => yaml(&scaled::as_json(&assessment)),
     }
 }
 

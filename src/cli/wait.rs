@@ -2,21 +2,27 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::control_plane::action::{Wait, WaitReason};
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::SetState;
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::observe::{ObservedCluster, runtime};
-use crate::controllers::{Assessment, Reading};
+use crate::controllers::{Assessment, Reading, control_plane};
+use crate::runtime::View;
 
 /// How long a state that needs a user may last before the command gives up. It covers the restart
 /// of a node.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// Wait until a rollout is complete, or until the control plane is stable.
+///
+/// Without an Active ControlPlaneMachineSet, the ControlPlane of the cluster counts.
 ///
 /// The exit code is 0 when the condition is met; 1 when it cannot be met without a
 /// user (degraded, invalid, past its progress deadline); 2 when the cluster cannot
@@ -62,18 +68,45 @@ enum Progress {
 
 async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
     let end = Instant::now() + Duration::try_from(args.timeout).unwrap_or_default();
-    let Ok(watching) = tokio::time::timeout_at(end, args.cluster.watch()).await else {
+    let connecting = async {
+        let is_control_plane = args.cluster.has_control_plane().await?;
+        let watched = if is_control_plane {
+            args.cluster.watch_control_plane().await?
+        } else {
+            args.cluster.watch().await?
+        };
+        anyhow::Ok((is_control_plane, watched))
+    };
+    let Ok(connected) = tokio::time::timeout_at(end, connecting).await else {
         report("the timeout has passed, and the API server has not responded");
         return Ok(ExitCode::from(3));
     };
-    let (_caches, mut views) = watching?;
+    let (is_control_plane, (_caches, views)) = connected?;
+    if is_control_plane {
+        let judge = |view: &View| {
+            let assessment = args.cluster.assess_control_plane(view)?;
+            Ok(progress_of_control_plane(args.what, &assessment))
+        };
+        return follow(views, end, judge).await;
+    }
+    let judge = |view: &View| {
+        let now = Timestamp::now();
+        Ok(progress_of(args.what, &args.cluster.assess(view, now)?, now))
+    };
+    follow(views, end, judge).await
+}
+
+/// Follows the views until the condition is met, or cannot be met.
+async fn follow(
+    mut views: watch::Receiver<Arc<View>>,
+    end: Instant,
+    judge: impl Fn(&View) -> anyhow::Result<Progress>,
+) -> anyhow::Result<ExitCode> {
     let mut last = String::new();
     let mut stuck: Option<Instant> = None;
     loop {
         let view = views.borrow_and_update().clone();
-        let now = Timestamp::now();
-        let progress = progress_of(args.what, &args.cluster.assess(&view, now)?, now);
-        let why = match progress {
+        let why = match judge(&view)? {
             Progress::Done => return Ok(ExitCode::SUCCESS),
             Progress::Pending(why) => {
                 stuck = None;
@@ -107,7 +140,17 @@ async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
 /// A set that a user must correct is never complete.
 pub(super) fn exit_code(assessment: &Assessment, now: Timestamp) -> ExitCode {
     let is_degraded = !assessment.plan.degraded.is_empty();
-    match progress_of(What::Rollout, assessment, now) {
+    code_of(&progress_of(What::Rollout, assessment, now), is_degraded)
+}
+
+/// As [`exit_code`], for a ControlPlane.
+pub(super) fn exit_code_of_control_plane(assessment: &control_plane::Assessment) -> ExitCode {
+    let is_degraded = !assessment.plan().degraded.is_empty();
+    code_of(&progress_of_control_plane(What::Rollout, assessment), is_degraded)
+}
+
+fn code_of(progress: &Progress, is_degraded: bool) -> ExitCode {
+    match progress {
         Progress::Done if !is_degraded => ExitCode::SUCCESS,
         Progress::Done | Progress::Stuck(_) => ExitCode::from(1),
         Progress::Pending(_) => ExitCode::from(3),
@@ -117,6 +160,38 @@ pub(super) fn exit_code(assessment: &Assessment, now: Timestamp) -> ExitCode {
 fn report(text: &str) {
     // If standard error is closed, the text cannot be reported anywhere.
     let _ignored = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The state of the condition for a ControlPlane.
+fn progress_of_control_plane(what: What, assessment: &control_plane::Assessment) -> Progress {
+    let plan = assessment.plan();
+    let Some((spec, state)) = assessment.read() else {
+        let reasons: Vec<&str> = plan.degraded.iter().map(|reason| reason.message.as_str()).collect();
+        let why = if reasons.is_empty() {
+            String::from("the ControlPlane is being deleted")
+        } else {
+            reasons.join("; ")
+        };
+        return Progress::Stuck(why);
+    };
+    let done = state
+        .standing()
+        .filter(|machine| machine.is_current() && machine.is_ready())
+        .count();
+    let complete = done == spec.replicas && state.machines.len() == spec.replicas;
+    let quiet = plan.steps.is_empty() && plan.waits.is_empty() && plan.degraded.is_empty();
+    if complete && (what == What::Rollout || quiet) {
+        return Progress::Done;
+    }
+    let needs_user = |wait: &&Wait| matches!(wait.reason, WaitReason::Acknowledgement | WaitReason::EtcdQuorum);
+    let reason = plan.degraded.first().map(|reason| &reason.message);
+    if let Some(why) = reason.or(plan.waits.iter().find(needs_user).map(|wait| &wait.message)) {
+        return Progress::Stuck(why.clone());
+    }
+    let waits = plan.waits.iter().map(|wait| wait.message.as_str());
+    let next = plan.disruptive().map(|step| step.because.as_str());
+    let why = waits.chain(next).next().unwrap_or("the controller has not acted yet");
+    Progress::Pending(format!("{done} of {} up to date: {why}", spec.replicas))
 }
 
 fn progress_of(what: What, assessment: &Assessment, now: Timestamp) -> Progress {

@@ -5,7 +5,9 @@
 //! creates or deletes a machine. Beside an Active ControlPlaneMachineSet it does nothing.
 
 mod assess;
+mod members;
 mod running;
+mod undecodable;
 
 use std::sync::Arc;
 
@@ -23,6 +25,8 @@ use serde_json::{Value, json};
 use super::caches::watches_of;
 use super::control_plane_machine_set::live;
 use super::control_plane_machine_set::template::Answers;
+use super::control_plane_machine_set::undecodable::conditions_of;
+use super::metrics::Metrics;
 use super::observed::{is_complete, observed, set_in};
 use super::pending_creates::PendingCreates;
 use super::planned;
@@ -30,34 +34,55 @@ use crate::runtime::{
     self, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
     Write,
 };
-use assess::Assessment;
+pub use assess::Assessment;
+use members::OwnEtcd;
 
-pub use running::{LEASE, caches, start};
+pub use assess::of_view;
+pub use members::EtcdMembers;
+pub use running::{Configuration, LEASE, caches, start};
 
 /// The controller.
 #[derive(Debug)]
-pub(super) struct ControlPlanes {
+pub struct ControlPlanes {
     options: Options,
     /// The name of this process, in events and in records of creations.
     identity: String,
     /// How the API server stores templates.
     answers: Answers,
+    /// The members of etcd, where Capstan manages them.
+    etcd: Option<OwnEtcd>,
+    /// What is counted of the machines.
+    metrics: Option<Metrics>,
 }
 
 /// What is kept of a ControlPlane between reconciles.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub struct State {
     pending: PendingCreates,
 }
 
 impl ControlPlanes {
     /// The controller of the ControlPlane in the namespace of the options.
-    pub(super) fn new(options: Options, identity: String) -> Self {
+    pub fn new(options: Options, identity: String) -> Self {
         Self {
             options,
             identity,
             answers: Answers::default(),
+            etcd: None,
+            metrics: None,
         }
+    }
+
+    /// The same controller, which also removes the members of etcd.
+    fn with_etcd(mut self, etcd: Option<OwnEtcd>) -> Self {
+        self.etcd = etcd;
+        self
+    }
+
+    /// The same controller, which also counts the machines.
+    fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = Some(metrics);
+        self
     }
 
     fn namespace(&self) -> &str {
@@ -107,15 +132,27 @@ impl ControlPlanes {
         }
     }
 
+    /// The conditions of a ControlPlane that cannot be decoded. The rest of its status stays.
+    fn unreadable_status(&self, observed: &Assessment, raw: &Value, now: Timestamp) -> Option<Write> {
+        let meta = &observed.object.metadata;
+        let conditions = json!(observed.status(None, now).conditions);
+        let is_same = conditions == *conditions_of(raw);
+        let patch = json!({
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": {"conditions": conditions},
+        });
+        (!is_same && !meta.is_deleting()).then(|| self.write(Verb::PatchStatus(patch)))
+    }
+
     /// A step of core's plan, as a write.
-    fn step(&self, step: &CoreStep) -> Option<Step> {
+    fn step(&self, observed: &Assessment, step: &CoreStep) -> Option<Step> {
         let write = planned::write(step, self.namespace(), &[], |verb| self.write(verb))?;
         let patches_object = planned::patches_owner(step);
         Some(Step {
             write,
             action: step.verb(),
             because: step.because.clone(),
-            disruptive: step.is_disruptive(),
+            disruptive: step.is_disruptive() || observed.releases(step),
             needs_success: step.is_disruptive() || patches_object,
             // Machines get the ControlPlane as their owner only after its finalizer is stored.
             gates_others: patches_object,
@@ -158,12 +195,18 @@ impl Reconcile for ControlPlanes {
         let Some(known) = view.objects.of::<ControlPlane>(&kinds::CONTROL_PLANES) else {
             return Observation::Nothing;
         };
-        let key = NamespacedName::new(&object.namespace, NAME);
-        if let (Some(undecodable), Source::Caches) = (known.undecodable.get(&key), source) {
-            let reason = &undecodable.reason;
-            tracing::error!(reason, "the ControlPlane cannot be decoded; nothing is done with it");
+        if !is_complete(view) {
+            return Observation::Nothing;
         }
-        let (Some(found), true) = (known.objects.get(&key), is_complete(view)) else {
+        let key = NamespacedName::new(&object.namespace, NAME);
+        if let Some(undecodable) = known.undecodable.get(&key) {
+            if source == Source::Caches {
+                let reason = &undecodable.reason;
+                tracing::error!(reason, "the ControlPlane cannot be decoded; nothing is done with it");
+            }
+            return Observation::Found(assess::unreadable(undecodable, observed(view), view, &self.options));
+        }
+        let Some(found) = known.objects.get(&key) else {
             return Observation::Nothing;
         };
         let Some(set) = set_in(view, &object.namespace) else {
@@ -171,6 +214,7 @@ impl Reconcile for ControlPlanes {
         };
         let mut cluster = observed(view);
         cluster.stored_templates = self.answers.all();
+        cluster.own_members = self.etcd.as_ref().map(OwnEtcd::answer);
         let version = found.metadata.resource_version.as_deref().unwrap_or_default();
         let recorded = pending_creates::recorded(&found.metadata);
         let is_live = source == Source::Live;
@@ -179,11 +223,22 @@ impl Reconcile for ControlPlanes {
         Observation::Found(assess::assess(Arc::clone(found), cluster, &set, view, &self.options))
     }
 
+    fn leadership(&self, is_leader: bool) {
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| !is_leader) {
+            metrics.forget();
+        }
+    }
+
     async fn inquire<C: runtime::Cluster>(&self, cluster: &C, observed: &Assessment) -> bool {
-        match observed.question() {
+        let asked = match &self.etcd {
+            Some(etcd) => etcd.refresh(cluster.instant()).await,
+            None => false,
+        };
+        let answered = match observed.question() {
             Some(question) => self.answers.ask(cluster, question).await,
             None => false,
-        }
+        };
+        asked || answered
     }
 
     /// The ControlPlane is read first. What another leader creates after this changes the version
@@ -195,6 +250,9 @@ impl Reconcile for ControlPlanes {
         view: &View,
         observed: &Assessment,
     ) -> Result<Option<View>, StepError> {
+        if let Some(etcd) = &self.etcd {
+            etcd.ask(cluster.instant()).await;
+        }
         let own = cluster.get::<ControlPlane>(&kinds::CONTROL_PLANES, self.namespace(), NAME);
         let own = own
             .await
@@ -210,7 +268,7 @@ impl Reconcile for ControlPlanes {
 
     fn plan(&self, observed: &Assessment, _state: &mut State, _moment: Moment) -> Vec<Step> {
         let planned = observed.plan.steps.iter();
-        let mut steps: Vec<Step> = planned.map_while(|step| self.step(step)).collect();
+        let mut steps: Vec<Step> = planned.map_while(|step| self.step(observed, step)).collect();
         // The positions of the other steps are those of the plan of core.
         if steps.len() == observed.plan.steps.len() {
             steps.extend(observed.health_check.as_ref().map(|change| self.health_check(change)));
@@ -225,6 +283,24 @@ impl Reconcile for ControlPlanes {
         let meta = &observed.object.metadata;
         let patch = planned::record(&mut state.pending, meta, step, &self.identity, moment)?;
         Some(self.write(Verb::Patch(patch)))
+    }
+
+    /// Removes the etcd member of a deleted machine before its hook is removed.
+    async fn perform(&self, observed: &Assessment, step: usize) -> Result<(), StepError> {
+        let step = observed.plan.steps.get(step);
+        let (Some(step), Some(etcd)) = (step, &self.etcd) else {
+            return Ok(());
+        };
+        let Some((member, successors)) = observed.removed_member(step) else {
+            return Ok(());
+        };
+        let removed = etcd.remove(&member, &successors).await;
+        removed.map_err(|error| {
+            StepError::new(
+                format!("removing etcd member {member}"),
+                kube::Error::Service(error.into()),
+            )
+        })
     }
 
     fn failed(
@@ -250,6 +326,9 @@ impl Reconcile for ControlPlanes {
         let now = Timestamp::from_second(reconciled.moment.time.as_second()).unwrap_or(reconciled.moment.time);
         let previous = observed.object.status.as_ref();
         let conditions = previous.map_or(&[][..], |status| &status.conditions);
+        if let Some(raw) = &observed.undecodable {
+            return Vec::from_iter(self.unreadable_status(observed, raw, now));
+        }
         let error = planned::lasting_error(reconciled.failing, conditions, now);
         let status = observed.status(error, now);
         // A ControlPlane that was patched in this reconcile has another version by now. Its change
@@ -279,6 +358,9 @@ impl Reconcile for ControlPlanes {
 
     fn report<'a>(&self, reconciled: &Reconciled<'a, Assessment>, _state: &mut State) -> Report<'a> {
         let observed = reconciled.observed;
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| reconciled.reported) {
+            observed.count(metrics, reconciled.moment.time);
+        }
         let waits = observed.plan.waits.iter().map(|wait| EventSpec {
             warning: false,
             reason: wait.reason.name(),

@@ -11,7 +11,7 @@ mod stored_status;
 pub(super) mod template;
 #[cfg(test)]
 mod tests;
-mod undecodable;
+pub(super) mod undecodable;
 
 use std::sync::Arc;
 

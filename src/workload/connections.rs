@@ -465,7 +465,7 @@ impl ManagedEtcd for Connections {
 }
 
 /// The path of a kind in a namespace, or in all namespaces if it is empty.
-fn path(kind: &KindInfo, namespace: &str) -> String {
+pub(super) fn path(kind: &KindInfo, namespace: &str) -> String {
     let root = if kind.group.is_empty() { "/api" } else { "/apis" };
     let namespace = match kind.scope {
         Scope::Namespaced if !namespace.is_empty() => format!("namespaces/{namespace}/"),

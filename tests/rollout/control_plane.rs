@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use capstan::controllers::Metrics;
 use capstan::controllers::control_plane;
-use capstan::runtime::{Election, Metrics, Running};
-use capstan_core::admission::Options as AdmissionOptions;
+use capstan::runtime::{Election, Running};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
@@ -23,14 +23,14 @@ use serde_json::{Value, json};
 use crate::world::{NAMESPACE, Setup, World, instance_type_of, read};
 
 /// The user of the controller, as in `manifests/components/control-plane-controllers/rbac.yaml`.
-const USER: &str = "system:serviceaccount:openshift-machine-api:capstan-control-plane";
-const GROUPS: &[&str] = &["system:serviceaccounts"];
-const SETTLED: &str = "Progressing=False/AllReplicasUpdated";
+pub(crate) const USER: &str = "system:serviceaccount:openshift-machine-api:capstan-control-plane";
+pub(crate) const GROUPS: &[&str] = &["system:serviceaccounts"];
+pub(crate) const SETTLED: &str = "Progressing=False/AllReplicasUpdated";
 
 /// A world with a ControlPlane in place of a set, and a report of etcd that follows the machines.
-struct Plane {
-    world: World,
-    api: Api<DynamicObject>,
+pub(crate) struct Plane {
+    pub(crate) world: World,
+    pub(crate) api: Api<DynamicObject>,
     reports: tokio::task::AbortHandle,
 }
 
@@ -42,10 +42,29 @@ impl Drop for Plane {
 
 impl Plane {
     /// A cluster with this number of machines, as an installer leaves them.
-    async fn new(replicas: usize) -> Self {
+    pub(crate) async fn new(replicas: usize) -> Self {
+        let plane = Self::with(replicas, true, false).await;
+        plane.create(replicas).await;
+        plane
+    }
+
+    /// A cluster without the etcd operator.
+    pub(crate) async fn without_etcd_operator(replicas: usize) -> Self {
+        let plane = Self::with(replicas, false, false).await;
+        plane.create(replicas).await;
+        plane
+    }
+
+    /// A cluster with an Active set, and without a ControlPlane.
+    pub(crate) async fn of_set(replicas: usize) -> Self {
+        Self::with(replicas, true, true).await
+    }
+
+    async fn with(replicas: usize, etcd_operator: bool, set: bool) -> Self {
         let setup = Setup {
             replicas,
-            set: false,
+            set,
+            etcd_operator,
             ..Setup::default()
         };
         let world = World::new(setup).await.unwrap();
@@ -68,13 +87,11 @@ impl Plane {
             world.api("nodes"),
             world.api("clusteroperators"),
         ));
-        let plane = Self {
+        Self {
             reports: reports.abort_handle(),
             world,
             api,
-        };
-        plane.create(replicas).await;
-        plane
+        }
     }
 
     /// Creates the ControlPlane with the template of the set of the platform.
@@ -89,7 +106,7 @@ impl Plane {
         self.api.create(&PostParams::default(), &object).await.unwrap();
     }
 
-    async fn edit(&self, patch: &Value) {
+    pub(crate) async fn edit(&self, patch: &Value) {
         let params = PatchParams::default();
         self.api.patch("cluster", &params, &Patch::Merge(patch)).await.unwrap();
     }
@@ -125,21 +142,26 @@ impl Plane {
             .unwrap();
     }
 
+    /// The machines, if the ControlPlane is settled with this number of machines of this type.
+    pub(crate) async fn machines_if_settled(&self, replicas: usize, instance_type: &str) -> Result<Vec<Machine>> {
+        let conditions = self.conditions().await?;
+        let machines = self.world.machines().await?;
+        let is_settled = conditions.iter().any(|one| one.starts_with(SETTLED));
+        let fits = |machine: &Machine| instance_type_of(machine) == Some(instance_type);
+        ensure!(
+            is_settled && machines.len() == replicas && machines.iter().all(fits),
+            "the conditions are {conditions:#?}"
+        );
+        Ok(machines)
+    }
+
     /// Waits until the ControlPlane is settled with this number of machines of this type.
-    async fn wait_until_settled(&self, replicas: usize, instance_type: &str) -> Vec<Machine> {
+    pub(crate) async fn wait_until_settled(&self, replicas: usize, instance_type: &str) -> Vec<Machine> {
         let what = format!("{replicas} machines of type {instance_type}");
         let machines = self
             .world
-            .wait_for(&what, async |world| {
-                let conditions = self.conditions().await?;
-                let machines = world.machines().await?;
-                let is_settled = conditions.iter().any(|one| one.starts_with(SETTLED));
-                let fits = |machine: &Machine| instance_type_of(machine) == Some(instance_type);
-                ensure!(
-                    is_settled && machines.len() == replicas && machines.iter().all(fits),
-                    "the conditions are {conditions:#?}"
-                );
-                Ok(Some(machines))
+            .wait_for(&what, async |_| {
+                Ok(Some(self.machines_if_settled(replicas, instance_type).await?))
             })
             .await
             .unwrap();
@@ -192,7 +214,7 @@ impl Plane {
         }
     }
 
-    async fn start(&self, identity: &str) -> Running {
+    pub(crate) async fn start(&self, identity: &str) -> Running {
         let client: Client = self.world.plane.client_for(USER, GROUPS).await.unwrap();
         let caches = control_plane::caches(&client, NAMESPACE);
         let election = Election {
@@ -202,7 +224,13 @@ impl Plane {
             duration: Duration::from_secs(3),
         };
         let metrics = Metrics::register(&mut Registry::default());
-        control_plane::start(&client, &caches, AdmissionOptions::default(), election, metrics)
+        control_plane::start(
+            &client,
+            &caches,
+            control_plane::Configuration::default(),
+            election,
+            metrics,
+        )
     }
 }
 
@@ -260,11 +288,11 @@ async fn message(machines: &Api<DynamicObject>, nodes: &Api<DynamicObject>) -> R
     ))
 }
 
-fn size(replicas: usize) -> Value {
+pub(crate) fn size(replicas: usize) -> Value {
     json!({"spec": {"replicas": replicas}})
 }
 
-fn shape(instance_type: &str) -> Value {
+pub(crate) fn shape(instance_type: &str) -> Value {
     json!({"spec": {"providerSpec": {"value": {"instanceType": instance_type}}}})
 }
 

@@ -14,9 +14,14 @@
 mod blocking;
 mod command_line;
 mod control_plane;
+mod control_plane_commands;
 mod crashes;
 mod dashboard;
 mod deletion;
+mod etcd_members;
+#[allow(dead_code, reason = "another test uses the rest")]
+#[path = "../workload/members.rs"]
+mod etcd_processes;
 mod generator;
 mod neighbours;
 mod platforms;

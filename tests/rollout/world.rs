@@ -68,6 +68,8 @@ pub struct Setup {
     pub state: &'static str,
     /// Whether the set is created.
     pub set: bool,
+    /// Whether the etcd operator hooks the machines.
+    pub etcd_operator: bool,
     pub speeds: Speeds,
     /// Whether the garbage collector runs.
     pub garbage_collector: bool,
@@ -89,6 +91,7 @@ impl Default for Setup {
             strategy: "RollingUpdate",
             state: "Active",
             set: true,
+            etcd_operator: true,
             speeds: Speeds::FAST,
             garbage_collector: true,
             configuration: true,
@@ -211,16 +214,21 @@ impl World {
             world.webhook = Some(MachineWebhook::start(&world.plane, &cluster).await?);
         }
         world.seed(&setup).await?;
-        let mut options = infrastructure::Options::new(NAMESPACE, setup.speeds, setup.replicas);
+        let mut options = infrastructure::Options::new(
+            NAMESPACE,
+            setup.speeds,
+            if setup.etcd_operator { setup.replicas } else { 0 },
+        );
         options.fault = setup.fault;
         world.provider = Some(Provider::start(world.client.clone(), options));
         // The world is ready when all machines have their finalizer and their hook.
+        let wanted = usize::from(setup.etcd_operator);
         world
             .wait_for("the first machines to be hooked", async |world| {
                 let machines = world.machines().await?;
                 let hooked = |machine: &Machine| {
                     let hooks = machine.spec.lifecycle_hooks.as_ref();
-                    hooks.is_some_and(|hooks| hooks.pre_drain.len() == 1) && machine.metadata.finalizers.len() == 1
+                    hooks.map_or(0, |hooks| hooks.pre_drain.len()) == wanted && machine.metadata.finalizers.len() == 1
                 };
                 Ok(machines.iter().all(hooked).then_some(()))
             })

@@ -4,6 +4,7 @@
 use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use crate::api::machine_openshift_io::label;
 use crate::cpms::degraded::unparsable;
 use crate::model::{Degradation, Violation};
 
@@ -41,6 +42,26 @@ pub fn invalid(violations: &[Violation]) -> Vec<Degradation> {
             "The ControlPlane is not valid and nothing is done with it: {}",
             texts.join("; ")
         ),
+    }]
+}
+
+/// The reason of a ControlPlane while no object names the cluster.
+pub fn without_cluster_name() -> Vec<Degradation> {
+    vec![Degradation {
+        reason: "UnknownClusterName",
+        message: format!(
+            "The names of machines begin with the name of the cluster, and no object has it: the Infrastructure cluster \
+             must have status.infrastructureName, or a machine the label {}",
+            label::CLUSTER
+        ),
+    }]
+}
+
+/// The reason of a ControlPlane that cannot be decoded.
+pub fn unreadable(reason: &str) -> Vec<Degradation> {
+    vec![Degradation {
+        reason: "UnreadableControlPlane",
+        message: format!("The ControlPlane cannot be decoded, and nothing is done with it: {reason}; correct it"),
     }]
 }
 

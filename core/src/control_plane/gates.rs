@@ -4,7 +4,7 @@
 //! member whose health is unknown is not healthy, and a report that does not parse allows nothing.
 
 use super::action::WaitReason;
-use super::state::State;
+use super::state::{MachineState, State};
 use crate::cpms::etcd::Etcd;
 use crate::model::{EtcdMember, MembershipChange, quorum_after};
 
@@ -27,11 +27,17 @@ pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
         return Ok(());
     }
     let members = counted(state)?;
+    all_vote(members)?;
     let healthy = members.iter().filter(|member| member.is_healthy).count();
     // The report counts members and names only those that are not healthy. A machine that is being
     // deleted may have a healthy member as long as its node is ready, and that member must not be
     // taken for the member of a new machine.
-    let with_member = standing + state.leaving().filter(|machine| machine.is_ready()).count();
+    // Where the names of the members are known, the machine has a member or it has none.
+    let has_member = |machine: &&MachineState| match state.manages_members() {
+        true => state.member_of(machine).is_some_and(|member| member.is_healthy),
+        false => machine.is_ready(),
+    };
+    let with_member = standing + state.leaving().filter(has_member).count();
     if healthy < with_member {
         let message = format!(
             "etcd has {} members, {healthy} of them healthy, for {} machines; each machine must have one",
@@ -77,9 +83,23 @@ fn without_machine(state: &State, spare: usize) -> String {
     )
 }
 
+/// A member that has not started, or that does not vote yet, must do so before the next step.
+fn all_vote(members: &[EtcdMember]) -> Result<(), Blocked> {
+    let message = match members
+        .iter()
+        .find(|member| member.name.is_empty() || member.is_learner)
+    {
+        None => return Ok(()),
+        Some(member) if member.name.is_empty() => String::from("an etcd member has not started"),
+        Some(member) => format!("etcd member {} does not vote yet", member.name),
+    };
+    Err((WaitReason::EtcdMembers, message))
+}
+
 /// Whether a machine with a healthy member may be deleted.
 pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
     let members = counted(state)?;
+    all_vote(members)?;
     is_reported_healthy(state)?;
     let machines = state.machines.len();
     if members.len() != machines {
@@ -99,6 +119,7 @@ pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
 fn counted(state: &State) -> Result<&[EtcdMember], Blocked> {
     let message = match &state.etcd {
         Etcd::NotReported => "the ClusterOperator etcd does not exist, so the health of etcd is unknown".to_owned(),
+        Etcd::Unhealthy { message } if state.manages_members() => format!("the members of etcd are unknown: {message}"),
         Etcd::Unhealthy { message } => format!("the members of etcd are unknown; its operator says: {message}"),
         Etcd::Healthy => String::from("the members of etcd are unknown"),
     };
@@ -107,6 +128,9 @@ fn counted(state: &State) -> Result<&[EtcdMember], Blocked> {
 
 fn is_reported_healthy(state: &State) -> Result<(), Blocked> {
     match &state.etcd {
+        Etcd::Unhealthy { message } if state.manages_members() => {
+            Err((WaitReason::EtcdHealthy, format!("etcd is not healthy: {message}")))
+        }
         Etcd::Unhealthy { message } => Err((
             WaitReason::EtcdHealthy,
             format!("etcd is not healthy; its operator says: {message}"),

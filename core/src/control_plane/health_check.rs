@@ -11,6 +11,7 @@ use super::plan::owner_reference;
 use super::spec::Spec;
 use super::state::State;
 use crate::api::kinds::MACHINE_HEALTH_CHECKS;
+use crate::api::machine_openshift_io::control_plane::ControlPlane;
 use crate::api::machine_openshift_io::label;
 use crate::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
 use crate::model::NewCondition;
@@ -42,7 +43,7 @@ impl Change {
         match self {
             Self::Create(_) => "unhealthy machines are to be repaired",
             Self::Patch(_) => "it must allow only as many remediations as etcd survives",
-            Self::Delete(..) => "enableautorepair is false",
+            Self::Delete(..) => "no controller replaces the machines any more, or enableautorepair is false",
         }
     }
 }
@@ -80,6 +81,18 @@ pub fn change(spec: &Spec, state: &State, found: Option<&MachineHealthCheck>) ->
         "metadata": {"uid": uid, "resourceVersion": version},
         "spec": wanted,
     })))
+}
+
+/// The deletion of the health check of a ControlPlane that is being deleted. Otherwise it could
+/// stay without an owner, if users keep the dependents, and delete machines without a replacement.
+pub fn leave(object: &ControlPlane, found: Option<&MachineHealthCheck>) -> Option<Change> {
+    let meta = &found?.metadata;
+    let is_ours = meta
+        .controller()
+        .is_some_and(|owner| owner.uid == object.metadata.uid());
+    let version = meta.resource_version.clone().unwrap_or_default();
+    (object.metadata.is_deleting() && is_ours && !meta.is_deleting())
+        .then(|| Change::Delete(meta.uid().to_owned(), version))
 }
 
 /// Whether machines are repaired, for the status.

@@ -11,13 +11,14 @@
 mod machine;
 mod question;
 
-pub(super) use machine::owner_reference;
+pub(super) use machine::{owner_reference, patch};
 
 use serde_json::json;
 
 use super::action::{Plan, REPLACED, Step, Wait, WaitReason};
 use super::degraded::{UNPLACEABLE, degraded, stops_replacements_only};
 use super::gates::{Blocked, may_grow, may_shrink};
+use super::members;
 use super::pending;
 use super::selection::{domain_of_new, to_leave};
 use super::spec::{ACKNOWLEDGED, RISK, Spec};
@@ -50,6 +51,12 @@ pub fn plan(spec: &Spec, state: &State) -> Plan {
         .filter(|machine| !stops || matches!(machine.owner, Owner::Former { .. }));
     plan.steps
         .extend(adopted.filter_map(|machine| machine::adoption(spec, machine)));
+    if plan.steps.is_empty() && !stops {
+        plan.steps.extend(members::hook_steps(spec, state));
+    }
+    if plan.steps.is_empty() && !stops {
+        members::release(spec, state, &mut plan);
+    }
     if plan.steps.is_empty() && !stops {
         change(spec, state, &mut plan);
     }
@@ -231,7 +238,7 @@ fn create(
     }
 }
 
-fn waits(machine: Option<&MachineState>, (reason, message): Blocked) -> Wait {
+pub(super) fn waits(machine: Option<&MachineState>, (reason, message): Blocked) -> Wait {
     let of = |machine: &MachineState| {
         let namespace = machine.machine.metadata.namespace.as_deref().unwrap_or_default();
         MACHINES.object(namespace, machine.name())

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::action::{Plan, Step, Wait, WaitReason};
+use super::members;
 use super::plan::plan;
 use super::spec::Spec;
 use super::state::State;
@@ -120,6 +121,7 @@ fn provide(spec: &Spec, world: &mut Observed) {
         .iter()
         .map(|machine| machine.name().to_owned())
         .collect();
+    let mut nodes = Vec::new();
     for machine in world
         .machines
         .iter_mut()
@@ -128,6 +130,7 @@ fn provide(spec: &Spec, world: &mut Observed) {
         let node = machine
             .node_name()
             .map_or_else(|| machine.metadata.name().to_owned(), str::to_owned);
+        nodes.push(node.clone());
         if machine.node_name().is_none() {
             let reference = NodeRef {
                 name: node.clone(),
@@ -145,6 +148,9 @@ fn provide(spec: &Spec, world: &mut Observed) {
     let report = json!({"metadata": {"name": "etcd"}, "status": {"conditions": [
         {"type": "Available", "status": "True", "message": message}]}});
     world.etcd = serde_json::from_value(report).ok().map(Arc::new);
+    if world.own_members.is_some() {
+        world.own_members = Some(Ok(nodes.iter().map(|node| members::healthy(node)).collect()));
+    }
 }
 
 fn ready(name: &str) -> Node {

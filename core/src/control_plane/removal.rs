@@ -2,14 +2,19 @@
 //! ControlPlaneMachineSet, see `cpms::removal`. They also work for a ControlPlane that does not
 //! parse.
 
-use super::action::Plan;
-use crate::api::kinds::CONTROL_PLANES;
+use serde_json::json;
+
+use super::action::{Plan, Step};
+use super::members;
+use crate::api::kinds::{CONTROL_PLANES, MACHINES};
 use crate::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
-use crate::api::machine_openshift_io::machine;
+use crate::api::machine_openshift_io::machine::{self, Machine};
+use crate::cpms::action::Action;
 use crate::cpms::degraded::unparsable;
 use crate::cpms::observed::Observed;
 use crate::cpms::removal::{Leaving, orphan};
 use crate::cpms::selector::is_control_plane;
+use crate::model::Precondition;
 
 /// The plan for a ControlPlane that is being deleted. While a machine cannot be decoded, the
 /// finalizer stays: that machine may refer to the ControlPlane, and the garbage collector would
@@ -28,7 +33,14 @@ pub fn leave(object: &ControlPlane, observed: &Observed) -> Plan {
         finalizers: &meta.finalizers,
         adopts: &is_control_plane,
     };
+    let hooked = observed.machines.iter().filter(|machine| members::is_hooked(machine));
+    let hooked: Vec<Step> = hooked.map(|machine| unhook(machine)).collect();
     let mut plan: Plan = orphan(&leaving, &observed.machines);
+    if !hooked.is_empty() {
+        // No controller would remove the hook later. The other steps follow: they change the same
+        // machines.
+        plan.steps = hooked;
+    }
     let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
     if let Some(reason) = unparsable(&machines.cloned().collect::<Vec<_>>()) {
         plan.steps.retain(|step| step.machine().is_some());
@@ -37,4 +49,24 @@ pub fn leave(object: &ControlPlane, observed: &Observed) -> Plan {
         plan.degraded.push(reason);
     }
     plan
+}
+
+/// Removes the hook of Capstan from a machine.
+fn unhook(machine: &Machine) -> Step {
+    let meta = &machine.metadata;
+    let precondition = Precondition {
+        uid: meta.uid().to_owned(),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+    };
+    let patch = json!({"metadata": precondition.metadata(), "spec": members::hooks_patch(machine, false)});
+    Step {
+        action: Action::Patch {
+            patch,
+            failure_domain: None,
+        },
+        subject: MACHINES.object(meta.namespace.as_deref().unwrap_or_default(), meta.name()),
+        index: None,
+        because: String::from("no controller would remove its hook after the deletion of the ControlPlane"),
+        precondition: Some(precondition),
+    }
 }

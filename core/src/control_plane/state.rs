@@ -95,7 +95,7 @@ pub struct State {
     pub machines: Vec<MachineState>,
     /// The report of the etcd operator.
     pub etcd: Etcd,
-    /// The members of etcd; `None` if the report does not count them.
+    /// The members of etcd; `None` if they are unknown.
     pub members: Option<Vec<EtcdMember>>,
     /// The template, and what is known of how it is stored.
     pub template: KnownTemplate,
@@ -141,8 +141,11 @@ impl State {
             strayed: strayed.collect(),
             unclaimed_nodes,
             machines,
-            etcd: Etcd::of(observed.etcd.as_deref()),
-            members: observed.etcd.as_deref().and_then(members),
+            etcd: health(&observed),
+            members: match &observed.own_members {
+                Some(own) => own.clone().ok(),
+                None => observed.etcd.as_deref().and_then(members),
+            },
             template,
             unparsable,
             observed,
@@ -154,9 +157,54 @@ impl State {
         self.machines.iter().filter(|machine| !machine.is_deleting())
     }
 
+    /// Whether Capstan manages the members of etcd, so that their names are known.
+    pub fn manages_members(&self) -> bool {
+        self.observed.own_members.is_some()
+    }
+
+    /// The member of etcd on the node of a machine, where the names of the members are known.
+    pub fn member_of(&self, machine: &MachineState) -> Option<&EtcdMember> {
+        let node = machine.node.name().filter(|_| self.manages_members())?;
+        let mut members = self.members.iter().flatten();
+        members.find(|member| member.name == node)
+    }
+
+    /// What is known about the health of etcd, as a text.
+    pub(super) fn etcd_message(&self) -> &str {
+        match &self.etcd {
+            Etcd::Unhealthy { message } => message,
+            Etcd::Healthy | Etcd::NotReported => "",
+        }
+    }
+
     /// The machines that are being deleted.
     pub fn leaving(&self) -> impl Iterator<Item = &MachineState> {
         self.machines.iter().filter(|machine| machine.is_deleting())
+    }
+}
+
+/// The health of etcd: as the members answered Capstan, or as the etcd operator reports it.
+fn health(observed: &Observed) -> Etcd {
+    let members = match &observed.own_members {
+        None => return Etcd::of(observed.etcd.as_deref()),
+        Some(Err(message)) => {
+            return Etcd::Unhealthy {
+                message: message.clone(),
+            };
+        }
+        Some(Ok(members)) => members,
+    };
+    let named = |member: &EtcdMember| match member.name.as_str() {
+        "" => String::from("a member that has not started"),
+        name => name.to_owned(),
+    };
+    let unhealthy = members.iter().filter(|member| !member.is_healthy);
+    let unhealthy: Vec<String> = unhealthy.map(named).collect();
+    if unhealthy.is_empty() {
+        return Etcd::Healthy;
+    }
+    Etcd::Unhealthy {
+        message: format!("not healthy: {}", unhealthy.join(", ")),
     }
 }
 

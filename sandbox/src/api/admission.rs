@@ -47,7 +47,7 @@ impl Capstan {
 impl Admit for Capstan {
     /// The same parts as in `webhooks/`: objects and their scale, but not their status.
     fn asks(&self, kind: &Kind, part: Part) -> bool {
-        kind.kind == "ControlPlaneMachineSet" && part != Part::Status
+        matches!(&*kind.kind, "ControlPlane" | "ControlPlaneMachineSet") && part != Part::Status
     }
 
     fn judge(
@@ -120,6 +120,7 @@ impl Read {
                     .collect(),
             ),
             control_plane_machine_sets: Some(self.all(api, "machine.openshift.io", "controlplanemachinesets")),
+            control_planes: Some(self.all(api, "machine.openshift.io", "controlplanes")),
             // The simulation has no kind that exists in both APIs.
             ..Snapshot::default()
         }

@@ -8,6 +8,7 @@
 )]
 
 mod conditions;
+mod control_planes;
 mod coverage;
 mod etcd;
 mod found;

@@ -10,7 +10,7 @@ use capstan_core::cpms::observed::Settings as PlanSettings;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 
-use super::{Args, Connected, election};
+use super::{Args, Connected, EtcdMembers, election};
 use crate::controllers::machine_pool::MachinePoolMetrics;
 use crate::controllers::mirroring::{MirroringConfiguration, MirroringMetrics};
 use crate::controllers::{self, Configuration, Metrics, control_plane, kubeadm_control_plane, machine_pool, mirroring};
@@ -21,7 +21,7 @@ use crate::workload::Connections;
 pub(super) struct RegisteredMetrics {
     sets: Option<Metrics>,
     mirroring: Option<MirroringMetrics>,
-    control_plane: Option<RuntimeMetrics>,
+    control_plane: Option<Metrics>,
     kubeadm: Option<RuntimeMetrics>,
     machine_pool: Option<MachinePoolMetrics>,
 }
@@ -35,9 +35,7 @@ impl RegisteredMetrics {
                 let runtime = RuntimeMetrics::register(registry);
                 MirroringMetrics::register(registry, runtime)
             }),
-            control_plane: args
-                .control_plane_controllers
-                .then(|| RuntimeMetrics::register(registry)),
+            control_plane: args.control_plane_controllers.then(|| Metrics::register(registry)),
             kubeadm: args
                 .kubeadm_control_plane_controllers
                 .then(|| RuntimeMetrics::register(registry)),
@@ -98,8 +96,11 @@ pub(super) fn start(args: &Args, connected: &Connected, metrics: RegisteredMetri
     }
     if let (Some(metrics), Some(caches)) = (metrics.control_plane, &own.control_plane) {
         let election = election(args, &args.control_plane_lease);
-        let options = args.scope.options();
-        running.push(control_plane::start(client, caches, options, election, metrics));
+        let configuration = control_plane::Configuration {
+            options: args.scope.options(),
+            etcd_members: etcd_members(args),
+        };
+        running.push(control_plane::start(client, caches, configuration, election, metrics));
     }
     if let (Some(metrics), Some(caches)) = (metrics.kubeadm, &own.kubeadm) {
         let election = election(args, &args.kubeadm_control_plane_lease);
@@ -122,6 +123,16 @@ pub(super) fn start(args: &Args, connected: &Connected, metrics: RegisteredMetri
 /// Stops the controllers, all at the same time.
 pub(super) async fn stop(running: Vec<Running>) {
     futures::future::join_all(running.into_iter().map(Running::stop)).await;
+}
+
+/// Who adds and removes the members of etcd. The arguments demand the folder of the certificates.
+fn etcd_members(args: &Args) -> control_plane::EtcdMembers {
+    match (args.etcd_members, &args.etcd_certificates) {
+        (EtcdMembers::Capstan, Some(certificates)) => control_plane::EtcdMembers::Capstan {
+            certificates: certificates.clone(),
+        },
+        _ => control_plane::EtcdMembers::Operator,
+    }
 }
 
 /// The namespaces of both APIs.

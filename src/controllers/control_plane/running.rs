@@ -7,11 +7,22 @@ use capstan_core::api::kinds::Reader;
 use kube::Client as KubeClient;
 
 use super::ControlPlanes;
+use super::members::{EtcdMembers, OwnEtcd};
 use crate::controllers::caches::watches_of;
-use crate::runtime::{Caches, Election, Metrics, Running};
+use crate::controllers::metrics::Metrics;
+use crate::runtime::{Caches, Election, Running};
 
 /// The default name of the Lease.
 pub const LEASE: &str = "capstan-control-plane";
+
+/// What the controller is started with.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// The options that admission has too.
+    pub options: Options,
+    /// Who adds and removes the members of etcd.
+    pub etcd_members: EtcdMembers,
+}
 
 /// Starts to watch what the controller reads in this namespace.
 pub fn caches(client: &KubeClient, namespace: &str) -> Arc<Caches> {
@@ -22,10 +33,16 @@ pub fn caches(client: &KubeClient, namespace: &str) -> Arc<Caches> {
 pub fn start(
     client: &KubeClient,
     caches: &Arc<Caches>,
-    options: Options,
+    configuration: Configuration,
     election: Election,
     metrics: Metrics,
 ) -> Running {
-    let controller = ControlPlanes::new(options, election.identity.clone());
-    Running::new(client, election, metrics).with(controller, caches.subscribe(), caches)
+    let etcd = match &configuration.etcd_members {
+        EtcdMembers::Operator => None,
+        EtcdMembers::Capstan { certificates } => Some(OwnEtcd::new(client, certificates)),
+    };
+    let controller = ControlPlanes::new(configuration.options, election.identity.clone())
+        .with_etcd(etcd)
+        .with_metrics(metrics.clone());
+    Running::new(client, election, metrics.runtime).with(controller, caches.subscribe(), caches)
 }

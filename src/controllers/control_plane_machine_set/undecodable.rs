@@ -55,8 +55,8 @@ impl ControlPlaneMachineSets {
     }
 }
 
-/// The conditions of a set, as JSON.
-pub(super) fn conditions_of(raw: &Value) -> Cow<'_, Value> {
+/// The conditions of an object, as JSON.
+pub(in crate::controllers) fn conditions_of(raw: &Value) -> Cow<'_, Value> {
     raw.pointer("/status/conditions")
         .map_or_else(|| Cow::Owned(json!([])), Cow::Borrowed)
 }
@@ -79,7 +79,8 @@ fn decodable_parts(raw: &Value) -> ControlPlaneMachineSet {
     set
 }
 
-fn named(raw: &Value) -> ObjectMeta {
+/// The metadata that identifies an object.
+pub(in crate::controllers) fn named(raw: &Value) -> ObjectMeta {
     ObjectMeta {
         name: part(raw, "/metadata/name"),
         namespace: part(raw, "/metadata/namespace"),
@@ -90,6 +91,7 @@ fn named(raw: &Value) -> ObjectMeta {
     }
 }
 
-fn part<T: DeserializeOwned>(raw: &Value, pointer: &str) -> Option<T> {
+/// A part of an object, if it can be decoded.
+pub(in crate::controllers) fn part<T: DeserializeOwned>(raw: &Value, pointer: &str) -> Option<T> {
     T::deserialize(raw.pointer(pointer)?).ok()
 }

@@ -10,6 +10,7 @@ use crate::api::machine_openshift_io::control_plane::{API_VERSION as OWNER_VERSI
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::control_plane::action::Step;
+use crate::control_plane::members;
 use crate::control_plane::spec::Spec;
 use crate::control_plane::state::{MachineState, Owner, State};
 use crate::cpms::action::Action;
@@ -48,7 +49,12 @@ pub(super) fn made(spec: &Spec, state: &State, domain: Option<&FailureDomain>) -
         owner_references: vec![owner_reference(spec)],
         ..ObjectMeta::default()
     };
-    Ok(machine_of_template(&spec.template, &spec.namespace, meta, sent))
+    let mut machine = machine_of_template(&spec.template, &spec.namespace, meta, sent);
+    if state.manages_members() {
+        let hooks = machine.spec.lifecycle_hooks.get_or_insert_default();
+        hooks.pre_drain.push(members::hook());
+    }
+    Ok(machine)
 }
 
 fn name(spec: &Spec, state: &State) -> String {
@@ -114,7 +120,7 @@ pub(super) fn adoption(spec: &Spec, machine: &MachineState) -> Option<Step> {
     if released.is_some() {
         fields.push(("annotations", json!({ RELEASED: null })));
     }
-    Some(patch(spec, machine, &fields, because))
+    Some(patch(spec, machine, &fields, None, because))
 }
 
 /// Marks a machine with an annotation.
@@ -124,19 +130,31 @@ pub(super) fn mark(spec: &Spec, machine: &MachineState, annotation: &str) -> Ste
         spec,
         machine,
         &[("annotations", json!({ (annotation): "true" }))],
+        None,
         because,
     )
 }
 
-fn patch(spec: &Spec, machine: &MachineState, fields: &[(&str, Value)], because: String) -> Step {
+/// A change of a machine in place: of fields of its metadata, and of its spec.
+pub(in crate::control_plane) fn patch(
+    spec: &Spec,
+    machine: &MachineState,
+    fields: &[(&str, Value)],
+    change: Option<&Value>,
+    because: String,
+) -> Step {
     let precondition = precondition(machine);
     let mut metadata: Map<String, Value> = precondition.metadata();
     for (field, value) in fields {
         metadata.insert((*field).to_owned(), value.clone());
     }
+    let mut patch = json!({ "metadata": metadata });
+    if let (Some(patch), Some(change)) = (patch.as_object_mut(), change) {
+        patch.insert("spec".to_owned(), change.clone());
+    }
     Step {
         action: Action::Patch {
-            patch: json!({ "metadata": metadata }),
+            patch,
             failure_domain: machine.domain.clone(),
         },
         subject: MACHINES.object(&spec.namespace, machine.name()),

@@ -5,6 +5,7 @@
 //! and keeps its quorum; then the machine disappears.
 
 mod health_check;
+mod members;
 mod properties;
 mod protections;
 

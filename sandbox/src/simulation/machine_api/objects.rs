@@ -55,7 +55,11 @@ pub(crate) fn kinds(fields: StatusFields) -> Result<Arc<Vec<Kind>>> {
     Ok(kinds)
 }
 
-fn load(fields: StatusFields) -> Result<Vec<Kind>> {
+/// The kinds, parsed anew.
+///
+/// # Errors
+/// When a CRD that is built in cannot be parsed.
+pub(crate) fn load(fields: StatusFields) -> Result<Vec<Kind>> {
     let mut kinds = Kind::built_ins()?;
     for text in [
         include_str!("../../../../manifests/crds/machine.openshift.io_machines.yaml"),

@@ -1,0 +1,134 @@
+//! The etcd members that Capstan manages: the hook, and the removal of a member before its machine.
+
+use super::*;
+use crate::control_plane::members::{HOOK, is_release, removed_by, successors};
+use crate::control_plane::removal::leave;
+use crate::model::EtcdMember;
+
+fn member(host: &Host) -> Option<EtcdMember> {
+    let name = match host.member {
+        Member::None => return None,
+        Member::Unstarted => String::new(),
+        Member::Healthy | Member::Unhealthy => host.name().to_owned(),
+    };
+    Some(EtcdMember {
+        name,
+        is_learner: false,
+        is_healthy: host.member == Member::Healthy,
+    })
+}
+
+/// The state as Capstan reads it, which asks the members itself.
+fn state(world: &World) -> State {
+    let members = world.hosts.iter().filter_map(member).collect();
+    let observed = Observed {
+        etcd: None,
+        own_members: Some(Ok(members)),
+        ..world.observed()
+    };
+    State::observe(&world.spec(), observed)
+}
+
+fn next(world: &World) -> (State, Plan) {
+    let state = state(world);
+    let plan = plan(&world.spec(), &state);
+    (state, plan)
+}
+
+/// A settled control plane whose machines have the hook.
+fn hooked(replicas: i64) -> World {
+    let mut world = World::settled(replicas);
+    let (state, plan) = next(&world);
+    assert_eq!(plan.steps.len(), state.machines.len(), "each machine gets the hook");
+    assert!(plan.steps.iter().all(|step| !step.is_disruptive()));
+    world.execute(&plan);
+    let (_, plan) = next(&world);
+    assert!(plan.steps.is_empty() && plan.waits.is_empty(), "{plan:?}");
+    world
+}
+
+fn waits_for(plan: &Plan) -> Vec<WaitReason> {
+    plan.waits.iter().map(|wait| wait.reason).collect()
+}
+
+#[test]
+fn a_deleted_machine_keeps_its_member_until_its_replacement_has_one() {
+    let mut world = hooked(3);
+    let name = world.hosts[0].name().to_owned();
+    world.delete(&name);
+    let (state, plan) = next(&world);
+    let step = plan.disruptive().unwrap();
+    let Action::Create { machine, .. } = &step.action else {
+        panic!("{plan:?}");
+    };
+    let hooks = machine.spec.lifecycle_hooks.as_ref().unwrap();
+    assert_eq!(hooks.pre_drain[0].name, HOOK, "a new machine carries the hook");
+    assert!(plan.steps.iter().all(|step| !is_release(&state, step)));
+    world.execute(&plan);
+    // The new machine is ready, and its member has not started.
+    let new = world.hosts.last_mut().unwrap();
+    (new.ready, new.member) = (true, Member::Unstarted);
+    assert!(next(&world).1.steps.is_empty());
+    world.hosts.last_mut().unwrap().member = Member::Healthy;
+    let (state, plan) = next(&world);
+    let [step] = plan.steps.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert!(is_release(&state, step), "{step:?}");
+    assert_eq!(removed_by(&state, step), Some(name.as_str()));
+    assert_eq!(successors(&state, &name).len(), 3);
+    // After a crash between the removal and the release, only the hook is left.
+    world.named(&name).member = Member::None;
+    let (state, plan) = next(&world);
+    assert!(is_release(&state, &plan.steps[0]));
+    assert_eq!(removed_by(&state, &plan.steps[0]), None);
+}
+
+#[test]
+fn an_unhealthy_member_leaves_at_once_unless_the_quorum_needs_it() {
+    let mut world = hooked(3);
+    let name = world.hosts[0].name().to_owned();
+    world.delete(&name);
+    let lost = world.named(&name);
+    (lost.ready, lost.member) = (false, Member::Unhealthy);
+    let (state, plan) = next(&world);
+    assert_eq!(removed_by(&state, &plan.steps[0]), Some(name.as_str()));
+    // Two of three members do not answer: without either, one of two would be healthy.
+    world.hosts[1].member = Member::Unhealthy;
+    let (_, plan) = next(&world);
+    assert!(plan.steps.is_empty());
+    assert!(waits_for(&plan).contains(&WaitReason::EtcdQuorum), "{plan:?}");
+}
+
+#[test]
+fn nothing_is_decided_while_the_members_do_not_answer() {
+    let mut world = hooked(3);
+    let name = world.hosts[0].name().to_owned();
+    world.delete(&name);
+    let observed = Observed {
+        own_members: Some(Err(String::from("no member responds"))),
+        ..world.observed()
+    };
+    let state = State::observe(&world.spec(), observed);
+    let plan = plan(&world.spec(), &state);
+    assert!(plan.steps.is_empty(), "{plan:?}");
+    assert!(waits_for(&plan).contains(&WaitReason::EtcdHealthy), "{plan:?}");
+}
+
+#[test]
+fn the_hook_is_removed_where_the_etcd_operator_manages_the_members_and_with_the_control_plane() {
+    let mut world = hooked(3);
+    let patches = |plan: &Plan| {
+        let patch = |step: &Step| matches!(&step.action, Action::Patch { patch, .. } if patch.pointer("/spec/lifecycleHooks/preDrain") == Some(&json!([])));
+        plan.steps.iter().filter(|step| patch(step)).count()
+    };
+    assert_eq!(patches(&world.plan()), 3);
+    world.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let object = serde_json::from_value(world.object.clone()).unwrap();
+    let plan = leave(&object, &world.observed());
+    assert_eq!(
+        (patches(&plan), plan.steps.len()),
+        (3, 3),
+        "the finalizer stays until then"
+    );
+}

@@ -1,0 +1,259 @@
+//! The checks of one write, and of the etcd members after each change.
+
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
+use capstan_core::cpms::selector::is_control_plane;
+use serde_json::Value;
+
+use super::moment::Moment;
+use crate::api::{Change, ChangeKind};
+use crate::simulation::control_planes::kinds::{CONTROL_PLANE, HEALTH_CHECK, MACHINE};
+use crate::simulation::control_planes::state::Plane;
+use crate::simulation::control_planes::users::FOREIGN;
+use crate::simulation::engine::faults::LATEST;
+use crate::simulation::engine::world::{Actor, Observation, World};
+use crate::simulation::invariants::shared;
+
+type Found = Option<(&'static str, String)>;
+
+impl World<Plane> {
+    /// H3: a creation is sent while another one may still take effect.
+    pub(in crate::simulation::control_planes) fn judge_creation_sent(&mut self, replica: usize, name: &str) {
+        let now = self.now();
+        let machines = &self.environment.machines;
+        let in_flight = &mut self.environment.evidence.in_flight;
+        in_flight.retain(|_, at| now - *at <= LATEST);
+        let mut others = in_flight
+            .keys()
+            .filter(|other| *other != name && !machines.contains_key(*other));
+        let other = others.next().cloned();
+        in_flight.insert(name.to_owned(), now);
+        if let Some(other) = other {
+            let text = format!("capstan-{replica} creates {name}, and the creation of {other} may still take effect");
+            self.violate("H3", text);
+        }
+    }
+
+    /// H1: most voters are healthy, unless something else is the cause.
+    pub(in crate::simulation::control_planes) fn judge_members(&mut self) {
+        let environment = &self.environment;
+        let voters = &environment.etcd.members.voters;
+        let healthy = voters.iter().filter(|voter| environment.is_healthy(voter)).count();
+        let is_excused = !environment.evidence.disturbed.is_empty();
+        if !is_excused && 2 * healthy <= voters.len() && !voters.is_empty() {
+            let text = format!("{healthy} of {} voting etcd members are healthy", voters.len());
+            self.violate("H1", text);
+        }
+    }
+
+    /// Judges a change of an object.
+    pub(in crate::simulation::control_planes) fn judge_change(
+        &mut self,
+        observation: Observation<'_>,
+        moments: &[Moment],
+    ) {
+        let by_controller = matches!(observation.actor, Actor::Controller { .. });
+        let by_collector = observation.actor == Actor::GarbageCollector;
+        let change = observation.change;
+        let found = match observation.key.kind {
+            kind if kind == MACHINE && by_controller => {
+                if change.kind == ChangeKind::Added {
+                    let evidence = &mut self.environment.evidence;
+                    evidence.in_flight.remove(&observation.key.name);
+                    if self.environment.object.is_none() {
+                        evidence.born_late.insert(observation.key.name.clone());
+                    }
+                }
+                observation
+                    .typed
+                    .get::<Machine>()
+                    .and_then(|machine| self.judge_machine(change, machine, moments))
+            }
+            kind if kind == MACHINE && by_collector && is_deletion(change) => {
+                let name = &observation.key.name;
+                let is_late = self.environment.evidence.born_late.contains(name);
+                (!is_late).then(|| ("H10", format!("the garbage collector deletes machine {name}")))
+            }
+            kind if kind == CONTROL_PLANE && by_controller => judge_object(change, moments),
+            kind if kind == HEALTH_CHECK && by_controller => {
+                self.environment.evidence.tests("H9");
+                observation
+                    .typed
+                    .get::<MachineHealthCheck>()
+                    .and_then(|check| judge_check(check, moments))
+            }
+            _ => None,
+        };
+        if let Some((invariant, text)) = found {
+            self.violate(invariant, text);
+        }
+    }
+
+    fn judge_machine(&self, change: &Change, machine: &Machine, moments: &[Moment]) -> Found {
+        if change.kind == ChangeKind::Added {
+            return self.judge_creation(machine, moments);
+        }
+        if is_deletion(change) {
+            return self.judge_deletion(machine, moments);
+        }
+        judge_patch(change, machine)
+    }
+
+    fn judge_creation(&self, machine: &Machine, moments: &[Moment]) -> Found {
+        let name = machine.metadata.name();
+        for invariant in ["H2", "H4"] {
+            self.environment.evidence.tests(invariant);
+        }
+        let now = moments.last()?;
+        let is_replacement = |moment: &Moment| moment.count() == moment.replicas() && moment.has_outdated();
+        let is_wanted = |moment: &Moment| moment.count() < moment.replicas() || is_replacement(moment);
+        let most = moments.iter().map(Moment::replicas).max().unwrap_or(0) + 1;
+        if !moments.iter().any(is_wanted) || now.count() + 1 > most {
+            let text = format!(
+                "machine {name} is created beside {} others, and {} are wanted",
+                now.count(),
+                now.replicas()
+            );
+            return Some(("H2", text));
+        }
+        let blocks = |moment: &Moment, member: &String| {
+            let machine = moment.machines.get(member);
+            machine.is_some_and(|machine| !machine.metadata.is_deleting())
+        };
+        let is_fit = |moment: &Moment| {
+            let standing = moment.sick.iter().filter(|member| blocks(moment, member)).count();
+            moment.all_ready() && standing == 0 && moment.sick.len() <= 1
+        };
+        if !moments.iter().any(is_fit) {
+            let text = format!(
+                "machine {name} is created while a machine is not ready or members are not healthy: {:?}",
+                now.sick
+            );
+            return Some(("H4", text));
+        }
+        let single = moments
+            .iter()
+            .all(|moment| moment.replicas() == 1 && moment.count() >= 1);
+        if single && !moments.iter().any(Moment::is_acknowledged) {
+            return Some((
+                "H7",
+                format!("machine {name} replaces the only machine, and no user accepted it"),
+            ));
+        }
+        None
+    }
+
+    fn judge_deletion(&self, machine: &Machine, moments: &[Moment]) -> Found {
+        let name = machine.metadata.name();
+        for invariant in ["H5", "H6"] {
+            self.environment.evidence.tests(invariant);
+        }
+        if is_foreign(machine) || !is_control_plane(&machine.metadata.labels) {
+            return Some((
+                "H8",
+                format!("machine {name} is deleted, and it is not of this control plane"),
+            ));
+        }
+        let is_fit = |moment: &Moment| {
+            moment.count() > moment.replicas() && moment.all_ready() && !moment.has_leaving() && moment.sick.is_empty()
+        };
+        if !moments.iter().any(is_fit) {
+            let now = moments.last()?;
+            let text = format!(
+                "machine {name} is deleted; {} machines stand, {} are wanted, all ready: {}, one leaves: {}, members \
+                 that are not healthy: {:?}",
+                now.count(),
+                now.replicas(),
+                now.all_ready(),
+                now.has_leaving(),
+                now.sick
+            );
+            return Some(("H5", text));
+        }
+        let is_in_order = |moment: &Moment| !moment.is_current(machine) || !moment.has_outdated();
+        if !moments.iter().any(is_in_order) {
+            return Some(("H6", format!("machine {name} is deleted, and another one is outdated")));
+        }
+        None
+    }
+}
+
+/// A write to a machine that neither creates nor deletes it.
+fn judge_patch(change: &Change, machine: &Machine) -> Found {
+    let name = machine.metadata.name();
+    let old = change.old.as_deref()?;
+    let hooks = "/spec/lifecycleHooks";
+    if old.pointer(hooks) != change.object.pointer(hooks) {
+        return Some(("H8", format!("the hooks of machine {name} change")));
+    }
+    let was_foreign = old.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let mut owners = was_foreign.into_iter().flatten();
+    let was_foreign = owners.any(|owner| owner.get("uid").and_then(Value::as_str) == Some(FOREIGN));
+    was_foreign.then(|| {
+        (
+            "H8",
+            format!("machine {name} is written, and another controller owns it"),
+        )
+    })
+}
+
+fn is_foreign(machine: &Machine) -> bool {
+    let mut owners = machine.metadata.owner_references.iter();
+    owners.any(|owner| owner.uid == FOREIGN)
+}
+
+/// Whether a change is the request to delete an object, or removes it.
+fn is_deletion(change: &Change) -> bool {
+    let deleting = |object: &crate::api::Object| object.pointer("/metadata/deletionTimestamp").is_some();
+    let before = change.old.as_deref().is_some_and(deleting);
+    !before && (change.kind == ChangeKind::Deleted || deleting(&change.object))
+}
+
+/// A write of the controller to the ControlPlane.
+fn judge_object(change: &Change, moments: &[Moment]) -> Found {
+    let old = change.old.as_deref()?;
+    let new = &*change.object;
+    if !old.has_same(new, "spec") && old.get("spec") != new.get("spec") {
+        return Some((
+            "H13",
+            String::from("the controller changes the spec of the ControlPlane"),
+        ));
+    }
+    let moved = shared::transition_time_moved(old, new);
+    if let Some(text) = shared::generation_observed_early(new).or(moved) {
+        return Some(("G6", text));
+    }
+    let finalizers = |object: &crate::api::Object| {
+        let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        list.map_or(0, Vec::len)
+    };
+    let now = moments.last()?;
+    let uid = now.object.as_ref().map_or("", |object| object.metadata.uid());
+    let released = finalizers(new) < finalizers(old) || change.kind == ChangeKind::Deleted;
+    let mut owned = now.machines.values().filter(|machine| {
+        let mut owners = machine.metadata.owner_references.iter();
+        owners.any(|owner| owner.uid == uid)
+    });
+    let held = owned.next().filter(|_| released)?;
+    let name = held.metadata.name();
+    Some((
+        "H10",
+        format!("the finalizer is removed while machine {name} has the ControlPlane as its owner"),
+    ))
+}
+
+/// H9: the health check that the controller wrote.
+fn judge_check(check: &MachineHealthCheck, moments: &[Moment]) -> Found {
+    if check.metadata.is_deleting() {
+        return None;
+    }
+    let most = check.spec.max_unhealthy.as_ref().and_then(Value::as_u64);
+    let allowed = moments.iter().map(Moment::most_unhealthy).max().unwrap_or(0);
+    match most {
+        Some(most) if most <= allowed && check.spec.unhealthy_conditions.len() == 2 => None,
+        _ => Some((
+            "H9",
+            format!("the health check has maxUnhealthy {most:?}, and at most {allowed} is safe"),
+        )),
+    }
+}

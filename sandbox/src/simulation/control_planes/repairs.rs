@@ -1,0 +1,103 @@
+//! The simulated administrator: repairs what faults and users left behind, as the messages of the
+//! controller advise.
+
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::cpms::selector::is_control_plane;
+use serde_json::json;
+
+use crate::infrastructure::etcd::is_hooked;
+use crate::simulation::engine::world::World;
+
+use super::objects;
+use super::state::Plane;
+use super::users::FOREIGN;
+
+/// What is done about a machine.
+enum Repair {
+    Nothing,
+    Labels,
+    Owner,
+    Delete,
+    Unhook,
+}
+
+impl Plane {
+    fn repair_of(&self, machine: &Machine) -> Repair {
+        let deleting = machine.metadata.is_deleting();
+        let lost = machine.node_name().is_some() && self.node_of(machine).is_none();
+        let owned = machine
+            .metadata
+            .owner_references
+            .iter()
+            .any(|owner| owner.uid == FOREIGN);
+        let is_replaced = self.object.is_some();
+        if !is_control_plane(&machine.metadata.labels) {
+            Repair::Labels
+        } else if owned {
+            Repair::Owner
+        } else if (lost || machine.phase() == Some("Failed")) && !deleting && is_replaced {
+            Repair::Delete
+        } else if deleting && !is_replaced && is_hooked(machine) {
+            // Nothing replaces the machine any more, so its member could never leave.
+            Repair::Unhook
+        } else {
+            Repair::Nothing
+        }
+    }
+}
+
+impl World<Plane> {
+    /// Repairs what faults and users left behind. Returns whether there was anything to repair.
+    pub(super) fn repair_plane(&mut self) -> bool {
+        self.end_machine_faults();
+        let mut any = self.is_busy();
+        for node in self.environment.provider.down.keys().cloned().collect::<Vec<_>>() {
+            self.node_back(&node);
+            any = true;
+        }
+        any |= self.restore_etcd();
+        let names: Vec<String> = self.environment.machines.keys().cloned().collect();
+        for name in names {
+            let Some(machine) = self.environment.machines.get(&name).cloned() else {
+                continue;
+            };
+            match self.environment.repair_of(&machine) {
+                Repair::Nothing => continue,
+                Repair::Labels => self.patch_machine(&name, json!({"metadata": {"labels": objects::labels()}})),
+                Repair::Owner => self.patch_machine(&name, json!({"metadata": {"ownerReferences": null}})),
+                Repair::Delete => {
+                    self.trace(|| format!("-- repair: machine {name} is deleted, so that it is replaced"));
+                    self.delete_machine(&name);
+                    // The controller acts before anything else is repaired.
+                    return true;
+                }
+                Repair::Unhook => {
+                    self.environment.evidence.disturbed.insert(name.clone());
+                    self.environment.etcd.members.remove(&name);
+                    self.patch_machine(&name, json!({"spec": {"lifecycleHooks": null}}));
+                }
+            }
+            any = true;
+        }
+        any |= self.answer_request();
+        if any {
+            self.pass();
+        }
+        any
+    }
+
+    /// Accepts the replacement of the only machine, if the controller asks for it.
+    fn answer_request(&mut self) -> bool {
+        let status = self
+            .environment
+            .object
+            .as_ref()
+            .and_then(|object| object.status.clone());
+        let conditions = status.map(|status| status.conditions).unwrap_or_default();
+        let asks = conditions.iter().any(|one| one.reason == "WaitingForAcknowledgement");
+        if asks {
+            self.acknowledge();
+        }
+        asks
+    }
+}
