@@ -145,6 +145,7 @@ fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Re
         let (report, text) = machine_pool::state(documents, args.machinepools, now)?;
         print(&match args.output {
             Output::Json => pretty(&report)?,
+            Output::Yaml => yaml(&report)?,
             Output::Text | Output::Html | Output::Svg => text,
         })?;
         return Ok(ExitCode::SUCCESS);
