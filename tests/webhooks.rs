@@ -147,10 +147,14 @@ fn a_status_is_sent_only_where_a_rule_reads_it() {
                 let unread = plural == "controlplanemachinesets"
                     || plural == "controlplanes"
                     || plural.ends_with("clusters")
-                    || plural.starts_with("kubeadmcontrolplane");
+                    || plural.starts_with("kubeadmcontrolplane")
+                    || plural == "machinepools";
                 assert!(!(unread && part == "status"), "{resource}");
                 assert!(
-                    part != "scale" || plural.ends_with("machinesets") || plural.ends_with("controlplanes"),
+                    part != "scale"
+                        || plural.ends_with("machinesets")
+                        || plural.ends_with("controlplanes")
+                        || plural == "machinepools",
                     "{resource}"
                 );
             }
@@ -264,7 +268,7 @@ fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_
 
 /// Whether a webhook reviews objects that exist in both APIs.
 fn is_mirrored(webhook: &Value) -> bool {
-    !is_of(webhook, "controlplane")
+    !is_of(webhook, "controlplane") && !is_of(webhook, "machinepool")
 }
 
 /// Whether the name of a webhook contains a kind.
@@ -641,8 +645,8 @@ fn h10_the_webhook_reviews_scale_requests_of_controllers() {
 #[test]
 fn f11_a_kind_is_reviewed_in_every_version_that_is_served() {
     for (phase, webhook) in webhooks() {
-        // The API server converts KubeadmControlPlanes to the version that the rule names.
-        let converted = is_of(&webhook, "kubeadmcontrolplane");
+        // The API server converts these kinds to the version that the rule names.
+        let converted = is_of(&webhook, "kubeadmcontrolplane") || is_of(&webhook, "machinepool");
         let group = &webhook["rules"][0]["apiGroups"][0];
         if phase == Phase::Validate && !converted && group != "machine.openshift.io" {
             assert_eq!(webhook["rules"][0]["apiVersions"], json!(["*"]), "{}", webhook["name"]);

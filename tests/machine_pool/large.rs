@@ -1,5 +1,4 @@
-//! A large pool: what it costs. `CAPSTAN_POOL_SIZE` is the number of machines; the measured numbers
-//! are in `docs/performance.md`.
+//! A large pool: what it costs. `CAPSTAN_POOL_SIZE` is the number of machines.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;

@@ -22,7 +22,8 @@ pub enum Action {
     /// Creates the Machine of an instance that exists. Its name is that of the infrastructure
     /// machine, so that a repeated creation creates no second Machine.
     Create(Box<Machine>),
-    /// Changes a Machine, the pool, or an object of the pool with a JSON merge patch that has the precondition in its metadata.
+    /// Changes a Machine, the pool, or an object of the pool with a JSON merge patch that has the
+    /// precondition in its metadata.
     Patch(Value),
     /// Deletes a Machine, and with it the instance, with the precondition in the delete options.
     Delete,

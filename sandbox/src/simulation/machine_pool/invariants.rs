@@ -131,8 +131,8 @@ pub(super) fn each_instance_has_a_machine(now: &Stored) -> Result<(), String> {
     })
 }
 
-/// M5: at the end, the pool has its replicas, all healthy and, with a rolling strategy, up to date. No
-/// Machine has a mark of Capstan.
+/// M5: at the end, the pool has its replicas, all healthy and, with a rolling strategy, up to date.
+/// No Machine has a mark of Capstan.
 pub(super) fn the_pool_is_as_wanted(now: &Stored) -> Result<(), String> {
     let Some(pool) = now.get(&MACHINE_POOLS, NAMESPACE, POOL) else {
         return Err(String::from("the pool is gone"));
