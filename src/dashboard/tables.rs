@@ -108,7 +108,7 @@ fn reason(condition: &Condition) -> Markup {
 fn is_problem(condition: &Condition) -> bool {
     matches!(
         (condition.type_.as_str(), condition.status.as_str()),
-        ("Degraded", "True") | ("Available" | "Ready", "False")
+        ("Degraded" | "Stalled", "True") | ("Available" | "Ready", "False")
     )
 }
 

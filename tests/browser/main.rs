@@ -88,13 +88,16 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     world.edit(&limit(&json!(null))).await.unwrap();
     browser.shows("All machines are up to date").await;
     browser.shows("Latest events").await;
-    // Without the set, the ControlPlane beside it creates two more machines.
+    // Without an Active set, the ControlPlane beside it creates two more machines, and replaces the
+    // others: it has the old instance type.
     let sets = world.api("controlplanemachinesets");
     sets.delete("cluster", &DeleteParams::default()).await.unwrap();
-    browser.shows("In progress: 3 of 5 up to date").await;
+    browser.shows("Rolling out a change: 0 of 5 up to date").await;
     running.controllers.stop().await;
     let scaled = browser.text_of("article[aria-label='ControlPlane cluster']").await;
-    assert!(scaled.contains("Next: create"), "{scaled}");
+    for text in ["because 3 of 5 machines exist", "m6i.2xlarge → m6i.xlarge"] {
+        assert!(scaled.contains(text), "{text}: {scaled}");
+    }
     browser.screenshot("control-plane").await;
 
     for loaded in browser.loaded().await {
