@@ -184,7 +184,10 @@ mod tests {
                 "Available=False/UnavailableReplicas",
                 "Degraded=False/AsExpected",
                 "Error=False/AsExpected",
-                "Progressing=True/ScalingOut"
+                "Progressing=True/ScalingOut",
+                "Ready=False/UnavailableReplicas",
+                "Reconciling=True/ScalingOut",
+                "Stalled=False/AsExpected"
             ]
         );
         let counts = json!([

@@ -43,7 +43,10 @@ fn a_healthy_control_plane_is_available() {
             "Available=True/AllReplicasAvailable",
             "Degraded=False/AsExpected",
             "Error=False/AsExpected",
-            "Progressing=False/AllReplicasUpdated"
+            "Progressing=False/AllReplicasUpdated",
+            "Ready=True/AsExpected",
+            "Reconciling=False/AsExpected",
+            "Stalled=False/AsExpected"
         ]
     );
     let numbers = [
@@ -215,7 +218,7 @@ fn conditions_of_other_controllers_stay() {
         type_: "Paused".to_owned(),
         ..before.conditions[0].clone()
     });
-    assert_eq!(of(&world, Some(&before)).conditions.len(), 5);
+    assert_eq!(of(&world, Some(&before)).conditions.len(), 8);
 }
 
 #[test]
@@ -233,7 +236,10 @@ fn a_set_that_does_not_parse_is_degraded_and_keeps_its_counts() {
             "Available=True/AllReplicasAvailable",
             "Degraded=True/InvalidSpec",
             "Error=False/AsExpected",
-            "Progressing=False/OperatorDegraded"
+            "Progressing=False/OperatorDegraded",
+            "Ready=False/InvalidSpec",
+            "Reconciling=False/AsExpected",
+            "Stalled=True/InvalidSpec"
         ]
     );
     set.spec.replicas = Some(3);
