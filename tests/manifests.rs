@@ -89,7 +89,7 @@ fn the_controllers_run_under_the_account_that_their_roles_are_bound_to() {
         .into_iter()
         .filter(|document| document["metadata"]["name"] == "capstan-controllers" && document["subjects"].is_array())
         .collect();
-    assert_eq!(bindings.len(), 2);
+    assert!(bindings.len() >= 2, "{bindings:?}");
     for binding in bindings {
         assert_eq!(binding["subjects"][0]["name"], pod["serviceAccountName"]);
     }

@@ -165,9 +165,9 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers"],
         help_heading = "Controllers")]
     kubeadm_control_plane_controllers: bool,
-    /// Who adds and removes etcd members, with --control-plane-controllers: the etcd operator,
-    /// or the nodes and Capstan. Then Capstan removes the member of a deleted machine before
-    /// the machine goes.
+    /// The component that manages etcd members, with --control-plane-controllers: the etcd
+    /// operator, or Capstan, which removes the member of a deleted machine before the
+    /// machine goes.
     #[arg(
         long,
         value_enum,
@@ -237,7 +237,7 @@ pub struct Args {
     snapshot: Vec<PathBuf>,
 }
 
-/// Who adds and removes the members of etcd.
+/// The component that manages the members of etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum EtcdMembers {
     /// The etcd operator
