@@ -13,6 +13,9 @@ use capstan_core::authority::config::Config;
 use capstan_core::model::is_subdomain;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+/// The timeout of the first connection to a cluster.
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
+
 /// The cluster to connect to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Cluster {
