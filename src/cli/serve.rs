@@ -172,7 +172,7 @@ pub struct Args {
         long,
         value_enum,
         default_value = "operator",
-        value_name = "WHO",
+        value_name = "COMPONENT",
         help_heading = "Controllers"
     )]
     etcd_members: EtcdMembers,

@@ -3,8 +3,8 @@
 //!
 //! The control plane is scaled 1 → 3 → 5 → 3 → 1 and reshaped while clients write to etcd, and
 //! while members and Capstan are killed at random moments. No acknowledged write may be lost, and
-//! no machine may go before its member. `CAPSTAN_ETCD_WRITES` is the least number of writes. Without
-//! it, the control plane is only scaled 1 → 3 → 1.
+//! no machine may go before its member. `CAPSTAN_ETCD_WRITES` is the least number of writes.
+//! Without it, the control plane is only scaled 1 → 3 → 1.
 
 #![allow(clippy::print_stdout, reason = "the figures are the result of the test")]
 

@@ -1,5 +1,5 @@
-//! The list of the seeded bugs: what each does wrong, the scenario that meets it, and the invariants
-//! that describe it. `mutants` inserts them.
+//! The list of the seeded bugs: what each does wrong, the scenario that meets it, and the
+//! invariants that describe it. `mutants` inserts them.
 
 macro_rules! bugs {
     ($($bug:ident $id:literal in $scenario:literal violates [$($fits:literal),+] $wrong:literal;)+) => {

@@ -28,7 +28,8 @@ use super::scenarios::schedule;
 use super::state::Plane;
 
 impl Bug {
-    /// `leaves`: the ControlPlane is being deleted. Returns whether the controller sees the machine.
+    /// `leaves`: the ControlPlane is being deleted. Returns whether the controller sees the
+    /// machine.
     fn machine(self, machine: &mut Machine, leaves: bool) -> bool {
         match self {
             Self::GoingUncounted => return !machine.metadata.is_deleting(),
