@@ -189,6 +189,8 @@ fn the_role_of_the_controller_of_control_planes_writes_machines_health_checks_an
     ] {
         grant(&mut wanted, (Scoped::Namespace, group, resource, "*"), verbs);
     }
+    // The addresses of etcd members, for --etcd-members=capstan.
+    grant(&mut wanted, (Scoped::Namespace, "", "pods", "*"), &["list"]);
     assert_eq!(
         granted("manifests/components/control-plane-controllers/rbac.yaml"),
         wanted

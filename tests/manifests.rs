@@ -133,7 +133,7 @@ fn runs_under_its_account(component: &str) {
     Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
     let objects = documents(&[file("rbac.yaml")]);
     let bindings: Vec<&Value> = objects.iter().filter(|object| object["subjects"].is_array()).collect();
-    assert_eq!(bindings.len(), 2);
+    assert!(bindings.len() >= 2, "{bindings:?}");
     for binding in bindings {
         assert_eq!(binding["subjects"][0]["name"], pod["serviceAccountName"]);
         assert_eq!(binding["subjects"][0]["namespace"], NAMESPACE);

@@ -21,6 +21,7 @@ mod selection;
 pub mod spec;
 pub mod state;
 pub mod status;
+mod step;
 
 #[cfg(test)]
 mod samples;

@@ -47,6 +47,32 @@ enum TableOutput {
     Markdown,
 }
 
+/// The arguments of the simulation of the controller of ControlPlanes.
+#[derive(clap::Args)]
+struct ControlPlanes {
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// The number of seeds
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// Run only this scenario
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// Print each step of the first seed
+    #[arg(long)]
+    trace: bool,
+    /// Instead of seeds, inject each single fault at each write of the scenario
+    #[arg(long, conflicts_with = "trace", requires = "scenario")]
+    exhaustive: bool,
+    /// Instead of seeds, insert known bugs, and check that the invariants find them
+    #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
+    mutants: bool,
+    /// The number of threads; by default one for each core
+    #[arg(long)]
+    cores: Option<u64>,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Start a cluster with Capstan and show edits that it refuses, warns about and accepts
@@ -119,29 +145,7 @@ enum Command {
         output: Output,
     },
     /// The same for the controller of ControlPlanes, in clusters of its own
-    SimulateControlPlanes {
-        /// The first seed
-        #[arg(long, default_value_t = 0)]
-        from: u64,
-        /// The number of seeds
-        #[arg(long, default_value_t = 1000)]
-        seeds: u64,
-        /// Run only this scenario
-        #[arg(long, value_name = "NAME")]
-        scenario: Option<String>,
-        /// Print each step of the first seed
-        #[arg(long)]
-        trace: bool,
-        /// Instead of seeds, inject each single fault at each write of the scenario
-        #[arg(long, conflicts_with = "trace", requires = "scenario")]
-        exhaustive: bool,
-        /// Instead of seeds, insert known bugs, and check that the invariants find them
-        #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
-        mutants: bool,
-        /// The number of threads; by default one for each core
-        #[arg(long)]
-        cores: Option<u64>,
-    },
+    SimulateControlPlanes(ControlPlanes),
     /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
     /// it misses one
     Mutants {
@@ -238,29 +242,7 @@ fn main() -> ExitCode {
             output,
             ..
         } => simulate(from, seeds, scenario.as_deref(), cores, output),
-        Command::SimulateControlPlanes {
-            seeds, mutants: true, ..
-        } => control_plane_mutants(seeds),
-        Command::SimulateControlPlanes {
-            from,
-            scenario,
-            exhaustive: true,
-            ..
-        } => exhaust_control_planes(scenario.as_deref().unwrap_or_default(), from),
-        Command::SimulateControlPlanes {
-            from,
-            scenario,
-            trace: true,
-            ..
-        } => control_planes::trace(from, scenario.as_deref()).and_then(|outcome| print_trace(from, outcome)),
-        Command::SimulateControlPlanes {
-            from,
-            seeds,
-            scenario,
-            cores,
-            ..
-        } => control_planes::simulate(from, seeds, scenario.as_deref(), threads(cores))
-            .and_then(|sum| print_summary(&sum, scenario.as_deref(), Output::Text)),
+        Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::Bench {
@@ -314,6 +296,20 @@ fn threads(cores: Option<u64>) -> u64 {
 
 fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
     print_trace(seed, simulation::trace(seed, scenario)?)
+}
+
+fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {
+    let (from, scenario) = (arguments.from, arguments.scenario.as_deref());
+    if arguments.mutants {
+        control_plane_mutants(arguments.seeds)
+    } else if arguments.exhaustive {
+        exhaust_control_planes(scenario.unwrap_or_default(), from)
+    } else if arguments.trace {
+        print_trace(from, control_planes::trace(from, scenario)?)
+    } else {
+        let sum = control_planes::simulate(from, arguments.seeds, scenario, threads(arguments.cores))?;
+        print_summary(&sum, scenario, Output::Text)
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the command")]

@@ -16,6 +16,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::runtime::Watches;
 
+/// The timeout of the first connection to a cluster.
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
+
 /// The cluster to connect to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Cluster {

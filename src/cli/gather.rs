@@ -6,9 +6,8 @@ use capstan_core::api::machine_openshift_io::control_plane;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 
-use super::cluster::Cluster;
+use super::cluster::{CONNECT, Cluster};
 use super::documents::{Document, note};
-use super::observe::CONNECT;
 
 /// The kinds that plans and rules need, and whether they are in the namespace of the Machine API.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[

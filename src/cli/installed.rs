@@ -108,7 +108,11 @@ pub(super) fn controllers(feature: Feature, lease: &str) -> Option<(&str, &'stat
             Some((kubeadm_control_plane::LEASE, "capstan-kubeadm-control-plane"))
         }
         Feature::ControlPlaneControllers => Some((control_plane::LEASE, "capstan-control-plane")),
-        Feature::Admission | Feature::Mirroring | Feature::KubeadmControlPlane | Feature::ControlPlane => None,
+        Feature::Admission
+        | Feature::Mirroring
+        | Feature::KubeadmControlPlane
+        | Feature::ControlPlane
+        | Feature::MachinePools => None,
     }
 }
 

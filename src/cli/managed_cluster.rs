@@ -18,11 +18,11 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
+use super::cluster::{CONNECT, Cluster};
 use super::documents::Document;
 use super::gather::list;
 use super::kubeadm_control_plane;
-use super::observe::{CONNECT, runtime};
+use super::observe::runtime;
 use crate::workload::{Connections, ManagedCluster, ManagedClusters as _, MembersReport, Settings};
 
 /// The namespace and the name of an object in a cluster.

@@ -20,8 +20,8 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::cluster::{Authority, Cluster, namespace};
-use super::observe::{CONNECT, runtime};
+use super::cluster::{Authority, CONNECT, Cluster, namespace};
+use super::observe::runtime;
 use crate::runtime::api;
 
 /// How long a field may prevent the migration before the command gives up. The sync controller

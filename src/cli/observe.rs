@@ -14,16 +14,13 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::{ApiResource, GroupVersionKind};
 use tokio::sync::watch;
 
-use super::cluster::{Cluster, Scope};
+use super::cluster::{CONNECT, Cluster, Scope};
 use super::gather;
 use crate::controllers::{Assessment, Caches, assess, control_plane, control_plane_machine_sets, observed, snapshot};
 use crate::runtime::{Caches as RuntimeCaches, View};
 
 /// The timeout of the first read of a cluster.
 const FIRST_READ: Duration = Duration::from_secs(60);
-
-/// The timeout of the first connection to a cluster.
-pub(super) const CONNECT: Duration = Duration::from_secs(10);
 
 /// The cluster to observe, and the settings of the controller that runs there.
 #[derive(Clone, Debug, clap::Args)]

@@ -191,14 +191,14 @@ pub struct Args {
         help_heading = "Controllers"
     )]
     machinepools: Machinepools,
-    /// Who adds and removes etcd members, with --control-plane-controllers: the etcd operator,
-    /// or the nodes and Capstan. Then Capstan removes the member of a deleted machine before
-    /// the machine goes.
+    /// The component that manages etcd members, with --control-plane-controllers: the etcd
+    /// operator, or Capstan, which removes the member of a deleted machine before the
+    /// machine goes.
     #[arg(
         long,
         value_enum,
         default_value = "operator",
-        value_name = "WHO",
+        value_name = "COMPONENT",
         help_heading = "Controllers"
     )]
     etcd_members: EtcdMembers,
@@ -271,7 +271,7 @@ pub struct Args {
     snapshot: Vec<PathBuf>,
 }
 
-/// Who adds and removes the members of etcd.
+/// The component that manages the members of etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum EtcdMembers {
     /// The etcd operator

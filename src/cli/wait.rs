@@ -10,7 +10,7 @@ use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::SetState;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::observe::{ObservedCluster, runtime};
 use crate::controllers::{Assessment, Reading, control_plane};
@@ -68,32 +68,35 @@ enum Progress {
 
 async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
     let end = Instant::now() + Duration::try_from(args.timeout).unwrap_or_default();
-    let connecting = async {
-        let is_control_plane = args.cluster.has_control_plane().await?;
-        let watched = if is_control_plane {
-            args.cluster.watch_control_plane().await?
-        } else {
-            args.cluster.watch().await?
+    let Ok(is_control_plane) = timeout_at(end, args.cluster.has_control_plane()).await else {
+        return Ok(not_responded());
+    };
+    if is_control_plane? {
+        let Ok(watched) = timeout_at(end, args.cluster.watch_control_plane()).await else {
+            return Ok(not_responded());
         };
-        anyhow::Ok((is_control_plane, watched))
-    };
-    let Ok(connected) = tokio::time::timeout_at(end, connecting).await else {
-        report("the timeout has passed, and the API server has not responded");
-        return Ok(ExitCode::from(3));
-    };
-    let (is_control_plane, (_caches, views)) = connected?;
-    if is_control_plane {
+        let (_caches, views) = watched?;
         let judge = |view: &View| {
             let assessment = args.cluster.assess_control_plane(view)?;
             Ok(progress_of_control_plane(args.what, &assessment))
         };
         return follow(views, end, judge).await;
     }
+    let Ok(watched) = timeout_at(end, args.cluster.watch()).await else {
+        return Ok(not_responded());
+    };
+    let (_caches, views) = watched?;
     let judge = |view: &View| {
         let now = Timestamp::now();
         Ok(progress_of(args.what, &args.cluster.assess(view, now)?, now))
     };
     follow(views, end, judge).await
+}
+
+/// Reports that nothing answered within the timeout.
+fn not_responded() -> ExitCode {
+    report("the timeout has passed, and the API server has not responded");
+    ExitCode::from(3)
 }
 
 /// Follows the views until the condition is met, or cannot be met.

@@ -4,10 +4,10 @@
 //! The client is that of the process. The module executes single requests and decides nothing.
 
 use capstan_core::api::kind::KindInfo;
-use kube::api::{ListParams, Patch, PatchParams, Request};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, Request};
 use kube::{Client, Error};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::cluster::{AccessError, ManagedCluster, ManagedClusters};
@@ -94,6 +94,31 @@ impl ManagedClusters for OwnCluster {
         let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
         let list = self.0.request::<List<T>>(request).await;
         Ok(list.map_err(|error| failed(what(), error))?.items.unwrap_or_default())
+    }
+
+    async fn delete(
+        &self,
+        _cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), AccessError> {
+        let what = || format!("delete {} {name}", kind.plural);
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let request = Request::new(path(kind, namespace)).delete(name, &params);
+        let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
+        match self.0.request::<IgnoredAny>(request).await {
+            Ok(_) => Ok(()),
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(failed(what(), error)),
+        }
     }
 
     async fn patch(

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::action::{Plan, Step, WaitReason};
-use super::plan::{patch, waits};
 use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
+use super::step::{patch, waits};
 use crate::api::machine_openshift_io::machine::{LifecycleHook, Machine};
 use crate::cpms::action::Action;
 use crate::cpms::selector::is_control_plane;

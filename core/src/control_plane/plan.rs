@@ -11,18 +11,19 @@
 mod machine;
 mod question;
 
-pub(super) use machine::{owner_reference, patch};
+pub(super) use machine::owner_reference;
 
 use serde_json::json;
 
 use super::action::{Plan, REPLACED, Step, Wait, WaitReason};
 use super::degraded::{UNPLACEABLE, degraded, stops_replacements_only};
-use super::gates::{Blocked, may_grow, may_shrink};
+use super::gates::{may_grow, may_shrink};
 use super::members;
 use super::pending;
 use super::selection::{domain_of_new, to_leave};
 use super::spec::{ACKNOWLEDGED, RISK, Spec};
 use super::state::{MachineState, Owner, State};
+use super::step::{precondition, waits};
 use crate::api::kinds::MACHINES;
 use crate::api::machine_openshift_io::control_plane::FINALIZER;
 use crate::cpms::action::Action;
@@ -235,28 +236,6 @@ fn create(
             reason: UNPLACEABLE,
             message: format!("no machine can be created in a failure domain: {error}; correct spec.failureDomains"),
         }),
-    }
-}
-
-pub(super) fn waits(machine: Option<&MachineState>, (reason, message): Blocked) -> Wait {
-    let of = |machine: &MachineState| {
-        let namespace = machine.machine.metadata.namespace.as_deref().unwrap_or_default();
-        MACHINES.object(namespace, machine.name())
-    };
-    Wait {
-        index: None,
-        subject: machine.map(of),
-        reason,
-        message,
-        until: None,
-    }
-}
-
-fn precondition(machine: &MachineState) -> Precondition {
-    let meta = &machine.machine.metadata;
-    Precondition {
-        uid: meta.uid().to_owned(),
-        resource_version: meta.resource_version.clone().unwrap_or_default(),
     }
 }
 

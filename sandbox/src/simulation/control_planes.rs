@@ -6,6 +6,7 @@
 //! anything but the seed.
 
 pub(crate) mod act;
+mod bugs;
 mod environment;
 mod etcd;
 mod health_checks;
@@ -20,7 +21,8 @@ mod scenarios;
 mod state;
 mod users;
 
+pub use bugs::{BUGS, Bug};
 pub use invariants::INVARIANTS;
-pub use mutants::{BUGS, Bug, Hunted, hunt};
+pub use mutants::{Hunted, hunt};
 pub use runs::{digest, exhaust, run, simulate, trace};
 pub use scenarios::scenarios;

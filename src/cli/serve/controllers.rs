@@ -125,7 +125,7 @@ pub(super) async fn stop(running: Vec<Running>) {
     futures::future::join_all(running.into_iter().map(Running::stop)).await;
 }
 
-/// Who adds and removes the members of etcd. The arguments demand the folder of the certificates.
+/// The component that manages etcd members. The arguments demand the folder of the certificates.
 fn etcd_members(args: &Args) -> control_plane::EtcdMembers {
     match (args.etcd_members, &args.etcd_certificates) {
         (EtcdMembers::Capstan, Some(certificates)) => control_plane::EtcdMembers::Capstan {

@@ -17,7 +17,7 @@ use crate::workload::{Credentials, EtcdAccess, MembersReport, OwnCluster};
 /// An answer of the members is old after this time.
 const OLD: Duration = Duration::from_secs(3);
 
-/// Who adds and removes the members of etcd.
+/// The component that manages the members of etcd.
 #[derive(Clone, Debug, Default)]
 pub enum EtcdMembers {
     /// The etcd operator, which hooks the deletion of machines.

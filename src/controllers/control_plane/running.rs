@@ -20,7 +20,7 @@ pub const LEASE: &str = "capstan-control-plane";
 pub struct Configuration {
     /// The options that admission has too.
     pub options: Options,
-    /// Who adds and removes the members of etcd.
+    /// The component that manages the members of etcd.
     pub etcd_members: EtcdMembers,
 }
 

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::precondition;
-use crate::api::kinds::MACHINES;
 use crate::api::machine_openshift_io::control_plane::{API_VERSION as OWNER_VERSION, KIND as OWNER_KIND};
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::api::meta::{ObjectMeta, OwnerReference};
@@ -13,7 +11,7 @@ use crate::control_plane::action::Step;
 use crate::control_plane::members;
 use crate::control_plane::spec::Spec;
 use crate::control_plane::state::{MachineState, Owner, State};
-use crate::cpms::action::Action;
+use crate::control_plane::step::patch;
 use crate::cpms::created_from::{CREATED_FROM, CreatedFrom, provider_spec};
 use crate::cpms::domains::{DomainError, FailureDomain};
 use crate::cpms::indexes::{RELEASED, of_name};
@@ -133,33 +131,4 @@ pub(super) fn mark(spec: &Spec, machine: &MachineState, annotation: &str) -> Ste
         None,
         because,
     )
-}
-
-/// A change of a machine in place: of fields of its metadata, and of its spec.
-pub(in crate::control_plane) fn patch(
-    spec: &Spec,
-    machine: &MachineState,
-    fields: &[(&str, Value)],
-    change: Option<&Value>,
-    because: String,
-) -> Step {
-    let precondition = precondition(machine);
-    let mut metadata: Map<String, Value> = precondition.metadata();
-    for (field, value) in fields {
-        metadata.insert((*field).to_owned(), value.clone());
-    }
-    let mut patch = json!({ "metadata": metadata });
-    if let (Some(patch), Some(change)) = (patch.as_object_mut(), change) {
-        patch.insert("spec".to_owned(), change.clone());
-    }
-    Step {
-        action: Action::Patch {
-            patch,
-            failure_domain: machine.domain.clone(),
-        },
-        subject: MACHINES.object(&spec.namespace, machine.name()),
-        index: None,
-        because,
-        precondition: Some(precondition),
-    }
 }

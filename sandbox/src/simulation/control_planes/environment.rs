@@ -185,7 +185,7 @@ impl Environment for Plane {
     }
 
     fn leads(&self, elected: bool) -> bool {
-        elected || self.setup.bug.is_some_and(super::mutants::Bug::always_leads)
+        elected || self.setup.bug.is_some_and(super::bugs::Bug::always_leads)
     }
 
     fn alter_call(world: &mut World<Self>, call: &mut Call) -> bool {
@@ -210,7 +210,7 @@ impl Environment for Plane {
     }
 
     fn forgets(&self, _controller: usize) -> bool {
-        self.setup.bug.is_some_and(super::mutants::Bug::forgets)
+        self.setup.bug.is_some_and(super::bugs::Bug::forgets)
     }
 
     fn moment(world: &World<Self>) -> Moment {
@@ -245,7 +245,7 @@ impl Environment for Plane {
     }
 
     fn judge_reconcile(world: &mut World<Self>, _controller: usize, written: &[ObjectKey], events: &[KubernetesEvent]) {
-        let is_silent = world.environment.setup.bug.is_some_and(super::mutants::Bug::is_silent);
+        let is_silent = world.environment.setup.bug.is_some_and(super::bugs::Bug::is_silent);
         let is_named = |key: &&ObjectKey| {
             let names = |event: &KubernetesEvent| event.message.as_ref().is_some_and(|text| text.contains(&key.name));
             !is_silent && events.iter().any(names)
@@ -321,6 +321,11 @@ impl Plane {
             }
             _ => {}
         }
+    }
+
+    /// What is true now.
+    pub(super) fn moment(&self, now: i64) -> Moment {
+        Moment::of(self, now)
     }
 
     /// The objects by name, for the moments.

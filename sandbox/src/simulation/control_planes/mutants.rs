@@ -1,4 +1,4 @@
-//! Seeded bugs of the controller, and the hunt for them: each must violate an invariant that
+//! Inserts the seeded bugs into the controller, and hunts them: each must violate an invariant that
 //! describes it.
 //!
 //! A bug changes what the controller reads, from its caches and live, or what it writes.
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use capstan::runtime::View;
 use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ClusterOperatorCondition};
-use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::objects::CachedObject;
@@ -23,75 +22,15 @@ use crate::simulation::engine::options::RunOptions;
 use crate::simulation::engine::port::{Answer, Call};
 use crate::simulation::engine::world::World;
 
-use super::kinds::{CONTROL_PLANE, HEALTH_CHECK, MACHINE, NODE, OPERATOR};
+use super::bugs::{BUGS, Bug};
+use super::kinds::{CONTROL_PLANE, HEALTH_CHECK, MACHINE, OPERATOR};
 use super::scenarios::schedule;
 use super::state::Plane;
 
-macro_rules! bugs {
-    ($($bug:ident $id:literal in $scenario:literal violates [$($fits:literal),+] $wrong:literal;)+) => {
-        /// A bug that the controller has on purpose.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug {
-            $(#[doc = $wrong] $bug,)+
-        }
-
-        /// All bugs: what each does, the scenario that meets it, and the invariants that describe
-        /// it.
-        pub const BUGS: &[(Bug, &str, &str, &str, &[&str])] = &[
-            $((Bug::$bug, $id, $wrong, $scenario, &[$($fits),+]),)+
-        ];
-    };
-}
-
-bugs! {
-    ReadinessIgnored "readiness-ignored" in "failures" violates ["H4", "H5"]
-        "Every node counts as ready.";
-    EtcdIgnored "etcd-ignored" in "members" violates ["H1", "H4", "H5"]
-        "Every etcd member counts as healthy.";
-    GoingUncounted "going-uncounted" in "deletions" violates ["H2", "H5"]
-        "A machine that is being deleted does not exist for the controller.";
-    GoingStands "going-stands" in "deletions" violates ["H5", "H11", "ESR", "G8"]
-        "A machine that is being deleted counts as one that stays.";
-    EvenNumbers "even-numbers" in "scale" violates ["H2", "H11", "ESR"]
-        "The controller rests at one machine more than replicas.";
-    OneLess "one-less" in "scale" violates ["H5", "H11", "ESR"]
-        "The controller rests at one machine less than replicas.";
-    RandomNames "random-names" in "processes" violates ["H2", "H3", "H11"]
-        "Every attempt to create a machine has another name, and no attempt is recorded.";
-    NewestFirst "current-first" in "both" violates ["H6"]
-        "A current machine is deleted while another one is outdated.";
-    EditUnseen "edit-unseen" in "shape" violates ["ESR"]
-        "The controller does not see an edit of the template.";
-    Unasked "unasked" in "single" violates ["H7"]
-        "The only machine is replaced without the consent of a user.";
-    TakesForeign "takes-foreign" in "owners" violates ["H8"]
-        "A machine of another controller is adopted.";
-    DropsHooks "drops-hooks" in "shape" violates ["H8", "H1"]
-        "The mark of a machine removes its hooks.";
-    WeakHealthCheck "weak-health-check" in "health-check" violates ["H9"]
-        "The health check allows one remediation more.";
-    NoHealthCheck "no-health-check" in "scale" violates ["H9"]
-        "No health check is created.";
-    NoFinalizer "no-finalizer" in "removal" violates ["H10"]
-        "Machines get the ControlPlane as their owner, and it has no finalizer.";
-    FinalizerFirst "finalizer-first" in "removal" violates ["H10"]
-        "The finalizer is removed before the machines are released.";
-    OneZone "one-zone" in "scale" violates ["H11"]
-        "Every new machine is placed in the first failure domain.";
-    Overwrites "overwrites" in "removal" violates ["H13"]
-        "A write to the ControlPlane changes its spec.";
-    Silent "silent" in "scale" violates ["G5"]
-        "No event reports a creation or a deletion.";
-    Restless "restless" in "scale" violates ["G4"]
-        "The status is written although it does not change.";
-    EarlyGeneration "early-generation" in "scale" violates ["G6"]
-        "The status reports a generation that does not exist.";
-    TemplateAsSent "template-as-sent" in "scale" violates ["ESR", "H11"]
-        "No new machine is ever current.";
-}
-
 impl Bug {
-    fn machine(self, machine: &mut Machine) -> bool {
+    /// `leaves`: the ControlPlane is being deleted. Returns whether the controller sees the
+    /// machine.
+    fn machine(self, machine: &mut Machine, leaves: bool) -> bool {
         match self {
             Self::GoingUncounted => return !machine.metadata.is_deleting(),
             Self::GoingStands => machine.metadata.deletion_timestamp = None,
@@ -99,8 +38,8 @@ impl Bug {
                 .metadata
                 .owner_references
                 .retain(|owner| owner.kind == "ControlPlane"),
-            Self::FinalizerFirst => machine.metadata.owner_references.clear(),
-            Self::NewestFirst => swap_types(machine),
+            Self::FinalizerFirst if leaves => machine.metadata.owner_references.clear(),
+            Self::Swapped => swap_types(machine),
             Self::TemplateAsSent => {
                 machine.metadata.annotations.remove(CREATED_FROM);
                 set_type(machine, "m1.small");
@@ -108,14 +47,6 @@ impl Bug {
             _ => {}
         }
         true
-    }
-
-    fn node(self, node: &mut Node) {
-        if self == Self::ReadinessIgnored {
-            for condition in node.status.conditions.iter_mut().filter(|one| one.type_ == "Ready") {
-                "True".clone_into(&mut condition.status);
-            }
-        }
     }
 
     fn object(self, object: &mut ControlPlane) {
@@ -178,11 +109,8 @@ impl Bug {
     pub(super) fn view(self, view: &View) -> View {
         let mut view = view.clone();
         let machines = count(&view);
-        alter::<Machine>(&mut view, MACHINE, |machine| self.machine(machine));
-        alter::<Node>(&mut view, NODE, |node| {
-            self.node(node);
-            true
-        });
+        let leaves = is_leaving(&view);
+        alter::<Machine>(&mut view, MACHINE, |machine| self.machine(machine, leaves));
         alter::<ControlPlane>(&mut view, CONTROL_PLANE, |object| {
             self.object(object);
             true
@@ -196,15 +124,11 @@ impl Bug {
 
     /// Alters the answer to a read.
     pub(super) fn answer(self, answer: &mut kube::Result<Answer>, call: &Call, cached: Option<&View>) {
-        let machines = cached.map_or(0, count);
+        let (machines, leaves) = (cached.map_or(0, count), cached.is_some_and(is_leaving));
         let keep = |version: &mut Version| {
             let typed = &mut version.typed;
             match call.kind() {
-                kind if kind == MACHINE => altered::<Machine>(typed, |machine| self.machine(machine)),
-                kind if kind == NODE => altered::<Node>(typed, |node| {
-                    self.node(node);
-                    true
-                }),
+                kind if kind == MACHINE => altered::<Machine>(typed, |machine| self.machine(machine, leaves)),
                 kind if kind == CONTROL_PLANE => altered::<ControlPlane>(typed, |object| {
                     self.object(object);
                     true
@@ -333,6 +257,13 @@ fn put(object: &mut Value, pointer: &str, field: &str, value: Value) {
 fn count(view: &View) -> usize {
     let machines = view.objects.all::<Machine>(MACHINE.info());
     machines.into_iter().flatten().count()
+}
+
+/// Whether the ControlPlane is being deleted.
+fn is_leaving(view: &View) -> bool {
+    let objects = view.objects.all::<ControlPlane>(CONTROL_PLANE.info());
+    let mut objects = objects.into_iter().flatten();
+    objects.any(|object| object.metadata.is_deleting())
 }
 
 /// Alters the objects of a kind in a view, and hides those for which this returns false.

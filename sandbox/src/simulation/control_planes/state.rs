@@ -17,8 +17,7 @@ use crate::simulation::engine::options::Marks;
 use crate::simulation::engine::schedule::Schedule;
 
 use super::act::{Act, MachineFault};
-use super::invariants::moment::Moment;
-use super::mutants::Bug;
+use super::bugs::Bug;
 
 /// A schedule of this environment.
 pub(super) type PlaneSchedule = Schedule<Setup, Act>;
@@ -212,10 +211,5 @@ impl Plane {
     pub(super) fn machine_at(&self, position: usize) -> Option<String> {
         let position = position.checked_rem(self.machines.len())?;
         self.machines.keys().nth(position).cloned()
-    }
-
-    /// What is true now.
-    pub(super) fn moment(&self, now: i64) -> Moment {
-        Moment::of(self, now)
     }
 }

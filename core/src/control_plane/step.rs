@@ -1,0 +1,64 @@
+//! Parts that the steps and the waits of a plan are made of. Nothing here decides.
+
+use serde_json::{Map, Value, json};
+
+use super::action::{Step, Wait};
+use super::gates::Blocked;
+use super::spec::Spec;
+use super::state::MachineState;
+use crate::api::kinds::MACHINES;
+use crate::cpms::action::Action;
+use crate::model::Precondition;
+
+/// A reason to wait, about a machine or about none.
+pub(super) fn waits(machine: Option<&MachineState>, (reason, message): Blocked) -> Wait {
+    let of = |machine: &MachineState| {
+        let namespace = machine.machine.metadata.namespace.as_deref().unwrap_or_default();
+        MACHINES.object(namespace, machine.name())
+    };
+    Wait {
+        index: None,
+        subject: machine.map(of),
+        reason,
+        message,
+        until: None,
+    }
+}
+
+/// The version of a machine that a step is for.
+pub(super) fn precondition(machine: &MachineState) -> Precondition {
+    let meta = &machine.machine.metadata;
+    Precondition {
+        uid: meta.uid().to_owned(),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+/// A change of a machine in place: of fields of its metadata, and of its spec.
+pub(super) fn patch(
+    spec: &Spec,
+    machine: &MachineState,
+    fields: &[(&str, Value)],
+    change: Option<&Value>,
+    because: String,
+) -> Step {
+    let precondition = precondition(machine);
+    let mut metadata: Map<String, Value> = precondition.metadata();
+    for (field, value) in fields {
+        metadata.insert((*field).to_owned(), value.clone());
+    }
+    let mut patch = json!({ "metadata": metadata });
+    if let (Some(patch), Some(change)) = (patch.as_object_mut(), change) {
+        patch.insert("spec".to_owned(), change.clone());
+    }
+    Step {
+        action: Action::Patch {
+            patch,
+            failure_domain: machine.domain.clone(),
+        },
+        subject: MACHINES.object(&spec.namespace, machine.name()),
+        index: None,
+        because,
+        precondition: Some(precondition),
+    }
+}
