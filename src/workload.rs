@@ -9,6 +9,7 @@ mod authority;
 mod cluster;
 mod connections;
 mod etcd;
+mod expiry;
 mod kubeconfig;
 
 pub use authority::{Algorithm, Authority, AuthorityError, KeyPair, key_pair, kubeconfig as admin_kubeconfig};
@@ -18,3 +19,4 @@ pub use etcd::{
     Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, EtcdRoute,
     ManagedEtcd, ManagedEtcdError, Member, MemberId, MemberStatus, MembersReport, Survey, credentials, survey,
 };
+pub use kubeconfig::expiry as kubeconfig_expiry;

@@ -10,6 +10,7 @@ use super::action::{Action, Step, machine_ref};
 use super::desired::{Bootstrap, config};
 use super::naming::{Names, evaluate};
 use super::outdated::{REVISION, revision};
+use super::propagation;
 use super::remediation;
 use super::state::{MachineState, State, condition};
 use crate::api::bootstrap_cluster_x_k8s_io::GROUP as BOOTSTRAP_GROUP;
@@ -55,11 +56,14 @@ pub(super) fn create(
         annotations.insert(REMEDIATION_FOR.to_owned(), record.to_owned());
     }
     metadata.owner_references = vec![owner(state, Some(true))];
+    let spec = machine_spec(state, &name, domain);
+    let record = propagation::record(state);
+    metadata.annotations.insert(propagation::RECORD.to_owned(), record);
     let machine = Machine {
         api_version: API_VERSION.to_owned(),
         kind: machine::KIND.to_owned(),
         metadata,
-        spec: machine_spec(state, &name, domain),
+        spec,
         ..Machine::default()
     };
     Ok(Step {
@@ -76,7 +80,7 @@ pub(super) fn create(
 }
 
 /// The desired state of a machine. Its objects have one name.
-fn machine_spec(state: &State, name: &str, domain: Option<&str>) -> MachineSpec {
+pub(super) fn machine_spec(state: &State, name: &str, domain: Option<&str>) -> MachineSpec {
     let control_plane = &state.control_plane.spec;
     let template = &control_plane.machine_template.spec;
     let reference = &template.infrastructure_ref;
@@ -118,8 +122,19 @@ fn machine_spec(state: &State, name: &str, domain: Option<&str>) -> MachineSpec 
     spec
 }
 
-/// The metadata that all objects of a machine share.
+/// The metadata that all objects of a new machine share.
 fn metadata(state: &State, name: &str) -> ObjectMeta {
+    let mut metadata = shared_metadata(state);
+    let revision = revision(&state.control_plane.spec);
+    metadata.annotations.insert(REVISION.to_owned(), revision);
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        ..metadata
+    }
+}
+
+/// The metadata that all objects of all machines share.
+pub(super) fn shared_metadata(state: &State) -> ObjectMeta {
     let template = &state.control_plane.spec.machine_template.metadata;
     let mut labels = template.labels.clone();
     labels.extend([
@@ -127,13 +142,10 @@ fn metadata(state: &State, name: &str) -> ObjectMeta {
         (label::CONTROL_PLANE.to_owned(), String::new()),
         (label::CONTROL_PLANE_NAME.to_owned(), label_value(state.name())),
     ]);
-    let mut annotations = template.annotations.clone();
-    annotations.insert(REVISION.to_owned(), revision(&state.control_plane.spec));
     ObjectMeta {
-        name: Some(name.to_owned()),
         namespace: state.control_plane.metadata.namespace.clone(),
         labels,
-        annotations,
+        annotations: template.annotations.clone(),
         ..ObjectMeta::default()
     }
 }
