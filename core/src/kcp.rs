@@ -24,6 +24,7 @@ pub mod inspection;
 mod known_fields;
 pub mod kube_proxy;
 pub mod kubeadm_configuration;
+mod machine_fields;
 mod membership;
 mod naming;
 pub mod observed;

@@ -30,7 +30,7 @@ pub(super) async fn parse(bytes: &[u8]) -> Result<kube::Config, String> {
     Ok(config)
 }
 
-/// When the first client certificate of a kubeconfig expires; `None` if there is none.
+/// When the first client certificate of a kubeconfig expires; `None` without a certificate.
 pub fn expiry(bytes: &[u8]) -> Option<Timestamp> {
     let kubeconfig = Kubeconfig::from_yaml(std::str::from_utf8(bytes).ok()?).ok()?;
     let users = kubeconfig

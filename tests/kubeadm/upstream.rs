@@ -66,9 +66,7 @@ async fn a_control_plane_moves_to_cluster_api_and_back_without_a_rollout() {
 /// A label and a timeout of the control plane reach all objects of the machines, and leave them
 /// again.
 async fn labels_follow(world: &World) {
-    let template = |metadata: Value, deletion: Value| {
-        json!({"spec": {"machineTemplate": {"metadata": metadata, "spec": {"deletion": deletion}}}})
-    };
+    let template = |metadata: Value, deletion: Value| json!({"spec": {"machineTemplate": {"metadata": metadata, "spec": {"deletion": deletion}}}});
     let (metadata, deletion) = (json!({"labels": {"team": "a"}}), json!({"nodeDrainTimeoutSeconds": 30}));
     world.edit("c", &template(metadata, deletion)).await;
     let kinds = ["machines.cluster.x-k8s.io", "kubeadmconfigs", "devmachines"];

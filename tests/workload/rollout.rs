@@ -239,7 +239,7 @@ impl World {
                 }
                 Action::Delete { move_leader_to, .. } | Action::RemoveHook { move_leader_to, .. } => {
                     // A slow machine needs more time than the first attempts get.
-                    let patience = Duration::from_millis(self.below(40 * (1 + deaths)));
+                    let patience = Duration::from_millis(self.below(150 * (1 + deaths)));
                     let performed = perform(&access, &machine, member.as_deref(), move_leader_to);
                     match tokio::time::timeout(patience, performed).await {
                         // The controller dies before the answer, or after it and before its write.
@@ -360,7 +360,7 @@ async fn post(client: &kube::Client, path: &str, body: &Value, deadline: Duratio
     Ok(tokio::time::timeout(deadline, client.request::<Value>(request)).await??)
 }
 
-/// Writes keys until it is told to stop, each to a member that answers, and keeps the keys that etcd
+/// Writes keys until the test ends, each to a member that answers. It keeps the keys that etcd
 /// acknowledged.
 struct Writer {
     stop: Arc<AtomicBool>,
@@ -369,9 +369,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(world: &World) -> Self {
+    fn start(world: &World, tasks: usize) -> Self {
         let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let tasks = (0..4).map(|task| {
+        let tasks = (0..tasks).map(|task| {
             let (stop, count) = (Arc::clone(&stop), Arc::clone(&acknowledged));
             let addresses = Arc::clone(&world.addresses);
             let authority = world.authority.clone();
@@ -420,7 +420,8 @@ impl Writer {
 async fn no_acknowledged_write_is_lost_while_members_are_replaced_and_the_controller_dies() {
     let wanted: usize = std::env::var("CAPSTAN_ETCD_WRITES").map_or(500, |text| text.parse().unwrap());
     let mut world = World::new().await;
-    let writer = Writer::start(&world);
+    // Many writes need many writers, because each waits for its answer.
+    let writer = Writer::start(&world, 2 + wanted / 2_000);
     let mut deaths = world.roll().await;
     let mut rollouts = 1;
     while writer.acknowledged.load(Ordering::SeqCst) < wanted {

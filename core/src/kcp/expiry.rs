@@ -1,5 +1,5 @@
-//! When the certificate of the API server of a machine expires: where the machine is asked, and how
-//! the answer is stored for `spec.rollout.before`.
+//! When the certificate of the API server of a machine expires: the address of that API server, and
+//! how the time is stored for `spec.rollout.before`.
 //!
 //! Cluster API copies the stored time into the status of the Machine. kubeadm issues the
 //! certificate once, when the machine joins.
@@ -15,8 +15,8 @@ pub const EXPIRY: &str = "machine.cluster.x-k8s.io/certificates-expiry";
 /// The default port of an API server.
 const PORT: u64 = 6443;
 
-/// Where the API server of a machine answers; `None` if its certificate is known, or if nobody can
-/// be asked.
+/// Where the API server of a machine answers; `None` if the time is stored, or if the machine has no
+/// address.
 pub fn address(machine: &MachineState, config: &Value) -> Option<String> {
     let annotations = config.pointer("/metadata/annotations");
     let is_known = annotations.is_some_and(|annotations| annotations.get(EXPIRY).is_some());
@@ -71,7 +71,8 @@ mod tests {
         world.machines[0]["status"]["addresses"][1]["address"] = json!("fd00::1");
         assert_eq!(address_of(&world, &config).as_deref(), Some("[fd00::1]:8443"));
         let expires = "2027-06-01T12:00:00.5Z".parse().unwrap();
-        json_patch::merge(&mut config, &patch(&config.clone(), expires));
+        let change = patch(&config, expires);
+        json_patch::merge(&mut config, &change);
         assert_eq!(config["metadata"]["annotations"][EXPIRY], "2027-06-01T12:00:00Z");
         assert_eq!(address_of(&world, &config), None);
     }

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::create::{machine_spec, shared_metadata};
 use super::kube_proxy::precondition;
+use super::machine_fields::{machine_spec, shared_metadata};
 use super::state::{MachineState, State};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::kcp::samples::World;
 
-    /// Applies the patch of the first machine until there is none.
+    /// Applies the patch of the first machine, after which there must be no other one.
     fn propagate(world: &mut World) -> Option<Value> {
         let state = world.state();
         let patch = machine_patch(&state, &state.machines[0])?;

@@ -50,8 +50,8 @@ const MANAGERS: [Manager; 3] = [
     },
 ];
 
-/// The controller of KubeadmControlPlanes of Cluster API. It never runs beside Capstan's for the same
-/// objects, and its webhooks are not registered: Capstan's CRDs are in place.
+/// The controller of KubeadmControlPlanes of Cluster API. It never runs beside Capstan's for the
+/// same objects, and its webhooks are not registered: Capstan's CRDs are in place.
 const KUBEADM_CONTROL_PLANE: Manager = Manager {
     name: "kubeadm-control-plane",
     package: "sigs.k8s.io/cluster-api/controlplane/kubeadm",

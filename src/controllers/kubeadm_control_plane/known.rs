@@ -28,7 +28,7 @@ use crate::workload::{self, Authority, AuthorityError, KeyPair};
 /// deleted, the cluster is inspected again in any case.
 const AGE: Duration = Duration::from_secs(1);
 
-/// After how long a machine is asked again for its certificate.
+/// The time between two attempts to read a certificate.
 const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
 /// Group, kind, and name of an object of an unknown kind.
@@ -87,8 +87,8 @@ impl<W: Port> KubeadmControlPlanes<W> {
         Ok(())
     }
 
-    /// Asks the API servers of machines for their certificates. A machine that does not answer is
-    /// asked again some minutes later.
+    /// Reads the certificates of the API servers of machines. After a failure, the next attempt
+    /// follows some minutes later.
     async fn read_expiries(&self, found: &Found, known: &mut Known, now: Instant) -> bool {
         let (state, plan) = (&found.assessment.state, &found.assessment.plan);
         known.expiries.retain(|machine, _| state.machine(machine).is_some());
