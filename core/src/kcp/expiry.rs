@@ -15,8 +15,8 @@ pub const EXPIRY: &str = "machine.cluster.x-k8s.io/certificates-expiry";
 /// The default port of an API server.
 const PORT: u64 = 6443;
 
-/// Where the API server of a machine answers; `None` if the time is stored, or if the machine has no
-/// address.
+/// Where the API server of a machine answers; `None` if the time is stored, or if the machine has
+/// no address.
 pub fn address(machine: &MachineState, config: &Value) -> Option<String> {
     let annotations = config.pointer("/metadata/annotations");
     let is_known = annotations.is_some_and(|annotations| annotations.get(EXPIRY).is_some());
