@@ -9,6 +9,7 @@ mod authority;
 mod cluster;
 mod connections;
 mod etcd;
+mod expiry;
 mod kubeconfig;
 mod own_cluster;
 
@@ -19,4 +20,5 @@ pub use etcd::{
     Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, EtcdRoute,
     ManagedEtcd, ManagedEtcdError, Member, MemberId, MemberStatus, MembersReport, Survey, credentials, survey,
 };
+pub use kubeconfig::expiry as kubeconfig_expiry;
 pub use own_cluster::OwnCluster;

@@ -205,14 +205,14 @@ fn the_role_of_the_controller_of_kubeadm_control_planes_writes_what_machines_nee
     for (group, resource, verbs) in [
         ("cluster.x-k8s.io", "machines", &["create", "patch", "delete"][..]),
         ("cluster.x-k8s.io", "machines/status", &["patch"]),
-        ("bootstrap.cluster.x-k8s.io", "kubeadmconfigs", &["create"]),
+        ("bootstrap.cluster.x-k8s.io", "kubeadmconfigs", &["create", "patch"]),
         ("controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes", &["patch"]),
         (
             "controlplane.cluster.x-k8s.io",
             "kubeadmcontrolplanes/status",
             &["patch"],
         ),
-        ("infrastructure.cluster.x-k8s.io", "*", &["get", "create"]),
+        ("infrastructure.cluster.x-k8s.io", "*", &["get", "create", "patch"]),
     ] {
         grant(&mut wanted, (Scoped::Cluster, group, resource, "*"), verbs);
     }

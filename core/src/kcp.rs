@@ -2,25 +2,29 @@
 //! versions of the API are converted, and which step a controller takes next.
 //!
 //! The webhooks of the feature `kubeadm-control-plane` judge and convert objects with it. They must
-//! never be installed beside the webhooks of Cluster API for the same objects. No controller
-//! executes the plans yet.
+//! never be installed beside the webhooks of Cluster API for the same objects.
 
 pub mod action;
+pub mod addons;
 mod adoption;
 pub mod assessment;
 mod canonical;
 pub mod certificates;
 pub mod clone;
 mod conversion;
-mod core_dns;
+pub mod core_dns;
 mod create;
 mod defaults;
 pub mod deletion;
 mod desired;
 mod domains;
+pub mod expiry;
+mod image;
 pub mod inspection;
 mod known_fields;
+pub mod kube_proxy;
 pub mod kubeadm_configuration;
+mod machine_fields;
 mod membership;
 mod naming;
 pub mod observed;
@@ -29,6 +33,7 @@ pub mod pending;
 pub mod plan;
 mod preflight;
 pub mod preview;
+pub mod propagation;
 mod qualified;
 mod remediation;
 pub mod report;

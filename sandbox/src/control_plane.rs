@@ -41,4 +41,5 @@ pub use process::Process;
 pub(crate) use process::{Tether, spawn_tethered};
 pub use proxy::{Call, Calm, Faults, Proxy};
 pub use wait::{free_port, wait_until};
+pub(crate) use webhook::CertificateFiles;
 pub use webhook::point_at;

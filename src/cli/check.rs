@@ -57,8 +57,8 @@ pub struct Args {
     /// The user who makes the request, with groups.
     #[arg(long = "as", value_name = "USER[,GROUP...]", value_parser = user)]
     user: Option<User>,
-    /// Override a feature gate, for example CPMSRecreate=true; may be repeated.
-    #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
+    /// Override feature gates, for example CPMSRecreate=true, separated by commas.
+    #[arg(long, value_name = "NAME=true|false", value_delimiter = ',', value_parser = feature_gate)]
     feature_gates: Vec<(String, bool)>,
     /// Namespace of the Machine API. An object without a namespace is taken to be in
     /// the namespace of its API.

@@ -22,8 +22,8 @@ pub struct Args {
     /// The webhook that responds.
     #[arg(long, value_enum, default_value = "validate")]
     webhook: Webhook,
-    /// Override a feature gate; may be repeated.
-    #[arg(long, value_name = "NAME=true|false", value_parser = feature_gate)]
+    /// Override feature gates, separated by commas.
+    #[arg(long, value_name = "NAME=true|false", value_delimiter = ',', value_parser = feature_gate)]
     feature_gates: Vec<(String, bool)>,
     /// The AdmissionReview; `-` is standard input.
     #[arg(default_value = "-", value_name = "FILE")]

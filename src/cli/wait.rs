@@ -1,5 +1,7 @@
 //! `capstan wait`: waits until a rollout is complete or the control plane is stable, for pipelines.
 
+mod kubeadm_control_plane;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::managed_cluster;
 use super::observe::{ObservedCluster, runtime};
 use crate::controllers::{Assessment, Reading, control_plane};
 use crate::runtime::View;
@@ -38,6 +41,9 @@ pub struct Args {
     /// The timeout.
     #[arg(long, default_value = "1h", value_parser = super::serve::signed_duration, value_name = "TIME")]
     timeout: SignedDuration,
+    /// Wait for this KubeadmControlPlane, read from the cluster.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    kubeadm_control_plane: Option<managed_cluster::Named>,
     #[command(flatten)]
     cluster: ObservedCluster,
 }
@@ -53,6 +59,10 @@ enum What {
 /// # Errors
 /// The cluster cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(named) = &args.kubeadm_control_plane {
+        let timeout = Duration::try_from(args.timeout).unwrap_or_default();
+        return kubeadm_control_plane::wait(args.cluster.connection(), named, args.what, timeout);
+    }
     runtime()?.block_on(wait(args))
 }
 

@@ -22,8 +22,9 @@ use capstan_core::api::kinds::{
 };
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::kcp::action::{Action, Step as CoreStep};
+use capstan_core::kcp::addons::{self, AddonChange};
 use capstan_core::kcp::assessment::{Assessment, Surroundings, assess};
-use capstan_core::kcp::certificates::FoundSecret;
+use capstan_core::kcp::certificates::{FoundSecret, is_renewed};
 use capstan_core::kcp::observed::{Observed, cluster_of};
 use capstan_core::kcp::plan::withdrawn_remediations;
 use capstan_core::kcp::state::condition::OWNER_REMEDIATED;
@@ -37,7 +38,7 @@ use crate::runtime::{
     Watch, Write,
 };
 use crate::workload::{ManagedCluster, ManagedClusters, ManagedEtcd};
-use inspect::{Inspected, store_version};
+use inspect::{Inspected, change_addon, prepare_join};
 use known::Known;
 use objects::{SECRETS, SecretSummary, WholeObject};
 use pending::Creations;
@@ -87,6 +88,11 @@ pub(super) struct Found {
     can_be_inspected: bool,
     source: Source,
     planned: Vec<Planned>,
+    /// The KubeadmConfigs of the Cluster, by name.
+    configs: BTreeMap<String, Arc<WholeObject>>,
+    /// The next change of an addon, or why one stays as it is.
+    addon: Result<Option<AddonChange>, String>,
+    now: Timestamp,
 }
 
 impl<W> KubeadmControlPlanes<W> {
@@ -139,9 +145,23 @@ impl Found {
         Some((origin, self.assessment.plan.steps.get(origin.position()?)?))
     }
 
+    /// The change of an addon that a step makes.
+    fn addon_of(&self, position: usize) -> Option<&AddonChange> {
+        let planned = self.planned.get(position)?;
+        let performs = planned.origin == Origin::Upkeep && matches!(planned.step.write.verb, Verb::Perform(_));
+        self.addon.as_ref().ok()?.as_ref().filter(|_| performs)
+    }
+
+    /// A Secret of the Cluster, as the caches show it.
+    fn labelled_secret(&self, name: &str) -> Option<&SecretSummary> {
+        let mut secrets = self.secrets.iter();
+        let found = secrets.find(|secret| secret.metadata.name() == name)?;
+        Some(found.as_ref())
+    }
+
     /// Whether the caches show a Secret of the Cluster.
     fn has_labelled_secret(&self, name: &str) -> bool {
-        self.secrets.iter().any(|secret| secret.metadata.name() == name)
+        self.labelled_secret(name).is_some()
     }
 
     /// Whether a Secret of the Cluster exists, with or without the label.
@@ -159,7 +179,18 @@ impl Found {
         format!("{}-kubeconfig", self.assessment.state.cluster_name)
     }
 
-    /// The address of the API server, if the kubeconfig must be created.
+    /// Whether the kubeconfig expires soon. A kubeconfig of a user is not renewed.
+    fn renews_kubeconfig(&self) -> bool {
+        let secret = self.labelled_secret(&self.kubeconfig_secret());
+        let own = secret.filter(|secret| {
+            let owner = secret.metadata.controller();
+            owner.is_some_and(|owner| owner.uid == self.object.metadata.uid())
+        });
+        let expires = own.and_then(|secret| secret.expires);
+        expires.is_some_and(|expires| is_renewed(expires, self.now))
+    }
+
+    /// The address of the API server, if the kubeconfig must be issued.
     fn needs_kubeconfig(&self) -> Option<String> {
         let state = &self.assessment.state;
         let certificates = &self.assessment.certificates;
@@ -173,7 +204,8 @@ impl Found {
             true => format!("[{}]", endpoint.host),
             false => endpoint.host.clone(),
         };
-        (!self.has_secret(&self.kubeconfig_secret())).then(|| format!("https://{host}:{}", endpoint.port))
+        let is_needed = !self.has_secret(&self.kubeconfig_secret()) || self.renews_kubeconfig();
+        is_needed.then(|| format!("https://{host}:{}", endpoint.port))
     }
 
     /// The algorithm of keys.
@@ -207,7 +239,8 @@ impl Found {
         };
         let is_complete = assessment.state.replicas() == Some(assessment.state.machines.len());
         let plan = &assessment.plan;
-        is_complete && is_healthy("Available") && plan.steps.is_empty() && plan.waits.is_empty()
+        let is_calm = plan.steps.is_empty() && plan.waits.is_empty() && !matches!(self.addon, Ok(Some(_)));
+        is_complete && is_healthy("Available") && is_calm
     }
 }
 
@@ -226,7 +259,7 @@ impl<W: Port> KubeadmControlPlanes<W> {
             values.extend(own.map(|object| object.of_kind(kind)));
         }
         let infrastructure = known.infrastructure.values().flatten();
-        values.extend(infrastructure.map(|object| object.as_ref().clone()));
+        values.extend(infrastructure.map(|object| object.0.clone()));
         match Observed::of_objects(&values) {
             Ok(observed) => Some(observed),
             Err(error) => {
@@ -331,7 +364,14 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             recorded: &recorded,
         };
         let assessment = assess(observed, &surroundings, moment.time);
+        let addon = addons::next(&assessment.state, &assessment.plan, &inspected.addons());
+        let configs = within(view, &KUBEADM_CONFIGS, &key.namespace).filter(|object| object.cluster() == cluster);
         let mut found = Found {
+            configs: configs
+                .map(|object| (object.metadata.name().to_owned(), Arc::clone(object)))
+                .collect(),
+            addon,
+            now: moment.time,
             can_be_inspected: has_kubeconfig && !assessment.state.machines.is_empty(),
             key: key.clone(),
             object: Arc::clone(object),
@@ -434,13 +474,22 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         ))
     }
 
-    /// Moves the leadership of etcd, removes members, and stores the version with which a machine
-    /// joins.
+    /// Moves the leadership of etcd, removes members, stores what a machine joins with, and changes
+    /// the addons.
     async fn perform(&self, observed: &Found, step: usize) -> Result<(), StepError> {
-        let (Some((origin, core)), Some(managed)) = (observed.core_step(step), &observed.managed) else {
+        let failed = |what: String, error: String| StepError::new(what, kube::Error::Service(error.into()));
+        let Some(managed) = &observed.managed else {
             return Ok(());
         };
-        let failed = |what: String, error: String| StepError::new(what, kube::Error::Service(error.into()));
+        if let Some(change) = observed.addon_of(step) {
+            let inspected = self.known(&observed.key).inspected;
+            let configuration = inspected.as_ref().and_then(|known| known.configuration.as_ref());
+            let changed = change_addon(&self.managed, managed, change, configuration).await;
+            return changed.map_err(|error| failed(change.title().to_owned(), error));
+        }
+        let Some((origin, core)) = observed.core_step(step) else {
+            return Ok(());
+        };
         let move_leader_to = match &core.action {
             Action::Create {
                 bootstrap: Bootstrap::Join,
@@ -449,8 +498,8 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
                 let inspected = self.known(&observed.key).inspected;
                 let configuration = inspected.as_ref().and_then(|known| known.configuration.as_ref());
                 let state = &observed.assessment.state;
-                let stored = store_version(&self.managed, managed, state, configuration).await;
-                let what = "storing the version with which a machine joins";
+                let stored = prepare_join(&self.managed, managed, state, configuration).await;
+                let what = "storing the configuration with which a machine joins";
                 return stored.map_err(|error| failed(what.to_owned(), error));
             }
             Action::Delete { move_leader_to, .. } | Action::RemoveHook { move_leader_to, .. } => move_leader_to,
@@ -500,7 +549,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             Origin::Machine(_) | Origin::Configuration(_) | Origin::BeginCreation(_) => {
                 state.creations.answered(machine);
             }
-            Origin::Core(_) | Origin::Secret => {}
+            Origin::Core(_) | Origin::Secret | Origin::Upkeep => {}
         }
         None
     }
@@ -569,6 +618,12 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             message: reason.message.as_str().into(),
             key: format!("{:?}", observed.object.metadata.generation),
         });
+        let addons = observed.addon.as_ref().err().map(|problem| EventSpec {
+            warning: true,
+            reason: "AddonNotUpgraded",
+            message: problem.as_str().into(),
+            key: problem.clone(),
+        });
         let errors = reconciled.errors.iter().filter(|error| !error.is_conflict());
         let failures = errors.map(|error| EventSpec {
             warning: true,
@@ -581,7 +636,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let planned: Option<Timestamp> = plan.reconcile_at;
         Report {
             about: Some(observed.object.metadata.clone()),
-            lasting: waits.chain(stops).chain(failures).collect(),
+            lasting: waits.chain(stops).chain(addons).chain(failures).collect(),
             once: steps.iter().filter_map(|(origin, step)| event(*origin, step)).collect(),
             requeue_at: poll.into_iter().chain(planned).min(),
         }

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use capstan_core::api::kind::KindInfo;
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -152,4 +153,21 @@ pub trait ManagedClusters: Clone + Send + Sync + 'static {
         name: &str,
         uid: &str,
     ) -> impl Future<Output = Result<(), AccessError>> + Send;
+
+    /// Creates an object, unless an object of its name exists. It is never retried.
+    fn ensure(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        object: &Value,
+    ) -> impl Future<Output = Result<(), AccessError>> + Send;
+
+    /// When the certificate of the API server at an address expires. The address is one of a
+    /// machine of the cluster, with a port.
+    fn serving_expiry(
+        &self,
+        cluster: &ManagedCluster,
+        address: &str,
+    ) -> impl Future<Output = Result<Timestamp, AccessError>> + Send;
 }

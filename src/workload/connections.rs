@@ -14,9 +14,10 @@ use bytes::Bytes;
 use capstan_core::api::kind::{KindInfo, Scope};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::http;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, Request};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, Request};
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 
 use super::cluster::{AccessError, ManagedCluster, ManagedClusters};
 use super::etcd::{EtcdAccess, EtcdRoute, ManagedEtcd, ManagedEtcdError, MembersReport, credentials};
+use super::expiry::serving_expiry;
 use super::kubeconfig;
 
 /// Limits of connections.
@@ -418,6 +420,40 @@ impl ManagedClusters for Connections {
         self.send::<serde::de::IgnoredAny>(cluster, &what, request)
             .await
             .map(|_| ())
+    }
+
+    async fn ensure(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<(), AccessError> {
+        let what = format!("create {}", kind.plural);
+        let params = PostParams {
+            field_manager: Some(String::from("capstan")),
+            ..PostParams::default()
+        };
+        let request = Request::new(path(kind, namespace)).create(&params, object.to_string().into_bytes());
+        let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
+        match self.send::<serde::de::IgnoredAny>(cluster, &what, request).await {
+            Ok(Some(_)) | Err(AccessError::Refused { code: 409, .. }) => Ok(()),
+            Ok(None) => Err(AccessError::Refused {
+                cluster: cluster.to_string(),
+                request: what,
+                code: 404,
+                message: String::from("the kind is not served"),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn serving_expiry(&self, cluster: &ManagedCluster, address: &str) -> Result<Timestamp, AccessError> {
+        let stored = self.kubeconfig(cluster).await?;
+        let config = kubeconfig::parse(&stored).await;
+        let config = config.map_err(|reason| unusable(cluster, reason))?;
+        let asked = serving_expiry(address, config.root_cert.unwrap_or_default()).await;
+        asked.map_err(|reason| unreachable_cluster(cluster, format!("the API server at {address}: {reason}")))
     }
 
     async fn list<T: DeserializeOwned + Send>(

@@ -4,6 +4,9 @@
 //! itself. A command (`exec`, `auth-provider`) would run in Capstan's container, and a file would
 //! be read there. Both are refused. The identity of the API server is always verified.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 /// The key of the kubeconfig in the Secret.
@@ -25,6 +28,22 @@ pub(super) async fn parse(bytes: &[u8]) -> Result<kube::Config, String> {
     // The environment of this process must not redirect the connection.
     config.proxy_url = None;
     Ok(config)
+}
+
+/// When the first client certificate of a kubeconfig expires; `None` without a certificate.
+pub fn expiry(bytes: &[u8]) -> Option<Timestamp> {
+    let kubeconfig = Kubeconfig::from_yaml(std::str::from_utf8(bytes).ok()?).ok()?;
+    let users = kubeconfig
+        .auth_infos
+        .iter()
+        .filter_map(|named| named.auth_info.as_ref());
+    let certificates = users.filter_map(|user| STANDARD.decode(user.client_certificate_data.as_deref()?).ok());
+    let expiries = certificates.filter_map(|pem| {
+        let (_, pem) = x509_parser::pem::parse_x509_pem(&pem).ok()?;
+        let seconds = pem.parse_x509().ok()?.validity().not_after.timestamp();
+        Timestamp::from_second(seconds).ok()
+    });
+    expiries.min()
 }
 
 /// Whether all that the current context names is inside of the kubeconfig.
@@ -141,6 +160,21 @@ mod tests {
             let refused = refusal(cluster, json!({"token": "t"})).await;
             assert!(refused.contains(reason), "{reason}: {refused}");
         }
+    }
+
+    #[test]
+    fn the_expiry_is_that_of_the_client_certificate() {
+        let algorithm = "ECDSA-P256".parse().unwrap();
+        let authority = crate::workload::Authority::issue("kubernetes", algorithm, 10).unwrap();
+        let text = crate::workload::admin_kubeconfig("c", "https://127.0.0.1", &authority, algorithm).unwrap();
+        let days = expiry(text.as_bytes())
+            .unwrap()
+            .duration_since(Timestamp::now())
+            .as_hours()
+            / 24;
+        assert!((364..=365).contains(&days), "{days}");
+        assert_eq!(expiry(kubeconfig(&json!({}), &json!({"token": "t"})).as_bytes()), None);
+        assert_eq!(expiry(b"users: [secret-key"), None);
     }
 
     #[tokio::test]

@@ -4,7 +4,8 @@
 //! The client is that of the process. The module executes single requests and decides nothing.
 
 use capstan_core::api::kind::KindInfo;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, Request};
+use jiff::Timestamp;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, Request};
 use kube::{Client, Error};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -119,6 +120,36 @@ impl ManagedClusters for OwnCluster {
             Err(Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(failed(what(), error)),
         }
+    }
+
+    async fn ensure(
+        &self,
+        _cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<(), AccessError> {
+        let what = || format!("create {}", kind.plural);
+        let params = PostParams {
+            field_manager: Some(String::from("capstan")),
+            ..PostParams::default()
+        };
+        let request = Request::new(path(kind, namespace)).create(&params, object.to_string().into_bytes());
+        let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
+        match self.0.request::<IgnoredAny>(request).await {
+            Ok(_) => Ok(()),
+            Err(Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(failed(what(), error)),
+        }
+    }
+
+    /// The etcd operator of this cluster renews its certificates, so nothing reads their expiry.
+    async fn serving_expiry(&self, _cluster: &ManagedCluster, address: &str) -> Result<Timestamp, AccessError> {
+        Err(AccessError::Unreachable {
+            cluster: Self::name().to_string(),
+            reason: format!("the certificate of the API server at {address} is read for managed clusters only"),
+            retry_after: std::time::Duration::ZERO,
+        })
     }
 
     async fn patch(

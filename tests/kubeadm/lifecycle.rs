@@ -6,6 +6,7 @@ use anyhow::ensure;
 use capstan_sandbox::control_plane::wait_until;
 use serde_json::json;
 
+use crate::crashes::Lives;
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,9 +37,20 @@ async fn a_control_plane_grows_is_upgraded_shrinks_and_is_deleted_beside_cluster
 
     world.edit("c", &json!({"spec": {"replicas": 5}})).await;
     world.wait_until_settled("c", 5, "v1.36.0").await;
+    running.controllers.stop().await;
+
+    // Each controller dies after its first write: a deletion, or the removal of a hook, which
+    // follows the removal of the etcd member.
+    let lives = Lives::start(&world).await;
     world.edit("c", &json!({"spec": {"replicas": 3}})).await;
     world.wait_until_settled("c", 3, "v1.36.0").await;
+    let kills = lives.stop().await;
+    for verb in ["DELETE", "PATCH"] {
+        let is_of_machine = |kill: &&String| kill.starts_with(verb) && kill.contains("/machines/");
+        assert_eq!(kills.iter().filter(is_of_machine).count(), 2, "{verb}: {kills:#?}");
+    }
     assert_eq!(world.created().len(), 8, "{:#?}", world.writes());
+    let running = world.start("one").await;
 
     let delete = [
         "delete",

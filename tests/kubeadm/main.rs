@@ -12,4 +12,5 @@
 mod crashes;
 mod lifecycle;
 mod unhealthy;
+mod upstream;
 mod world;

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use capstan::controllers::kubeadm_control_plane;
 use capstan::runtime::{Election, Metrics, Running as RunningControllers};
 use capstan::workload::{Connections, EtcdRoute, Settings};
-use capstan_sandbox::control_plane::{ControlPlane, Faults, Options, Proxy, wait_until};
+use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Faults, Options, Proxy, wait_until};
 use capstan_sandbox::neighbours::cluster_api::ClusterApi;
 use kube::Client;
 use prometheus_client::registry::Registry;
@@ -187,7 +187,7 @@ impl World {
             let status = own.map(|own| own["status"].clone()).unwrap_or_default();
             let generation = own.map(|own| own["metadata"]["generation"].clone());
             let mut machines = self.objects("machines.cluster.x-k8s.io").await?;
-            machines.retain(is_of_control_plane);
+            machines.retain(|machine| is_of_control_plane(machine) && machine["spec"]["clusterName"] == name);
             let is = |type_: &str, wanted: &str| {
                 let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
                 conditions
@@ -240,10 +240,17 @@ impl World {
 
     /// The writes of the controller as `create machines/ name`, without Leases and Events.
     pub(crate) fn writes(&self) -> Vec<String> {
+        self.writes_of(|event| event.user.username == USER)
+    }
+
+    /// The writes of the controller of Cluster API.
+    pub(crate) fn writes_of_cluster_api(&self) -> Vec<String> {
+        self.writes_of(|event| event.user_agent.contains("kubeadm-control-plane-manager"))
+    }
+
+    fn writes_of(&self, is_own: impl Fn(&AuditEvent) -> bool) -> Vec<String> {
         let events = self.plane.audit_events().unwrap();
-        let own = events
-            .iter()
-            .filter(|event| event.is_write() && event.user.username == USER);
+        let own = events.iter().filter(|event| event.is_write() && is_own(event));
         let shown = own.filter_map(|event| {
             let object = event.object_ref.clone().unwrap_or_default();
             let (verb, resource) = (&event.verb, &object.resource);

@@ -11,6 +11,7 @@ use capstan::workload::{
 };
 use capstan_core::api::kind::KindInfo;
 use capstan_sandbox::control_plane::wait_until;
+use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -84,7 +85,7 @@ async fn a_client_reads_the_members_and_moves_the_leader_and_removes_a_member() 
 
 /// A managed cluster that has only the pods of its etcd members.
 #[derive(Clone)]
-struct Pods(Value);
+pub(crate) struct Pods(pub(crate) Value);
 
 impl ManagedClusters for Pods {
     async fn delete(
@@ -128,6 +129,20 @@ impl ManagedClusters for Pods {
         _patch: &Value,
     ) -> Result<(), AccessError> {
         Ok(())
+    }
+
+    async fn ensure(
+        &self,
+        _cluster: &ManagedCluster,
+        _kind: &KindInfo,
+        _namespace: &str,
+        _object: &Value,
+    ) -> Result<(), AccessError> {
+        Ok(())
+    }
+
+    async fn serving_expiry(&self, _cluster: &ManagedCluster, _address: &str) -> Result<Timestamp, AccessError> {
+        Ok(Timestamp::UNIX_EPOCH)
     }
 }
 

@@ -12,3 +12,4 @@ mod connections;
 mod etcd;
 mod members;
 mod plan;
+mod rollout;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use capstan::workload::{Credentials, Endpoint, Etcd as _, EtcdClient};
@@ -11,8 +12,9 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// A CA, and the certificates that it signs.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// A CA, and the certificates that it signs. A clone signs with the same key.
+#[derive(Clone)]
+pub(crate) struct Authority(Arc<CertifiedIssuer<'static, KeyPair>>);
 
 /// A certificate and its key in PEM.
 pub(crate) struct Pair {
@@ -25,7 +27,9 @@ impl Authority {
         let mut params = params(name, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        Self(Arc::new(
+            CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
+        ))
     }
 
     pub(crate) fn certificate(&self) -> String {
@@ -47,7 +51,7 @@ impl Authority {
         }
         let key = KeyPair::generate().unwrap();
         Pair {
-            certificate: params.signed_by(&key, &self.0).unwrap().pem(),
+            certificate: params.signed_by(&key, &*self.0).unwrap().pem(),
             key: key.serialize_pem(),
         }
     }
@@ -146,7 +150,14 @@ impl Members {
     }
 }
 
-fn arguments(folder: &Path, authority: &Authority, name: &str, [client, peer]: [u16; 2], peers: &str) -> Vec<String> {
+/// The arguments of a member. `peers` are all members with their addresses for each other.
+pub(crate) fn arguments(
+    folder: &Path,
+    authority: &Authority,
+    name: &str,
+    [client, peer]: [u16; 2],
+    peers: &str,
+) -> Vec<String> {
     let pair = authority.sign(name, &[name, "localhost", "127.0.0.1"]);
     let file = |end: &str| folder.join(format!("{name}.{end}"));
     std::fs::write(file("crt"), pair.certificate).unwrap();

@@ -26,4 +26,6 @@ pub mod annotation {
     pub const PRE_TERMINATE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
     /// While it is present, CoreDNS is not managed.
     pub const SKIP_CORE_DNS: &str = "controlplane.cluster.x-k8s.io/skip-coredns";
+    /// While it is present, kube-proxy is not managed.
+    pub const SKIP_KUBE_PROXY: &str = "controlplane.cluster.x-k8s.io/skip-kube-proxy";
 }

@@ -6,6 +6,8 @@
 //! not while it has a machine: a status can be lost, for example when objects are restored. Nothing
 //! here reads a key, and a Secret that exists is never written over.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::state::State;
 use super::status::Condition;
 use crate::api::controlplane_cluster_x_k8s_io::{API_VERSION, GROUP, kubeadm_control_plane};
@@ -19,6 +21,14 @@ const DEFAULT_DAYS: i32 = 3650;
 const DEFAULT_ALGORITHM: &str = "RSA-2048";
 /// The type of the condition.
 const TYPE: &str = "CertificatesAvailable";
+
+/// A kubeconfig is renewed when less time than this is left.
+const RENEWED_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 365 / 2);
+
+/// Whether the client certificate of a kubeconfig is replaced at a moment.
+pub fn is_renewed(expires: Timestamp, now: Timestamp) -> bool {
+    expires.duration_since(now) < RENEWED_BEFORE
+}
 
 /// What a Secret is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,6 +263,14 @@ mod tests {
 
     fn generated(certificates: &Certificates) -> Vec<&str> {
         certificates.generate.iter().map(|one| one.secret.as_str()).collect()
+    }
+
+    #[test]
+    fn a_kubeconfig_is_renewed_when_half_a_year_is_left() {
+        let now: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
+        let is_renewed = |days: i64| is_renewed(now + SignedDuration::from_hours(24 * days), now);
+        assert!(!is_renewed(365) && !is_renewed(183));
+        assert!(is_renewed(182) && is_renewed(0) && is_renewed(-1));
     }
 
     #[test]

@@ -1,7 +1,12 @@
-//! The versions of CoreDNS between which the configuration of CoreDNS can be migrated.
+//! CoreDNS in the managed cluster: the versions between which its configuration can be migrated,
+//! the migration, and the changes of an upgrade.
 //!
-//! Source: corefile-migration 1.0.34. Its versions form one chain, and a migration follows the
-//! chain upwards.
+//! Source of the versions: corefile-migration 1.0.34. They form one chain, and a migration follows
+//! the chain upwards.
+
+mod corefile;
+mod migration;
+pub mod upgrade;
 
 use super::version::Version;
 

@@ -17,6 +17,9 @@ pub struct AuditEvent {
     pub request_uri: String,
     /// The user that sent the request.
     pub user: AuditUser,
+    /// The program that sent the request.
+    #[serde(default)]
+    pub user_agent: String,
     /// The object of the request; absent for paths that are not resources.
     pub object_ref: Option<AuditObject>,
     /// The response.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::programs;
-use crate::control_plane::{ControlPlane, Process, free_port};
+use crate::control_plane::{CertificateFiles, ControlPlane, Process, free_port};
 use crate::environment::workspace;
 use crate::go;
 
@@ -52,6 +52,38 @@ static MANAGERS: [Manager; 3] = [
         config: "infrastructure/docker/config",
     },
 ];
+
+/// The controller of KubeadmControlPlanes of Cluster API. It never runs beside Capstan's for the
+/// same objects, and its webhooks are not registered: Capstan's CRDs are in place.
+const KUBEADM_CONTROL_PLANE: Manager = Manager {
+    name: "kubeadm-control-plane",
+    package: "sigs.k8s.io/cluster-api/controlplane/kubeadm",
+    module: "sigs.k8s.io/cluster-api",
+    config: "controlplane/kubeadm/config",
+};
+
+/// The running controller of KubeadmControlPlanes of Cluster API. It stops when this is dropped.
+#[derive(Debug)]
+pub struct KubeadmControlPlanes {
+    _process: Process,
+}
+
+impl KubeadmControlPlanes {
+    /// Starts the controller.
+    ///
+    /// # Errors
+    /// The program cannot be built or started.
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
+        let build = || {
+            let manager = &KUBEADM_CONTROL_PLANE;
+            programs::program_in(MODULE, manager.name, manager.package)
+        };
+        let built = tokio::task::spawn_blocking(build).await;
+        let program = built.context("building the controller of Cluster API")??;
+        let (process, _, _) = launch(plane, KUBEADM_CONTROL_PLANE.name, &program, GATES).await?;
+        Ok(Self { _process: process })
+    }
+}
 
 /// The running controllers. They stop when this is dropped; the CRDs and webhooks stay.
 #[derive(Debug)]
@@ -163,8 +195,13 @@ fn list(items: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// Starts a manager, and registers its webhooks.
-async fn start(plane: &ControlPlane, name: &str, program: &Path, config: &Path, gates: &str) -> Result<Process> {
+/// Starts a manager. Returns its certificate and the port of its webhooks too.
+async fn launch(
+    plane: &ControlPlane,
+    name: &str,
+    program: &Path,
+    gates: &str,
+) -> Result<(Process, CertificateFiles, u16)> {
     let files = plane.serving_certificate(&format!("webhooks-{name}"))?;
     let certificates = plane.folder().join(format!("webhooks-{name}"));
     fs::create_dir_all(&certificates).with_context(|| format!("creating {}", certificates.display()))?;
@@ -186,6 +223,12 @@ async fn start(plane: &ControlPlane, name: &str, program: &Path, config: &Path, 
     let process = plane
         .start_server(&format!("cluster-api-{name}"), command, &ready)
         .await?;
+    Ok((process, files, webhooks))
+}
+
+/// Starts a manager, and registers its webhooks.
+async fn start(plane: &ControlPlane, name: &str, program: &Path, config: &Path, gates: &str) -> Result<Process> {
+    let (process, files, webhooks) = launch(plane, name, program, gates).await?;
     let path = config.join("webhook/manifests.yaml");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let documents: Vec<Value> =

@@ -9,11 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::api::kind::KindInfo;
+use capstan_core::kcp::addons;
 use capstan_core::kcp::certificates::{FoundSecret, Generation, Purpose, SECRET_TYPE};
+use capstan_core::kcp::expiry;
+use capstan_core::kcp::propagation::metadata_patch;
+use capstan_core::kcp::state::MachineState;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::inspect::{Inspected, inspect};
+use super::inspect::{Inspected, Wanted, inspect};
 use super::objects::{KeySecret, SECRETS, SecretSummary, WholeObject};
 use super::{Found, KubeadmControlPlanes, Port};
 use crate::runtime::{Cluster, StepError};
@@ -23,6 +28,9 @@ use crate::workload::{self, Authority, AuthorityError, KeyPair};
 /// deleted, the cluster is inspected again in any case.
 const AGE: Duration = Duration::from_secs(1);
 
+/// The time between two attempts to read a certificate.
+const ASKED_AGAIN: Duration = Duration::from_secs(600);
+
 /// Group, kind, and name of an object of an unknown kind.
 pub(super) type Reference = [String; 3];
 
@@ -31,12 +39,15 @@ pub(super) type Reference = [String; 3];
 pub(super) struct Known {
     pub(super) inspected: Option<Arc<Inspected>>,
     at: Option<Instant>,
-    /// The infrastructure machines; `None` for one that does not exist.
-    pub(super) infrastructure: BTreeMap<Reference, Option<Arc<Value>>>,
+    /// The infrastructure machines with their kinds; `None` for one that does not exist.
+    pub(super) infrastructure: BTreeMap<Reference, Option<Arc<(Value, KindInfo)>>>,
     /// The template of infrastructure machines, with the kind of a machine.
     pub(super) template: Option<(Reference, Arc<Value>, KindInfo)>,
     /// Secrets without the label of the Cluster.
     pub(super) secrets: Vec<FoundSecret>,
+    /// When the certificate of the API server of a machine expires, as it was read, and when that
+    /// was tried.
+    pub(super) expiries: BTreeMap<String, (Option<Timestamp>, Instant)>,
     /// Secrets that were issued and are not stored yet, by name.
     pub(super) issued: BTreeMap<String, Arc<Value>>,
 }
@@ -56,7 +67,8 @@ impl<W: Port> KubeadmControlPlanes<W> {
         let secrets = read_secrets(cluster, found, &mut known).await;
         let issued = issue(cluster, found, &mut known).await;
         let inspected = self.inspect(found, &mut known, cluster.instant(), AGE).await;
-        let is_new = infrastructure || secrets || issued || inspected;
+        let expiries = self.read_expiries(found, &mut known, cluster.instant()).await;
+        let is_new = infrastructure || secrets || issued || inspected || expiries;
         self.remember(&found.key, known);
         is_new
     }
@@ -75,6 +87,34 @@ impl<W: Port> KubeadmControlPlanes<W> {
         Ok(())
     }
 
+    /// Reads the certificates of the API servers of machines. After a failure, the next attempt
+    /// follows some minutes later.
+    async fn read_expiries(&self, found: &Found, known: &mut Known, now: Instant) -> bool {
+        let (state, plan) = (&found.assessment.state, &found.assessment.plan);
+        known.expiries.retain(|machine, _| state.machine(machine).is_some());
+        let Some(managed) = found.managed.as_ref().filter(|_| addons::is_due(state, plan)) else {
+            return false;
+        };
+        let mut is_new = false;
+        for machine in &state.machines {
+            let config = found.configs.get(&machine.machine.spec.bootstrap.config_ref.name);
+            let Some(address) = config.and_then(|config| expiry::address(machine, &config.value)) else {
+                continue;
+            };
+            let tried = known.expiries.get(machine.name());
+            if tried.is_some_and(|(expires, at)| expires.is_some() || now.duration_since(*at) < ASKED_AGAIN) {
+                continue;
+            }
+            let asked = self.managed.serving_expiry(managed, &address).await;
+            let expires = asked
+                .inspect_err(|error| tracing::warn!(%error, machine = machine.name(), "the expiry of a certificate is not known"))
+                .ok();
+            is_new |= expires.is_some();
+            known.expiries.insert(machine.name().to_owned(), (expires, now));
+        }
+        is_new
+    }
+
     async fn inspect(&self, found: &Found, known: &mut Known, now: Instant, age: Duration) -> bool {
         let Some(managed) = found.managed.as_ref().filter(|_| found.can_be_inspected) else {
             return false;
@@ -82,8 +122,12 @@ impl<W: Port> KubeadmControlPlanes<W> {
         if known.at.is_some_and(|at| now.duration_since(at) < age) {
             return false;
         }
-        let is_managed = found.assessment.state.is_etcd_managed();
-        let inspected = inspect(&self.managed, managed, is_managed).await;
+        let (state, plan) = (&found.assessment.state, &found.assessment.plan);
+        let wanted = Wanted {
+            etcd: state.is_etcd_managed(),
+            addons: addons::is_due(state, plan),
+        };
+        let inspected = inspect(&self.managed, managed, wanted).await;
         let is_new = known.inspected.as_deref() != Some(&inspected);
         known.inspected = Some(Arc::new(inspected));
         known.at = Some(now);
@@ -91,32 +135,27 @@ impl<W: Port> KubeadmControlPlanes<W> {
     }
 }
 
-/// Reads infrastructure machines that are not known. The annotations that are compared never
-/// change.
+/// Reads infrastructure machines that are not known, and those that lack labels or annotations as
+/// they were read. The annotations that are compared never change.
 async fn read_machines<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
     let state = &found.assessment.state;
-    let references: Vec<Reference> = state
-        .machines
-        .iter()
-        .map(|machine| {
-            let reference = &machine.machine.spec.infrastructure_ref;
-            [
-                reference.api_group.clone(),
-                reference.kind.clone(),
-                reference.name.clone(),
-            ]
-        })
-        .filter(|reference| reference.iter().all(|text| !text.is_empty()))
+    let machines = state.machines.iter().map(|machine| (reference(machine), machine));
+    let machines: Vec<(Reference, &MachineState)> = machines
+        .filter(|(reference, _)| reference.iter().all(|text| !text.is_empty()))
         .collect();
-    known.infrastructure.retain(|known, _| references.contains(known));
+    known
+        .infrastructure
+        .retain(|known, _| machines.iter().any(|(reference, _)| reference == known));
     let mut is_new = false;
-    for reference in references {
-        if known.infrastructure.get(&reference).is_some_and(Option::is_some) {
+    for (reference, machine) in machines {
+        let lacks = |object: &(Value, KindInfo)| metadata_patch(state, machine, &object.0).is_some();
+        let stored = known.infrastructure.get(&reference).and_then(Option::as_ref);
+        if stored.is_some_and(|object| !lacks(object)) {
             continue;
         }
         match read(cluster, state.namespace(), &reference).await {
             Ok(object) => {
-                let object = object.map(|(object, _)| Arc::new(object));
+                let object = object.map(Arc::new);
                 is_new |= known.infrastructure.get(&reference) != Some(&object);
                 known.infrastructure.insert(reference, object);
             }
@@ -124,6 +163,16 @@ async fn read_machines<C: Cluster>(cluster: &C, found: &Found, known: &mut Known
         }
     }
     is_new
+}
+
+/// The reference of a machine to its infrastructure machine.
+pub(super) fn reference(machine: &MachineState) -> Reference {
+    let reference = &machine.machine.spec.infrastructure_ref;
+    [
+        reference.api_group.clone(),
+        reference.kind.clone(),
+        reference.name.clone(),
+    ]
 }
 
 /// An object of a kind that is known only at run time.
@@ -165,7 +214,10 @@ async fn read_template<C: Cluster>(cluster: &C, found: &Found) -> Result<(Refere
 /// Looks for needed Secrets that the caches do not show: those of users may have no label.
 async fn read_secrets<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
     let state = &found.assessment.state;
-    known.issued.retain(|name, _| !found.has_secret(name));
+    let renewed = found.renews_kubeconfig().then(|| found.kubeconfig_secret());
+    known
+        .issued
+        .retain(|name, _| !found.has_secret(name) || Some(name) == renewed.as_ref());
     if !found.may_write_secrets() {
         return false;
     }
@@ -196,7 +248,6 @@ async fn read_secrets<C: Cluster>(cluster: &C, found: &Found, known: &mut Known)
 
 /// Issues what must be generated, and the kubeconfig.
 async fn issue<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
-    let state = &found.assessment.state;
     let mut is_new = false;
     if !found.may_write_secrets() {
         return false;
@@ -219,18 +270,22 @@ async fn issue<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> boo
             Err(error) => tracing::error!(%error, "issuing a Secret panicked"),
         }
     }
+    is_new | issue_kubeconfig(cluster, found, known).await
+}
+
+/// Issues a kubeconfig that is missing or expires soon.
+async fn issue_kubeconfig<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
+    let state = &found.assessment.state;
     let name = found.kubeconfig_secret();
-    let is_stored = known.secrets.iter().any(|secret| secret.name == name);
-    let Some(server) = found
-        .needs_kubeconfig()
-        .filter(|_| !is_stored && !known.issued.contains_key(&name))
-    else {
-        return is_new;
+    let is_unlabelled = known.secrets.iter().any(|secret| secret.name == name);
+    let is_issued = is_unlabelled || known.issued.contains_key(&name);
+    let Some(server) = found.needs_kubeconfig().filter(|_| !is_issued) else {
+        return false;
     };
     let authority = Purpose::Cluster.secret(&state.cluster_name);
     let secret = cluster.get::<KeySecret>(&SECRETS, state.namespace(), &authority).await;
     let pair = secret.ok().flatten().and_then(|secret| secret.content.ok());
-    let Some(secret) = pair else { return is_new };
+    let Some(secret) = pair else { return false };
     let pair = KeyPair {
         public: secret.certificate.clone(),
         key: secret.key.clone(),
@@ -244,12 +299,12 @@ async fn issue<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> boo
         Ok(Ok(kubeconfig)) => {
             let body = found.secret(&name, &json!({"value": kubeconfig}));
             known.issued.insert(name, Arc::new(body));
-            is_new = true;
+            return true;
         }
         Ok(Err(error)) => tracing::error!(%error, secret = name, "the kubeconfig cannot be issued"),
         Err(error) => tracing::error!(%error, "issuing the kubeconfig panicked"),
     }
-    is_new
+    false
 }
 
 /// The names of the authorities are those of kubeadm.

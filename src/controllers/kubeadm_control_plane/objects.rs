@@ -9,10 +9,12 @@ use capstan_core::api::kinds::{self, Reader};
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::api::objects::CachedObject;
 use capstan_core::kcp::certificates::FoundSecret;
+use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::runtime::Watch;
+use crate::workload;
 
 /// Secrets.
 pub(super) static SECRETS: KindInfo = KindInfo::namespaced("", "v1", "Secret", "secrets");
@@ -73,6 +75,9 @@ pub(super) struct SecretSummary {
     pub(super) has_certificate: bool,
     #[serde(default)]
     pub(super) has_key: bool,
+    /// When the client certificate of a kubeconfig expires.
+    #[serde(default)]
+    pub(super) expires: Option<Timestamp>,
 }
 
 impl CachedObject for SecretSummary {
@@ -86,10 +91,14 @@ impl CachedObject for SecretSummary {
             value.is_some_and(|text| !text.is_empty())
         };
         let (has_certificate, has_key) = (has("tls.crt"), has("tls.key"));
+        let kubeconfig = object.pointer("/data/value").and_then(Value::as_str);
+        let kubeconfig = kubeconfig.and_then(|encoded| STANDARD.decode(encoded).ok());
+        let expires = kubeconfig.and_then(|bytes| workload::kubeconfig_expiry(&bytes));
         if let Some(fields) = object.as_object_mut() {
             fields.retain(|field, _| field == "metadata" || field == "type");
             fields.insert(String::from("has_certificate"), json!(has_certificate));
             fields.insert(String::from("has_key"), json!(has_key));
+            fields.insert(String::from("expires"), json!(expires));
         }
     }
 }

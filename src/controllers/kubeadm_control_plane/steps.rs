@@ -2,14 +2,20 @@
 //!
 //! Nothing here decides whether something is written; `capstan_core::kcp` does.
 
+use std::sync::Arc;
+
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES};
+use capstan_core::api::meta::ObjectMeta;
 use capstan_core::kcp::action::{Action, Step as CoreStep};
 use capstan_core::kcp::clone::clone;
+use capstan_core::kcp::expiry;
+use capstan_core::kcp::propagation::{machine_patch, metadata_patch};
+use capstan_core::kcp::state::MachineState;
 use capstan_core::model::Precondition;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Found;
-use super::known::Known;
+use super::known::{Known, reference};
 use super::objects::SECRETS;
 use crate::runtime::{Source, Step, Verb, Write};
 
@@ -31,15 +37,17 @@ pub(super) enum Origin {
     Configuration(usize),
     /// The last write of a creation.
     Machine(usize),
-    /// Any other step.
+    /// Any other step of core's plan.
     Core(usize),
+    /// A field that an existing machine gets, or a change of an addon.
+    Upkeep,
 }
 
 impl Origin {
     /// The position of the step in core's plan.
     pub(super) fn position(self) -> Option<usize> {
         match self {
-            Self::Secret => None,
+            Self::Secret | Self::Upkeep => None,
             Self::BeginCreation(at) | Self::Configuration(at) | Self::Machine(at) | Self::Core(at) => Some(at),
         }
     }
@@ -60,7 +68,69 @@ pub(super) fn planned(found: &Found, known: &Known, source: Source) -> Vec<Plann
             _ => all.push(single(found, at, step)),
         }
     }
+    all.extend(upkeep(found, known));
     all
+}
+
+/// What no other step waits for: fields that existing machines get, and one change of an addon.
+fn upkeep(found: &Found, known: &Known) -> Vec<Planned> {
+    let state = &found.assessment.state;
+    if state.is_paused() || state.cluster.is_none() {
+        return Vec::new();
+    }
+    let mut writes = Vec::new();
+    // A machine that another step changes has another version then.
+    let steps = &found.assessment.plan.steps;
+    let is_changed = |name: &str| steps.iter().any(|step| step.machine_of_control_plane() == Some(name));
+    for machine in state.machines.iter().filter(|machine| !is_changed(machine.name())) {
+        writes.extend(propagated(found, known, machine));
+    }
+    if let Ok(Some(change)) = &found.addon {
+        let verb = Verb::Perform(change.title().to_owned());
+        let own = Write::new(&KUBEADM_CONTROL_PLANES, state.namespace(), &found.key.name, verb);
+        writes.push((own, "the addons follow the control plane"));
+    }
+    writes
+        .into_iter()
+        .map(|(write, because)| Planned {
+            step: Step {
+                disruptive: false,
+                needs_success: false,
+                ..Step::disruptive(write, "patch", because)
+            },
+            origin: Origin::Upkeep,
+        })
+        .collect()
+}
+
+/// The patches of the objects of a machine. Its own is the last one, because it records the fields.
+fn propagated(found: &Found, known: &Known, machine: &MachineState) -> Vec<(Write, &'static str)> {
+    let state = &found.assessment.state;
+    let namespace = state.namespace();
+    let mut writes = Vec::new();
+    let infrastructure = known.infrastructure.get(&reference(machine)).and_then(Option::as_ref);
+    if let Some((object, kind)) = infrastructure.map(Arc::as_ref)
+        && let Some(patch) = metadata_patch(state, machine, object)
+    {
+        let name = &machine.machine.spec.infrastructure_ref.name;
+        writes.push(Write::new(kind, namespace, name, Verb::Patch(patch)));
+    }
+    let config = &machine.machine.spec.bootstrap.config_ref.name;
+    if let Some(object) = found.configs.get(config)
+        && let Some(patch) = metadata_patch(state, machine, &object.value).or_else(|| {
+            let (expires, _) = known.expiries.get(machine.name())?;
+            expiry::address(machine, &object.value)?;
+            Some(expiry::patch(&object.value, (*expires)?))
+        })
+    {
+        writes.push(Write::new(&KUBEADM_CONFIGS, namespace, config, Verb::Patch(patch)));
+    }
+    if let Some(patch) = machine_patch(state, machine) {
+        let name = machine.name();
+        writes.push(Write::new(&CLUSTER_API_MACHINES, namespace, name, Verb::Patch(patch)));
+    }
+    let because = "the control plane gives its machines this field";
+    writes.into_iter().map(|write| (write, because)).collect()
 }
 
 fn secrets<'a>(found: &'a Found, known: &'a Known) -> impl Iterator<Item = Planned> + 'a {
@@ -70,9 +140,16 @@ fn secrets<'a>(found: &'a Found, known: &'a Known) -> impl Iterator<Item = Plann
     let kubeconfig = found.needs_kubeconfig().map(|_| found.kubeconfig_secret());
     let issued = wanted.chain(kubeconfig).filter_map(move |name| {
         let body = known.issued.get(&name)?;
-        let verb = Verb::Ensure(body.as_ref().clone());
+        let (verb, action) = match found.labelled_secret(&name) {
+            // Only a kubeconfig is issued again.
+            Some(stored) => {
+                let patch = json!({"metadata": precondition(&stored.metadata), "stringData": body.get("stringData")});
+                (Verb::Patch(patch), "patch")
+            }
+            None => (Verb::Ensure(body.as_ref().clone()), "create"),
+        };
         let write = Write::new(&SECRETS, namespace, &name, verb);
-        Some(plain(write, "create", String::from("the cluster needs the Secret")))
+        Some(plain(write, action, String::from("the cluster needs the Secret")))
     });
     let owned = certificates.own.iter().filter_map(move |name| {
         let patch = own(found, name)?;
@@ -98,13 +175,18 @@ fn own(found: &Found, name: &str) -> Option<Value> {
         .map(|owner| json!(owner))
         .collect();
     owners.push(found.owner());
-    let precondition = Precondition {
-        uid: secret.metadata.uid().to_owned(),
-        resource_version: secret.metadata.resource_version.clone().unwrap_or_default(),
-    };
-    let mut metadata = precondition.metadata();
+    let mut metadata = precondition(&secret.metadata);
     metadata.insert(String::from("ownerReferences"), json!(owners));
     Some(json!({ "metadata": metadata }))
+}
+
+/// The metadata of a patch that fails if the object changed since it was read.
+fn precondition(metadata: &ObjectMeta) -> Map<String, Value> {
+    let precondition = Precondition {
+        uid: metadata.uid().to_owned(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+    };
+    precondition.metadata()
 }
 
 /// A step that no other step depends on.
