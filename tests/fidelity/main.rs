@@ -14,6 +14,7 @@
     reason = "a test reports a failure by a panic"
 )]
 
+mod collector;
 mod compare;
 mod generate;
 mod known;

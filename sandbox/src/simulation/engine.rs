@@ -10,8 +10,10 @@
 pub(crate) mod cache;
 mod cluster;
 mod disruptions;
+pub(crate) mod draws;
 pub(crate) mod exhaustive;
 pub mod faults;
+pub(crate) mod guided;
 pub(crate) mod kinds;
 pub(crate) mod options;
 pub(crate) mod port;

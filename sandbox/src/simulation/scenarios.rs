@@ -13,6 +13,7 @@ mod processes;
 
 use crate::random::Random;
 
+use super::engine::draws::Draws;
 use super::engine::faults::FaultRates;
 use super::engine::schedule::{HOUR, Incident};
 use super::machine_api::act::{Act, UserAction};
@@ -25,7 +26,7 @@ type Plan = fn(&mut Random, &mut ClusterSchedule);
 const FIRST: usize = 17;
 
 /// The number of scenarios at the end of the list that no seed chooses.
-const UNCHOSEN: usize = 3;
+const UNCHOSEN: usize = 4;
 
 /// The name of the scenario that mixes one of the later scenarios into a swarm. No seed chooses it
 /// by itself.
@@ -36,7 +37,7 @@ const SWARM: &str = "swarm";
 const INACTIVE: &str = "inactive";
 
 /// The scenarios, by name.
-const PLANS: [(&str, Plan); 26] = [
+const PLANS: [(&str, Plan); 27] = [
     ("rollout", control_plane_machine_set::rollout),
     ("requests", processes::requests),
     ("stale", processes::stale),
@@ -63,6 +64,7 @@ const PLANS: [(&str, Plan); 26] = [
     (MELEE, swarm),
     ("neighbours", neighbours::neighbours),
     ("corners", corners::corners),
+    ("openshift", neighbours::openshift),
 ];
 
 /// The names of the scenarios.
@@ -86,6 +88,7 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
     };
     let mut schedule = ClusterSchedule {
         seed: random.next(),
+        draws: Draws::InOrder,
         scenario: name,
         setup: Setup {
             replicas: if random.permille(150) { 5 } else { 3 },

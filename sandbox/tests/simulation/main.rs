@@ -9,8 +9,7 @@
 
 mod conditions;
 mod coverage;
-mod etcd;
-mod found;
 mod mutants;
 mod page;
+mod regressions;
 mod replay;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{DeleteOptions, Part, Verb};
 use crate::simulation::engine::world::{Actor, World};
+use crate::simulation::foreign::machine_webhook;
 use crate::simulation::invariants::moment::{index_of, template_type, template_value, zone};
 use crate::simulation::machine_api::act::{ClusterFault, UserAction};
 use crate::simulation::machine_api::neighbours::foreign_node;
@@ -31,6 +32,34 @@ impl ControlPlane {
             let key = format!("key-{}", self.edition);
             fields.insert(objects::DROPPED.to_owned(), key.into());
         }
+    }
+}
+
+/// One part of the recorded vocabulary, or a combination of two.
+fn recorded_fields(number: usize) -> Value {
+    let vocabulary = machine_webhook::vocabulary();
+    let part = |number: usize| {
+        let position = number.checked_rem(vocabulary.len())?;
+        vocabulary.get(position).cloned()
+    };
+    let mut fields = part(number).unwrap_or_default();
+    // Every second number combines two parts.
+    let second = number.checked_div(vocabulary.len()).unwrap_or_default();
+    if let Some(other) = part(second).filter(|_| second % 2 == 1) {
+        merge_maps(&mut fields, &other);
+    }
+    fields
+}
+
+/// Merges fields, with the value null like any other.
+fn merge_maps(one: &mut Value, other: &Value) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            for (name, value) in other {
+                merge_maps(one.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (one, other) => *one = other.clone(),
     }
 }
 
@@ -86,6 +115,10 @@ impl World<ControlPlane> {
             UserAction::EditLabels => self.edit_labels(),
             UserAction::EditImage => {
                 let value = json!({"ami": {"id": format!("ami-{}", self.now())}});
+                self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
+            }
+            UserAction::EditFields(number) => {
+                let value = recorded_fields(*number);
                 self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
             }
             UserAction::Unmark => self.annotate_set(GENERATED, None),

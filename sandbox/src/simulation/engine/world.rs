@@ -22,15 +22,16 @@ use crate::api::{
     Api, Change, ChangeKind, DeleteOptions, Failure, Kind, Options, Part, PatchKind, Reply, Request, Target, Verb,
     WriteOptions,
 };
-use crate::random::Random;
 
+use super::draws::Chooser;
 use super::kinds::{CachedKind, KindId, ObjectKey, ObjectMap, Typed, Version};
 use super::options::{Marks, Outcome, RunOptions, Violation};
 use super::port::{Answer, Call};
 use super::replica::{Controller, Replica};
-use super::schedule::{BEHIND, CallKind, HOUR, Incident, Schedule};
+use super::schedule::{BEHIND, CallKind, HOUR, Incident, MINUTE, Schedule, StoredState};
 use super::tape::Tape;
 use super::trace_format;
+use super::triggers::Progress;
 
 /// The number of replicas of the controllers.
 pub(crate) const REPLICAS: usize = 2;
@@ -40,6 +41,8 @@ const BEGIN: i64 = 1_767_225_600;
 const MAX_STEPS: u64 = 60_000;
 /// The longest usual lag of a cache once no fault occurs any more, in milliseconds.
 const CALM_LAG: i64 = 400;
+/// An incident counts as active for this long, in milliseconds.
+const ACTIVE: i64 = 10 * MINUTE;
 /// More writes of controllers in a row that change nothing are a hot loop. Lost answers, killed
 /// processes, and caches that go back in time explain a few.
 const IDLE_WRITES: u32 = 30;
@@ -78,6 +81,8 @@ pub(crate) struct Sent {
 pub(super) enum Due<M, E> {
     /// An incident of the schedule, by position.
     Incident(usize),
+    /// A state triggers an incident, by the position of the trigger.
+    Triggered(usize),
     /// The watch of a kind delivers to a replica.
     Deliver(usize, KindId),
     /// A task reconciles, unless a later wake-up replaced this one.
@@ -234,6 +239,14 @@ pub(crate) trait Environment: Sized + 'static {
     /// anything was done.
     fn repair(world: &mut World<Self>) -> bool;
 
+    /// States that may trigger incidents in a search for new schedules.
+    fn states() -> Vec<StoredState> {
+        Vec::new()
+    }
+
+    /// Removes from a changed schedule what the environment does not allow for.
+    fn restrict(_schedule: &mut Schedule<Self::Setup, Self::Act>) {}
+
     /// What the invariants met in this run.
     fn marks(&self) -> Marks {
         Marks::default()
@@ -276,11 +289,14 @@ pub(crate) struct World<E: Environment> {
     /// Until when the controllers may not write a kind.
     pub(super) denied: BTreeMap<KindId, i64>,
     pub(super) schedule: Schedule<E::Setup, E::Act>,
-    /// The numbers of calls that triggers wait for.
+    /// The numbers of calls.
     pub(super) calls: BTreeMap<(CallKind, KindId), u64>,
+    /// What is known of each trigger.
+    pub(super) progress: Vec<Progress>,
+    /// Incidents of the last minutes, and until when they count as active.
+    active: Vec<(i64, String)>,
     pub(super) options: RunOptions,
-    pub(super) random: Random,
-    pub(super) faults: Random,
+    pub(super) chooser: Chooser,
     pub(crate) outcome: Outcome,
     /// No fault occurs any more.
     pub(super) calm: bool,
@@ -301,8 +317,8 @@ impl<E: Environment> World<E> {
         if let Some(admission) = environment.admission()? {
             api = api.with_admission(admission);
         }
-        let mut random = Random::new(schedule.seed);
-        let faults = random.branch();
+        let progress = vec![Progress::default(); schedule.triggers.len()];
+        let chooser = Chooser::new(schedule.seed, schedule.draws);
         let tape = environment
             .installation()
             .map(|installation| Tape::begin(installation, &mut api));
@@ -318,9 +334,10 @@ impl<E: Environment> World<E> {
             denied: BTreeMap::new(),
             schedule,
             calls: BTreeMap::new(),
+            progress,
+            active: Vec::new(),
             options,
-            random,
-            faults,
+            chooser,
             outcome: Outcome::default(),
             calm: false,
             idle_writes: 0,
@@ -388,6 +405,11 @@ impl<E: Environment> World<E> {
     pub(super) fn happen(&mut self, incident: &Incident<E::Act>) {
         self.outcome.faults += 1;
         self.trace(|| format!("-- {incident:?}"));
+        if self.options.keys {
+            let text = format!("{incident:?}");
+            let name = text.split(['(', ' ']).next().unwrap_or_default().to_owned();
+            self.active.push((self.now + ACTIVE, name));
+        }
         match incident {
             Incident::Disruption(disruption) => self.disrupt(disruption),
             Incident::Act(act) => E::act(self, act),
@@ -401,6 +423,7 @@ impl<E: Environment> World<E> {
                     self.happen(&incident);
                 }
             }
+            Due::Triggered(position) => self.happen_triggered(position),
             Due::Deliver(replica, kind) => self.deliver(replica, kind),
             Due::Wake { replica, task, ticket } => self.wake(replica, task, ticket),
             Due::Arrive { sent, lost, crash } => self.arrive(*sent, lost, crash),
@@ -492,9 +515,10 @@ impl<E: Environment> World<E> {
         self.after(delay, Due::Environment(event));
     }
 
-    /// A random time between two, in milliseconds.
-    pub(crate) fn between(&mut self, least: i64, most: i64) -> i64 {
-        let drawn = self.random.between(least.unsigned_abs(), most.unsigned_abs());
+    /// A random time between two, in milliseconds. The key names the actor, the object, and the
+    /// purpose.
+    pub(crate) fn between(&mut self, key: &[&str], least: i64, most: i64) -> i64 {
+        let drawn = self.chooser.between(key, least.unsigned_abs(), most.unsigned_abs());
         i64::try_from(drawn).unwrap_or(0)
     }
 
@@ -506,6 +530,23 @@ impl<E: Environment> World<E> {
             let line = format!("+{hours:02}:{minutes:02}:{seconds:02}.{millis:03} {}", line());
             self.outcome.trace.push(line);
         }
+    }
+
+    /// Whether the outcome contains the keys that the run reached.
+    pub(crate) fn notes_keys(&self) -> bool {
+        self.options.keys
+    }
+
+    /// Notes a key for each incident that is active: what was reached, and during which incident.
+    pub(crate) fn reach(&mut self, reached: &str) {
+        let now = self.now;
+        self.active.retain(|(until, _)| *until >= now);
+        let names = self.active.iter().map(|(_, name)| name.as_str());
+        let keys: Vec<String> = names
+            .chain(["nothing"].into_iter().filter(|_| self.active.is_empty()))
+            .map(|name| format!("{reached} during {name}"))
+            .collect();
+        self.outcome.keys.extend(keys);
     }
 
     /// Records a violation; the first one counts.
@@ -671,6 +712,7 @@ impl<E: Environment> World<E> {
         Arc::make_mut(&mut self.objects).put(key.clone(), (!gone).then(|| version.clone()));
         E::store(self, observation);
         self.spread(&key, (!gone).then_some(&version));
+        self.note_states(&key);
         E::react(self, &key);
         self.call_collector(kind, gone, change);
     }
@@ -687,7 +729,8 @@ impl<E: Environment> World<E> {
     /// Queues a change for the caches of all replicas.
     fn spread(&mut self, key: &ObjectKey, version: Option<&Version>) {
         for at in 0..self.replicas.len() {
-            let lag = i64::try_from(self.random.between(20, self.schedule.lag)).unwrap_or(20);
+            let lag_key = [replica_name(at), key.kind.plural(), &key.name, "lag"];
+            let lag = i64::try_from(self.chooser.between(&lag_key, 20, self.schedule.lag)).unwrap_or(20);
             let lag = if self.calm { lag.min(CALM_LAG) } else { lag };
             let due = self.now + lag;
             let Some(replica) = self.replicas.get_mut(at).filter(|replica| replica.up) else {
@@ -705,7 +748,7 @@ impl<E: Environment> World<E> {
         if (self.collector.owner_deleted || kind.owns && deleting()) && !self.collector.is_due {
             self.collector.is_due = true;
             let late = self.collector.late;
-            let delay = self.between(100, 3000) + late;
+            let delay = self.between(&["garbage collector", "start"], 100, 3000) + late;
             self.after(delay, Due::Collect);
         }
     }
@@ -727,7 +770,7 @@ impl<E: Environment> World<E> {
     fn collect_again(&mut self) {
         if !self.collector.is_due {
             self.collector.is_due = true;
-            let delay = self.between(50, 2000);
+            let delay = self.between(&["garbage collector", "next"], 50, 2000);
             self.after(delay, Due::Collect);
         }
     }
@@ -746,6 +789,11 @@ impl<E: Environment> World<E> {
         let position = self.api.kind_of(kind.group(), kind.plural());
         position.with_context(|| format!("the simulated API server does not serve {kind:?}"))
     }
+}
+
+/// The name of a replica.
+pub(super) fn replica_name(at: usize) -> &'static str {
+    if at == 0 { "capstan-0" } else { "capstan-1" }
 }
 
 /// The time that a clock shows at a simulated millisecond.
