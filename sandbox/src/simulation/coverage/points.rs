@@ -3,9 +3,6 @@
 //! The sources of the repository are not instrumented, so nothing is reached here. The copy of the
 //! sources that `capstan-sandbox` makes for generated mutants replaces this file.
 
-/// Whether the sources are instrumented.
-pub(crate) const INSTRUMENTED: bool = false;
-
 /// The sides of points that this thread reached since the last call.
 pub(crate) fn take() -> Vec<u32> {
     Vec::new()

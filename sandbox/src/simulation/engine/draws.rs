@@ -116,7 +116,7 @@ mod tests {
     fn a_draw_in_order_is_the_next_one_of_the_stream() {
         let mut chooser = Chooser::new(7, Draws::InOrder);
         let mut random = Random::new(7);
-        random.branch();
+        let _faults = random.branch();
         assert_eq!(chooser.between(&["any"], 0, 99), random.between(0, 99));
         assert_eq!(chooser.between(&["other"], 0, 99), random.between(0, 99));
     }

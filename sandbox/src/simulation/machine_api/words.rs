@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 /// A word of a schedule. Serde would borrow a field whose type is a reference.
-pub type Word = &'static str;
+pub(crate) type Word = &'static str;
 
 /// The words that schedules contain as constants: strategies, and states of a set.
 const WORDS: [&str; 5] = ["RollingUpdate", "OnDelete", "Recreate", "Active", "Inactive"];

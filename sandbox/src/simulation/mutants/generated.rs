@@ -53,9 +53,7 @@ const POINTS: &str = include_str!("generated/points.rs.txt");
 const READER: &str = "sandbox/src/simulation/coverage/points.rs";
 /// Its text in the copy.
 const READS: &str = "//! The points that the instrumented sources reach.\n\n\
-                     pub(crate) use capstan_core::points::{evaluated, take};\n\n\
-                     /// Whether the sources are instrumented.\n\
-                     pub(crate) const INSTRUMENTED: bool = true;\n";
+                     pub(crate) use capstan_core::points::{evaluated, take};\n";
 
 /// A mutant: a point of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
