@@ -222,47 +222,7 @@ fn main() -> ExitCode {
             audit,
             ..Options::default()
         }),
-        Command::Simulate {
-            schedule: Some(file),
-            trace,
-            ..
-        } => run_file(&file, trace),
-        Command::Simulate {
-            from,
-            guided: Some(runs),
-            cores,
-            ..
-        } => guided(runs, from, cores),
-        Command::Simulate {
-            from,
-            scenario,
-            trace: true,
-            ..
-        } => show_trace(from, scenario.as_deref()),
-        Command::Simulate {
-            scenario,
-            exhaustive: true,
-            cores,
-            ..
-        } => exhaust(scenario.as_deref(), cores),
-        Command::Simulate {
-            from,
-            seeds,
-            scenario,
-            digest: true,
-            ..
-        } => digest(from, seeds, scenario.as_deref()),
-        Command::Simulate {
-            coverage: true, cores, ..
-        } => coverage(cores),
-        Command::Simulate {
-            from,
-            seeds,
-            scenario,
-            cores,
-            output,
-            ..
-        } => simulate(from, seeds, scenario.as_deref(), cores, output),
+        command @ Command::Simulate { .. } => simulate_command(command),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::GeneratedMutants {
@@ -304,6 +264,54 @@ fn main() -> ExitCode {
             print_error(&error);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Runs seeds, a file, or a search, as the options of `simulate` say.
+fn simulate_command(command: Command) -> Result<()> {
+    match command {
+        Command::Simulate {
+            schedule: Some(file),
+            trace,
+            ..
+        } => run_file(&file, trace),
+        Command::Simulate {
+            from,
+            guided: Some(runs),
+            cores,
+            ..
+        } => guided(runs, from, cores),
+        Command::Simulate {
+            from,
+            scenario,
+            trace: true,
+            ..
+        } => show_trace(from, scenario.as_deref()),
+        Command::Simulate {
+            scenario,
+            exhaustive: true,
+            cores,
+            ..
+        } => exhaust(scenario.as_deref(), cores),
+        Command::Simulate {
+            from,
+            seeds,
+            scenario,
+            digest: true,
+            ..
+        } => digest(from, seeds, scenario.as_deref()),
+        Command::Simulate {
+            coverage: true, cores, ..
+        } => coverage(cores),
+        Command::Simulate {
+            from,
+            seeds,
+            scenario,
+            cores,
+            output,
+            ..
+        } => simulate(from, seeds, scenario.as_deref(), cores, output),
+        _ => Ok(()),
     }
 }
 

@@ -21,6 +21,7 @@
 //! | `invariants` | what must hold, by controller |
 //! | `foreign` | what other products do, as it was recorded |
 //! | `mutants` | seeded bugs and mutants of decisions, which the invariants must find |
+//! | `points` | what the copy of the sources for generated mutants reaches |
 //! | `regressions` | schedules that once violated an invariant, as data |
 //! | `coverage` | the branches of decisions that schedules reach |
 
@@ -32,6 +33,7 @@ pub mod foreign;
 mod invariants;
 mod machine_api;
 mod mutants;
+mod points;
 mod regressions;
 mod runs;
 mod scenarios;

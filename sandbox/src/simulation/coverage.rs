@@ -5,7 +5,6 @@
 
 mod branches;
 mod page;
-pub(crate) mod points;
 
 pub use branches::{BRANCHES, Branch, Sign, UNREACHED};
 pub use page::{Matrix, SEEDS, matrix};

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
 
-use super::coverage::points;
 use super::engine::exhaustive::{self, Exhausted};
 use super::engine::guided::{self, Guidance};
 use super::engine::options::{Outcome, RunOptions, Violation};
@@ -12,6 +11,7 @@ use super::engine::run::{Summary, hash, run_seeds};
 use super::engine::shrink::smallest_schedule;
 use super::engine::world::World;
 use super::machine_api::state::{ClusterSchedule, ControlPlane};
+use super::points;
 use super::scenarios::{MELEE, scenarios, schedule};
 
 /// A search starts with so many seeds of each scenario.

@@ -35,32 +35,29 @@ impl ControlPlane {
     }
 }
 
-/// One part of the recorded vocabulary, or a combination of two.
+/// One part of the recorded vocabulary, or a combination of two: parts that the webhooks store, and
+/// that leave alone what the invariants compare.
 fn recorded_fields(number: usize) -> Value {
-    let vocabulary = machine_webhook::vocabulary();
+    let compared = ["instanceType", "InstanceType", objects::DROPPED];
+    let is_stored = |part: &Value| {
+        let mut value = objects::provider_spec("m6i.xlarge", None);
+        json_patch::merge(&mut value, part);
+        machine_webhook::create(&objects::labels(), &value).stored.is_some()
+    };
+    let is_free = |part: &Value| compared.iter().all(|name| part.get(name).is_none());
+    let all = machine_webhook::vocabulary().into_iter();
+    let parts: Vec<Value> = all.filter(|part| is_free(part) && is_stored(part)).collect();
     let part = |number: usize| {
-        let position = number.checked_rem(vocabulary.len())?;
-        vocabulary.get(position).cloned()
+        let position = number.checked_rem(parts.len())?;
+        parts.get(position).cloned()
     };
     let mut fields = part(number).unwrap_or_default();
     // Every second number combines two parts.
-    let second = number.checked_div(vocabulary.len()).unwrap_or_default();
+    let second = number.checked_div(parts.len()).unwrap_or_default();
     if let Some(other) = part(second).filter(|_| second % 2 == 1) {
-        merge_maps(&mut fields, &other);
+        json_patch::merge(&mut fields, &other);
     }
     fields
-}
-
-/// Merges fields, with the value null like any other.
-fn merge_maps(one: &mut Value, other: &Value) {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            for (name, value) in other {
-                merge_maps(one.entry(name.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (one, other) => *one = other.clone(),
-    }
 }
 
 impl World<ControlPlane> {
@@ -117,10 +114,7 @@ impl World<ControlPlane> {
                 let value = json!({"ami": {"id": format!("ami-{}", self.now())}});
                 self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
             }
-            UserAction::EditFields(number) => {
-                let value = recorded_fields(*number);
-                self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
-            }
+            UserAction::EditFields(number) => self.edit_fields(&recorded_fields(*number)),
             UserAction::Unmark => self.annotate_set(GENERATED, None),
         }
     }
@@ -180,6 +174,23 @@ impl World<ControlPlane> {
         self.environment.edition += 1;
         let mut value = objects::provider_spec(&self.current_type(), None);
         self.environment.add_key(&mut value);
+        self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
+    }
+
+    /// Changes fields of the template, and the instance type.
+    fn edit_fields(&mut self, fields: &Value) {
+        self.environment.edition += 1;
+        let mut value = objects::provider_spec(&self.current_type(), None);
+        self.environment.add_key(&mut value);
+        // A patch keeps null, which removes a field of the template.
+        if let (Some(value), Some(fields)) = (value.as_object_mut(), fields.as_object()) {
+            for (name, field) in fields {
+                match (value.get_mut(name), field) {
+                    (Some(Value::Object(old)), Value::Object(new)) => old.extend(new.clone()),
+                    _ => drop(value.insert(name.clone(), field.clone())),
+                }
+            }
+        }
         self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
     }
 

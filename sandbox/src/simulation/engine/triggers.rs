@@ -13,15 +13,6 @@ use super::port::Call;
 use super::schedule::{CallKind, Effect, Incident, StoredState, Trigger, When};
 use super::world::{Due, Environment, World};
 
-/// What the world knows of a trigger.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Progress {
-    /// How often its call was sent, or its state began.
-    count: u64,
-    /// Whether its state holds.
-    holds: bool,
-}
-
 /// What a call does, if a trigger can name it, and its object.
 fn kind_of_call(call: &Call) -> Option<(CallKind, &ObjectKey)> {
     match call {

@@ -28,10 +28,9 @@ use super::kinds::{CachedKind, KindId, ObjectKey, ObjectMap, Typed, Version};
 use super::options::{Marks, Outcome, RunOptions, Violation};
 use super::port::{Answer, Call};
 use super::replica::{Controller, Replica};
-use super::schedule::{BEHIND, CallKind, HOUR, Incident, MINUTE, Schedule, StoredState};
+use super::schedule::{BEHIND, CallKind, HOUR, Incident, Schedule, StoredState};
 use super::tape::Tape;
 use super::trace_format;
-use super::triggers::Progress;
 
 /// The number of replicas of the controllers.
 pub(crate) const REPLICAS: usize = 2;
@@ -41,8 +40,6 @@ const BEGIN: i64 = 1_767_225_600;
 const MAX_STEPS: u64 = 60_000;
 /// The longest usual lag of a cache once no fault occurs any more, in milliseconds.
 const CALM_LAG: i64 = 400;
-/// An incident counts as active for this long, in milliseconds.
-const ACTIVE: i64 = 10 * MINUTE;
 /// More writes of controllers in a row that change nothing are a hot loop. Lost answers, killed
 /// processes, and caches that go back in time explain a few.
 const IDLE_WRITES: u32 = 30;
@@ -274,6 +271,15 @@ struct Collector {
     owner_deleted: bool,
 }
 
+/// What the world knows of a trigger.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    /// How often its call was sent, or its state began.
+    pub(super) count: u64,
+    /// Whether its state holds.
+    pub(super) holds: bool,
+}
+
 /// A world.
 pub(crate) struct World<E: Environment> {
     pub(crate) environment: E,
@@ -294,7 +300,7 @@ pub(crate) struct World<E: Environment> {
     /// What is known of each trigger.
     pub(super) progress: Vec<Progress>,
     /// Incidents of the last minutes, and until when they count as active.
-    active: Vec<(i64, String)>,
+    pub(super) active: Vec<(i64, String)>,
     pub(super) options: RunOptions,
     pub(super) chooser: Chooser,
     pub(crate) outcome: Outcome,
@@ -405,11 +411,7 @@ impl<E: Environment> World<E> {
     pub(super) fn happen(&mut self, incident: &Incident<E::Act>) {
         self.outcome.faults += 1;
         self.trace(|| format!("-- {incident:?}"));
-        if self.options.keys {
-            let text = format!("{incident:?}");
-            let name = text.split(['(', ' ']).next().unwrap_or_default().to_owned();
-            self.active.push((self.now + ACTIVE, name));
-        }
+        self.note_incident(incident);
         match incident {
             Incident::Disruption(disruption) => self.disrupt(disruption),
             Incident::Act(act) => E::act(self, act),
@@ -530,23 +532,6 @@ impl<E: Environment> World<E> {
             let line = format!("+{hours:02}:{minutes:02}:{seconds:02}.{millis:03} {}", line());
             self.outcome.trace.push(line);
         }
-    }
-
-    /// Whether the outcome contains the keys that the run reached.
-    pub(crate) fn notes_keys(&self) -> bool {
-        self.options.keys
-    }
-
-    /// Notes a key for each incident that is active: what was reached, and during which incident.
-    pub(crate) fn reach(&mut self, reached: &str) {
-        let now = self.now;
-        self.active.retain(|(until, _)| *until >= now);
-        let names = self.active.iter().map(|(_, name)| name.as_str());
-        let keys: Vec<String> = names
-            .chain(["nothing"].into_iter().filter(|_| self.active.is_empty()))
-            .map(|name| format!("{reached} during {name}"))
-            .collect();
-        self.outcome.keys.extend(keys);
     }
 
     /// Records a violation; the first one counts.

@@ -31,6 +31,7 @@ use crate::simulation::invariants::control_plane_machine_set::set::SetWrite;
 use crate::simulation::invariants::generator::GeneratorWrite;
 use crate::simulation::invariants::moment::{Moment, all_current, index_of};
 use crate::simulation::mutants::catalogue::Mutant;
+use crate::simulation::points;
 
 use super::act::Act;
 use super::controllers::{self, GENERATOR, SETS};
@@ -232,7 +233,7 @@ impl Environment for ControlPlane {
         }
         if world.notes_keys() {
             let strategy = world.strategy();
-            for side in coverage::points::take() {
+            for side in points::take() {
                 world.reach(&format!("side {side} with {strategy}"));
             }
         }

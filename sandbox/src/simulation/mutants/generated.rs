@@ -50,7 +50,7 @@ pub const FILES: &[&str] = &[
 /// The functions that the points of the copy call, without the number of points.
 const POINTS: &str = include_str!("generated/points.rs.txt");
 /// The file of this crate that reads the points in the copy.
-const READER: &str = "sandbox/src/simulation/coverage/points.rs";
+const READER: &str = "sandbox/src/simulation/points.rs";
 /// Its text in the copy.
 const READS: &str = "//! The points that the instrumented sources reach.\n\n\
                      pub(crate) use capstan_core::points::{evaluated, take};\n";

@@ -124,11 +124,11 @@ fn one(
     options: &Options,
 ) -> Result<MutantResult> {
     let before = row.map(|row| &row.end);
-    if let Some(end) = before.filter(|end| !options.again && !matches!(end, End::Survives(_))) {
-        if options.sample.is_none() {
-            let row = Row::new(mutant, end.clone());
-            return Ok(MutantResult { row, agrees: true });
-        }
+    if let Some(end) = before.filter(|end| !options.again && !matches!(end, End::Survives(_)))
+        && options.sample.is_none()
+    {
+        let row = Row::new(mutant, end.clone());
+        return Ok(MutantResult { row, agrees: true });
     }
     let mut end = None;
     if let Some(End::Found { scenario, seed, .. }) = before {
@@ -201,7 +201,7 @@ fn simulate(program: &Path, number: usize, scenario: &str, from: u64, seeds: u64
     let arguments = format!("first-violation --scenario {scenario} --from {from} --seeds {seeds}");
     let mut command = Command::new(program);
     command.args(arguments.split(' ')).env(SELECTED, number.to_string());
-    let Some(output) = output(command)? else {
+    let Some(output) = output(&mut command)? else {
         let failure = Some("the run does not end");
         return Ok(Run {
             failure,
@@ -230,7 +230,7 @@ fn failing_test(program: &Path, number: usize) -> Result<Option<String>> {
     let mut command = Command::new(program);
     command.args(["cpms::", "model::", "--test-threads", "1"]);
     command.env(SELECTED, number.to_string()).env("INSTA_UPDATE", "no");
-    let Some((success, text)) = output(command)? else {
+    let Some((success, text)) = output(&mut command)? else {
         return Ok(Some("the tests do not end".to_owned()));
     };
     if success {
@@ -245,7 +245,7 @@ fn failing_test(program: &Path, number: usize) -> Result<Option<String>> {
 }
 
 /// Whether a process succeeded, and what it printed; `None` if it runs for too long.
-fn output(mut command: Command) -> Result<Option<(bool, String)>> {
+fn output(command: &mut Command) -> Result<Option<(bool, String)>> {
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
