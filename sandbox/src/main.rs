@@ -141,8 +141,8 @@ enum Command {
         folder: PathBuf,
     },
     /// Change each point of the decisions of core in a copy of the sources, and hunt each change in
-    /// all scenarios; writes docs/generated-mutants.md, and exits 1 if a change is not found and has
-    /// no reason
+    /// all scenarios; writes docs/generated-mutants.md, and exits 1 if nothing finds a change that
+    /// has no reason
     GeneratedMutants {
         /// The folder for the copy
         #[arg(long, value_name = "DIR", default_value = "target/generated-mutants")]

@@ -14,7 +14,6 @@
     reason = "a test reports a failure by a panic"
 )]
 
-mod collector;
 mod compare;
 mod generate;
 mod known;

@@ -26,7 +26,7 @@ type Plan = fn(&mut Random, &mut ClusterSchedule);
 const FIRST: usize = 17;
 
 /// The number of scenarios at the end of the list that no seed chooses.
-const UNCHOSEN: usize = 4;
+const UNCHOSEN: usize = 3;
 
 /// The name of the scenario that mixes one of the later scenarios into a swarm. No seed chooses it
 /// by itself.
@@ -37,7 +37,7 @@ const SWARM: &str = "swarm";
 const INACTIVE: &str = "inactive";
 
 /// The scenarios, by name.
-const PLANS: [(&str, Plan); 27] = [
+const PLANS: [(&str, Plan); 26] = [
     ("rollout", control_plane_machine_set::rollout),
     ("requests", processes::requests),
     ("stale", processes::stale),
@@ -64,7 +64,6 @@ const PLANS: [(&str, Plan); 27] = [
     (MELEE, swarm),
     ("neighbours", neighbours::neighbours),
     ("corners", corners::corners),
-    ("openshift", neighbours::openshift),
 ];
 
 /// The names of the scenarios.

@@ -74,8 +74,8 @@ fn mutants_of_decisions_fit_the_sources() {
     }
 }
 
-/// Every point of the decisions is a mutant with a name of its own, and every mutant that was hunted
-/// has an end. `make mutants` hunts those that the page does not contain.
+/// Every point of the decisions is a mutant with a name of its own, and every mutant that was
+/// hunted has an end. `make mutants` hunts those that the page does not contain.
 #[test]
 fn generated_mutants_fit_the_sources_and_have_an_end() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -4,9 +4,9 @@
 //! With [`Neighbours::machine_webhook`], the webhooks of OpenShift's Machine API store new machines
 //! before, as it was recorded.
 //!
-//! Only a schedule with [`Neighbours::webhooks`] calls the others. They must not treat Capstan's machines
-//! differently from the machines of users. The installer is exempt, because its requests are
-//! recorded once for all schedules.
+//! Only a schedule with [`Neighbours::webhooks`] calls the others. They must not treat Capstan's
+//! machines differently from the machines of users. The installer is exempt, because its requests
+//! are recorded once for all schedules.
 //!
 //! [`Neighbours::webhooks`]: crate::simulation::machine_api::neighbours::Neighbours::webhooks
 

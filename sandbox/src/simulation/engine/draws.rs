@@ -17,8 +17,8 @@ pub enum Draws {
     /// schedules of seeds are run in this way, so that a seed stays the same run.
     #[default]
     InOrder,
-    /// Each from a hash of the seed, its key, and the number of earlier draws with this key, so that
-    /// a change in one place leaves the draws of other actors alone. Serialized and mutated
+    /// Each from a hash of the seed, its key, and the number of earlier draws with this key, so
+    /// that a change in one place leaves the draws of other actors alone. Serialized and mutated
     /// schedules are run in this way.
     ByKey,
 }

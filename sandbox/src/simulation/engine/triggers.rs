@@ -1,7 +1,7 @@
 //! Triggers: what a state causes, and not a time.
 //!
-//! A trigger waits for a call of the controllers, or for a state of the store. The engine counts the
-//! calls of all replicas, and how often each state begins. It must not look into the calls.
+//! A trigger waits for a call of the controllers, or for a state of the store. The engine counts
+//! the calls of all replicas, and how often each state begins. It must not look into the calls.
 
 use serde_json::Value;
 

@@ -54,8 +54,8 @@ pub enum UserAction {
     EditLabels,
     /// Changes the image of the template. It starts no rollout.
     EditImage,
-    /// Changes fields of the template as they were recorded on OpenShift: the number selects one part
-    /// of the vocabulary, or a combination of two.
+    /// Changes fields of the template as they were recorded on OpenShift: the number selects one
+    /// part of the vocabulary, or a combination of two.
     EditFields(usize),
     /// Removes the mark of a generated set, so that the set stays as it is.
     Unmark,

@@ -1,5 +1,5 @@
-//! Generated mutants: every condition, comparison, term, arm, and effect of the decisions is changed,
-//! one at a time, and the simulation must notice.
+//! Generated mutants: every condition, comparison, term, arm, and effect of the decisions is
+//! changed, one at a time, and the simulation must notice.
 //!
 //! A copy of the sources contains all mutants (mutant schemata), and an environment variable of the
 //! process selects one. So one build is enough. `docs/generated-mutants.md` lists the results: the

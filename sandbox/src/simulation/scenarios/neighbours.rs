@@ -18,19 +18,6 @@ pub(super) fn neighbours(random: &mut Random, schedule: &mut ClusterSchedule) {
     rollout(random, schedule);
 }
 
-/// The webhooks of OpenShift's Machine API store new machines, and users write the fields that were
-/// recorded there: known ones, unknown ones, and ones that the webhooks refuse.
-pub(super) fn openshift(random: &mut Random, schedule: &mut ClusterSchedule) {
-    surround(random, schedule);
-    let neighbours = &mut schedule.setup.neighbours;
-    (neighbours.judges_status, neighbours.machine_webhook) = (true, true);
-    rollout(random, schedule);
-    for _ in 0..random.between(1, 4) {
-        let at = minute(random, 90) + time(random, 0, MINUTE);
-        schedule.at_ms(at, UserAction::EditFields(position(random, 1 << 16)));
-    }
-}
-
 /// Adds neighbours to a schedule.
 pub(super) fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
     schedule.setup.neighbours = Neighbours {

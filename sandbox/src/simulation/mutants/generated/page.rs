@@ -162,8 +162,8 @@ pub fn section(rows: &[Row]) -> String {
     let mut text = "\n## Generated mutants\n\n\
         `make mutants` changes every condition, comparison, term, arm, and effect in the decisions of core,\n\
         one at a time, and looks for each change in all scenarios. If the simulation does not find a\n\
-        change, a test of core finds it, or the change has a reason. [Generated mutants](generated-mutants.md)\n\
-        lists each change that was hunted.\n\n\
+        change, a test of core finds it, or the change has a reason.\n\
+        [Generated mutants](generated-mutants.md) lists each change that was hunted.\n\n\
         | file | mutants | found by the simulation | found by a test of core | unreached | with a reason |\n|---|---|---|---|---|---|\n"
         .to_owned();
     let mut line = |title: &str, rows: Vec<&Row>| {
