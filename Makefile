@@ -71,8 +71,8 @@ fmt: ## Format the code
 	$(CARGO) fmt --all
 
 DENY ?= advisories bans licenses sources
-deny: ## Check licences, advisories and sources of the dependencies (needs cargo-deny)
-	$(CARGO) deny --locked check --hide-inclusion-graph $(DENY)
+deny: ## Check licences, advisories and sources of the dependencies
+	$$(.ci/cargo-deny) --locked check --hide-inclusion-graph $(DENY)
 
 bench: ## Compare the server with a null server; the result is target/bench/summary.json
 	$(CARGO) build --release --locked --package capstan --bin capstan --features bench \
@@ -80,14 +80,26 @@ bench: ## Compare the server with a null server; the result is target/bench/summ
 	$(or $(CARGO_TARGET_DIR),target)/release/capstan-sandbox bench
 
 IMAGE ?= ghcr.io/capstan-dev/capstan:$(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-IMAGE_ROOT := $(or $(CARGO_TARGET_DIR),target)/image
 IMAGE_PROFILE ?= release
-IMAGE_BINARY := $(or $(CARGO_TARGET_DIR),target)/$(patsubst dev,debug,$(IMAGE_PROFILE))/capstan
-image: ## Build the image IMAGE with buildah, for this architecture, without pulling anything
-	$(CARGO) build --profile $(IMAGE_PROFILE) --locked --package capstan --bin capstan
+# amd64 or arm64. For the other architecture than that of this machine, Debian's cross compiler, its
+# libraries, and the standard library of Rust are needed; image/packages.sh installs them.
+HOST_ARCH := $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
+ARCH ?= $(HOST_ARCH)
+RUST_ARCH := $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(ARCH)))
+IMAGE_TARGET := $(if $(filter-out $(HOST_ARCH),$(ARCH)),$(RUST_ARCH)-unknown-linux-gnu)
+IMAGE_ROOT := $(or $(CARGO_TARGET_DIR),target)/image-$(ARCH)
+IMAGE_BINARY := $(or $(CARGO_TARGET_DIR),target)/$(if $(IMAGE_TARGET),$(IMAGE_TARGET)/)$(patsubst dev,debug,$(IMAGE_PROFILE))/capstan
+# How cargo and the C compiler build for the other architecture.
+image: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER ?= aarch64-linux-gnu-gcc
+image: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER ?= $(if $(IMAGE_TARGET),x86_64-linux-gnu-gcc,cc)
+image: ## Build the image IMAGE with buildah for ARCH, amd64 or arm64, without pulling anything
+	image/packages.sh $(if $(IMAGE_TARGET),$(RUST_ARCH))
+	$(CARGO) build --profile $(IMAGE_PROFILE) --locked $(if $(IMAGE_TARGET),--target $(IMAGE_TARGET)) \
+		--package capstan --bin capstan
 	rm -rf $(IMAGE_ROOT)
-	image/root-file-system.sh $(IMAGE_BINARY) $(IMAGE_ROOT)
-	buildah build --pull-never --file Containerfile --tag '$(IMAGE)' $(IMAGE_ROOT)
+	image/root-file-system.sh $(IMAGE_BINARY) $(IMAGE_ROOT) $(if $(IMAGE_TARGET),/usr/$(RUST_ARCH)-linux-gnu/lib)
+	buildah build --pull-never --arch $(ARCH) --file Containerfile --tag '$(IMAGE)-$(ARCH)' $(IMAGE_ROOT)
+	if [ '$(ARCH)' = '$(HOST_ARCH)' ]; then buildah tag '$(IMAGE)-$(ARCH)' '$(IMAGE)'; fi
 
 PICTURES := rollout both-apis kubeadm-control-plane
 pictures: build ## Draw the pictures of the documentation from tests/fixtures/pictures
@@ -95,10 +107,16 @@ pictures: build ## Draw the pictures of the documentation from tests/fixtures/pi
 		-f tests/fixtures/pictures/$$picture.yaml > docs/pictures/live-$$picture.svg || exit 1; done
 
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release-files
-release: build ## Write manifests, chart, binary, SBOM, provenance and checksums of a release
+RELEASE_ARCHS ?= amd64 arm64
+RELEASE_IMAGES := $(or $(CARGO_TARGET_DIR),target)/release-images
+release: build ## Write manifests, chart, bundle, binary, images, SBOM, provenance and checksums of a release
 	$(CARGO) build --release --locked --package capstan --bin capstan
-	rm -rf $(RELEASE)
-	$(BIN)/capstan-sandbox release --capstan $(or $(CARGO_TARGET_DIR),target)/release/capstan --out $(RELEASE)
+	rm -rf $(RELEASE) $(RELEASE_IMAGES)
+	mkdir -p $(RELEASE_IMAGES)
+	for arch in $(RELEASE_ARCHS); do $(MAKE) image ARCH=$$arch IMAGE_PROFILE=release && \
+		buildah push --quiet '$(IMAGE)'-$$arch oci-archive:$(RELEASE_IMAGES)/capstan-$$arch.oci.tar || exit 1; done
+	$(BIN)/capstan-sandbox release --capstan $(or $(CARGO_TARGET_DIR),target)/release/capstan \
+		$(foreach arch,$(RELEASE_ARCHS),--file $(RELEASE_IMAGES)/capstan-$(arch).oci.tar) --out $(RELEASE)
 
 RUNS ?= 20000
 fuzz: ## Run every fuzz target RUNS times, and convert a million machines for RUNS=20000

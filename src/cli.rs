@@ -35,6 +35,8 @@ mod output;
 mod page_report;
 pub mod plan;
 pub mod preflight;
+pub mod register;
+mod registration;
 mod report;
 pub mod review;
 pub mod rules;
@@ -67,6 +69,7 @@ enum Command {
     Preflight(preflight::Args),
     Install(install::Args),
     Manifests(manifests::Args),
+    Register(register::Args),
     Verify(verify::Args),
     Uninstall(uninstall::Args),
     Convert(convert::Args),
@@ -110,6 +113,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Preflight(args) => preflight::run(&args),
         Command::Install(args) => install::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Register(args) => register::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Uninstall(args) => uninstall::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -4,15 +4,20 @@
 //! with them. This module decides nothing about a control plane, and it must never write to a
 //! cluster: its server runs on a workstation, with the rights of the user.
 
+mod card;
 mod content;
 mod direction;
 mod guard;
 mod html;
 mod image;
+mod machines;
 mod overview;
-mod parts;
 pub mod report;
 mod server;
+mod summary;
+mod tables;
+mod timeline;
+mod words;
 
 pub use content::{Content, Mirrored, SeenEvent, Side};
 pub use guard::Token;
@@ -20,3 +25,4 @@ pub use html::file;
 pub use image::file as svg;
 pub use report::{Condition, Mood, Report};
 pub use server::{Dashboard, Source, Update, Verdict};
+pub use words::words;

@@ -105,6 +105,22 @@ const MIRRORING_CONTROLLERS_DEPLOYMENT: &[File] = &[(
     "mirroring-controllers.yaml",
     include_str!("../manifests/components/mirroring-controllers/deployment.yaml"),
 )];
+const KUBEADM_CONTROLLERS_RBAC: &[File] = &[(
+    "kubeadm-control-plane-controllers-rbac.yaml",
+    include_str!("../manifests/components/kubeadm-control-plane-controllers/rbac.yaml"),
+)];
+const KUBEADM_CONTROLLERS_DEPLOYMENT: &[File] = &[(
+    "kubeadm-control-plane-controllers.yaml",
+    include_str!("../manifests/components/kubeadm-control-plane-controllers/deployment.yaml"),
+)];
+const CONTROL_PLANE_CONTROLLERS_RBAC: &[File] = &[(
+    "control-plane-controllers-rbac.yaml",
+    include_str!("../manifests/components/control-plane-controllers/rbac.yaml"),
+)];
+const CONTROL_PLANE_CONTROLLERS_DEPLOYMENT: &[File] = &[(
+    "control-plane-controllers.yaml",
+    include_str!("../manifests/components/control-plane-controllers/deployment.yaml"),
+)];
 const CERT_MANAGER: &[File] = &[(
     "cert-manager.yaml",
     include_str!("../manifests/components/cert-manager/certificates.yaml"),
@@ -113,6 +129,20 @@ const NETWORK_POLICIES: &[File] = &[(
     "network-policies.yaml",
     include_str!("../manifests/components/network-policies/networkpolicies.yaml"),
 )];
+const SECURE_METRICS: &[File] = &[(
+    "secure-metrics.yaml",
+    include_str!("../manifests/components/secure-metrics/rbac.yaml"),
+)];
+const REGISTRATION: &[File] = &[
+    (
+        "registration-rbac.yaml",
+        include_str!("../manifests/components/registration/rbac.yaml"),
+    ),
+    (
+        "registration.yaml",
+        include_str!("../manifests/components/registration/deployment.yaml"),
+    ),
+];
 
 /// A folder of `manifests/components` that changes the objects of the features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +163,10 @@ pub enum Component {
     SingleNode,
     /// Limits the connections of the pods.
     NetworkPolicies,
+    /// The metrics over TLS, for clients with a token.
+    SecureMetrics,
+    /// Capstan registers its webhooks and policies itself.
+    Registration,
 }
 
 impl Component {
@@ -149,6 +183,8 @@ impl Component {
             Self::ServiceCa => include_str!("../manifests/components/service-ca/kustomization.yaml"),
             Self::SingleNode => include_str!("../manifests/components/single-node/kustomization.yaml"),
             Self::NetworkPolicies => include_str!("../manifests/components/network-policies/kustomization.yaml"),
+            Self::Registration => include_str!("../manifests/components/registration/kustomization.yaml"),
+            Self::SecureMetrics => include_str!("../manifests/components/secure-metrics/kustomization.yaml"),
         }
     }
 
@@ -158,6 +194,8 @@ impl Component {
         files(match self {
             Self::CertManager => CERT_MANAGER,
             Self::NetworkPolicies => NETWORK_POLICIES,
+            Self::SecureMetrics => SECURE_METRICS,
+            Self::Registration => REGISTRATION,
             _ => &[],
         })
     }
@@ -188,10 +226,13 @@ impl Component {
 pub fn webhook_files(feature: Feature) -> Vec<(String, String)> {
     files(match feature {
         Feature::Admission => ADMISSION_WEBHOOKS,
-        Feature::Controllers | Feature::MirroringControllers => &[],
         Feature::Mirroring => MIRRORING_WEBHOOKS,
         Feature::KubeadmControlPlane => KUBEADM_WEBHOOKS,
         Feature::ControlPlane => CONTROL_PLANE_WEBHOOKS,
+        Feature::Controllers
+        | Feature::MirroringControllers
+        | Feature::KubeadmControlPlaneControllers
+        | Feature::ControlPlaneControllers => &[],
     })
 }
 
@@ -205,6 +246,8 @@ pub fn rbac_files(feature: Feature) -> Vec<(String, String)> {
         Feature::MirroringControllers => MIRRORING_CONTROLLERS_RBAC,
         Feature::KubeadmControlPlane => KUBEADM_RBAC,
         Feature::ControlPlane => CONTROL_PLANE_RBAC,
+        Feature::KubeadmControlPlaneControllers => KUBEADM_CONTROLLERS_RBAC,
+        Feature::ControlPlaneControllers => CONTROL_PLANE_CONTROLLERS_RBAC,
     })
 }
 
@@ -217,6 +260,8 @@ pub fn deployment_files(feature: Feature) -> Vec<(String, String)> {
         Feature::Admission => ADMISSION_DEPLOYMENT,
         Feature::Controllers => CONTROLLERS_DEPLOYMENT,
         Feature::MirroringControllers => MIRRORING_CONTROLLERS_DEPLOYMENT,
+        Feature::KubeadmControlPlaneControllers => KUBEADM_CONTROLLERS_DEPLOYMENT,
+        Feature::ControlPlaneControllers => CONTROL_PLANE_CONTROLLERS_DEPLOYMENT,
         Feature::Mirroring | Feature::KubeadmControlPlane | Feature::ControlPlane => &[],
     })
 }

@@ -30,10 +30,13 @@ mod lifecycle;
 mod limits;
 pub mod logs;
 mod metrics;
+mod metrics_port;
 mod null;
 
 mod process;
 mod refusal;
+#[cfg(feature = "opentelemetry")]
+pub mod traces;
 mod webhook;
 
 pub use answer::Reviewer;
@@ -41,6 +44,7 @@ pub use judge::{Judge, SnapshotSource};
 pub use lifecycle::Lifecycle;
 use limits::Budget;
 pub use limits::{BODY_LIMIT, Limits};
+pub use metrics_port::{Access, MetricsClients, MetricsPort};
 pub use null::NullReviewer;
 
 /// The addresses and limits of the server.
@@ -50,6 +54,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The address of `/livez`, `/readyz` and `/metrics` (plain HTTP).
     pub health: SocketAddr,
+    /// The port of `/metrics` over TLS. Without it, the metrics are at `health`.
+    pub metrics: Option<MetricsPort>,
     /// What the server accepts in a handshake.
     pub tls: Policy,
     /// The limits on what the server accepts at once.
@@ -67,6 +73,7 @@ pub struct Server {
     health: SocketAddr,
     /// Stops the thread of the health port.
     stop_health: DropGuard,
+    metrics: Option<metrics_port::Served>,
     shutdown_delay: Duration,
     drain_timeout: Duration,
 }
@@ -97,11 +104,26 @@ impl Server {
             lifecycle: lifecycle.clone(),
             metrics,
         };
+        let registry = Arc::new(registry);
+        let metrics = match settings.metrics {
+            Some(port) => {
+                // The CA of the webhooks' clients is not that of Prometheus.
+                let policy = Policy {
+                    clients: None,
+                    ..settings.tls
+                };
+                let tls = crate::tls::server_config(&certificates, &policy).map_err(io::Error::other)?;
+                let limits = (*shared.limits).clone();
+                Some(metrics_port::serve(port, TlsAcceptor::from(tls), limits, Arc::clone(&registry)).await?)
+            }
+            None => None,
+        };
         let health = health::Health {
             reviewer,
             certificates,
             lifecycle,
-            registry: Arc::new(registry),
+            registry,
+            shows_metrics: metrics.is_none(),
         };
         let (health, stop_health) = health::start(settings.health, health, &shared)?;
         Ok(Self {
@@ -109,6 +131,7 @@ impl Server {
             shared,
             health,
             stop_health,
+            metrics,
             shutdown_delay: settings.shutdown_delay,
             drain_timeout: settings.drain_timeout,
         })
@@ -131,6 +154,12 @@ impl Server {
         self.health
     }
 
+    /// The address of the metrics over TLS, if they have a port of their own.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|served| served.address)
+    }
+
     /// Serves until the lifecycle shuts down and all active requests have ended. Returns how many
     /// connections were closed because they did not end within the drain timeout.
     pub async fn run(self) -> usize {
@@ -146,8 +175,8 @@ impl Server {
         tasks.close();
         tracing::info!(connections = tasks.len(), "shutting down: draining connections");
         let _timed_out = tokio::time::timeout(self.drain_timeout, tasks.wait()).await;
-        // The health port responds until here.
-        drop(self.stop_health);
+        // The ports of health and metrics respond until here.
+        drop((self.stop_health, self.metrics));
         tasks.len()
     }
 }

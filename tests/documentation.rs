@@ -177,6 +177,7 @@ async fn a_server_exposes_metrics_with_the_names_and_types_of_the_sources() {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         health: "127.0.0.1:0".parse().unwrap(),
+        metrics: None,
         tls: Policy::default(),
         limits: Limits::default(),
         shutdown_delay: Duration::ZERO,
@@ -239,6 +240,7 @@ fn reads(query: &str) -> Vec<(String, BTreeSet<String>)> {
         "min",
         "count",
         "absent",
+        "label_replace",
     ];
     let chars: Vec<char> = query.chars().collect();
     let mut found: Vec<(String, BTreeSet<String>)> = Vec::new();

@@ -314,6 +314,49 @@ fn the_server_reads_and_writes_only_what_is_its_own() {
     assert!(arguments().contains(&"--self-managed-secret=openshift-machine-api/capstan-webhook-tls".to_owned()));
 }
 
+#[test]
+fn the_registration_may_write_each_of_its_objects_and_no_other() {
+    let files = Component::Registration.files();
+    let role = of_kind(&files, "ClusterRole");
+    let named = |resource: &str| -> Vec<String> {
+        let rules = role["rules"].as_array().unwrap().iter();
+        let mut rules =
+            rules.filter(|rule| rule["resources"].to_string().contains(resource) && !rule["resourceNames"].is_null());
+        let names = rules.next().unwrap()["resourceNames"].clone();
+        assert!(rules.next().is_none());
+        let mut names: Vec<String> = serde_json::from_value(names).unwrap();
+        names.sort();
+        names
+    };
+    let mut written: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for feature in Feature::ALL {
+        let rules = capstan_core::admission::rule_files_of(feature).unwrap();
+        let mut all = webhook_files(feature);
+        all.extend(capstan::manifests::policy_files(feature, &rules).unwrap());
+        for object in all.iter().flat_map(|file| documents(std::slice::from_ref(file))) {
+            let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase()).replace("policys", "policies");
+            written
+                .entry(plural)
+                .or_default()
+                .push(object["metadata"]["name"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(written.len(), 4);
+    for (resource, mut names) in written {
+        names.sort();
+        assert_eq!(named(&resource), names, "{resource}");
+    }
+    let deployment = of_kind(&files, "Deployment");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(
+        pod["serviceAccountName"],
+        of_kind(&files, "ServiceAccount")["metadata"]["name"]
+    );
+    let mut arguments = expanded(&pod["containers"][0]);
+    arguments.insert(0, "capstan".to_owned());
+    Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// A feature must not add a permission to write what another feature manages.
 #[test]
 fn the_role_of_mirroring_writes_only_the_ca_bundles_of_its_configurations() {
@@ -455,8 +498,12 @@ fn the_network_policies_admit_the_ports_of_the_pods() {
         ports.sort_unstable();
         ports
     };
-    for feature in [Feature::Admission, Feature::Controllers] {
-        let template = of_kind(&deployment_files(feature), "Deployment")["spec"]["template"].clone();
+    let with_deployments = Feature::ALL
+        .into_iter()
+        .filter(|feature| !deployment_files(*feature).is_empty());
+    for feature in with_deployments {
+        let files = Component::SecureMetrics.patch(deployment_files(feature)).unwrap();
+        let template = of_kind(&files, "Deployment")["spec"]["template"].clone();
         let ports = template["spec"]["containers"][0]["ports"].as_array().unwrap().clone();
         let mut ports: Vec<u64> = ports
             .iter()
@@ -620,5 +667,79 @@ fn w11_the_feature_of_kubeadm_control_planes_is_removed_by_the_names_of_its_obje
             assert!(bypass.contains(name), "{name}");
             assert!(bypass.contains(&format!("webhooks/{}", feature.name())), "{name}");
         }
+    }
+}
+
+/// The objects of the bundle for OLM are those of the other ways to install. OLM makes the service
+/// accounts and the bindings from the ClusterServiceVersion.
+#[test]
+fn the_bundle_contains_the_manifests_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = |what: &str, flags: &[&str]| -> String {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_capstan"));
+        let output = command.args(["manifests", what]).args(flags).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for features in [
+        "--feature=admission",
+        "--feature=admission,controllers,mirroring,control-plane",
+    ] {
+        let out = folder.path().join(features);
+        printed("bundle", &[features, &format!("--out={}", out.display())]);
+        let mut bundle: Vec<Value> = Vec::new();
+        for file in std::fs::read_dir(out.join("manifests")).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            bundle.push(serde_saphyr::from_str(&text).unwrap());
+        }
+        let is_version = |object: &Value| object["kind"] == "ClusterServiceVersion";
+        let position = bundle.iter().position(is_version).unwrap();
+        let install = bundle.remove(position)["spec"]["install"]["spec"].clone();
+
+        let flags = [features, "--certificates=service-ca", "--registration"];
+        let manifests: Vec<Value> = serde_saphyr::from_multiple(&printed("all", &flags)).unwrap();
+        let mut plain = Vec::new();
+        let mut rules: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
+        let mut deployments = Vec::new();
+        for object in &manifests {
+            let mut object = object.clone();
+            object["metadata"].as_object_mut().unwrap().remove("namespace");
+            match object["kind"].as_str().unwrap() {
+                "Service" | "PodDisruptionBudget" => plain.push(object),
+                "ClusterRole" if object["metadata"]["name"] == "capstan-registration" => plain.push(object),
+                "Deployment" => deployments.push(json!({"name": object["metadata"]["name"],
+                    "label": object["metadata"]["labels"], "spec": object["spec"]})),
+                kind @ ("RoleBinding" | "ClusterRoleBinding") => {
+                    let role = manifests.iter().find(|role| {
+                        role["kind"] == object["roleRef"]["kind"]
+                            && role["metadata"]["name"] == object["roleRef"]["name"]
+                    });
+                    let list = if kind == "RoleBinding" {
+                        "permissions"
+                    } else {
+                        "clusterPermissions"
+                    };
+                    let account = object["subjects"][0]["name"].as_str().unwrap().to_owned();
+                    let granted = role.unwrap()["rules"].as_array().unwrap().clone();
+                    rules.entry((list, account)).or_default().extend(granted);
+                }
+                "ServiceAccount" | "Role" | "ClusterRole" => {}
+                other => panic!("{other}: OLM does not accept it in a bundle"),
+            }
+        }
+        let sorted = |mut objects: Vec<Value>| {
+            objects.sort_by_key(Value::to_string);
+            objects
+        };
+        assert_eq!(sorted(bundle), sorted(plain), "{features}");
+        assert_eq!(install["deployments"], json!(deployments), "{features}");
+        let mut found: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
+        for list in ["permissions", "clusterPermissions"] {
+            for entry in install[list].as_array().unwrap() {
+                let account = entry["serviceAccountName"].as_str().unwrap().to_owned();
+                found.insert((list, account), entry["rules"].as_array().unwrap().clone());
+            }
+        }
+        assert_eq!(found, rules, "{features}");
     }
 }

@@ -142,6 +142,45 @@ fn the_controllers_of_sets_replace_machines_without_a_review_and_nothing_else() 
 }
 
 #[test]
+fn the_controllers_of_control_planes_replace_machines_without_a_review() {
+    let account = |name: &str| format!("system:serviceaccount:openshift-machine-api:{name}");
+    let (own, kubeadm) = (
+        account("capstan-control-plane"),
+        account("capstan-kubeadm-control-plane"),
+    );
+    let machine = |kind: &str| json!({"metadata": {"name": "m", "ownerReferences": [{"kind": kind}]}, "spec": {}});
+    let (owned, worker) = (machine("ControlPlane"), machine("MachineSet"));
+    for webhook in machine_api_webhooks() {
+        for (user, token, object, called) in [
+            (&own, true, &owned, false),
+            (&own, false, &owned, true),
+            (&own, true, &worker, true),
+            (&kubeadm, true, &owned, true),
+        ] {
+            for (operation, new, old) in [("CREATE", Some(object), None), ("DELETE", None, Some(object))] {
+                let request = request_on(user, token, operation, "machines");
+                let is_called = is_called(&webhook, &request, new, old);
+                assert_eq!(is_called, called, "{user} {operation} {object}");
+            }
+        }
+    }
+    let all = webhooks();
+    let cluster_api = all
+        .iter()
+        .filter(|(_, webhook)| is_mirrored(webhook) && !webhook["name"].as_str().unwrap().contains("machine-api"));
+    let object = machine("KubeadmControlPlane");
+    let mut judged = 0;
+    for (_, webhook) in cluster_api {
+        for (user, token, called) in [(&kubeadm, true, false), (&kubeadm, false, true), (&own, true, true)] {
+            let request = request_on(user, token, "CREATE", "machines");
+            assert_eq!(is_called(webhook, &request, Some(&object), None), called, "{user}");
+        }
+        judged += 1;
+    }
+    assert_eq!(judged, 2, "Cluster API and its infrastructure");
+}
+
+#[test]
 fn the_sync_controllers_write_mirrors_without_a_review_and_migrate_nothing() {
     let object = |authority: &str, size: u8| json!({"metadata": {"name": "m"}, "spec": {"authoritativeAPI": authority, "size": size}});
     let (mirror, changed, own) = (

@@ -25,6 +25,7 @@ async fn replica(plane: &ControlPlane) -> u16 {
     let settings = Settings {
         listen: any,
         health: any,
+        metrics: None,
         tls: Policy {
             min_version: MinVersion::Tls13,
             ..Policy::default()

@@ -239,9 +239,10 @@ fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_
         let metadata = "not-metadata-written-by-the-controllers";
         let elsewhere = "not-a-deletion-in-another-namespace";
         let expected: &[&str] = match (is_mirrored(&webhook), phase) {
-            _ if is_of(&webhook, "kubeadmcontrolplane") => &[exempt],
-            (_, Phase::Mutate) if is_of(&webhook, ".controlplane.") => &[exempt],
-            _ if is_of(&webhook, ".controlplane.") => &[elsewhere, exempt],
+            _ if is_of(&webhook, "kubeadmcontrolplanetemplate") => &[exempt],
+            _ if is_of(&webhook, "kubeadmcontrolplane") => &[metadata, exempt],
+            (_, Phase::Mutate) if is_of(&webhook, ".controlplane.") => &[metadata, exempt],
+            _ if is_of(&webhook, ".controlplane.") => &[metadata, elsewhere, exempt],
             (true, _) if webhook["name"].as_str().unwrap().contains("machine-api") => {
                 &[controllers, sync, sets, exempt]
             }
@@ -348,12 +349,37 @@ fn only_requests_of_the_controllers_of_an_api_are_not_reviewed() {
     }
 }
 
+/// The webhooks of an owner of machines, by the kind in their names, and the controllers that write
+/// its metadata.
+const OWNERS: [(&str, &[&str]); 3] = [
+    (
+        ".controlplanemachineset.",
+        &[
+            "system:serviceaccount:openshift-machine-api:capstan-controllers",
+            "system:serviceaccount:openshift-machine-api:control-plane-machine-set-operator",
+        ],
+    ),
+    (
+        ".controlplane.",
+        &["system:serviceaccount:openshift-machine-api:capstan-control-plane"],
+    ),
+    (
+        ".kubeadmcontrolplane.",
+        &[
+            "system:serviceaccount:openshift-machine-api:capstan-kubeadm-control-plane",
+            "system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager",
+        ],
+    ),
+];
+
 #[test]
-fn metadata_of_a_set_is_not_reviewed_for_its_controllers_only() {
-    let own = [
-        "system:serviceaccount:openshift-machine-api:capstan-controllers",
-        "system:serviceaccount:openshift-machine-api:control-plane-machine-set-operator",
-    ];
+fn metadata_of_an_owner_is_not_reviewed_for_its_controllers_only() {
+    for (kind, own) in OWNERS {
+        metadata_is_not_reviewed_for(kind, own);
+    }
+}
+
+fn metadata_is_not_reviewed_for(kind: &str, own: &[&str]) {
     let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
     let set = |annotation: &str, replicas: u8| {
         json!({"metadata": {"name": "cluster", "annotations": {"capstan.dev/pending-creations": annotation}},
@@ -372,10 +398,7 @@ fn metadata_of_a_set_is_not_reviewed_for_its_controllers_only() {
         ("DELETE", Value::Null, set("", 3), true),
     ];
     let mut judged = 0;
-    for (_, webhook) in webhooks()
-        .iter()
-        .filter(|(_, webhook)| is_of(webhook, "controlplanemachineset"))
-    {
+    for (_, webhook) in webhooks().iter().filter(|(_, webhook)| is_of(webhook, kind)) {
         let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
         let program = Program::compile(expression).unwrap();
         for (operation, object, old, asked) in &cases {
@@ -384,7 +407,7 @@ fn metadata_of_a_set_is_not_reviewed_for_its_controllers_only() {
                 let request = json!({"operation": operation, "userInfo": user});
                 program.evaluate_request(&request, some(object), some(old)).unwrap()
             };
-            for user in &own {
+            for user in own {
                 assert_eq!(
                     asked_with(json!({"username": user, "extra": token})),
                     *asked,

@@ -14,7 +14,7 @@ mod stored;
 mod verdict;
 mod violation;
 
-pub use conditions::{NewCondition, StoredCondition, merge_conditions};
+pub use conditions::{NewCondition, StoredCondition, merge_conditions, standard_conditions};
 pub use edit::{Edit, Operation, Propagation, User};
 pub use names::{is_label_key, is_label_name, is_label_value, is_subdomain};
 pub use object_ref::{NamespacedName, ObjectRef};

@@ -67,11 +67,15 @@ enum Command {
     /// Print the folder of etcd, kube-apiserver, kube-controller-manager and kubectl; build them if
     /// they are missing
     Kube,
-    /// Write the files of a release: manifests, chart, binary, components, provenance, checksums
+    /// Write the files of a release: manifests, chart, bundle, binary, components, provenance,
+    /// checksums
     Release {
         /// The capstan binary
         #[arg(long, value_name = "FILE")]
         capstan: PathBuf,
+        /// Another file of the release, such as an image; may be repeated
+        #[arg(long, value_name = "FILE")]
+        file: Vec<PathBuf>,
         /// The folder, which must be empty
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
@@ -217,7 +221,7 @@ fn main() -> ExitCode {
             capstan,
         } => tour_in_context(&context, address.as_deref(), capstan),
         Command::Kube => kube(),
-        Command::Release { capstan, out } => release::assemble(&capstan, &out),
+        Command::Release { capstan, file, out } => release::assemble(&capstan, &file, &out),
         Command::ControlPlane { audit } => control_plane(Options {
             audit,
             ..Options::default()

@@ -1,5 +1,5 @@
-//! Assembles the files of a release: manifests, the Helm chart, the binary, a list of its
-//! components, the provenance, and checksums.
+//! Assembles the files of a release: manifests, the Helm chart, the bundle for OLM, the binary, a
+//! list of its components, the provenance, and checksums.
 //!
 //! It must never build or download anything: the caller builds the binary. The result depends on
 //! the sources and the binary only, and not on the time.
@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -29,11 +29,12 @@ const MANIFESTS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// Writes all files of the release of this binary into an empty folder.
+/// Writes all files of the release of this binary, and copies of other files such as images, into
+/// an empty folder.
 ///
 /// # Errors
 /// The folder is not empty, or a program that it needs (cargo, git, tar) fails.
-pub fn assemble(capstan: &Path, folder: &Path) -> Result<()> {
+pub fn assemble(capstan: &Path, others: &[PathBuf], folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let is_empty = fs::read_dir(folder)?.next().is_none();
     ensure!(
@@ -52,7 +53,14 @@ pub fn assemble(capstan: &Path, folder: &Path) -> Result<()> {
         &workspace().join("charts"),
         &["capstan"],
     )?;
+    bundle(capstan, folder, version)?;
     binary(capstan, folder, version)?;
+    for file in others {
+        let name = file
+            .file_name()
+            .with_context(|| format!("{} must be a file", file.display()))?;
+        fs::copy(file, folder.join(name)).with_context(|| format!("copying {}", file.display()))?;
+    }
     write(folder, "capstan.cdx.json", &pretty(&components()?)?)?;
     let subjects = digests(folder)?;
     write(folder, "provenance.json", &pretty(&provenance(&subjects)?)?)?;
@@ -61,6 +69,16 @@ pub fn assemble(capstan: &Path, folder: &Path) -> Result<()> {
         writeln!(sums, "{digest}  {name}")?;
     }
     write(folder, "SHA256SUMS", &sums)
+}
+
+/// The bundle for the Operator Lifecycle Manager.
+fn bundle(capstan: &Path, folder: &Path, version: &str) -> Result<()> {
+    let content = tempfile::tempdir().context("creating a folder for the bundle")?;
+    run(Command::new(capstan)
+        .args(["manifests", "bundle", "--out"])
+        .arg(content.path()))?;
+    let files = ["bundle.Containerfile", "manifests", "metadata"];
+    archive(folder, &format!("capstan-bundle-{version}.tgz"), content.path(), &files)
 }
 
 /// The binary under both of its names: kubectl runs `kubectl-capstan` for `kubectl capstan`.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Authority, feature_gate, namespace};
 use super::documents::{self, Document, note};
+use super::output::{pretty, yaml};
 
 mod sarif;
 
@@ -61,7 +62,7 @@ pub struct Args {
     feature_gates: Vec<(String, bool)>,
     /// Namespace of the Machine API. An object without a namespace is taken to be in
     /// the namespace of its API.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
+    #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: String,
     #[command(flatten)]
     authority: Authority,
@@ -95,6 +96,7 @@ enum PropagationArg {
 enum Output {
     Text,
     Json,
+    Yaml,
     Sarif,
 }
 
@@ -143,7 +145,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let text = match args.output {
         Output::Text => rows.iter().map(as_text).collect::<String>(),
-        Output::Json => pretty(&Value::from(rows.iter().map(as_json).collect::<Vec<_>>()))?,
+        Output::Json => pretty(&as_values(&rows))?,
+        Output::Yaml => yaml(&as_values(&rows))?,
         Output::Sarif => pretty(&sarif::report(&rows, &checker.admission().table()))?,
     };
     std::io::stdout()
@@ -338,14 +341,6 @@ pub fn snapshot(paths: &[PathBuf]) -> anyhow::Result<Snapshot> {
     documents::snapshot(&documents::read_distinct(paths)?)
 }
 
-/// Formatted JSON with a final line break.
-///
-/// # Errors
-/// None for the values that this crate prints.
-pub fn pretty(value: &Value) -> anyhow::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
-}
-
 fn operation_word(operation: Operation) -> String {
     operation.as_str().to_lowercase()
 }
@@ -380,6 +375,10 @@ fn as_text(row: &Row) -> String {
         text.push_str(&format!("  warning: {} [{}]\n", warning.text, warning.rule));
     }
     text
+}
+
+fn as_values(rows: &[Row]) -> Value {
+    Value::from(rows.iter().map(as_json).collect::<Vec<_>>())
 }
 
 fn as_json(row: &Row) -> Value {

@@ -11,7 +11,10 @@ use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::authority::config::Config;
 use capstan_core::model::is_subdomain;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::runtime::Watches;
 
 /// The cluster to connect to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -32,6 +35,15 @@ impl Cluster {
     /// The configuration cannot be read, or it does not describe a usable cluster.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
         kube::Client::try_from(self.config().await?).context("connecting to the API server")
+    }
+
+    /// As [`Cluster::client`], with a metric of its watches.
+    ///
+    /// # Errors
+    /// As for [`Cluster::client`].
+    pub(super) async fn watched_client(&self, watches: &Watches) -> anyhow::Result<kube::Client> {
+        let builder = ClientBuilder::try_from(self.config().await?).context("connecting to the API server")?;
+        Ok(builder.with_layer(watches).build())
     }
 
     /// Connects to the cluster, for a command that a user waits for. Each request of the client
@@ -64,6 +76,19 @@ impl Cluster {
             Ok(Err(error)) => bail!("cannot reach the API server at {address}: {}", last_cause(&error)),
             Err(_elapsed) => bail!(late()),
         }
+    }
+
+    /// The cluster in words: the address of its API server, with the context if one is given.
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub(super) async fn title(&self) -> anyhow::Result<String> {
+        let address = self.config().await?.cluster_url.to_string();
+        let address = address.trim_end_matches('/');
+        Ok(match &self.context {
+            Some(context) => format!("{context} ({address})"),
+            None => address.to_owned(),
+        })
     }
 
     async fn config(&self) -> anyhow::Result<kube::Config> {
@@ -130,7 +155,7 @@ fn last_cause(error: &dyn std::error::Error) -> String {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Scope {
     /// Namespace of the Machine API.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace,
+    #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace,
         help_heading = "Cluster")]
     pub namespace: String,
     /// Override feature gates of the cluster, for example

@@ -58,6 +58,10 @@ impl Source for Page {
         self.name.clone()
     }
 
+    fn manifest(&self, kind: &str, name: &str) -> anyhow::Result<String> {
+        self.edits.manifest(kind, name)
+    }
+
     fn judge(&self, manifest: &str) -> anyhow::Result<Vec<Verdict>> {
         self.edits.judge(manifest)
     }
@@ -76,7 +80,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let documents = documents::read_distinct(&args.files)?;
         let content = page_report::of_documents(&documents, &args.cluster, Timestamp::now())?;
         let (_updates, receiver) = watch::channel(Arc::new(Ok(content)));
-        let name = format!("{} files, read at the start", args.files.len());
+        let name = match args.files.len() {
+            1 => String::from("1 file or folder, read at the start"),
+            several => format!("{several} files or folders, read at the start"),
+        };
         let page = Page { name, edits };
         observe::runtime()?.block_on(async {
             announce(args, &dashboard)?;
@@ -92,7 +99,8 @@ async fn live(args: &Args, dashboard: Dashboard) -> anyhow::Result<ExitCode> {
     let (updates, receiver) = watch::channel(Arc::new(show(&live)));
     let stored = Arc::new(Mutex::new(live.documents()));
     let edits = Edits::new(&[], &args.cluster, Some(Arc::clone(&stored)))?;
-    let name = format!("Live, namespace {}", args.cluster.scope().namespace);
+    let cluster = args.cluster.connection().title().await?;
+    let name = format!("{cluster}, namespace {}", args.cluster.scope().namespace);
     announce(args, &dashboard)?;
     let follow = async {
         loop {
@@ -124,7 +132,8 @@ async fn live(args: &Args, dashboard: Dashboard) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the address, and opens the page on request.
+/// Prints the address, and opens the page on request. Without a browser, the page is served all the
+/// same.
 fn announce(args: &Args, dashboard: &Dashboard) -> anyhow::Result<()> {
     let url = dashboard.url();
     let mut out = std::io::stdout();
@@ -133,8 +142,11 @@ fn announce(args: &Args, dashboard: &Dashboard) -> anyhow::Result<()> {
         .context("printing the address of the page")?;
     if args.open {
         let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-        let started = std::process::Command::new(program).arg(&url).spawn();
-        started.with_context(|| format!("--open: starting {program}; open the printed address instead"))?;
+        if let Err(error) = std::process::Command::new(program).arg(&url).spawn() {
+            documents::note(&format!(
+                "--open: starting {program} failed: {error}; open the printed address instead"
+            ));
+        }
     }
     Ok(())
 }

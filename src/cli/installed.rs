@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::output::Output;
+use crate::controllers::{control_plane, kubeadm_control_plane, mirroring};
 
 /// The flags of the commands that check or change an installation.
 #[derive(Clone, Debug, clap::Args)]
@@ -94,6 +95,23 @@ pub(super) fn reason(error: &kube::Error) -> String {
     }
 }
 
+/// The Secret of a certificate that another program issues.
+pub(super) const TLS_SECRET: &str = "capstan-tls";
+
+/// The Lease and the Deployment of the controllers of a feature; none for a feature without
+/// controllers. `lease` is that of the feature `controllers`, whose name a flag changes.
+pub(super) fn controllers(feature: Feature, lease: &str) -> Option<(&str, &'static str)> {
+    match feature {
+        Feature::Controllers => Some((lease, "capstan-controllers")),
+        Feature::MirroringControllers => Some((mirroring::LEASE, "capstan-mirroring")),
+        Feature::KubeadmControlPlaneControllers => {
+            Some((kubeadm_control_plane::LEASE, "capstan-kubeadm-control-plane"))
+        }
+        Feature::ControlPlaneControllers => Some((control_plane::LEASE, "capstan-control-plane")),
+        Feature::Admission | Feature::Mirroring | Feature::KubeadmControlPlane | Feature::ControlPlane => None,
+    }
+}
+
 /// The resources of each API version that the features need, with the feature that needs them.
 pub(super) fn kinds(feature: Feature) -> &'static [(&'static str, &'static str)] {
     match feature {
@@ -107,11 +125,11 @@ pub(super) fn kinds(feature: Feature) -> &'static [(&'static str, &'static str)]
             ("cluster.x-k8s.io/v1beta1", "machines"),
             ("cluster.x-k8s.io/v1beta1", "machinesets"),
         ],
-        Feature::KubeadmControlPlane => &[
+        Feature::KubeadmControlPlane | Feature::KubeadmControlPlaneControllers => &[
             ("controlplane.cluster.x-k8s.io/v1beta2", "kubeadmcontrolplanes"),
             ("controlplane.cluster.x-k8s.io/v1beta2", "kubeadmcontrolplanetemplates"),
         ],
-        Feature::ControlPlane => &[
+        Feature::ControlPlane | Feature::ControlPlaneControllers => &[
             ("machine.openshift.io/v1alpha1", "controlplanes"),
             ("machine.openshift.io/v1beta1", "machines"),
         ],

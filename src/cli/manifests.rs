@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
+mod bundle;
 mod chart;
 
 use super::cluster::{Authority, Enforcement, namespace};
@@ -30,7 +31,8 @@ pub struct Args {
     /// ControlPlaneMachineSets, `controllers` replaces machines, `mirroring` guards
     /// objects that exist in both APIs, `mirroring-controllers` mirrors and migrates
     /// their Machines, `kubeadm-control-plane` checks KubeadmControlPlanes in place of
-    /// Cluster API, and `control-plane` checks ControlPlanes.
+    /// Cluster API, and `control-plane` checks ControlPlanes. Their controllers are
+    /// `kubeadm-control-plane-controllers` and `control-plane-controllers`.
     #[arg(long, value_parser = features(), value_delimiter = ',', default_value = Feature::Admission.name(),
         value_name = "FEATURE")]
     feature: Vec<Feature>,
@@ -45,7 +47,7 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Choices {
     /// Namespace of the Machine API, which is also that of Capstan.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
+    #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
     pub(super) namespace: String,
     /// Source of the webhook server's certificate.
     #[arg(long, value_enum, default_value = "self-managed", value_name = "SOURCE")]
@@ -56,6 +58,13 @@ pub(super) struct Choices {
     /// Install NetworkPolicies, which limit the connections of the pods.
     #[arg(long)]
     pub(super) network_policies: bool,
+    /// Serve the metrics over TLS only, for clients with a token that may get /metrics.
+    #[arg(long)]
+    pub(super) secure_metrics: bool,
+    /// Install a Deployment that registers the webhooks and the policies when the server
+    /// is ready, in place of the webhooks and the policies.
+    #[arg(long)]
+    pub(super) registration: bool,
     /// What happens to a request that breaks a rule. With `warn`, nothing is refused,
     /// also while the webhook server is down.
     #[arg(long, value_enum, default_value = "deny", value_name = "ACTION")]
@@ -115,27 +124,46 @@ impl Installation {
         if self.choices.network_policies {
             components.push(Component::NetworkPolicies);
         }
+        if self.choices.secure_metrics {
+            components.push(Component::SecureMetrics);
+        }
+        if self.choices.registration {
+            components.push(Component::Registration);
+        }
         components
     }
 
     /// The components of the features that add flags to the webhook server.
     fn server_components(&self) -> impl Iterator<Item = Component> {
         self.features().filter_map(|feature| match feature {
-            Feature::Admission | Feature::Controllers | Feature::MirroringControllers => None,
             Feature::Mirroring => Some(Component::Mirroring),
             Feature::KubeadmControlPlane => Some(Component::KubeadmControlPlane),
             Feature::ControlPlane => Some(Component::ControlPlane),
+            _ => None,
         })
     }
 
     /// The manifests of one kind, for the configured namespaces and components.
     fn files(&self, what: What) -> anyhow::Result<Vec<(String, String)>> {
+        if what == What::Bundle {
+            let choices = Choices {
+                certificates: Certificates::ServiceCa,
+                registration: true,
+                ..self.choices.clone()
+            };
+            return bundle::files(&Self::new(&self.feature, &choices));
+        }
         let mut files = self.unpatched(what)?;
         if matches!(what, What::Chart | What::NamespaceTransformer) {
             return Ok(files);
         }
         for component in self.components() {
             files = component.patch_placed(files, |text| self.place(text))?;
+        }
+        if self.choices.registration && matches!(what, What::All | What::Deployment) {
+            // No other component changes this Deployment.
+            let added = Component::Registration.files().into_iter();
+            files.extend(added.map(|(name, text)| (name, self.place(&text))));
         }
         if self.choices.enforcement == Enforcement::Warn {
             for (_, text) in &mut files {
@@ -162,6 +190,7 @@ impl Installation {
             What::Policies => return self.policies(),
             What::NamespaceTransformer => return Ok(vec![transformer()?]),
             What::Chart => return chart::templates(),
+            What::Bundle => Vec::new(),
             What::Webhooks => of_features(manifests::webhook_files),
             What::Rbac => of_features(manifests::rbac_files),
             What::Deployment => {
@@ -171,7 +200,12 @@ impl Installation {
                      control-plane add flags to the webhook server; use --feature admission,mirroring"
                 );
                 let mut files = of_features(manifests::deployment_files);
-                files.extend(self.components().into_iter().flat_map(Component::files));
+                let added = self.components().into_iter();
+                files.extend(
+                    added
+                        .filter(|one| *one != Component::Registration)
+                        .flat_map(Component::files),
+                );
                 files
             }
         };
@@ -186,15 +220,18 @@ impl Installation {
     fn crds(&self) -> anyhow::Result<Vec<(String, String)>> {
         let rules = rule_files()?;
         let mut files = Vec::new();
-        let own = [Feature::KubeadmControlPlane, Feature::ControlPlane];
-        if self.features().any(|feature| !own.contains(&feature)) {
+        let kubeadm = [Feature::KubeadmControlPlane, Feature::KubeadmControlPlaneControllers];
+        let control_plane = [Feature::ControlPlane, Feature::ControlPlaneControllers];
+        let any = |group: [Feature; 2]| self.features().any(|feature| group.contains(&feature));
+        let other = |feature: Feature| !kubeadm.contains(&feature) && !control_plane.contains(&feature);
+        if self.features().any(other) {
             files.extend(crd::crd_files(&rules)?);
         }
-        if self.feature.contains(&Feature::KubeadmControlPlane) {
+        if any(kubeadm) {
             let kubeadm = crd::kubeadm_crd_files(&rules)?;
             files.extend(kubeadm.into_iter().map(|(name, text)| (name, self.place(&text))));
         }
-        if self.feature.contains(&Feature::ControlPlane) {
+        if any(control_plane) {
             files.extend(crd::control_plane_crd_files(&rules)?);
         }
         Ok(files)
@@ -275,12 +312,16 @@ fn transformer() -> anyhow::Result<(String, String)> {
             certificates,
             single_node: false,
             network_policies: true,
+            secure_metrics: true,
+            registration: false,
             enforcement: Enforcement::Deny,
             authority: Authority::default(),
         },
     };
     // cert-manager adds objects and annotations. The other sources add no namespace.
-    manifests::namespace_transformer(&all(Certificates::CertManager).files(What::All)?, NAMESPACE)
+    let mut files = all(Certificates::CertManager).files(What::All)?;
+    files.extend(Component::Registration.files());
+    manifests::namespace_transformer(&files, NAMESPACE)
 }
 
 /// The program that issues the certificate and writes the `caBundle`s.
@@ -322,6 +363,9 @@ pub(super) enum What {
     NamespaceTransformer,
     /// The templates of the Helm chart; the other flags do not change them.
     Chart,
+    /// The bundle for the Operator Lifecycle Manager, with the certificates of OpenShift
+    /// and --registration.
+    Bundle,
 }
 
 /// Prints or writes the manifests.
@@ -335,6 +379,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
             for (name, text) in &files {
                 let path = folder.join(name);
+                if let Some(parent) = path.parent() {
+                    std::fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
+                }
                 std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
             }
         }

@@ -71,7 +71,7 @@ pub struct Args {
     #[command(flatten)]
     cluster: Cluster,
     /// Namespace of the Machine API.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace,
+    #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace,
         help_heading = "Cluster")]
     namespace: String,
     #[command(flatten)]

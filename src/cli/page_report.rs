@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
 use capstan_core::api::core_v1::node;
-use capstan_core::api::machine_openshift_io::{control_plane as scaled, control_plane_machine_set};
+use capstan_core::api::machine_openshift_io::control_plane::{self as scaled, ControlPlane};
+use capstan_core::api::machine_openshift_io::control_plane_machine_set;
 use capstan_core::cpms::preview::preview;
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
 use capstan_core::cpms::report::{inactive_report, report};
@@ -17,7 +18,7 @@ use capstan_core::cpms::spec::SetState;
 use capstan_core::kcp::observed::{ETCD_MEMBERS, is_control_plane};
 use capstan_core::pool::observed::is_pool;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::documents::{self, Document};
 use super::machine_pool::{self, Machinepools};
@@ -142,6 +143,11 @@ fn etcd_operator(operator: Option<&Arc<ClusterOperator>>) -> Vec<Condition> {
 fn scaled_control_plane(snapshot: &Snapshot, cluster: &ObservedCluster) -> anyhow::Result<Report> {
     let plan = control_plane::plan(snapshot, &cluster.scope().options()).context("planning the ControlPlane")?;
     let mut report = Report::of(plan, None)?;
+    let of_name = |object: &&Arc<ControlPlane>| object.metadata.name() == report.name;
+    let object = snapshot.control_planes.iter().flatten().find(of_name);
+    if let Some(replicas) = object.and_then(|object| usize::try_from(object.spec.replicas?).ok()) {
+        report.count_towards(replicas);
+    }
     let operators = snapshot.cluster_operators.as_ref();
     report.etcd_operator = etcd_operator(operators.and_then(|operators| operators.get(ETCD)));
     Ok(report)
@@ -179,6 +185,10 @@ fn machine_pools(documents: &[Document], now: Timestamp) -> Vec<anyhow::Result<R
         let is_around = |other: &&Document| !is_pool(&other.object) || other.key() == own.key();
         let around: Vec<Document> = documents.iter().filter(is_around).cloned().collect();
         let mut report = Report::of(machine_pool::plan(&around, Machinepools::default(), now)?, None)?;
+        let replicas = own.object.pointer("/spec/replicas").and_then(Value::as_u64);
+        if let Some(replicas) = replicas.and_then(|replicas| usize::try_from(replicas).ok()) {
+            report.count_towards(replicas);
+        }
         if !has_nodes {
             let unknown = "The Nodes of this cluster are not known here, so no machine counts as ready and no version \
                            is compared.";

@@ -22,10 +22,9 @@ use capstan_core::kcp::observed::is_control_plane;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::check::pretty;
 use super::cluster::{Cluster, Scope};
 use super::documents::{self, Document};
-use super::output::Output;
+use super::output::{Output, pretty, yaml};
 use super::{control_plane, gather, kubeadm_control_plane, machine_pool, managed_cluster};
 
 mod text;
@@ -97,6 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let text = match args.output {
         Output::Json => pretty(&report)?,
+        Output::Yaml => yaml(&report)?,
         Output::Text => text::page(&report),
     };
     std::io::stdout()

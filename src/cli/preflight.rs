@@ -70,14 +70,17 @@ pub(super) async fn check(args: &Args) -> anyhow::Result<Report> {
     let client = &connection.client;
     namespaces(args, client, &mut report).await?;
     definitions(args, client, &mut report).await;
+    prerequisites(args, client, &mut report).await?;
     operators(args, client, &mut report).await?;
+    kubeadm_controller(args, client, &mut report).await?;
     objects(args, client, &mut report).await?;
     Ok(report)
 }
 
 async fn namespaces(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
     let mut namespaces = vec![&args.choices.namespace];
-    if args.feature.contains(&Feature::Mirroring) {
+    let mirrors = [Feature::Mirroring, Feature::MirroringControllers];
+    if args.feature.iter().any(|feature| mirrors.contains(feature)) {
         namespaces.push(&args.choices.authority.cluster_api_namespace);
     }
     for namespace in namespaces {
@@ -126,6 +129,61 @@ async fn definitions(args: &Args, client: &Client, report: &mut Report) {
             Err(error) => report.fail("CRDs", check, reason(&error), "Repeat the command."),
         }
     }
+}
+
+/// Controllers are installed together with the webhooks that guard what they execute.
+async fn prerequisites(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    let needed = [
+        (Feature::MirroringControllers, Feature::Mirroring, "capstan-mirroring"),
+        (
+            Feature::KubeadmControlPlaneControllers,
+            Feature::KubeadmControlPlane,
+            "capstan-kubeadm-control-plane",
+        ),
+        (
+            Feature::ControlPlaneControllers,
+            Feature::ControlPlane,
+            "capstan-control-plane",
+        ),
+    ];
+    for (feature, needs, webhooks) in needed {
+        if !args.feature.contains(&feature) {
+            continue;
+        }
+        let check = format!("the feature {} is installed with {}", needs.name(), feature.name());
+        let installed = named(WEBHOOKS_API, "ValidatingWebhookConfiguration", "", webhooks);
+        if args.feature.contains(&needs) || installed::get(client, &installed).await?.is_some() {
+            report.ok("features", check, "");
+        } else {
+            let remedy = format!("--feature {},{}", needs.name(), feature.name());
+            report.fail("features", check, "it is not", remedy);
+        }
+    }
+    Ok(())
+}
+
+/// The controller of Cluster API for KubeadmControlPlanes does not run beside that of Capstan: both
+/// would create and delete machines.
+async fn kubeadm_controller(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    if !args.feature.contains(&Feature::KubeadmControlPlaneControllers) {
+        return Ok(());
+    }
+    let (namespace, name) = (
+        "capi-kubeadm-control-plane-system",
+        "capi-kubeadm-control-plane-controller-manager",
+    );
+    let other = named("apps/v1", "Deployment", namespace, name);
+    let check = "no other controller manages KubeadmControlPlanes";
+    match installed::get(client, &other).await? {
+        Some(found) if found.pointer("/spec/replicas").and_then(Value::as_u64) != Some(0) => report.fail(
+            "other operators",
+            check,
+            format!("the Deployment {namespace}/{name} runs"),
+            format!("kubectl -n {namespace} scale deployment {name} --replicas=0"),
+        ),
+        _ => report.ok("other operators", check, ""),
+    }
+    Ok(())
 }
 
 /// No other operator acts on the objects of the features.

@@ -8,8 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::check::pretty;
-use super::output::Output;
+use super::output::{Output, pretty, yaml};
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +108,8 @@ impl Report {
         self.rows.iter().filter(|row| row.outcome == outcome).count()
     }
 
-    fn text(&self) -> String {
+    /// The report as text.
+    pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut section = "";
         for row in &self.rows {
@@ -150,6 +150,16 @@ impl Report {
         json!({"ok": self.count(Outcome::Failed) == 0, "checks": checks})
     }
 
+    /// Prints a text of a report.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(super) fn print_text(text: &str) -> anyhow::Result<()> {
+        std::io::stdout()
+            .write_all(text.as_bytes())
+            .context("writing the report")
+    }
+
     /// Prints the report. The exit code is 1 if a check failed.
     ///
     /// # Errors
@@ -158,6 +168,7 @@ impl Report {
         let text = match output {
             Output::Text => self.text(),
             Output::Json => pretty(&self.json())?,
+            Output::Yaml => yaml(&self.json())?,
         };
         std::io::stdout()
             .write_all(text.as_bytes())

@@ -8,7 +8,7 @@ use capstan_core::admission::{Admission, Options};
 use capstan_core::model::RuleInfo;
 use serde_json::{Value, json};
 
-use super::check::pretty;
+use super::output::{pretty, yaml};
 
 /// The text above the table.
 const HEAD: &str = "# Rules
@@ -35,6 +35,7 @@ pub struct Args {
 enum Output {
     Text,
     Json,
+    Yaml,
     Markdown,
 }
 
@@ -57,13 +58,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let text = match args.output {
         Output::Text => table.iter().map(as_text).collect(),
-        Output::Json => pretty(&Value::from(table.iter().map(as_json).collect::<Vec<_>>()))?,
+        Output::Json => pretty(&as_values(&table))?,
+        Output::Yaml => yaml(&as_values(&table))?,
         Output::Markdown => as_markdown(&table),
     };
     std::io::stdout()
         .write_all(text.as_bytes())
         .context("writing the list")?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn as_values(table: &[RuleInfo]) -> Value {
+    Value::from(table.iter().map(as_json).collect::<Vec<_>>())
 }
 
 fn operations(rule: &RuleInfo) -> Vec<&'static str> {

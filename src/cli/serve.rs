@@ -18,8 +18,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::check;
 use super::cluster::{Cluster, Enforcement, Scope};
 use crate::controllers::{Caches, LiveReader};
-use crate::runtime::{Caches as RuntimeCaches, Election};
-use crate::server::{Judge, Lifecycle, Limits, Reviewer, Server, Settings, SnapshotSource, descriptors, logs};
+use crate::runtime::{Caches as RuntimeCaches, Election, Watches};
+use crate::server::{
+    Judge, Lifecycle, Limits, MetricsPort, Reviewer, Server, Settings, SnapshotSource, descriptors, logs,
+};
 use crate::tls::clients::Clients;
 use crate::tls::files::{self, Files, Follower};
 use crate::tls::issue::Names;
@@ -28,6 +30,7 @@ use crate::tls::{Certificates, CipherSuite, MinVersion, Policy, development, rot
 
 mod controllers;
 mod infrastructure_versions;
+mod metrics_clients;
 
 use controllers::{FeatureCaches, RegisteredMetrics};
 use infrastructure_versions::InfrastructureVersions;
@@ -53,6 +56,10 @@ pub struct Args {
     /// Address of /livez, /readyz and /metrics (plain HTTP).
     #[arg(long, default_value = "0.0.0.0:8081", value_name = "ADDRESS")]
     health_addr: SocketAddr,
+    /// Address of /metrics over HTTPS, in place of that of --health-addr. A client needs
+    /// a token whose user may get the URL /metrics.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "snapshot")]
+    metrics_addr: Option<SocketAddr>,
 
     /// Certificate chain, PEM. It is reloaded when its content changes.
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Certificate")]
@@ -207,6 +214,11 @@ pub struct Args {
     )]
     log: String,
 
+    /// Export traces to this collector, by OTLP over gRPC without TLS.
+    #[cfg(feature = "opentelemetry")]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL", help_heading = "Logs")]
+    otlp_endpoint: Option<String>,
+
     /// Allow everything without reading objects: the baseline of the benchmark. A program that is
     /// installed is built without the feature, and does not know the flag.
     #[cfg(feature = "bench")]
@@ -248,7 +260,6 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 ///
 /// The server cannot start, or a second signal interrupted the shutdown.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let logs = logs::start(args.log_format, &args.log).context("starting the logs")?;
     // Reviews take microseconds. On a large machine, more threads would only use memory.
     let threads = std::thread::available_parallelism()
         .map_or(2, std::num::NonZero::get)
@@ -257,11 +268,52 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .worker_threads(threads)
         .enable_all()
         .build()?;
+    let recording = {
+        // The runtime keeps the connection of the traces.
+        let _context = runtime.enter();
+        Recording::start(args).context("starting the logs")?
+    };
     let outcome = runtime.block_on(serve(args));
+    let logs = recording.end_traces();
     // Tasks that were interrupted must not delay the end of the process.
     runtime.shutdown_background();
     drop(logs);
     outcome
+}
+
+/// The logs, and the traces of a program with this feature.
+struct Recording {
+    logs: logs::Logs,
+    #[cfg(feature = "opentelemetry")]
+    traces: Option<crate::server::traces::Traces>,
+}
+
+impl Recording {
+    #[cfg(not(feature = "opentelemetry"))]
+    fn start(args: &Args) -> anyhow::Result<Self> {
+        let logs = logs::start(args.log_format, &args.log)?;
+        Ok(Self { logs })
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    fn start(args: &Args) -> anyhow::Result<Self> {
+        let Some(endpoint) = &args.otlp_endpoint else {
+            let logs = logs::start(args.log_format, &args.log)?;
+            return Ok(Self { logs, traces: None });
+        };
+        let (logs, traces) = logs::start_with_traces(args.log_format, &args.log, endpoint)?;
+        Ok(Self {
+            logs,
+            traces: Some(traces),
+        })
+    }
+
+    /// Exports the last spans, while the runtime still runs.
+    fn end_traces(self) -> logs::Logs {
+        #[cfg(feature = "opentelemetry")]
+        drop(self.traces);
+        self.logs
+    }
 }
 
 async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
@@ -271,6 +323,7 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         listen: args.listen,
         health: args.health_addr,
+        metrics: metrics_port(args).await?,
         tls: tls_policy(args)?,
         limits: Limits {
             deadline: args.deadline,
@@ -283,7 +336,8 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut registry = Registry::default();
     let metrics = RegisteredMetrics::register(args, &mut registry);
-    let (reviewer, cluster) = reviewer(args).await?;
+    let watches = Watches::register(&mut registry);
+    let (reviewer, cluster) = reviewer(args, &watches).await?;
     let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
         .await
         .context("binding the sockets")?;
@@ -321,6 +375,16 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The port of the metrics over TLS, if there is one.
+async fn metrics_port(args: &Args) -> anyhow::Result<Option<MetricsPort>> {
+    let Some(address) = args.metrics_addr else {
+        return Ok(None);
+    };
+    let client = args.cluster.client().await?;
+    let clients = Arc::new(metrics_clients::TokenReviews::new(client));
+    Ok(Some(MetricsPort { address, clients }))
+}
+
 /// What the server accepts in a handshake.
 fn tls_policy(args: &Args) -> anyhow::Result<Policy> {
     let clients = match &args.client_ca {
@@ -346,7 +410,7 @@ struct Connected {
 }
 
 /// The reviewer, with the client and the caches of its cluster.
-async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Connected>)> {
+async fn reviewer(args: &Args, watches: &Watches) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Connected>)> {
     #[cfg(feature = "bench")]
     if args.null_reviewer {
         return Ok((
@@ -376,7 +440,7 @@ async fn reviewer(args: &Args) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Conn
             None,
         ));
     }
-    let client = args.cluster.client().await?;
+    let client = args.cluster.watched_client(watches).await?;
     let cluster_api = &args.scope.authority.cluster_api_namespace;
     let caches = Caches::start_for(&readers(args), &client, &args.scope.namespace, cluster_api);
     let own = FeatureCaches::start(args, &client);

@@ -13,11 +13,11 @@ use capstan_core::cpms::spec::SetState;
 use jiff::Timestamp;
 
 use self::json::{as_json, waits};
-use super::check::pretty;
 use super::documents::{self, Document};
 use super::observe::{ObservedCluster, runtime};
+use super::output::{pretty, yaml};
 use super::plan::is_about_control_plane;
-use super::{kubeadm_control_plane, managed_cluster, page_report};
+use super::{kubeadm_control_plane, managed_cluster, page_report, wait};
 use crate::controllers::{Assessment, Reading};
 use crate::dashboard::{self, Content};
 use crate::runtime::View;
@@ -51,9 +51,14 @@ pub struct Args {
     /// Continue, and show every change until Ctrl-C.
     #[arg(short, long)]
     watch: bool,
-    /// The output format; JSON with --watch is one line for each change.
+    /// The output format. With --watch, JSON is one line for each change, and YAML one
+    /// document.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
+    /// Exit with 0 if all machines are up to date and ready, with 1 if a user must act,
+    /// and with 3 during a rollout.
+    #[arg(long, conflicts_with_all = ["watch", "files", "kubeadm_control_plane"])]
+    exit_code: bool,
     #[command(flatten)]
     cluster: ObservedCluster,
 }
@@ -62,6 +67,7 @@ pub struct Args {
 enum Output {
     Text,
     Json,
+    Yaml,
     /// A page in one file
     Html,
     /// An image of the machines and of the objects of both APIs
@@ -96,7 +102,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         } else {
             let view = args.cluster.view().await?;
             print(&show(args, &view)?)?;
-            Ok(ExitCode::SUCCESS)
+            if !args.exit_code {
+                return Ok(ExitCode::SUCCESS);
+            }
+            let now = Timestamp::now();
+            Ok(wait::exit_code(&args.cluster.assess(&view, now)?, now))
         }
     })
 }
@@ -115,6 +125,7 @@ fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Re
     let (report, text) = kubeadm_control_plane::state(documents, now)?;
     print(&match args.output {
         Output::Json => pretty(&report)?,
+        Output::Yaml => yaml(&report)?,
         Output::Text | Output::Html | Output::Svg => text,
     })?;
     Ok(ExitCode::SUCCESS)
@@ -157,6 +168,8 @@ fn show(args: &Args, view: &View) -> anyhow::Result<String> {
         Output::Text | Output::Html | Output::Svg => Ok(as_text(&assessment, now)),
         Output::Json if args.watch => Ok(as_json(&assessment, now).to_string()),
         Output::Json => pretty(&as_json(&assessment, now)),
+        Output::Yaml if args.watch => Ok(format!("---\n{}", yaml(&as_json(&assessment, now))?.trim_end())),
+        Output::Yaml => yaml(&as_json(&assessment, now)),
     }
 }
 

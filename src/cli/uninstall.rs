@@ -18,15 +18,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::cluster::{Authority, Enforcement, namespace};
-use super::installed::{self, Flags, named, reason, text, title};
+use super::installed::{self, Flags, TLS_SECRET, named, reason, text, title};
 use super::manifests::{Certificates, Choices, Installation, What};
 use super::observe::runtime;
 use super::output::Output;
 use super::report::Report;
-use crate::controllers::mirroring::LEASE as MIRRORING_LEASE;
 
 const DELETED: &str = "deleted";
 const KEPT: &str = "kept";
+/// The name of all objects of the component `registration`.
+const REGISTRATION: &str = "capstan-registration";
 
 /// Delete Capstan from a cluster.
 ///
@@ -45,12 +46,13 @@ pub struct Args {
     /// Show what would be deleted, and let the API server check each deletion.
     #[arg(long)]
     dry_run: bool,
-    /// Also delete the CRDs of ControlPlaneMachineSets, Machines, and the other kinds of
-    /// `capstan manifests crds`, with all their objects. Never use it on OpenShift.
+    /// Also delete the CRDs of ControlPlaneMachineSets, ControlPlanes, Machines, and the
+    /// other kinds of `capstan manifests crds`, with all their objects. The CRDs of
+    /// KubeadmControlPlanes stay: they belong to Cluster API. Never use it on OpenShift.
     #[arg(long)]
     crds: bool,
     /// Namespace of Capstan.
-    #[arg(long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
+    #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: String,
     /// Lease of the controllers.
     #[arg(long, default_value = "capstan", value_name = "NAME")]
@@ -105,9 +107,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// The step in which the webhook configurations are deleted.
+const WEBHOOKS: usize = 1;
+
 /// The step in which an object is deleted. Objects of one step are deleted together.
 fn step(object: &Value) -> usize {
-    const ORDER: [&[&str]; 4] = [
+    const ORDER: [&[&str]; 5] = [
+        // It would register the webhooks again.
+        &[],
         &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"],
         &["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"],
         // Controllers that still run would create their Lease again.
@@ -116,6 +123,9 @@ fn step(object: &Value) -> usize {
         &["Certificate", "Issuer"],
     ];
     let kind = text(object, "/kind");
+    if kind == "Deployment" && text(object, "/metadata/name") == REGISTRATION {
+        return 0;
+    }
     let last = if kind == "CustomResourceDefinition" { 1 } else { 0 };
     ORDER
         .iter()
@@ -145,19 +155,26 @@ async fn converted(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
     Ok(converted)
 }
 
+/// The choices of an installation with all objects.
+fn choices(args: &Args, certificates: Certificates) -> Choices {
+    Choices {
+        namespace: args.namespace.clone(),
+        certificates,
+        single_node: false,
+        network_policies: true,
+        secure_metrics: true,
+        registration: false,
+        enforcement: Enforcement::Deny,
+        authority: Authority::default(),
+    }
+}
+
 /// The objects of all ways to install Capstan that exist in the cluster, in the order in which they
 /// are deleted.
 async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for certificates in [Certificates::SelfManaged, Certificates::CertManager] {
-        let choices = Choices {
-            namespace: args.namespace.clone(),
-            certificates,
-            single_node: false,
-            network_policies: true,
-            enforcement: Enforcement::Deny,
-            authority: Authority::default(),
-        };
+        let choices = choices(args, certificates);
         let installation = Installation::new(&Feature::ALL, &choices);
         for object in installation.objects(What::All)? {
             if !objects.iter().any(|other| title(other) == title(&object)) {
@@ -165,20 +182,40 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
             }
         }
         if args.crds && certificates == Certificates::SelfManaged {
-            objects.extend(Installation::new(&[Feature::Admission], &choices).objects(What::Crds)?);
+            // The CRDs of KubeadmControlPlanes are those of Cluster API, which keeps its objects.
+            let features = [Feature::Admission, Feature::ControlPlane];
+            objects.extend(Installation::new(&features, &choices).objects(What::Crds)?);
         }
     }
     // These objects are created at run time: the Lease by the controllers, and the Secret by
     // cert-manager, by the service CA, or by an older version of the server.
-    for lease in [args.lease.as_str(), MIRRORING_LEASE] {
+    for (lease, _) in Feature::ALL
+        .into_iter()
+        .filter_map(|feature| installed::controllers(feature, &args.lease))
+    {
         objects.push(named("coordination.k8s.io/v1", "Lease", &args.namespace, lease));
     }
+    objects.push(named("v1", "Secret", &args.namespace, TLS_SECRET));
+    let registration = Choices {
+        registration: true,
+        ..choices(args, Certificates::SelfManaged)
+    };
+    let registration = Installation::new(&[Feature::Admission], &registration).objects(What::Deployment)?;
+    objects.extend(
+        registration
+            .into_iter()
+            .filter(|object| text(object, "/metadata/name") == REGISTRATION),
+    );
     objects.sort_by_key(step);
     let mut found = Vec::new();
     for object in objects {
         let Some(stored) = installed::get(client, &object).await? else {
             continue;
         };
+        let is_certificate = text(&object, "/kind") == "Secret" && text(&object, "/metadata/name") == TLS_SECRET;
+        if is_certificate && !is_issued(&stored) {
+            continue;
+        }
         if let Some(other) = namespaces(&stored).find(|other| *other != args.namespace) {
             bail!(
                 "the {} belongs to Capstan in the namespace {other}, not in {}; nothing was deleted. Repeat the command \
@@ -190,6 +227,17 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
         found.push(object);
     }
     Ok(found)
+}
+
+/// Whether cert-manager or the service CA wrote a Secret. One that a user created stays.
+fn is_issued(secret: &Value) -> bool {
+    const ISSUERS: [&str; 2] = [
+        "cert-manager.io/certificate-name",
+        "service.beta.openshift.io/originating-service-name",
+    ];
+    let annotations = secret.pointer("/metadata/annotations").and_then(Value::as_object);
+    let has = |name: &str| annotations.is_some_and(|annotations| annotations.contains_key(name));
+    text(secret, "/kind") == "Secret" && ISSUERS.into_iter().any(has)
 }
 
 /// The namespaces that a cluster-wide object of an installation refers to: that of the server of
@@ -227,7 +275,7 @@ async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Repo
                         reason(&error),
                         "Resolve the cause, and repeat the command.",
                     );
-                    if step(object) == 0 {
+                    if step(object) <= WEBHOOKS {
                         // Without the server, the webhook would refuse requests.
                         let remedy = "The other objects stay, because the webhooks still need the server.";
                         report.fail(KEPT, "all other objects", "", remedy);

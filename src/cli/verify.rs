@@ -14,7 +14,6 @@ use super::installed::{self, Flags, named, reason, text, title};
 use super::manifests::{Certificates, Choices, Installation, What, features};
 use super::observe::runtime;
 use super::report::Report;
-use crate::controllers::mirroring::LEASE as MIRRORING_LEASE;
 
 mod certificates;
 mod permissions;
@@ -88,13 +87,10 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
         webhooks(args, client, &mut report).await;
     }
     policies(&found, &mut report);
-    if features.contains(&Feature::Controllers) {
-        let workload = (args.lease.as_str(), "capstan-controllers");
-        lease(args, client, workload, &mut report).await?;
-    }
-    if features.contains(&Feature::MirroringControllers) {
-        let workload = (MIRRORING_LEASE, "capstan-mirroring");
-        lease(args, client, workload, &mut report).await?;
+    for feature in &features {
+        if let Some(workload) = installed::controllers(*feature, &args.lease) {
+            lease(args, client, workload, &mut report).await?;
+        }
     }
     permissions::check(client, &objects, &mut report).await?;
     Ok(report)
@@ -108,11 +104,13 @@ async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<
         let deployment = |name| named("apps/v1", "Deployment", &args.choices.namespace, name);
         let signs = match feature {
             Feature::Admission => vec![webhooks("capstan"), deployment("capstan-webhook")],
-            Feature::Controllers => vec![deployment("capstan-controllers")],
             Feature::Mirroring => vec![webhooks("capstan-mirroring")],
-            Feature::MirroringControllers => vec![deployment("capstan-mirroring")],
             Feature::KubeadmControlPlane => vec![webhooks("capstan-kubeadm-control-plane")],
             Feature::ControlPlane => vec![webhooks("capstan-control-plane")],
+            controllers => {
+                let workload = installed::controllers(controllers, &args.lease);
+                workload.map(|(_, name)| deployment(name)).into_iter().collect()
+            }
         };
         for sign in signs {
             if installed::get(client, &sign).await?.is_some() {
@@ -309,9 +307,18 @@ fn is_self_managed(args: &Args) -> bool {
     args.choices.certificates == Certificates::SelfManaged
 }
 
+/// The name of the Secret with the certificate.
+fn secret_name(args: &Args) -> &'static str {
+    if is_self_managed(args) {
+        "capstan-webhook-tls"
+    } else {
+        installed::TLS_SECRET
+    }
+}
+
 /// The Secret of the certificate; none if the user may not read it.
 async fn secret(args: &Args, client: &Client) -> anyhow::Result<Option<Value>> {
-    let secret = named("v1", "Secret", &args.choices.namespace, "capstan-webhook-tls");
+    let secret = named("v1", "Secret", &args.choices.namespace, secret_name(args));
     installed::get(client, &secret)
         .await
         .context("reading the certificate of the webhook server")

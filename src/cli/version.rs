@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::check::pretty;
-use super::output::Output;
+use super::output::{Output, pretty, yaml};
 
 /// Print the version of Capstan.
 #[derive(Debug, clap::Args)]
@@ -27,6 +26,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match args.output {
         Output::Text => format!("capstan {version} {platform}\n"),
         Output::Json => pretty(&json!({"version": version, "platform": platform}))?,
+        Output::Yaml => yaml(&json!({"version": version, "platform": platform}))?,
     };
     std::io::stdout()
         .write_all(text.as_bytes())

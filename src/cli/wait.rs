@@ -62,7 +62,11 @@ enum Progress {
 
 async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
     let end = Instant::now() + Duration::try_from(args.timeout).unwrap_or_default();
-    let (_caches, mut views) = args.cluster.watch().await?;
+    let Ok(watching) = tokio::time::timeout_at(end, args.cluster.watch()).await else {
+        report("the timeout has passed, and the API server has not responded");
+        return Ok(ExitCode::from(3));
+    };
+    let (_caches, mut views) = watching?;
     let mut last = String::new();
     let mut stuck: Option<Instant> = None;
     loop {
@@ -96,6 +100,17 @@ async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
             // Some waits end only because time passes.
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
+    }
+}
+
+/// The exit code of `capstan status --exit-code`: that of a wait for the rollout that ends at once.
+/// A set that a user must correct is never complete.
+pub(super) fn exit_code(assessment: &Assessment, now: Timestamp) -> ExitCode {
+    let is_degraded = !assessment.plan.degraded.is_empty();
+    match progress_of(What::Rollout, assessment, now) {
+        Progress::Done if !is_degraded => ExitCode::SUCCESS,
+        Progress::Done | Progress::Stuck(_) => ExitCode::from(1),
+        Progress::Pending(_) => ExitCode::from(3),
     }
 }
 

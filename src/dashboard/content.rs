@@ -20,33 +20,38 @@ pub struct Content {
 }
 
 impl Content {
-    /// Whether a user must act on anything of the page, in one sentence. `None` if one headline
-    /// says it already.
-    pub fn summary(&self) -> Option<(Mood, String)> {
-        if self.reports.len() + self.mirrored.len() < 2 {
-            return None;
-        }
-        let control_planes = self.reports.iter().map(|report| report.headline().0);
+    /// Whether a user must act on anything of the page, in one sentence. `None` if the card of the
+    /// only object says it.
+    pub(super) fn summary(&self) -> Option<(Mood, String)> {
+        let control_planes = self.reports.iter().map(|report| report.summary().mood);
         let pairs = self.mirrored.iter().map(|pair| pair.mood);
         let moods: Vec<Mood> = control_planes.chain(pairs).collect();
+        let all = moods.len();
+        if all < 2 {
+            return None;
+        }
         let count = |wanted: Mood| moods.iter().filter(|mood| **mood == wanted).count();
-        Some(match (count(Mood::Alarm), count(Mood::Busy)) {
-            (0, 0) => (Mood::Calm, String::from("No action is needed: nothing is left to do.")),
-            (0, busy) => {
-                let text = format!(
-                    "No action is needed: {busy} of {} objects are in progress.",
-                    moods.len()
-                );
-                (Mood::Busy, text)
-            }
-            (1, _) => (
+        let (alarms, paused, busy) = (count(Mood::Alarm), count(Mood::Paused), count(Mood::Busy));
+        Some(if alarms > 0 {
+            (
                 Mood::Alarm,
-                String::from("1 object needs an action of a user. It is marked with !."),
-            ),
-            (alarms, _) => {
-                let text = format!("{alarms} objects need an action of a user. They are marked with !.");
-                (Mood::Alarm, text)
-            }
+                format!("You must act: {alarms} of {all} objects cannot continue without you."),
+            )
+        } else if paused > 0 {
+            (
+                Mood::Paused,
+                format!("Nothing is wrong. {paused} of {all} objects wait until you act."),
+            )
+        } else if busy > 0 {
+            (
+                Mood::Busy,
+                format!("No action is needed. {busy} of {all} objects are in progress."),
+            )
+        } else {
+            (
+                Mood::Calm,
+                format!("No action is needed. All {all} objects are up to date."),
+            )
         })
     }
 
@@ -72,8 +77,33 @@ impl Side {
     /// The name of the API in a sentence.
     pub fn title(self) -> &'static str {
         match self {
-            Self::MachineApi => "the Machine API",
+            Self::MachineApi => "Machine API",
             Self::ClusterApi => "Cluster API",
+        }
+    }
+}
+
+/// The role of an object that exists in both APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its API decides.
+    Authoritative,
+    /// It is a copy of the authoritative object.
+    Mirror,
+    /// A migration locks it; no user may change it.
+    Locked,
+    /// It does not exist.
+    Absent,
+}
+
+impl Role {
+    /// The role in words.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Authoritative => "authoritative",
+            Self::Mirror => "mirror",
+            Self::Locked => "locked",
+            Self::Absent => "does not exist",
         }
     }
 }
@@ -87,8 +117,6 @@ pub struct Mirrored {
     pub name: String,
     /// The API of the authoritative object; `None` while both objects are locked.
     pub authoritative: Option<Side>,
-    /// The state of the other object, or that it does not exist.
-    pub mirror: String,
     /// Whether the object of Cluster API exists. The object of the Machine API always does.
     pub in_cluster_api: bool,
     /// Whether the mirror is synchronized, with the reason if it is not.
@@ -100,9 +128,14 @@ pub struct Mirrored {
 }
 
 impl Mirrored {
-    /// The authoritative API in words.
-    pub fn authority(&self) -> &'static str {
-        self.authoritative.map_or("none while it migrates", Side::title)
+    /// The role of the object in one of the APIs.
+    pub(super) fn role(&self, side: Side) -> Role {
+        match self.authoritative {
+            _ if side == Side::ClusterApi && !self.in_cluster_api => Role::Absent,
+            None => Role::Locked,
+            Some(authoritative) if authoritative == side => Role::Authoritative,
+            Some(_) => Role::Mirror,
+        }
     }
 }
 
@@ -119,4 +152,39 @@ pub struct SeenEvent {
     pub message: String,
     /// How often it was observed.
     pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn summary(fields: &[Value]) -> Option<(Mood, String)> {
+        let reports = fields.iter().map(|fields| Report::of(fields.clone(), None).unwrap());
+        let content = Content {
+            reports: reports.collect(),
+            ..Content::default()
+        };
+        content.summary()
+    }
+
+    #[test]
+    fn the_page_says_first_whether_a_user_must_act() {
+        let calm = json!({"set": "a"});
+        let busy = json!({"set": "b", "waits": [{"for": "MachineReady", "message": "x"}]});
+        let paused = json!({"set": "c", "waits": [{"for": "Pause", "message": "x"}]});
+        let alarm = json!({"set": "d", "degraded": [{"reason": "X", "message": "x"}]});
+        assert_eq!(summary(&[calm.clone()]), None);
+        for (all, mood, text) in [
+            (vec![&calm, &calm], Mood::Calm, "No action is needed. All 2"),
+            (vec![&calm, &busy], Mood::Busy, "No action is needed. 1 of 2"),
+            (vec![&calm, &busy, &paused], Mood::Paused, "Nothing is wrong. 1 of 3"),
+            (vec![&calm, &busy, &paused, &alarm], Mood::Alarm, "You must act: 1 of 4"),
+        ] {
+            let all: Vec<Value> = all.into_iter().cloned().collect();
+            let (shown, sentence) = summary(&all).unwrap();
+            assert!(shown == mood && sentence.starts_with(text), "{sentence}");
+        }
+    }
 }

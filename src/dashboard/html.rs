@@ -2,10 +2,11 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::card::{control_plane, mark};
 use super::content::Content;
 use super::direction::neutral;
 use super::overview;
-use super::parts::control_plane;
+use super::report::Mood;
 
 /// The style of the page.
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -19,14 +20,24 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
             Ok(state) => {
                 (overview::before(state))
                 div class=(if state.outdated.is_some() { "known outdated-state" } else { "known" }) {
-                @if let Some(reason) = &state.empty { p class="headline busy" { bdi { (reason) } } }
-                @for (position, report) in state.reports.iter().enumerate() {
-                    (control_plane(report, &overview::anchor(position)))
-                }
-                (overview::after(state))
+                    @if let Some(reason) = &state.empty {
+                        div class="state paused" {
+                            p class="headline" { (mark(Mood::Paused)) span { "Nothing to show yet" } }
+                            p { bdi { (reason) } }
+                        }
+                    }
+                    @for (position, report) in state.reports.iter().enumerate() {
+                        (control_plane(report, &overview::anchor(position), false))
+                    }
+                    (overview::after(state))
                 }
             },
-            Err(reason) => { p class="headline alarm" { bdi { (reason) } } },
+            Err(reason) => {
+                div class="state alarm" {
+                    p class="headline" { (mark(Mood::Alarm)) span { "The page cannot be shown" } }
+                    p { bdi { (reason) } }
+                }
+            },
         }
     })
 }
@@ -42,12 +53,14 @@ pub(super) fn page(state: &Result<Content, String>, source: &str) -> Markup {
                 script src="script.js" defer {}
             }
             body {
-                (banner(source))
-                nav aria-label="Page" {
-                    a href="view.svg" download="capstan.svg" { "SVG" } " "
-                    a href="report.html" download="capstan.html" { "HTML file" } " "
-                    a href="#edit-title" { "Try an edit" }
-                    span id="connection" role="status" { "connecting" }
+                header class="banner" {
+                    (title(source))
+                    p id="connection" class="waiting" role="status" { "connecting" }
+                    nav aria-label="Page" {
+                        a href="#edit-title" { "Try an edit" }
+                        a href="report.html" download="capstan.html" { "Save as HTML" }
+                        a href="view.svg" download="capstan.svg" { "Save as SVG" }
+                    }
                 }
                 p id="announcement" role="status" class="spoken" {}
                 main { div id="live" { (content(state)) } (edit_form()) }
@@ -66,9 +79,11 @@ pub fn file(state: &Result<Content, String>, source: &str, time: &str) -> String
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                (banner(source))
-                p class="facts" { "As of " (time) "." }
+            body class="file" {
+                header class="banner" {
+                    (title(source))
+                    p id="connection" { "State of " (overview::shown_time(time)) }
+                }
                 main { (content(state)) }
             }
         }
@@ -85,27 +100,25 @@ fn meta() -> Markup {
     }
 }
 
-fn banner(source: &str) -> Markup {
+fn title(source: &str) -> Markup {
     html! {
-        header class="banner" {
-            h1 { "Capstan" }
-            p { bdi { (neutral(html! { (source) })) } }
-        }
+        h1 { "Capstan" }
+        p class="source" { bdi { (neutral(html! { (source) })) } }
     }
 }
 
 fn edit_form() -> Markup {
     html! {
-        section class="edit" aria-labelledby="edit-title" {
-            h2 id="edit-title" { "Try an edit" }
+        section class="card edit" aria-labelledby="edit-title" {
+            h2 id="edit-title" tabindex="-1" { "Try an edit" }
             p id="edit-help" {
-                "Paste a manifest. The page shows what admission would answer and the rollout that would follow. "
-                "Nothing is sent to the cluster."
+                "Paste a manifest, or press Edit on a control plane to start with its manifest. The page shows what "
+                "admission would answer, and the rollout that would follow. Nothing is sent to the cluster."
             }
             form id="edit" {
                 label for="manifest" { "Manifest, YAML or JSON" }
-                textarea id="manifest" rows="12" spellcheck="false" aria-describedby="edit-help" {}
-                button type="submit" { "Try" }
+                textarea id="manifest" rows="14" spellcheck="false" aria-describedby="edit-help" {}
+                button type="submit" class="primary" { "Check this edit" }
             }
             div id="verdict" role="status" {}
         }

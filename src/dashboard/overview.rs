@@ -3,9 +3,10 @@
 
 use maud::{Markup, html};
 
-use super::content::{Content, Mirrored, SeenEvent};
-use super::parts::{class_of, mark_of};
+use super::card::{class_of, mark};
+use super::content::{Content, Mirrored, Role, SeenEvent, Side};
 use super::report::{Mood, Report};
+use super::summary::Summary;
 
 /// The most mirrored objects that are shown at once. The others can be opened.
 const SHOWN: usize = 10;
@@ -19,22 +20,22 @@ pub(super) fn anchor(position: usize) -> String {
 pub(super) fn before(state: &Content) -> Markup {
     html! {
         @if let Some(reason) = &state.outdated {
-            p class="headline alarm" id="outdated" {
-                span class="mark" aria-hidden="true" { (mark_of(Mood::Alarm)) } " "
-                bdi { (reason) }
-            }
-        }
-        @if let Some((mood, summary)) = state.summary() {
-            p class={ "headline summary " (class_of(mood)) } {
-                span class="mark" aria-hidden="true" { (mark_of(mood)) } " " (summary)
+            div class="state alarm" id="outdated" {
+                p class="headline" { (mark(Mood::Alarm)) span { "This is an old state" } }
+                p { bdi { (reason) } }
             }
         }
         @if !state.notes.is_empty() {
-            section aria-label="Notes" {
-                ul class="attention" { @for note in &state.notes { li class="alarm" { bdi { (note) } } } }
+            ul class="notes alarm" aria-label="What could not be read" {
+                @for note in &state.notes { li { bdi { (note) } } }
             }
         }
-        @if state.reports.len() > 1 { (control_planes(&state.reports)) }
+        @if let Some((mood, summary)) = state.summary() {
+            section class={ "overview state " (class_of(mood)) } aria-label="All objects" {
+                p class="headline summary" { (mark(mood)) span { (summary) } }
+                @if !state.reports.is_empty() { (objects(state)) }
+            }
+        }
     }
 }
 
@@ -46,23 +47,32 @@ pub(super) fn after(state: &Content) -> Markup {
     }
 }
 
-fn control_planes(reports: &[Report]) -> Markup {
+/// One line for each control plane, and one for the objects of both APIs. What needs a user comes
+/// first.
+fn objects(state: &Content) -> Markup {
+    let reports = state.reports.iter().enumerate();
+    let mut objects: Vec<(usize, &Report, Summary)> = reports
+        .map(|(position, report)| (position, report, report.summary()))
+        .collect();
+    objects.sort_by_key(|(_, _, summary)| urgency(summary.mood));
     html! {
-        section class="overview" {
-            h2 { "Control planes" }
-            div class="wide" tabindex="0" role="group" aria-label="Control planes" {
-                table {
-                    thead { tr { th scope="col" { "Kind" } th scope="col" { "Name" } th scope="col" { "Up to date" } th scope="col" { "State" } } }
-                    tbody {
-                        @for (position, report) in reports.iter().enumerate() {
-                            @let (mood, headline) = report.headline();
-                            tr {
-                                td data-label="Kind" { (report.kind) }
-                                th scope="row" { a href={ "#" (anchor(position)) } { bdi { (report.title()) } } }
-                                td data-label="Up to date" { @if let Some(progress) = report.progress { (progress.updated) " of " (progress.total) } }
-                                td data-label="State" { (marked(mood)) bdi { (headline) } }
+        div class="wide" tabindex="0" role="group" aria-label="All objects" {
+            table class="glance" {
+                thead { tr { th scope="col" { "Object" } th scope="col" { "State" } th scope="col" { "Now" } } }
+                tbody {
+                    @if mood_of(&state.mirrored) == Mood::Alarm { (pairs_at_a_glance(&state.mirrored)) }
+                    @for (position, report, summary) in &objects {
+                        tr {
+                            th scope="row" {
+                                (mark(summary.mood))
+                                a href={ "#" (anchor(*position)) } { span class="kind" { (report.kind) } " " bdi { (report.title()) } }
                             }
+                            td data-label="State" { bdi class="clamp" { (summary.title) } }
+                            (now(summary))
                         }
+                    }
+                    @if !state.mirrored.is_empty() && mood_of(&state.mirrored) != Mood::Alarm {
+                        (pairs_at_a_glance(&state.mirrored))
                     }
                 }
             }
@@ -70,35 +80,76 @@ fn control_planes(reports: &[Report]) -> Markup {
     }
 }
 
-/// The mark of a mood, which is not only a colour.
-fn marked(mood: Mood) -> Markup {
-    html! { span class={ "mark " (class_of(mood)) } aria-hidden="true" { (mark_of(mood)) } " " }
+/// The order of what is shown: what needs a user comes first.
+fn urgency(mood: Mood) -> u8 {
+    match mood {
+        Mood::Alarm => 0,
+        Mood::Paused => 1,
+        Mood::Busy => 2,
+        Mood::Calm => 3,
+    }
+}
+
+/// What a user must do, or what happens.
+fn now(summary: &Summary) -> Markup {
+    html! {
+        @match (summary.mood, summary.you.first(), summary.now.as_str()) {
+            (Mood::Alarm | Mood::Paused, Some(you), _) => td data-label="Now" { span class="clamp" { strong { "You: " } bdi { (you) } } },
+            (_, _, "") => td data-label="Now" {},
+            (_, _, now) => td data-label="Now" { bdi class="clamp" { (now) } },
+        }
+    }
+}
+
+fn pairs_at_a_glance(all: &[Mirrored]) -> Markup {
+    let first = all.iter().find(|pair| pair.mood == Mood::Alarm);
+    html! {
+        tr {
+            th scope="row" { (mark(mood_of(all))) a href="#both-apis" { "Objects in both APIs" } }
+            td data-label="State" { (counted(all)) }
+            @match first {
+                Some(pair) => td data-label="Now" { (pair.kind) " " bdi { (pair.name) } " has a problem" },
+                None => td data-label="Now" {},
+            }
+        }
+    }
+}
+
+/// What a user must know about all pairs.
+fn mood_of(all: &[Mirrored]) -> Mood {
+    let moods = all.iter().map(|pair| pair.mood);
+    moods.min_by_key(|mood| urgency(*mood)).unwrap_or(Mood::Calm)
+}
+
+fn count(all: &[Mirrored], mood: Mood) -> usize {
+    all.iter().filter(|pair| pair.mood == mood).count()
+}
+
+fn counted(all: &[Mirrored]) -> String {
+    let (alarms, migrations) = (count(all, Mood::Alarm), count(all, Mood::Busy));
+    let pairs = if all.len() == 1 { "pair" } else { "pairs" };
+    format!(
+        "{} {pairs}, {migrations} in migration, {alarms} with a problem",
+        all.len()
+    )
 }
 
 fn mirrored(all: &[Mirrored]) -> Markup {
     if all.is_empty() {
         return html! {};
     }
-    let count = |mood: Mood| all.iter().filter(|pair| pair.mood == mood).count();
-    let (alarms, migrations) = (count(Mood::Alarm), count(Mood::Busy));
+    let urgent = count(all, Mood::Alarm) + count(all, Mood::Busy);
     let mut ordered: Vec<&Mirrored> = all.iter().collect();
-    ordered.sort_by_key(|pair| match pair.mood {
-        Mood::Alarm => 0,
-        Mood::Busy => 1,
-        Mood::Calm => 2,
-    });
-    let urgent = alarms + migrations;
+    ordered.sort_by_key(|pair| urgency(pair.mood));
     let (first, rest) = ordered.split_at(urgent.max(SHOWN).min(ordered.len()));
     html! {
-        section class="mirrored" {
+        section class="card mirrored" id="both-apis" {
             h2 { "Objects in both APIs" }
-            p class="facts" {
-                (all.len()) " in all, " (migrations) " in migration, " (alarms) " with a problem."
-            }
+            p class="facts" { (counted(all)) "." }
             (pairs(first, "Objects in both APIs"))
             @if !rest.is_empty() {
                 details id="more-mirrored" {
-                    summary { "The other " (rest.len()) ", which are calm" }
+                    summary { (rest.len()) " more pairs, all without a problem" }
                     (pairs(rest, "More objects in both APIs"))
                 }
             }
@@ -109,19 +160,19 @@ fn mirrored(all: &[Mirrored]) -> Markup {
 fn pairs(pairs: &[&Mirrored], label: &str) -> Markup {
     html! {
         div class="wide" tabindex="0" role="group" aria-label=(label) {
-            table {
+            table class="pairs" {
                 thead {
                     tr {
-                        th scope="col" { "Object" } th scope="col" { "Authoritative" } th scope="col" { "Mirror" }
+                        th scope="col" { "Object" } th scope="col" { "Machine API" } th scope="col" { "Cluster API" }
                         th scope="col" { "Synchronized" } th scope="col" { "Migration" }
                     }
                 }
                 tbody {
                     @for pair in pairs {
                         tr {
-                            th scope="row" { (marked(pair.mood)) (pair.kind) " " bdi { (pair.name) } }
-                            td data-label="Authoritative" { (pair.authority()) }
-                            td data-label="Mirror" { (pair.mirror) }
+                            th scope="row" { (mark(pair.mood)) span { span class="kind" { (pair.kind) } " " bdi { (pair.name) } } }
+                            td data-label="Machine API" { (role(pair, Side::MachineApi)) }
+                            td data-label="Cluster API" { (role(pair, Side::ClusterApi)) }
                             td data-label="Synchronized" { bdi { (pair.synchronized) } }
                             td data-label="Migration" { @if pair.migration.is_empty() { "not requested" } @else { bdi { (pair.migration) } } }
                         }
@@ -132,20 +183,34 @@ fn pairs(pairs: &[&Mirrored], label: &str) -> Markup {
     }
 }
 
+fn role(pair: &Mirrored, side: Side) -> Markup {
+    let role = pair.role(side);
+    let class = match role {
+        Role::Authoritative => "role authoritative",
+        Role::Mirror => "role",
+        Role::Locked => "role locked",
+        Role::Absent => "role absent",
+    };
+    html! { span class=(class) { (role.title()) } }
+}
+
 fn events(events: &[SeenEvent]) -> Markup {
     if events.is_empty() {
         return html! {};
     }
     html! {
-        section class="events" {
+        section class="card events" {
             h2 { "Latest events" }
-            ol class="attention" {
+            ol {
                 @for event in events {
-                    li class=(if event.warning { "alarm" } else { "" }) {
-                        @if !event.time.is_empty() { time datetime=(event.time) { (shown_time(&event.time)) } " " }
-                        @if event.warning { strong { "Warning " } }
-                        bdi { (event.subject) } ": " bdi { (event.message) }
-                        @if event.count > 1 { " (" (event.count) " times)" }
+                    li class=(if event.warning { "warning" } else { "" }) {
+                        p class="of" {
+                            @if event.warning { strong { "Warning " } }
+                            bdi { (event.subject) }
+                            @if !event.time.is_empty() { time datetime=(event.time) { (shown_time(&event.time)) } }
+                            @if event.count > 1 { span class="index" { (event.count) " times" } }
+                        }
+                        p { bdi { (event.message) } }
                     }
                 }
             }
@@ -153,17 +218,16 @@ fn events(events: &[SeenEvent]) -> Markup {
     }
 }
 
-/// A time in the form `2026-01-31 12:00:00`, which is UTC; other text is shown as it is.
-fn shown_time(time: &str) -> String {
+/// A time in the form `2026-01-31 12:00:00 UTC`; other text is shown as it is.
+pub(super) fn shown_time(time: &str) -> String {
     match (time.get(..10), time.get(10..11), time.get(11..19)) {
-        (Some(day), Some("T"), Some(clock)) if time.ends_with('Z') => format!("{day} {clock}"),
+        (Some(day), Some("T"), Some(clock)) if time.ends_with('Z') => format!("{day} {clock} UTC"),
         _ => time.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::content::Side;
     use super::*;
 
     fn pair(name: &str, mood: Mood) -> Mirrored {
@@ -171,7 +235,6 @@ mod tests {
             kind: "Machine".to_owned(),
             name: name.to_owned(),
             authoritative: Some(Side::MachineApi),
-            mirror: "Cluster API".to_owned(),
             in_cluster_api: true,
             synchronized: "yes".to_owned(),
             migration: String::new(),
@@ -186,16 +249,16 @@ mod tests {
             .collect();
         all.push(pair("broken", Mood::Alarm));
         let page = mirrored(&all).into_string();
-        assert!(page.contains("41 in all, 0 in migration, 1 with a problem."), "{page}");
+        assert!(page.contains("41 pairs, 0 in migration, 1 with a problem."), "{page}");
         let (before, after) = page.split_once("<details").unwrap();
         assert!(before.contains("broken") && before.contains("calm-8") && !before.contains("calm-9<"));
-        assert!(after.contains("The other 31") && after.contains("calm-39"));
+        assert!(after.contains("31 more pairs") && after.contains("calm-39"));
     }
 
     #[test]
     fn a_time_is_shown_without_its_fraction() {
-        assert_eq!(shown_time("2026-01-31T12:00:00Z"), "2026-01-31 12:00:00");
-        assert_eq!(shown_time("2026-01-31T12:00:00.123456Z"), "2026-01-31 12:00:00");
+        assert_eq!(shown_time("2026-01-31T12:00:00Z"), "2026-01-31 12:00:00 UTC");
+        assert_eq!(shown_time("2026-01-31T12:00:00.123456Z"), "2026-01-31 12:00:00 UTC");
         assert_eq!(shown_time("soon"), "soon");
     }
 }

@@ -222,8 +222,10 @@ pub struct Member {
 pub enum Mood {
     /// Nothing is left to do.
     Calm,
-    /// The controller works, or waits.
+    /// The controller works, or waits for something that happens without a user.
     Busy,
+    /// The controller continues when a user acts. Nothing is wrong.
+    Paused,
     /// A user must act.
     Alarm,
 }
@@ -245,6 +247,16 @@ impl Report {
         Ok(report)
     }
 
+    /// Counts the machines that are up to date, if the report does not. `replicas` is how many the
+    /// object is to have.
+    pub fn count_towards(&mut self, replicas: usize) {
+        if self.progress.is_none() {
+            let updated = self.done().len().min(replicas);
+            let total = replicas;
+            self.progress = Some(Progress { updated, total });
+        }
+    }
+
     /// The name, or a text in its place.
     pub fn title(&self) -> &str {
         if self.name.is_empty() {
@@ -264,59 +276,6 @@ impl Report {
     /// The details of a machine.
     pub fn machine(&self, name: &str) -> Option<&Machine> {
         self.machines.iter().find(|machine| machine.name == name)
-    }
-
-    /// The state of the control plane in one sentence, and whether a user must act.
-    pub fn headline(&self) -> (Mood, String) {
-        let progress = match self.progress {
-            Some(Progress { updated, total }) => format!("{updated} of {total} up to date. "),
-            None => String::new(),
-        };
-        if let Some(reason) = self.degraded.first() {
-            return (Mood::Alarm, format!("Stopped ({}): {}", reason.reason, reason.message));
-        }
-        if self.deleting {
-            return (Mood::Busy, String::from("Being deleted. Its machines stay."));
-        }
-        if self.active == Some(false) {
-            let steps = self.activation.len();
-            let text = format!("Inactive: the controller does nothing. An activation would take {steps} steps.");
-            return (Mood::Calm, text);
-        }
-        let creates_or_deletes = |step: &&Step| matches!(step.action.as_str(), "create" | "delete");
-        let step = self.next.iter().find(creates_or_deletes).or(self.next.first());
-        if let Some(step) = step {
-            let because = &step.because;
-            return (
-                Mood::Busy,
-                format!("{progress}Next: {} {}: {because}", step.action, step.subject()),
-            );
-        }
-        if let Some(wait) = self.waits.first() {
-            return (Mood::Busy, format!("{progress}{}", wait.sentence()));
-        }
-        (Mood::Calm, String::from("All machines are up to date. Nothing to do."))
-    }
-}
-
-impl Wait {
-    /// The message, which begins with "Waiting".
-    pub fn sentence(&self) -> String {
-        match self.message.strip_prefix("waiting ") {
-            Some(rest) => format!("Waiting {rest}"),
-            None => format!("Waiting: {}", self.message),
-        }
-    }
-}
-
-impl Step {
-    /// The machine or the etcd member, or else the control plane.
-    pub fn subject(&self) -> &str {
-        match (self.machine.as_str(), self.member.as_str()) {
-            ("", "") => "the control plane",
-            ("", member) => member,
-            (machine, _) => machine,
-        }
     }
 }
 
@@ -353,44 +312,6 @@ mod tests {
 
     use super::*;
 
-    fn report(fields: &Value) -> Report {
-        let mut plan = json!({"set": "cluster", "revision": null, "changes": [], "placement": []});
-        json_patch::merge(&mut plan, fields);
-        Report::of(plan, None).unwrap()
-    }
-
-    #[test]
-    fn the_headline_names_what_a_user_must_do_before_anything_else() {
-        let step = json!([
-            {"action": "patch", "machine": "m-1", "because": "a label is missing"},
-            {"action": "create", "machine": "m-3", "because": "index 0 is empty"},
-        ]);
-        let wait = json!([{"for": "Node", "message": "m-0 has no node"}]);
-        let degraded = json!([{"reason": "UnmanagedNodes", "message": "remove the node x"}]);
-        let all = report(&json!({"next": step, "waits": wait, "degraded": degraded}));
-        assert_eq!(
-            all.headline(),
-            (Mood::Alarm, "Stopped (UnmanagedNodes): remove the node x".to_owned())
-        );
-        let working = report(&json!({"next": step, "waits": wait, "progress": {"updated": 1, "total": 3}}));
-        let expected = "1 of 3 up to date. Next: create m-3: index 0 is empty";
-        assert_eq!(working.headline(), (Mood::Busy, expected.to_owned()));
-        assert_eq!(report(&json!({"waits": wait})).headline().0, Mood::Busy);
-        assert_eq!(report(&json!({"active": false})).headline().0, Mood::Calm);
-        assert_eq!(report(&json!({})).headline().0, Mood::Calm);
-    }
-
-    #[test]
-    fn w30_a_wait_is_named_once() {
-        for (message, shown) in [
-            ("m-0 has no node", "Waiting: m-0 has no node"),
-            ("waiting for m-0", "Waiting for m-0"),
-        ] {
-            let wait = json!([{"for": "Node", "message": message}]);
-            assert_eq!(report(&json!({"waits": wait})).headline().1, shown);
-        }
-    }
-
     #[test]
     fn the_status_adds_to_the_plan_and_null_is_no_value() {
         let plan = json!({"set": "a", "revision": null, "next": [{"action": "delete", "machine": null}]});
@@ -402,6 +323,17 @@ mod tests {
         );
         assert_eq!(report.machine("m").unwrap().node, "n");
         assert_eq!(report.next[0].subject(), "the control plane");
+    }
+
+    #[test]
+    fn machines_are_counted_towards_the_replicas_if_the_report_does_not() {
+        let machine = |ready: bool| json!({"name": "m", "ready": ready, "current": true});
+        let plan = json!({"set": "a", "placement": [{"machines": [machine(true), machine(true), machine(false)]}]});
+        let mut report = Report::of(plan, None).unwrap();
+        report.count_towards(5);
+        assert_eq!(report.progress, Some(Progress { updated: 2, total: 5 }));
+        report.count_towards(1);
+        assert_eq!(report.progress, Some(Progress { updated: 2, total: 5 }));
     }
 
     #[test]

@@ -21,11 +21,12 @@ use jiff::Timestamp;
 use maud::html;
 use tokio::sync::watch;
 
+use super::card;
 use super::content::Content;
 use super::direction::neutral;
 use super::guard::{self, Token};
-use super::report::Report;
-use super::{html as page, image, parts};
+use super::report::{Mood, Report};
+use super::{html as page, image};
 
 /// The largest manifest of the form, in bytes. An API server accepts no larger object.
 const LARGEST_EDIT: usize = 3 * 1024 * 1024;
@@ -53,6 +54,12 @@ pub struct Verdict {
 pub trait Source: Send + Sync + 'static {
     /// The cluster or the files, for the head of the page.
     fn name(&self) -> String;
+
+    /// The manifest of a stored object as YAML, as a user edits it.
+    ///
+    /// # Errors
+    /// There is no such object, or the cluster cannot be read.
+    fn manifest(&self, kind: &str, name: &str) -> anyhow::Result<String>;
 
     /// Judges a manifest that was entered in the page. It must not write anything.
     ///
@@ -132,6 +139,7 @@ fn router(shared: Arc<Shared>) -> Router {
             get(async || text("text/javascript", page::SCRIPT.to_owned())),
         )
         .route("/{token}/try", post(judge))
+        .route("/{token}/manifest", post(manifest))
         .layer(axum::extract::DefaultBodyLimit::max(LARGEST_EDIT))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&shared), admit))
         .fallback(async || StatusCode::NOT_FOUND)
@@ -206,6 +214,21 @@ async fn events(State(shared): State<Arc<Shared>>) -> Sse<impl Stream<Item = Res
     Sse::new(changes).keep_alive(KeepAlive::default())
 }
 
+/// The manifest of the object in the body: its kind, a slash, and its name.
+async fn manifest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let read = tokio::task::spawn_blocking(move || {
+        let object = std::str::from_utf8(&body).context("the name of the object must be UTF-8")?;
+        let (kind, name) = object
+            .split_once('/')
+            .context("the object must be a kind, a slash, and a name")?;
+        shared.source.manifest(kind, name)
+    });
+    match read.await.map_err(anyhow::Error::from).and_then(std::convert::identity) {
+        Ok(manifest) => text("text/plain", manifest),
+        Err(error) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{error:#}")).into_response(),
+    }
+}
+
 async fn judge(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let judged = tokio::task::spawn_blocking(move || {
         let manifest = std::str::from_utf8(&body).context("the manifest must be UTF-8")?;
@@ -221,28 +244,40 @@ async fn judge(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
 fn answer(verdicts: &anyhow::Result<Vec<Verdict>>) -> maud::Markup {
     let verdicts = match verdicts {
         Ok(verdicts) => verdicts,
-        Err(error) => return html! { p class="headline alarm" { bdi { (format!("{error:#}")) } } },
+        Err(error) => {
+            return html! {
+                div class="state alarm" {
+                    p class="headline" { (card::mark(Mood::Alarm)) span { "The edit cannot be judged" } }
+                    p { bdi { (format!("{error:#}")) } }
+                }
+            };
+        }
+    };
+    html! { @for (position, verdict) in verdicts.iter().enumerate() { (one_answer(verdict, &format!("forecast-{position}"))) } }
+}
+
+fn one_answer(verdict: &Verdict, anchor: &str) -> maud::Markup {
+    let (mood, answer) = match (verdict.refusals.is_empty(), verdict.incomplete) {
+        (true, false) => (Mood::Calm, "Allowed: "),
+        (true, true) => (Mood::Paused, "Not fully checked: "),
+        (false, _) => (Mood::Alarm, "Refused: "),
     };
     html! {
-        @for verdict in verdicts {
-            section {
-                @if verdict.refusals.is_empty() && verdict.incomplete {
-                    p class="headline busy" { "Not fully checked: " bdi { (verdict.subject) } }
-                } @else if verdict.refusals.is_empty() {
-                    p class="headline calm" { "Allowed: " bdi { (verdict.subject) } }
-                } @else {
-                    p class="headline alarm" { "Refused: " bdi { (verdict.subject) } }
+        section {
+            div class={ "state " (card::class_of(mood)) } {
+                p class="headline" { (card::mark(mood)) span { (answer) bdi { (verdict.subject) } } }
+                @if !verdict.refusals.is_empty() {
                     ul { @for refusal in &verdict.refusals { li { bdi { (refusal) } } } }
                 }
                 @if !verdict.warnings.is_empty() {
-                    p { "Warnings" }
+                    p class="label" { "Warnings" }
                     ul { @for warning in &verdict.warnings { li { bdi { (warning) } } } }
                 }
-                @if let Some(after) = &verdict.after {
-                    div class="forecast" {
-                        p { strong { "Forecast. " } "This is the state after the edit. Nothing was sent to the cluster." }
-                        (parts::control_plane(after, "after"))
-                    }
+            }
+            @if let Some(after) = &verdict.after {
+                div class="forecast" {
+                    p class="ribbon" { "Forecast" span { "What would follow. Nothing was sent to the cluster." } }
+                    (card::control_plane(after, anchor, true))
                 }
             }
         }

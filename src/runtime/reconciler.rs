@@ -100,7 +100,10 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
                 ..ReconcileResult::default()
             };
         }
+        // Nothing enables this span, except the export of traces.
+        let span = tracing::trace_span!(target: "capstan::traces", "reconcile", controller = R::NAME);
         let outcome = self.run(view, stop).await;
+        drop(span);
         let took = self.writer.cluster.instant().duration_since(began);
         self.shared.metrics.reconciled(R::NAME, took);
         ReconcileResult {

@@ -1,5 +1,6 @@
 //! Liveness, readiness and metrics, over plain HTTP on a separate port: the kubelet and Prometheus
-//! need no certificate, and the port responds when TLS fails. It never exposes objects.
+//! need no certificate, and the port responds when TLS fails. It never exposes objects. The metrics
+//! can have a port of their own instead (`metrics_port`).
 //!
 //! The port has a thread and a runtime of its own, so that it responds whatever the reviews do.
 
@@ -31,6 +32,8 @@ pub(super) struct Health {
     pub(super) certificates: Certificates,
     pub(super) lifecycle: Lifecycle,
     pub(super) registry: Arc<Registry>,
+    /// Whether this port shows the metrics.
+    pub(super) shows_metrics: bool,
 }
 
 /// Each check with its failure. The server binds its sockets before it serves this port, so there
@@ -70,9 +73,10 @@ fn readiness(health: &Health) -> Response<Body> {
     respond(code, text, "text/plain; charset=utf-8")
 }
 
-fn metrics(health: &Health) -> Response<Body> {
+/// All metrics, as OpenMetrics text.
+pub(super) fn metrics(registry: &Registry) -> Response<Body> {
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &health.registry) {
+    match prometheus_client::encoding::text::encode(&mut text, registry) {
         Ok(()) => respond(
             StatusCode::OK,
             text,
@@ -86,7 +90,8 @@ fn metrics(health: &Health) -> Response<Body> {
     }
 }
 
-fn respond(code: StatusCode, text: String, kind: &'static str) -> Response<Body> {
+/// A response with a text.
+pub(super) fn respond(code: StatusCode, text: String, kind: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = code;
     response
@@ -98,7 +103,7 @@ fn respond(code: StatusCode, text: String, kind: &'static str) -> Response<Body>
 /// Connections to the health port at the same time.
 pub(super) const CONNECTIONS: usize = 64;
 /// Bytes of incomplete request heads on the health port.
-const HEADS: usize = 1 << 20;
+pub(super) const HEADS: usize = 1 << 20;
 
 /// Binds the health port and serves it in its own thread until the guard is dropped. Returns the
 /// bound address.
@@ -156,15 +161,19 @@ pub(super) fn start(address: SocketAddr, health: Health, webhooks: &Shared) -> i
     Ok((address, stop.drop_guard()))
 }
 
-/// `/livez`, `/readyz`, `/metrics`.
+/// `/livez`, `/readyz`, and `/metrics` unless another port shows them.
 fn router(health: Health) -> Router {
     let (ready, measured) = (health.clone(), health);
-    Router::new()
+    let router = Router::new()
         // The process is alive if it responds. A failed dependency is no reason for a restart.
         .route(
             "/livez",
             get(|| async { respond(StatusCode::OK, "ok\n".to_owned(), "text/plain; charset=utf-8") }),
         )
-        .route("/readyz", get(move || async move { readiness(&ready) }))
-        .route("/metrics", get(move || async move { metrics(&measured) }))
+        .route("/readyz", get(move || async move { readiness(&ready) }));
+    if measured.shows_metrics {
+        router.route("/metrics", get(move || async move { metrics(&measured.registry) }))
+    } else {
+        router
+    }
 }

@@ -131,12 +131,46 @@ pub fn start(format: Format, filter: &str) -> anyhow::Result<Logs> {
         Format::Json => subscriber.json().flatten_event(true).try_init(),
     };
     started.map_err(|error| anyhow::anyhow!("{error}"))?;
+    log_panics();
+    Ok(logs)
+}
+
+/// As [`start`], and exports traces to a collector. It must be called in a runtime.
+///
+/// # Errors
+///
+/// As for [`start`], or the endpoint is not the address of a collector.
+#[cfg(feature = "opentelemetry")]
+pub fn start_with_traces(
+    format: Format,
+    filter: &str,
+    endpoint: &str,
+) -> anyhow::Result<(Logs, super::traces::Traces)> {
+    use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+    use tracing_subscriber::util::SubscriberInitExt as _;
+
+    // Each layer has its own filter: that of the logs does not drop spans.
+    let filter = EnvFilter::try_new(filter)?;
+    let (writer, logs) = queue(format, io::stdout(), QUEUED_LINES);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false);
+    let lines = match format {
+        Format::Text => lines.with_filter(filter).boxed(),
+        Format::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+    };
+    let (spans, traces) = super::traces::layer(endpoint)?;
+    let started = tracing_subscriber::registry().with(lines).with(spans).try_init();
+    started.map_err(|error| anyhow::anyhow!("{error}"))?;
+    log_panics();
+    Ok((logs, traces))
+}
+
+/// Logs each panic.
+fn log_panics() {
     // The message of a panic may contain a part of an object, so only its place is logged.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "panic, which is a defect of capstan");
     }));
-    Ok(logs)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use bytes::Bytes;
 use capstan_core::admission::{Answer, LiveObject, Record};
+use tracing::field::Empty;
 
 use super::answer::Reviewer;
 use super::body::{self, Charged};
@@ -59,8 +60,12 @@ pub(super) fn router(reviewer: &Arc<dyn Reviewer>, limits: &Limits, budget: &Bud
 
 async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Response<Body> {
     let start = Instant::now();
+    // Nothing enables this span, except the export of traces.
+    let span =
+        tracing::trace_span!(target: "capstan::traces", "review", route = route.path, code = Empty, allowed = Empty);
     match judge(&route, request, start).await {
         Ok((record, body)) => {
+            span.record("allowed", record.allowed);
             let duration = start.elapsed();
             route.metrics.answered(&record, duration);
             log(&route.path, &record, duration);
@@ -73,6 +78,7 @@ async fn review(State(route): State<Arc<Route>>, request: Request<Body>) -> Resp
         Err(refusal) => {
             let duration = start.elapsed();
             route.metrics.refused(refusal.code().as_u16(), duration);
+            span.record("code", refusal.code().as_u16());
             tracing::warn!(
                 target: "capstan::review",
                 route = route.path,

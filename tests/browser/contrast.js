@@ -17,7 +17,7 @@ const background = (element) => {
 const found = [];
 for (const element of document.querySelectorAll("body *")) {
   const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-  if (!own || element.getClientRects().length === 0 || element.tagName === "BUTTON") continue;
+  if (!own || element.getClientRects().length === 0) continue;
   const text = luminance(parse(getComputedStyle(element).color));
   const behind = luminance(background(element));
   const contrast = (Math.max(text, behind) + 0.05) / (Math.min(text, behind) + 0.05);

@@ -1,8 +1,12 @@
 //! A running `capstan dashboard`. It stops when it is dropped.
 
+use std::io::Write as _;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
@@ -35,4 +39,25 @@ impl Dashboard {
     pub async fn stop(mut self) {
         self.process.kill().await.unwrap();
     }
+}
+
+/// A kubeconfig whose current context is a cluster that does not exist, and whose context `name`
+/// is the cluster of another kubeconfig.
+pub fn with_context(kubeconfig: &Path, name: &str) -> NamedTempFile {
+    let text = std::fs::read_to_string(kubeconfig).unwrap();
+    let mut all: Value = serde_saphyr::from_str(&text).unwrap();
+    let own = all["contexts"][0]["context"].clone();
+    let user = own["user"].clone();
+    all["clusters"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}));
+    all["contexts"] = json!([
+        {"name": "gone", "context": {"cluster": "gone", "user": user}},
+        {"name": name, "context": own},
+    ]);
+    all["current-context"] = json!("gone");
+    let mut file = NamedTempFile::with_suffix(".json").unwrap();
+    file.write_all(all.to_string().as_bytes()).unwrap();
+    file
 }

@@ -32,8 +32,8 @@ impl Colors {
     /// The background of the page in this scheme.
     pub fn background(self) -> &'static str {
         match self {
-            Self::Light => "rgb(255, 255, 255)",
-            Self::Dark => "rgb(18, 22, 27)",
+            Self::Light => "rgb(245, 246, 248)",
+            Self::Dark => "rgb(15, 19, 23)",
         }
     }
 }
@@ -193,12 +193,32 @@ impl Browser {
         let fill = "document.querySelector('#verdict').textContent = ''; \
                     document.querySelector('#manifest').value = arguments[0];";
         self.run(fill, vec![json!(manifest)]).await;
-        let wanted = json!({"using": "css selector", "value": "#edit button"});
+        self.click("#edit button").await;
+    }
+
+    /// Clicks on an element.
+    pub async fn click(&self, selector: &str) {
+        let wanted = json!({"using": "css selector", "value": selector});
         let button = self.command("element", wanted).await;
         // An element is an object with one key, which the standard defines.
         let id = button.as_object().unwrap().values().next().unwrap();
         let click = format!("element/{}/click", id.as_str().unwrap());
         self.command(&click, json!({})).await;
+    }
+
+    /// Waits until the form has a manifest with a text.
+    pub async fn has_manifest(&self, text: &str) {
+        let start = Instant::now();
+        while !self.manifest().await.contains(text) {
+            assert!(start.elapsed() < SOON, "the form must have {text:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The manifest in the form.
+    pub async fn manifest(&self) -> String {
+        let script = "return document.querySelector('#manifest').value";
+        self.run(script, Vec::new()).await.as_str().unwrap().to_owned()
     }
 
     async fn cdp(&self, command: &str, parameters: Value) -> Value {
@@ -247,6 +267,19 @@ impl Browser {
         found.as_array().unwrap().clone()
     }
 
+    /// The font sizes below 14 pixels, with a text of each.
+    pub async fn too_small(&self) -> Vec<Value> {
+        let script = "const found = new Map();
+            for (const element of document.querySelectorAll('body *')) {
+                const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+                const size = parseFloat(getComputedStyle(element).fontSize);
+                if (own && size < 14) found.set(size, element.textContent.slice(0, 60));
+            }
+            return [...found]";
+        let found = self.run(script, Vec::new()).await;
+        found.as_array().unwrap().clone()
+    }
+
     /// How many scripts the page has.
     pub async fn scripts(&self) -> u64 {
         let script = "return document.scripts.length";
@@ -279,10 +312,20 @@ impl Browser {
 
     /// Keeps an image of the whole page in `target/browser`.
     pub async fn screenshot(&self, name: &str) {
+        self.keep_image(name, true).await;
+    }
+
+    /// Keeps an image of what a user sees first, without scrolling, in `target/browser`.
+    pub async fn first_screen(&self, name: &str) {
+        self.run("scrollTo(0, 0)", Vec::new()).await;
+        self.keep_image(name, false).await;
+    }
+
+    async fn keep_image(&self, name: &str, whole: bool) {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("browser");
         std::fs::create_dir_all(&folder).unwrap();
-        let whole = json!({"captureBeyondViewport": true});
-        let image = self.cdp("Page.captureScreenshot", whole).await;
+        let part = json!({"captureBeyondViewport": whole});
+        let image = self.cdp("Page.captureScreenshot", part).await;
         let data = image["data"].as_str().unwrap();
         let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap();
         std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();

@@ -25,6 +25,7 @@ mod relay;
 mod world;
 
 use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Options};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use dashboard::Dashboard;
@@ -38,6 +39,9 @@ const TEMPLATE: &str = "/spec/template/machines_v1beta1_machine_openshift_io/spe
 /// writes.
 const USER: &str = "the-user-of-the-page";
 
+/// The context of the cluster, which is not the current one of the kubeconfig.
+const CONTEXT: &str = "the-cluster-of-the-page";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     let world = World::new(Setup::default()).await.unwrap();
@@ -47,9 +51,12 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     world.wait_for_condition(up_to_date).await.unwrap();
     running.controllers.stop().await;
     let kubeconfig = world.plane.kubeconfig_for(USER, &["system:masters"]).unwrap();
-    let page = Dashboard::start(&["--min-ready=0s", "--kubeconfig", kubeconfig.to_str().unwrap()]).await;
+    let kubeconfig = dashboard::with_context(&kubeconfig, CONTEXT);
+    let kubeconfig = kubeconfig.path().to_str().unwrap();
+    let page = Dashboard::start(&["--min-ready=0s", "--kubeconfig", kubeconfig, "--context", CONTEXT]).await;
     let browser = Browser::start().await;
     browser.open(&page.address).await;
+    browser.shows(CONTEXT).await;
     browser.shows("All machines are up to date").await;
     browser.shows("connected").await;
     the_page_shows_every_control_plane_and_both_apis(&browser).await;
@@ -57,21 +64,38 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     edits_are_judged(&browser, &world).await;
     looks(&browser, "live").await;
 
-    let link = ".overview a[href='#control-plane-0']";
+    let link = "a[href='#control-plane-0']";
     browser.focus(link).await;
     world.set_instance_type("m6i.2xlarge").await.unwrap();
-    browser.shows("0 of 3 up to date. Next: create").await;
-    browser.shows("m6i.2xlarge").await;
+    browser.shows("Rolling out a change: 0 of 3 up to date").await;
+    browser.shows("instanceType m6i.xlarge → m6i.2xlarge").await;
     assert!(browser.has_focus(link).await, "an update must keep the keyboard focus");
     let spoken = browser.text_of("#announcement").await;
-    assert!(spoken.contains("0 of 3 up to date. Next: create"), "{spoken}");
+    assert!(
+        spoken.contains("0 of 3 up to date") && spoken.contains("Next: create"),
+        "{spoken}"
+    );
     browser.screenshot("rollout").await;
+    browser.first_screen("rollout-first-screen").await;
+    // Without the limit, the page may be complete before the browser sees one machine of three.
+    world.edit(&limit(&json!("1"))).await.unwrap();
     let running = world.start_controllers("one").await.unwrap();
-    browser.shows("1 of 3 up to date").await;
-    browser.screenshot("rollout-half").await;
+    browser.shows("Continues when you act: 1 of 3 up to date").await;
+    browser
+        .shows("Raise or remove the annotation capstan.dev/rollout-limit")
+        .await;
+    browser.screenshot("rollout-limited").await;
+    world.edit(&limit(&json!(null))).await.unwrap();
     browser.shows("All machines are up to date").await;
-    running.controllers.stop().await;
     browser.shows("Latest events").await;
+    // Without the set, the ControlPlane beside it creates two more machines.
+    let sets = world.api("controlplanemachinesets");
+    sets.delete("cluster", &DeleteParams::default()).await.unwrap();
+    browser.shows("In progress: 3 of 5 up to date").await;
+    running.controllers.stop().await;
+    let scaled = browser.text_of("article[aria-label='ControlPlane cluster']").await;
+    assert!(scaled.contains("Next: create"), "{scaled}");
+    browser.screenshot("control-plane").await;
 
     for loaded in browser.loaded().await {
         let host = page.address.split('/').nth(2).unwrap();
@@ -95,13 +119,20 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     world.check_invariants().unwrap();
 }
 
+/// The edit that limits a rollout.
+fn limit(machines: &Value) -> Value {
+    json!({"metadata": {"annotations": {"capstan.dev/rollout-limit": machines}}})
+}
+
 async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     let overview = browser.text_of(".overview").await;
     for text in [
-        "ControlPlaneMachineSet\tcluster\t3 of 3",
-        "ControlPlane\tcluster",
-        "KubeadmControlPlane\tworkload",
-        "MachinePool\tpool",
+        "You must act: 2 of 6 objects cannot continue without you.",
+        "ControlPlaneMachineSet cluster\tAll machines are up to date",
+        "ControlPlane cluster\tStopped until you act: ",
+        "KubeadmControlPlane workload\tRolling out a change: 0 of 3 up to date",
+        "MachinePool pool",
+        "Objects in both APIs\t2 pairs, 1 in migration, 1 with a problem\tMachineSet edge has a problem",
     ] {
         assert!(overview.contains(text), "{text:?}: {overview:?}");
     }
@@ -110,23 +141,24 @@ async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     assert!(pool.contains("pool-0") && pool.contains("pool-1"), "{pool}");
     let scaled = browser.text_of("article[aria-label='ControlPlane cluster']").await;
     for text in [
-        "Stopped (ForeignMachine)",
-        "remove that owner reference",
+        "Stopped until you act: active control plane machine set",
+        "is Active and manages the machines; delete it, its machines stay",
         "prod-x7k2p-master-0",
     ] {
         assert!(scaled.contains(text), "{text}: {scaled}");
     }
     // The version of the KubeadmControlPlane is newer than that of its machines.
     browser
-        .shows("Why: machines differ from the template in version.")
+        .shows("The template has another value: version v1.33.0 → v1.34.0.")
         .await;
     let mirrored = browser.text_of(".mirrored").await;
     for text in [
         "MachineSet workers",
-        "the Machine API",
+        "authoritative\tmirror",
+        "authoritative\tdoes not exist",
         "to Cluster API: begins, and locks both objects",
         "no: the field spec.x cannot be converted",
-        "2 in all, 1 in migration, 1 with a problem.",
+        "2 pairs, 1 in migration, 1 with a problem.",
     ] {
         assert!(mirrored.contains(text), "{text}: {mirrored}");
     }
@@ -143,6 +175,14 @@ async fn edits_are_judged(browser: &Browser, world: &World) {
         assert!(verdict.contains(text), "{text}: {verdict}");
     }
     browser.screenshot("edit-rolls").await;
+    // The same edit, as a user does it who has no manifest.
+    browser
+        .click("button[data-object='ControlPlaneMachineSet/cluster']")
+        .await;
+    browser.has_manifest("name: cluster").await;
+    let edited = browser.manifest().await.replace("m6i.xlarge", "m6i.8xlarge");
+    browser.try_edit(&edited).await;
+    browser.shows("instanceType m6i.xlarge → m6i.8xlarge").await;
     set["spec"]["replicas"] = json!(5);
     browser.try_edit(&set.to_string()).await;
     browser.shows("Refused: ControlPlaneMachineSet cluster").await;
@@ -165,7 +205,9 @@ async fn looks(browser: &Browser, name: &str) {
         browser.set_width(Some(width)).await;
         assert_eq!(browser.scroll_width().await, width, "{name} must not scroll sideways");
     }
+    assert_eq!(browser.too_small().await, Vec::<Value>::new(), "{name}");
     browser.screenshot(&format!("{name}-phone")).await;
+    browser.first_screen(&format!("{name}-phone-first-screen")).await;
     browser.set_width(None).await;
 }
 
@@ -234,7 +276,7 @@ async fn a_keyboard_is_enough(browser: &Browser) {
         "each control has a name"
     );
     browser.focus("nav a").await;
-    let mut reached = vec!["view.svg".to_owned()];
+    let mut reached = vec!["#edit-title".to_owned()];
     while !reached.iter().any(|name| name == "manifest") {
         browser.press(&['\u{e004}']).await;
         let (name, outline) = browser.focused().await;
@@ -242,7 +284,7 @@ async fn a_keyboard_is_enough(browser: &Browser) {
         assert!(reached.len() < 100, "Tab must reach the form: {reached:?}");
         reached.push(name);
     }
-    for name in ["report.html", "#edit-title", "Changes"] {
+    for name in ["report.html", "#edit-title", "Old and new revision"] {
         assert!(reached.iter().any(|other| other == name), "{name}: {reached:?}");
     }
     let select_all = "document.activeElement.select()";
@@ -281,6 +323,7 @@ async fn the_page_says_that_a_cluster_is_empty_that_its_api_server_is_gone_and_t
         .unwrap();
     relay.resume().await;
     browser.shows("ControlPlaneMachineSet cluster").await;
+    browser.lacks("There is no control plane to show").await;
     assert_eq!(browser.text_of("#connection").await, "connected");
 
     let api_server = plane.processes()[0].to_string();

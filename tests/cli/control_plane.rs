@@ -109,7 +109,10 @@ fn v93_a_plan_beside_an_active_set_takes_no_step_and_says_why() {
     let objects = [vec![changed.clone(), active], cluster("3 members are available")].concat();
     let output = capstan(&["status", "-o", "html", "-f", "-"], &list(&objects));
     let (page, error) = (stdout(&output), stderr(&output));
-    assert!(page.contains("Stopped (ActiveControlPlaneMachineSet)"), "{page}{error}");
+    assert!(
+        page.contains("Stopped until you act: active control plane machine set"),
+        "{page}{error}"
+    );
     assert!(!page.contains("remove that owner reference"), "{page}");
     changed["metadata"]["deletionTimestamp"] = json!("2026-01-05T00:00:00Z");
     let objects = [vec![changed], cluster("3 members are available")].concat();

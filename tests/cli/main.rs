@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 mod control_plane;
 mod conversion_mistakes;
 mod conversions;
+mod dashboard;
 mod inputs;
 mod kubeadm_control_plane;
 mod machine_pool;

@@ -144,6 +144,6 @@ fn w43_the_page_of_a_control_plane_does_not_say_that_it_has_no_controller() {
     let output = capstan(&["status", "-o", "html", "-f", "-"], &list(&objects));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let page = stdout(&output);
-    assert!(page.contains("<h2>ControlPlane "), "{page}");
+    assert!(page.contains("<span class=\"kind\">ControlPlane</span>"), "{page}");
     assert!(!page.contains("has no controller that carries it out"));
 }

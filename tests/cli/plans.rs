@@ -268,8 +268,8 @@ fn a_status_as_html_is_one_file_with_the_rollout() {
     for part in [
         "0 of 3 up to date",
         "n2-standard-8",
-        "Index 2",
-        "Node <bdi>node-1</bdi>",
+        "index 2",
+        "<dt>Node</dt><dd><bdi>node-1</bdi>",
         "<strong>delete</strong>",
     ] {
         assert!(page.contains(part), "{part}: {page}");

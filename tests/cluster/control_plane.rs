@@ -229,3 +229,187 @@ async fn scaling(plane: &ControlPlane) {
     let stored = kubectl(plane, &arguments, &Value::Null).await;
     assert_eq!(stored.stdout, "3");
 }
+
+/// The rows of the page about this feature: user, request, and whether it succeeds in the home
+/// namespace and in another one.
+fn outage_table() -> Vec<(&'static str, &'static str, [bool; 2])> {
+    let section = include_str!("../../docs/operations.md");
+    let section = section
+        .split("With the feature `control-plane`, this applies")
+        .nth(1)
+        .unwrap();
+    let rows = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [user, request, home, elsewhere] = cells[..] else {
+            panic!("{line}")
+        };
+        let succeeds = [home, elsewhere].map(|cell| match cell {
+            "yes" => true,
+            "no" => false,
+            other => panic!("{line}: {other}"),
+        });
+        (user, request, succeeds)
+    });
+    rows.collect()
+}
+
+/// The arguments of kubectl for a request, and its input.
+fn outage_request(request: &str, namespace: &str) -> (Vec<&'static str>, Value) {
+    let patch = |patch| vec!["patch", RESOURCE, "cluster", "--type=merge", "-p", patch];
+    let arguments = match request {
+        "create a ControlPlane" => {
+            let mut new = object(Some(3));
+            new["metadata"]["name"] = json!("another");
+            new["metadata"]["namespace"] = json!(namespace);
+            return (vec!["create", "-f", "-"], new);
+        }
+        "change the spec of a ControlPlane" => patch(r#"{"spec": {"replicas": 5}}"#),
+        "scale a ControlPlane" => vec!["scale", RESOURCE, "cluster", "--replicas=5"],
+        "change metadata of a ControlPlane" => patch(r#"{"metadata": {"labels": {"example.com/a": "b"}}}"#),
+        "change the status of a ControlPlane" => {
+            let mut arguments = patch(r#"{"status": {"replicas": 3}}"#);
+            arguments.push("--subresource=status");
+            arguments
+        }
+        "delete a ControlPlane" => vec!["delete", RESOURCE, "cluster"],
+        "remove a finalizer of a ControlPlane that is being deleted" => {
+            vec![
+                "patch",
+                RESOURCE,
+                "cluster",
+                "--type=merge",
+                "-p",
+                r#"{"metadata": {"finalizers": null}}"#,
+            ]
+        }
+        other => panic!("the test must know how to {other:?}"),
+    };
+    (arguments, Value::Null)
+}
+
+/// Removes the webhooks, repeats an action until no webhook refuses it, and registers the webhooks
+/// again.
+async fn without_webhooks(plane: &ControlPlane, action: impl AsyncFn() -> anyhow::Result<()>) {
+    let webhooks = "validatingwebhookconfiguration,mutatingwebhookconfiguration";
+    let kept = kubectl(plane, &["get", webhooks, "-o", "json"], &Value::Null).await;
+    let mut kept: Value = serde_json::from_str(&kept.checked().unwrap().stdout).unwrap();
+    let delete = ["delete", webhooks, "--all"];
+    kubectl(plane, &delete, &Value::Null).await.checked().unwrap();
+    wait_until("the webhooks are gone", SOON, async || {
+        action().await?;
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+    for configuration in kept["items"].as_array_mut().unwrap() {
+        for field in ["resourceVersion", "uid"] {
+            configuration["metadata"].as_object_mut().unwrap().remove(field);
+        }
+    }
+    Cluster::of(plane).unwrap().apply(&kept.to_string()).await.unwrap();
+}
+
+const RESOURCE: &str = "controlplanes.machine.openshift.io";
+
+fn is_refused(output: &Output) -> bool {
+    output.stderr.contains("failed calling webhook")
+}
+
+/// Waits until the API server calls the webhooks, whose server is stopped.
+async fn unanswered(plane: &ControlPlane) {
+    let scale = [
+        "scale",
+        "-n",
+        NAMESPACE,
+        RESOURCE,
+        "cluster",
+        "--replicas=5",
+        "--dry-run=server",
+    ];
+    wait_until("the webhooks are called again", SOON, async || {
+        Ok(is_refused(&kubectl(plane, &scale, &Value::Null).await).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_page_says_about_control_planes_works_while_the_webhook_server_is_down() {
+    let (plane, server) = start().await;
+    let cluster = Cluster::of(&plane).unwrap();
+    let elsewhere = plane.namespace("elsewhere").await.unwrap();
+    let namespaces = [NAMESPACE, elsewhere.as_str()];
+    without_webhooks(&plane, async || {
+        for namespace in namespaces {
+            let mut object = object(Some(3));
+            object["metadata"]["namespace"] = json!(namespace);
+            cluster.apply(&object.to_string()).await?;
+        }
+        Ok(())
+    })
+    .await;
+    drop(server);
+    unanswered(&plane).await;
+    let account = "capstan-control-plane";
+    let controller = plane.kubeconfig_of_service_account(NAMESPACE, account).await.unwrap();
+    let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+    plane
+        .allow(&user, &["*"], "machine.openshift.io", &["*"])
+        .await
+        .unwrap();
+    let compare = async |(user, request, succeeds): (&str, &str, [bool; 2])| {
+        for (namespace, succeeds) in namespaces.into_iter().zip(succeeds) {
+            let (arguments, input) = outage_request(request, namespace);
+            let command = plane
+                .kubectl()
+                .args(["--dry-run=server", "-n", namespace])
+                .args(arguments);
+            let command = command.stdin(input.to_string());
+            let command = match user {
+                "administrator" => command,
+                "Capstan's controller of ControlPlanes" => command.with_kubeconfig(&controller),
+                other => panic!("no user has the name {other:?}"),
+            };
+            let output = command.run().await.unwrap();
+            assert_eq!(output.success(), succeeds, "{user}: {request} in {namespace}: {output}");
+            assert!(
+                succeeds || is_refused(&output),
+                "{user}: {request} in {namespace}: {output}"
+            );
+        }
+    };
+    let rows = outage_table();
+    assert!(rows.len() >= 9, "{rows:?}");
+    let (leaving, others): (Vec<_>, Vec<_>) = rows
+        .into_iter()
+        .partition(|(_, name, _)| name.contains("being deleted"));
+    for row in others {
+        compare(row).await;
+    }
+    without_webhooks(&plane, async || {
+        let finalizers = r#"{"metadata": {"finalizers": ["example.com/hold"]}}"#;
+        for namespace in namespaces {
+            let patch = [
+                "patch",
+                "-n",
+                namespace,
+                RESOURCE,
+                "cluster",
+                "--type=merge",
+                "-p",
+                finalizers,
+            ];
+            let delete = ["delete", "-n", namespace, RESOURCE, "cluster", "--wait=false"];
+            kubectl(&plane, &patch, &Value::Null).await.checked()?;
+            kubectl(&plane, &delete, &Value::Null).await.checked()?;
+        }
+        Ok(())
+    })
+    .await;
+    unanswered(&plane).await;
+    assert_eq!(leaving.len(), 1);
+    for row in leaving {
+        compare(row).await;
+    }
+}

@@ -1,9 +1,9 @@
 //! The image in a cluster: its program starts as its user, serves the webhooks, and passes
 //! `capstan verify`.
 //!
-//! buildah builds the image, without pulling anything. Without buildah, the tests use the folder
-//! that the image is built from. No container runtime is needed: the program runs in the root file
-//! system of the image, with the network of the machine.
+//! buildah builds the image, without pulling anything. As `make image` does, the test installs
+//! Debian's package if it is missing. No container runtime is needed: the program runs in the root
+//! file system of the image, with the network of the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,19 +37,11 @@ fn repository() -> &'static Path {
 impl Image {
     /// Builds the image of the program under test with the steps of `make image`.
     fn build(folder: &Path) -> Self {
+        run(&mut Command::new(repository().join("image/packages.sh")));
         let context = folder.join("context");
         let script = repository().join("image/root-file-system.sh");
         run(Command::new(script).arg(capstan()).arg(&context));
-        let has_buildah = Command::new("buildah").arg("--version").output();
-        if has_buildah.is_ok_and(|output| output.status.success()) {
-            Self::with_buildah(folder, &context)
-        } else {
-            Self {
-                root: context,
-                user: "65532:65532".to_owned(),
-                entry_point: vec!["/usr/bin/capstan".to_owned()],
-            }
-        }
+        Self::with_buildah(folder, &context)
     }
 
     fn with_buildah(folder: &Path, context: &Path) -> Self {

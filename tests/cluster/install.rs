@@ -12,7 +12,7 @@ use super::lifecycle::{empty, failed, mark_ready, prepare, run, serve};
 use super::world::{SOON, capstan};
 
 /// The failure policies of the webhooks that are registered, each once.
-async fn registered(plane: &ControlPlane) -> Vec<String> {
+pub(super) async fn registered(plane: &ControlPlane) -> Vec<String> {
     let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
     let get = plane.kubectl().args(["get", kinds, "-o", "json"]);
     let list: Value = serde_json::from_str(&get.run().await.unwrap().checked().unwrap().stdout).unwrap();
@@ -27,7 +27,7 @@ async fn registered(plane: &ControlPlane) -> Vec<String> {
 }
 
 /// Whether a valid set can be created, in a dry run.
-async fn can_create_a_set(plane: &ControlPlane) -> bool {
+pub(super) async fn can_create_a_set(plane: &ControlPlane) -> bool {
     let set = fixtures::set_of(3, "Inactive").to_string();
     let create = plane
         .kubectl()

@@ -15,7 +15,7 @@ fn folder(name: &str) -> String {
 }
 
 /// The folders that kustomize builds, with the features that each installs.
-const OVERLAYS: [(&str, &str); 7] = [
+const OVERLAYS: [(&str, &str); 9] = [
     ("manifests", "admission"),
     ("manifests/overlays/controllers", "admission,controllers"),
     ("manifests/overlays/mirroring", "admission,mirroring"),
@@ -29,6 +29,14 @@ const OVERLAYS: [(&str, &str); 7] = [
         "admission,kubeadm-control-plane",
     ),
     ("manifests/overlays/control-plane", "admission,control-plane"),
+    (
+        "manifests/overlays/kubeadm-control-plane-controllers",
+        "admission,kubeadm-control-plane,kubeadm-control-plane-controllers",
+    ),
+    (
+        "manifests/overlays/control-plane-controllers",
+        "admission,control-plane,control-plane-controllers",
+    ),
 ];
 
 /// The kustomizations that a user may write, with the flags of the command that prints the same.
@@ -43,11 +51,18 @@ const KUSTOMIZATIONS: [(&str, &[&str], &[&str], &str); 6] = [
     ("manifests", &[], &[], "control-planes"),
     (
         "manifests",
-        &["controllers", "mirroring", "single-node", "network-policies"],
+        &[
+            "controllers",
+            "mirroring",
+            "single-node",
+            "network-policies",
+            "secure-metrics",
+        ],
         &[
             "--feature=admission,controllers,mirroring",
             "--single-node",
             "--network-policies",
+            "--secure-metrics",
         ],
         "control-planes",
     ),
@@ -63,8 +78,12 @@ const KUSTOMIZATIONS: [(&str, &[&str], &[&str], &str); 6] = [
     ),
     (
         "manifests/overlays/mirroring",
-        &["service-ca"],
-        &["--feature=admission,mirroring", "--certificates=service-ca"],
+        &["service-ca", "registration"],
+        &[
+            "--feature=admission,mirroring",
+            "--certificates=service-ca",
+            "--registration",
+        ],
         "control-planes",
     ),
 ];

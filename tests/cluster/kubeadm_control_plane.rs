@@ -339,6 +339,9 @@ async fn send(plane: &ControlPlane, request: &str) -> Output {
         "change the spec of" => &["patch", "kcp", "kept", "--type=merge", "-p", replicas],
         "scale" => &["scale", "kcp/kept", "--replicas=5"],
         "change metadata of" => &["patch", "kcp", "kept", "--type=merge", "-p", metadata],
+        "change metadata of a KubeadmControlPlane, as one of its controllers" => {
+            return as_controller(plane, metadata).await;
+        }
         "change the status of" => &[
             "patch",
             "kcp",
@@ -355,6 +358,18 @@ async fn send(plane: &ControlPlane, request: &str) -> Output {
         other => panic!("the test must know how to {other:?}"),
     };
     kubectl(plane, arguments).await
+}
+
+/// A change of metadata by Capstan's controller, with its token.
+async fn as_controller(plane: &ControlPlane, patch: &str) -> Output {
+    let name = "capstan-kubeadm-control-plane";
+    let account = plane.kubeconfig_of_service_account(NAMESPACE, name).await.unwrap();
+    let user = format!("system:serviceaccount:{NAMESPACE}:{name}");
+    let group = "controlplane.cluster.x-k8s.io";
+    plane.allow(&user, &["*"], group, &["*"]).await.unwrap();
+    let arguments = ["patch", "kcp", "kept", "--type=merge", "-p", patch];
+    let kubectl = plane.kubectl().args(arguments).with_kubeconfig(&account);
+    kubectl.run().await.unwrap()
 }
 
 /// Stores the objects of the table in the version that the API server stores at present.

@@ -200,6 +200,30 @@ async fn preflight_names_each_missing_part_once() {
     ];
     kubectl(&plane, &delete).await.checked().unwrap();
 
+    // Controllers without their webhooks, and beside the controller of Cluster API.
+    let namespace = "capi-kubeadm-control-plane-system";
+    kubectl(&plane, &["create", "namespace", namespace])
+        .await
+        .checked()
+        .unwrap();
+    let mut other = operator;
+    other["metadata"] = json!({"name": "capi-kubeadm-control-plane-controller-manager", "namespace": namespace});
+    plane.apply_yaml(&other.to_string()).await.unwrap();
+    let features = "--feature=admission,control-plane-controllers,kubeadm-control-plane-controllers";
+    let (_, text, _) = run(&admin, &["preflight", features, "-o", "json"]).await;
+    let failed_checks = failed(&text);
+    for expected in [
+        "the feature control-plane is installed with control-plane-controllers: it is not",
+        "the feature kubeadm-control-plane is installed with kubeadm-control-plane-controllers: it is not",
+        "no other controller manages KubeadmControlPlanes: the Deployment \
+         capi-kubeadm-control-plane-system/capi-kubeadm-control-plane-controller-manager runs",
+    ] {
+        assert!(
+            failed_checks.iter().any(|row| row == expected),
+            "{expected}: {failed_checks:?}"
+        );
+    }
+
     let bob = plane.kubeconfig_for("bob", &[]).unwrap();
     plane.grant("bob", "view").await.unwrap();
     plane.allow("bob", &["get"], "", &["namespaces"]).await.unwrap();
@@ -224,13 +248,25 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
     assert_eq!(code, 0, "{text}{stderr}");
     assert!(text.contains("nothing of Capstan is installed"), "{text}");
 
+    let definitions = manifests_of(capstan(), "crds", "control-plane").await.unwrap();
+    plane.apply_yaml(&definitions).await.unwrap();
     let before = all_objects(&plane).await;
-    install(&plane, "admission,controllers,mirroring").await;
+    install(
+        &plane,
+        "admission,controllers,mirroring,control-plane,control-plane-controllers",
+    )
+    .await;
     let policies = include_str!("../../manifests/components/network-policies/networkpolicies.yaml");
     plane.apply_yaml(policies).await.unwrap();
-    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "capstan", "namespace": NAMESPACE}});
-    plane.apply_yaml(&lease.to_string()).await.unwrap();
+    for name in ["capstan", "capstan-mirroring", "capstan-control-plane"] {
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": NAMESPACE}});
+        plane.apply_yaml(&lease.to_string()).await.unwrap();
+    }
+    // cert-manager does not delete the Secrets of its Certificates.
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "capstan-tls", "namespace": NAMESPACE,
+        "annotations": {"cert-manager.io/certificate-name": "capstan-tls"}}});
+    plane.apply_yaml(&secret.to_string()).await.unwrap();
     let installed = all_objects(&plane).await;
     assert!(installed.len() > before.len() + 20);
 
@@ -261,8 +297,25 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
     assert_eq!(dry, deletions);
     let is_webhook = |uri: &String| uri.contains("webhookconfigurations");
     let webhooks = deletions.iter().take_while(|uri| is_webhook(uri)).count();
-    assert_eq!(webhooks, 4, "{deletions:?}");
-    assert_eq!(deletions.iter().filter(|uri| is_webhook(uri)).count(), 4);
+    assert_eq!(webhooks, 6, "{deletions:?}");
+    assert_eq!(deletions.iter().filter(|uri| is_webhook(uri)).count(), 6);
+
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes", "--crds"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    let left = kubectl(&plane, &["get", "crd", "-o", "name"])
+        .await
+        .checked()
+        .unwrap()
+        .stdout;
+    for plural in [
+        "controlplanemachinesets",
+        "controlplanes",
+        "machines",
+        "machinesets",
+        "machinehealthchecks",
+    ] {
+        assert!(!left.contains(&format!("/{plural}.machine.openshift.io")), "{left}");
+    }
 }
 
 /// Without the server, no object of the CRD could be read.
@@ -312,6 +365,9 @@ async fn verify_succeeds_with_a_server_and_names_what_broke() {
     })
     .await
     .unwrap();
+
+    let (_, text, _) = run(&admin, &["verify", "--certificates=cert-manager"]).await;
+    assert!(text.contains("the Secret capstan-tls contains a certificate"), "{text}");
 
     let delete = ["delete", "clusterrolebinding", "capstan-webhook"];
     kubectl(&plane, &delete).await.checked().unwrap();
@@ -463,5 +519,14 @@ async fn an_api_server_that_does_not_answer_is_one_sentence_within_the_timeout()
             );
             assert!(start.elapsed() < Duration::from_secs(10), "{command}");
         }
+        let start = Instant::now();
+        let (code, _, stderr) = run(&path, &["wait", "--timeout=1s"]).await;
+        let is_silent = port == silent;
+        assert_eq!(
+            (code == 3, stderr.contains("the timeout has passed")),
+            (is_silent, is_silent),
+            "{stderr}"
+        );
+        assert!(start.elapsed() < Duration::from_secs(10), "{stderr}");
     }
 }

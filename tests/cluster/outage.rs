@@ -23,7 +23,7 @@ const HEADING: &str = "### What works while the webhook server is down";
 const ELSEWHERE: &str = "elsewhere";
 
 /// The users of the table, by their service accounts. The administrator is the user of the cluster.
-const USERS: [(&str, &str, &str); 10] = [
+const USERS: [(&str, &str, &str); 12] = [
     ("Machine API controllers", MACHINE_API, "machine-api-controllers"),
     ("Cluster API manager", CLUSTER_API, "capi-manager"),
     ("infrastructure provider", CLUSTER_API, "capa-controller-manager"),
@@ -40,6 +40,16 @@ const USERS: [(&str, &str, &str); 10] = [
     ),
     ("etcd operator", "openshift-etcd-operator", "etcd-operator"),
     ("Capstan's controllers", MACHINE_API, "capstan-controllers"),
+    (
+        "Capstan's controller of ControlPlanes",
+        MACHINE_API,
+        "capstan-control-plane",
+    ),
+    (
+        "Capstan's controller of KubeadmControlPlanes",
+        MACHINE_API,
+        "capstan-kubeadm-control-plane",
+    ),
     ("garbage collector", "kube-system", "generic-garbage-collector"),
     ("restore", "openshift-adp", "velero"),
 ];
@@ -76,6 +86,13 @@ fn owned_by_a_set(mut machine: Value, uid: &str) -> Value {
     machine["metadata"]["ownerReferences"] = json!([{"apiVersion": "machine.openshift.io/v1", "controller": true,
         "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": uid, "blockOwnerDeletion": true}]);
     machine
+}
+
+fn owned_by_a_control_plane(machine: Value) -> Value {
+    let mut owned = owned_by_a_set(machine, "5f3ef0a4-3b5c-4b0e-8a55-0d1c1d1b2f3a");
+    owned["metadata"]["ownerReferences"][0]["kind"] = json!("ControlPlane");
+    owned["metadata"]["ownerReferences"][0]["apiVersion"] = json!("machine.openshift.io/v1alpha1");
+    owned
 }
 
 fn cluster(name: &str) -> Value {
@@ -128,6 +145,12 @@ fn request(name: &str, set: &str) -> (&'static str, Request) {
         "create a Machine" => (machines, Create(machine("new"))),
         "restore a Machine" => (machines, Create(restored(machine("restored")))),
         "create a Machine of a set" => (machines, Create(owned_by_a_set(machine("new"), set))),
+        "create a Machine of a ControlPlane" => (machines, Create(owned_by_a_control_plane(machine("new")))),
+        "adopt a Machine into a ControlPlane" => (
+            machines,
+            Patch(MACHINES, "plain", owned_by_a_control_plane(json!({})), ""),
+        ),
+        "delete a Machine of a ControlPlane" => (machines, Delete(MACHINES, "of-a-control-plane")),
         "adopt a Machine into a set" => (machines, Patch(MACHINES, "plain", owners, "")),
         "change the spec of a Machine" => (
             machines,
@@ -249,6 +272,7 @@ impl Outage {
                 machine("plain", "MachineAPI"),
                 machine("mirror", "ClusterAPI"),
                 owned_by_a_set(machine("owned", "MachineAPI"), &uid),
+                owned_by_a_control_plane(machine("of-a-control-plane", "MachineAPI")),
                 leaving,
                 machine_api("MachineSet", "set", "MachineAPI"),
             ] {

@@ -40,6 +40,8 @@ struct Choice {
     certificates: &'static str,
     single_node: bool,
     network_policies: bool,
+    secure_metrics: bool,
+    registration: bool,
     warn: bool,
     namespace: &'static str,
     cluster_api: &'static str,
@@ -52,6 +54,8 @@ const DEFAULT: Choice = Choice {
     certificates: "self-managed",
     single_node: false,
     network_policies: false,
+    secure_metrics: false,
+    registration: false,
     warn: false,
     namespace: NAMESPACE,
     cluster_api: "openshift-cluster-api",
@@ -75,6 +79,8 @@ impl Choice {
         );
         flags.extend(self.single_node.then(|| "--single-node".to_owned()));
         flags.extend(self.network_policies.then(|| "--network-policies".to_owned()));
+        flags.extend(self.registration.then(|| "--registration".to_owned()));
+        flags.extend(self.secure_metrics.then(|| "--secure-metrics".to_owned()));
         flags.extend(self.sync.iter().map(|user| format!("--sync-identity={user}")));
         flags.extend(
             self.autoscaler
@@ -93,10 +99,14 @@ impl Choice {
                 "mirroringControllers": has(Feature::MirroringControllers),
                 "kubeadmControlPlane": has(Feature::KubeadmControlPlane),
                 "controlPlane": has(Feature::ControlPlane),
+                "kubeadmControlPlaneControllers": has(Feature::KubeadmControlPlaneControllers),
+                "controlPlaneControllers": has(Feature::ControlPlaneControllers),
             },
             "certificates": self.certificates,
             "singleNode": self.single_node,
             "networkPolicies": self.network_policies,
+            "secureMetrics": self.secure_metrics,
+            "registration": self.registration,
             "enforcement": if self.warn { "warn" } else { "deny" },
             "clusterApiNamespace": self.cluster_api,
             "syncIdentities": self.sync,
@@ -131,6 +141,8 @@ fn helm_renders_the_objects_that_the_command_prints() {
         Feature::MirroringControllers,
         Feature::KubeadmControlPlane,
         Feature::ControlPlane,
+        Feature::KubeadmControlPlaneControllers,
+        Feature::ControlPlaneControllers,
     ];
     let users = &["system:serviceaccount:a:b", "jane.doe@example.com"];
     let choices = [
@@ -142,12 +154,14 @@ fn helm_renders_the_objects_that_the_command_prints() {
         Choice {
             features: &[Feature::Mirroring],
             certificates: "service-ca",
+            registration: true,
             ..DEFAULT
         },
         Choice {
             features,
             single_node: true,
             network_policies: true,
+            secure_metrics: true,
             namespace: "control-planes",
             ..DEFAULT
         },
@@ -161,6 +175,7 @@ fn helm_renders_the_objects_that_the_command_prints() {
         Choice {
             features,
             certificates: "cert-manager",
+            secure_metrics: true,
             namespace: "home",
             autoscaler: users,
             ..DEFAULT

@@ -26,9 +26,12 @@ fn json(path: &Path) -> Value {
 fn a_release_is_complete_and_its_checksums_fit() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    release::assemble(Path::new(CAPSTAN), &out).unwrap();
+    let image = folder.path().join("capstan-amd64.oci.tar");
+    std::fs::write(&image, "an image").unwrap();
+    release::assemble(Path::new(CAPSTAN), &[image], &out).unwrap();
+    assert!(out.join("capstan-amd64.oci.tar").exists());
     assert!(
-        release::assemble(Path::new(CAPSTAN), &out).is_err(),
+        release::assemble(Path::new(CAPSTAN), &[], &out).is_err(),
         "the folder is not empty"
     );
 
@@ -42,6 +45,12 @@ fn a_release_is_complete_and_its_checksums_fit() {
     assert_eq!(std::fs::read_to_string(out.join("install.yaml")).unwrap(), printed);
 
     let version = env!("CARGO_PKG_VERSION");
+    let bundle = out.join(format!("capstan-bundle-{version}.tgz"));
+    let listed = run(Command::new("tar").arg("-tzf").arg(bundle));
+    assert!(
+        listed.contains("manifests/capstan.clusterserviceversion.yaml"),
+        "{listed}"
+    );
     let chart = out.join(format!("capstan-{version}.tgz"));
     let shown = run(Command::new(tools::helm().unwrap()).args(["show", "chart"]).arg(chart));
     assert!(shown.contains(&format!("version: {version}")), "{shown}");

@@ -45,8 +45,11 @@ async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
         0
     );
 
+    assert_eq!(capstan(&world, &["status", "--exit-code"]).await.code, 0);
+
     let before = world.writes().unwrap().len();
     world.set_instance_type("m6i.2xlarge").await.unwrap();
+    assert_eq!(capstan(&world, &["status", "--exit-code"]).await.code, 3);
     let plan = capstan(&world, &["plan", "-o", "json"]).await;
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap_or_else(|_| panic!("{}", plan.stderr));
     assert_eq!(
@@ -66,7 +69,7 @@ async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
         })
         .collect();
     assert_eq!(planned.len(), 6);
-    let waiting = capstan(&world, &["wait", "--for", "rollout", "--timeout", "1s"]).await;
+    let waiting = capstan(&world, &["wait", "--for", "rollout", "--timeout", "10s"]).await;
     assert_eq!(waiting.code, 3, "{}", waiting.stderr);
     assert!(waiting.stderr.contains("0 of 3 up to date"), "{}", waiting.stderr);
 

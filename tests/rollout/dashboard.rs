@@ -133,7 +133,7 @@ async fn the_dashboard_follows_a_rollout_judges_edits_and_writes_nothing() {
     assert!(page.judge("a: [").await.contains("must be valid YAML"));
 
     world.set_instance_type("m6i.2xlarge").await.unwrap();
-    events.show("0 of 3 up to date. Next: create").await;
+    events.show("Rolling out a change: 0 of 3 up to date").await;
     let running = world.start_controllers("one").await.unwrap();
     events.show("All machines are up to date").await;
     running.controllers.stop().await;

@@ -99,6 +99,7 @@ pub fn settings() -> Settings {
     Settings {
         listen: any,
         health: any,
+        metrics: None,
         tls: Policy::default(),
         limits: capstan::server::Limits::default(),
         shutdown_delay: Duration::ZERO,

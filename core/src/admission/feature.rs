@@ -16,17 +16,24 @@ pub enum Feature {
     KubeadmControlPlane,
     /// The CRD and the webhooks of ControlPlanes.
     ControlPlane,
+    /// The controller of KubeadmControlPlanes, in the place of the one of Cluster API. It has no
+    /// webhook.
+    KubeadmControlPlaneControllers,
+    /// The controller of ControlPlanes. It has no webhook.
+    ControlPlaneControllers,
 }
 
 impl Feature {
     /// Every feature, in the order in which their manifests are applied.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Admission,
         Self::Controllers,
         Self::Mirroring,
         Self::MirroringControllers,
         Self::KubeadmControlPlane,
         Self::ControlPlane,
+        Self::KubeadmControlPlaneControllers,
+        Self::ControlPlaneControllers,
     ];
 
     /// The name on the command line and in the names of files.
@@ -38,7 +45,20 @@ impl Feature {
             Self::MirroringControllers => "mirroring-controllers",
             Self::KubeadmControlPlane => "kubeadm-control-plane",
             Self::ControlPlane => "control-plane",
+            Self::KubeadmControlPlaneControllers => "kubeadm-control-plane-controllers",
+            Self::ControlPlaneControllers => "control-plane-controllers",
         }
+    }
+
+    /// Whether the feature consists of controllers: a Deployment of its own, and no webhooks.
+    pub fn is_controllers(self) -> bool {
+        matches!(
+            self,
+            Self::Controllers
+                | Self::MirroringControllers
+                | Self::KubeadmControlPlaneControllers
+                | Self::ControlPlaneControllers
+        )
     }
 
     /// The feature with this name.

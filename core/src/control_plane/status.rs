@@ -12,7 +12,7 @@ use super::state::{MachineState, State};
 use crate::api::machine_openshift_io::control_plane::{ControlPlane, ControlPlaneStatus};
 use crate::api::machine_openshift_io::label;
 use crate::cpms::status::condition;
-use crate::model::{NewCondition, merge_conditions};
+use crate::model::{NewCondition, merge_conditions, standard_conditions};
 
 /// The reason of the failure while the quorum of etcd waits for a user.
 const QUORUM: &str = "EtcdQuorumAtRisk";
@@ -37,6 +37,7 @@ pub fn status(
         progressing(spec, state, plan),
         error_condition(error),
     ];
+    conditions.extend(standard_conditions(&conditions));
     conditions.extend(repairs);
     conditions.extend(pending::condition(spec, stored, state, plan));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
@@ -64,7 +65,8 @@ pub fn stopped_status(object: &ControlPlane, plan: &Plan, error: Option<&str>, n
         Some(reason) => stopped_because(reason.reason),
         None => new(condition::PROGRESSING, false, "Deleting", plan.notes.join("; ")),
     };
-    let conditions = vec![degraded(plan), progressing, error_condition(error)];
+    let mut conditions = vec![degraded(plan), progressing, error_condition(error)];
+    conditions.extend(standard_conditions(&conditions));
     let mut status = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
     (status.failure_reason, status.failure_message) = failure(plan).unzip();

@@ -18,7 +18,7 @@ use super::state::State;
 use crate::api::machine_openshift_io::control_plane_machine_set::{
     ControlPlaneMachineSet, ControlPlaneMachineSetStatus, MachineProgress,
 };
-use crate::model::{Degradation, NewCondition, merge_conditions};
+use crate::model::{Degradation, NewCondition, merge_conditions, standard_conditions};
 
 pub use cluster_operator::cluster_operator;
 
@@ -97,6 +97,7 @@ pub fn status(
         progressing::progressing(spec, state, plan, now),
         error_condition(error),
     ];
+    conditions.extend(standard_conditions(&conditions));
     conditions.extend(pending_creates::condition(spec, previous, state, plan, now));
     let number = |count: usize| Some(i32::try_from(count).unwrap_or(i32::MAX));
     let stored = previous.map_or(&[][..], |previous| &previous.conditions);
@@ -170,9 +171,10 @@ pub fn leaving_status(
 /// The stored status with these conditions.
 fn with_conditions(
     set: &ControlPlaneMachineSet,
-    conditions: Vec<NewCondition>,
+    mut conditions: Vec<NewCondition>,
     now: Timestamp,
 ) -> ControlPlaneMachineSetStatus {
+    conditions.extend(standard_conditions(&conditions));
     let mut status = set.status.clone().unwrap_or_default();
     status.observed_generation = set.metadata.generation;
     status.conditions = merge_conditions(&status.conditions, conditions, set.metadata.generation, now);

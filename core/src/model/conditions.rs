@@ -77,9 +77,87 @@ pub fn merge_conditions<C: StoredCondition>(
     merged
 }
 
+/// The conditions by which general tools such as Flux, Argo CD, and `kubectl wait` judge an object
+/// (kstatus), computed from the other conditions of a control plane.
+///
+/// `Stalled`: it is degraded, so that only a user can continue. `Reconciling`: it progresses.
+/// `Ready`: it is available and neither of both, and no read or write fails. Without the condition
+/// `Available`, an object without a problem gets no `Ready`, because nothing tells its state.
+pub fn standard_conditions(conditions: &[NewCondition]) -> Vec<NewCondition> {
+    let find = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
+    let is_true = |type_: &str| find(type_).filter(|condition| condition.status);
+    let derived = |type_: &'static str, from: Option<&NewCondition>, status: bool| match from {
+        Some(from) => NewCondition::new(type_, status, from.reason.clone(), from.message.clone()),
+        None => NewCondition::new(type_, status, "AsExpected", ""),
+    };
+    let degraded = is_true("Degraded");
+    let progressing = is_true("Progressing").filter(|_| degraded.is_none());
+    let available = find("Available");
+    let unavailable = available.filter(|condition| !condition.status);
+    let blocker = degraded.or_else(|| is_true("Error")).or(unavailable).or(progressing);
+    let mut standard = vec![
+        derived("Reconciling", progressing, progressing.is_some()),
+        derived("Stalled", degraded, degraded.is_some()),
+    ];
+    if blocker.is_some() || available.is_some() {
+        standard.push(derived("Ready", blocker, blocker.is_none()));
+    }
+    standard
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_is_ready_if_it_is_available_and_nothing_is_left_to_do() {
+        let shown = |conditions: &[(&'static str, bool)]| -> Vec<String> {
+            let conditions: Vec<NewCondition> = conditions
+                .iter()
+                .map(|(type_, status)| NewCondition::new(type_, *status, format!("{type_}{status}"), "m"))
+                .collect();
+            let standard = standard_conditions(&conditions).into_iter();
+            standard
+                .map(|one| format!("{}={} {}", one.type_, one.status, one.reason))
+                .collect()
+        };
+        let all = |available, degraded, progressing, error| {
+            shown(&[
+                ("Available", available),
+                ("Degraded", degraded),
+                ("Progressing", progressing),
+                ("Error", error),
+            ])
+        };
+        assert_eq!(
+            all(true, false, false, false),
+            [
+                "Reconciling=false AsExpected",
+                "Stalled=false AsExpected",
+                "Ready=true AsExpected"
+            ]
+        );
+        assert_eq!(
+            all(true, false, true, false),
+            [
+                "Reconciling=true Progressingtrue",
+                "Stalled=false AsExpected",
+                "Ready=false Progressingtrue"
+            ]
+        );
+        assert_eq!(
+            all(false, true, true, true),
+            [
+                "Reconciling=false AsExpected",
+                "Stalled=true Degradedtrue",
+                "Ready=false Degradedtrue"
+            ]
+        );
+        assert_eq!(all(false, false, false, false)[2], "Ready=false Availablefalse");
+        assert_eq!(all(true, false, false, true)[2], "Ready=false Errortrue");
+        // An object that is being deleted has no availability.
+        assert_eq!(shown(&[("Degraded", false), ("Progressing", false)]).len(), 2);
+    }
 
     #[derive(Clone, Debug, PartialEq)]
     struct Toy(String, String, Option<Timestamp>);

@@ -19,6 +19,15 @@ use crate::dashboard::{Report, Verdict};
 /// The kinds of control planes, whose rollout is shown.
 const CONTROL_PLANES: [&str; 3] = ["ControlPlaneMachineSet", "ControlPlane", "KubeadmControlPlane"];
 
+/// The kinds whose manifest a user can edit: the kinds of the cards. Others, such as Secrets, stay
+/// out of the page.
+const EDITABLE: [&str; 4] = [
+    "ControlPlaneMachineSet",
+    "ControlPlane",
+    "KubeadmControlPlane",
+    "MachinePool",
+];
+
 /// The objects of a live page that are followed for the page alone.
 pub(super) type Followed = Arc<Mutex<Vec<Document>>>;
 
@@ -57,21 +66,55 @@ impl Edits {
     pub(super) fn judge(&self, manifest: &str) -> anyhow::Result<Vec<Verdict>> {
         let edited = documents::parse("the manifest", manifest)?;
         ensure!(!edited.is_empty(), "the manifest must contain an object");
-        let stored = match &self.followed {
-            Some(followed) => {
-                let mut stored = gather::objects(self.cluster.connection(), &self.cluster.scope().namespace)?;
-                let known: BTreeSet<[String; 4]> = stored.iter().map(owned_identity).collect();
-                let followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
-                let is_new = |document: &&Document| !known.contains(&owned_identity(document));
-                stored.extend(followed.iter().filter(is_new).cloned());
-                stored
-            }
-            None => documents::read_distinct(&self.files)?,
-        };
+        let stored = self.stored()?;
         edited
             .iter()
             .map(|document| self.judge_one(document, &stored))
             .collect()
+    }
+
+    /// All objects that an edit is judged with, as they are stored.
+    fn stored(&self) -> anyhow::Result<Vec<Document>> {
+        let Some(followed) = &self.followed else {
+            return documents::read_distinct(&self.files);
+        };
+        let mut stored = gather::objects(self.cluster.connection(), &self.cluster.scope().namespace)?;
+        let known: BTreeSet<[String; 4]> = stored.iter().map(owned_identity).collect();
+        let followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = |document: &&Document| !known.contains(&owned_identity(document));
+        stored.extend(followed.iter().filter(is_new).cloned());
+        Ok(stored)
+    }
+
+    /// The manifest of a stored control plane, without what a user does not edit.
+    ///
+    /// # Errors
+    /// There is no such control plane, or the objects cannot be read.
+    pub(super) fn manifest(&self, kind: &str, name: &str) -> anyhow::Result<String> {
+        let stored = self.stored()?;
+        let is_wanted = |document: &&Document| {
+            let (other, _, other_name) = document.key();
+            EDITABLE.contains(&kind) && (other, other_name) == (kind, name)
+        };
+        let found = stored.iter().find(is_wanted);
+        let found = found.with_context(|| format!("there is no {kind} {name} to edit"))?;
+        let mut object = found.object.clone();
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in [
+                "managedFields",
+                "uid",
+                "resourceVersion",
+                "generation",
+                "creationTimestamp",
+                "selfLink",
+            ] {
+                metadata.remove(field);
+            }
+        }
+        serde_saphyr::to_string(&object).with_context(|| format!("writing {kind} {name} as YAML"))
     }
 
     fn judge_one(&self, edited: &Document, stored: &[Document]) -> anyhow::Result<Verdict> {

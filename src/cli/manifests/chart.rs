@@ -8,10 +8,12 @@
 use anyhow::{Context as _, ensure};
 use capstan_core::admission::Feature;
 use capstan_core::api::cluster_x_k8s_io;
+use capstan_core::api::machine_openshift_io::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::{Certificates, Choices, Installation, What};
 use crate::cli::cluster::{Authority, Enforcement};
+use crate::manifests::Component;
 
 /// The placeholders. No manifest contains them otherwise.
 const HOME: &str = "capstan-chart-home";
@@ -21,6 +23,14 @@ const SCALER: &str = "capstan-chart-scaler";
 
 /// The file that a value selects, and not a feature.
 const NETWORK_POLICIES: &str = "network-policies.yaml";
+
+/// The file of the component for metrics over TLS.
+const SECURE_METRICS: &str = "secure-metrics.yaml";
+/// The health port in a Deployment, as it is written by hand, and as a patch writes it.
+const HEALTH_PORT: [&str; 2] = [
+    "        - name: health\n          containerPort: 8081\n",
+    "        - containerPort: 8081\n          name: health\n",
+];
 
 /// A source of certificates with its name in the values.
 const SOURCES: [(Certificates, &str); 3] = [
@@ -38,6 +48,8 @@ fn value(feature: Feature) -> Option<&'static str> {
         Feature::MirroringControllers => Some("mirroringControllers"),
         Feature::KubeadmControlPlane => Some("kubeadmControlPlane"),
         Feature::ControlPlane => Some("controlPlane"),
+        Feature::KubeadmControlPlaneControllers => Some("kubeadmControlPlaneControllers"),
+        Feature::ControlPlaneControllers => Some("controlPlaneControllers"),
     }
 }
 
@@ -50,20 +62,22 @@ pub(super) fn templates() -> anyhow::Result<Vec<(String, String)>> {
     let mut templates = Vec::new();
     for feature in Feature::ALL {
         for what in [What::Rbac, What::Deployment, What::Policies, What::Webhooks] {
-            let has_deployment = matches!(
-                feature,
-                Feature::Admission | Feature::Controllers | Feature::MirroringControllers
-            );
+            let has_deployment = feature == Feature::Admission || feature.is_controllers();
             if matches!(what, What::Deployment) && !has_deployment {
                 continue;
             }
-            let variants = variants(feature, what)?;
+            let variants = variants(feature, what, false)?;
             for name in names(&variants) {
                 // What a component adds to the Deployments is added once.
                 if ["cert-manager.yaml", NETWORK_POLICIES].contains(&name.as_str()) && feature != Feature::Admission {
                     continue;
                 }
                 let text = template(&name, &variants).with_context(|| format!("the template of {name}"))?;
+                let text = if matches!(what, What::Policies | What::Webhooks) {
+                    format!("{{{{- if not .Values.registration }}}}\n{text}{{{{- end }}}}\n")
+                } else {
+                    text
+                };
                 let value = if name == NETWORK_POLICIES {
                     Some("networkPolicies".to_owned())
                 } else {
@@ -73,19 +87,29 @@ pub(super) fn templates() -> anyhow::Result<Vec<(String, String)>> {
             }
         }
     }
+    // The flag and the port of this component are lines of the Deployments' templates.
+    let variants = variants(Feature::Admission, What::Deployment, true)?;
+    let text = template(SECURE_METRICS, &variants)?;
+    templates.push((SECURE_METRICS.to_owned(), wrapped(Some("secureMetrics"), &text)));
+    for (name, text) in Component::Registration.files() {
+        let text = parametrized(&text.replace(NAMESPACE, HOME));
+        templates.push((name, wrapped(Some("registration"), &text)));
+    }
     Ok(templates)
 }
 
 /// The files of each source of certificates, in the order of [`SOURCES`].
 type Variants = Vec<Vec<(String, String)>>;
 
-fn variants(feature: Feature, what: What) -> anyhow::Result<Variants> {
+fn variants(feature: Feature, what: What, secure_metrics: bool) -> anyhow::Result<Variants> {
     let files = |certificates| {
         let choices = Choices {
             namespace: HOME.to_owned(),
             certificates,
             single_node: false,
             network_policies: true,
+            secure_metrics,
+            registration: false,
             enforcement: Enforcement::Deny,
             authority: Authority {
                 cluster_api_namespace: CLUSTER_API.to_owned(),
@@ -212,7 +236,13 @@ fn parametrized(text: &str) -> String {
     let lines: String = text.lines().map(line).collect();
     let quoted = |name: &str| format!("['{name}']");
     let listed = |helper: &str| format!("[{{{{ include \"capstan.{helper}\" . }}}}]");
-    lines
+    let secure = |text: &str| format!("{{{{- if .Values.secureMetrics }}}}\n        {text}\n{{{{- end }}}}\n");
+    let port = secure("- name: metrics\n          containerPort: 8443");
+    let flag = secure("- --metrics-addr=0.0.0.0:8443");
+    HEALTH_PORT
+        .iter()
+        .fold(lines, |text, health| text.replace(health, &format!("{health}{port}")))
+        .replace(super::LAST_FLAG, &format!("{}{flag}", super::LAST_FLAG))
         .replace(&quoted(SYNC), &listed("syncIdentities"))
         .replace(&quoted(SCALER), &listed("autoscalerIdentities"))
         .replace(CLUSTER_API, "{{ .Values.clusterApiNamespace }}")
@@ -271,10 +301,7 @@ fn wrapped(value: Option<&str>, text: &str) -> String {
 
 fn with_flags_of_features(text: &str) -> String {
     let mut flags = String::new();
-    for feature in Feature::ALL
-        .into_iter()
-        .filter(|feature| ![Feature::Controllers, Feature::MirroringControllers].contains(feature))
-    {
+    for feature in Feature::ALL.into_iter().filter(|feature| !feature.is_controllers()) {
         if let Some(value) = value(feature) {
             flags += &format!(
                 "{{{{- if .Values.features.{value} }}}}\n        - --{}\n{{{{- end }}}}\n",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::dashboard::SeenEvent;
+use crate::dashboard::{SeenEvent, words};
 
 /// The kinds whose events are shown.
 const SUBJECTS: [&str; 7] = [
@@ -56,20 +56,6 @@ fn read(object: &Value) -> Option<SeenEvent> {
         message: message.map_or_else(|| words(text("/reason")), str::to_owned),
         count: count.unwrap_or(1).max(1),
     })
-}
-
-/// A reason such as `FailedCreate` as words: "Failed create".
-fn words(reason: &str) -> String {
-    let mut words = String::new();
-    for letter in reason.chars() {
-        if letter.is_uppercase() && !words.is_empty() {
-            words.push(' ');
-            words.extend(letter.to_lowercase());
-        } else {
-            words.push(letter);
-        }
-    }
-    words
 }
 
 #[cfg(test)]

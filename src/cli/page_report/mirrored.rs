@@ -68,17 +68,6 @@ impl Pairs {
 
 fn in_words(kind: &str, name: &str, machine_api: &PairMember, cluster_api: Option<&PairMember>) -> Mirrored {
     let authority = machine_api.authority();
-    let source = match authority {
-        Authority::Stable(api) => Some(api),
-        Authority::Migrating => machine_api.synchronized_api,
-    };
-    let mirror = match (source.map(Api::other), cluster_api) {
-        (_, None) if authority == Authority::Stable(Api::ClusterApi) => "the object in Cluster API does not exist",
-        (_, None) => "none yet",
-        (None, Some(_)) => "both are locked",
-        (Some(_), Some(_)) if authority == Authority::Migrating => "both are locked",
-        (Some(api), Some(_)) => api.title(),
-    };
     let condition = machine_api.synchronized.as_ref();
     let synchronized = match condition {
         Some(condition) if condition.is_true() => String::from("yes"),
@@ -98,7 +87,6 @@ fn in_words(kind: &str, name: &str, machine_api: &PairMember, cluster_api: Optio
             Authority::Stable(Api::ClusterApi) => Some(Side::ClusterApi),
             Authority::Migrating => None,
         },
-        mirror: mirror.to_owned(),
         in_cluster_api: cluster_api.is_some(),
         synchronized,
         mood: match (is_alarm, migration.is_empty()) {
@@ -169,14 +157,10 @@ mod tests {
         let calm = shown(&[machine_api("MachineAPI", &status), cluster_api()]);
         let [pair] = calm.as_slice() else { panic!("{calm:?}") };
         assert_eq!(
-            (
-                pair.authority(),
-                pair.mirror.as_str(),
-                pair.synchronized.as_str(),
-                pair.mood
-            ),
-            ("the Machine API", "Cluster API", "yes", Mood::Calm)
+            (pair.authoritative, pair.in_cluster_api),
+            (Some(Side::MachineApi), true)
         );
+        assert_eq!((pair.synchronized.as_str(), pair.mood), ("yes", Mood::Calm));
         assert_eq!(pair.migration, "");
         let requested = shown(&[machine_api("ClusterAPI", &status), cluster_api()]);
         assert_eq!(
@@ -185,7 +169,7 @@ mod tests {
         );
         let status = json!({"authoritativeAPI": "Migrating", "synchronizedAPI": "MachineAPI"});
         let migrating = shown(&[machine_api("ClusterAPI", &status), cluster_api()]);
-        assert_eq!(migrating[0].mirror, "both are locked");
+        assert_eq!(migrating[0].authoritative, None);
         assert_eq!(
             migrating[0].migration,
             "to Cluster API: the controllers of the Machine API pause"
@@ -208,7 +192,7 @@ mod tests {
         assert_eq!(stopped[0].mood, Mood::Alarm);
         assert!(stopped[0].migration.starts_with("stopped"), "{stopped:?}");
         let missing = shown(&[machine_api("ClusterAPI", &json!({"authoritativeAPI": "ClusterAPI"}))]);
-        assert_eq!(missing[0].mood, Mood::Alarm);
+        assert_eq!((missing[0].mood, missing[0].in_cluster_api), (Mood::Alarm, false));
     }
 
     #[test]

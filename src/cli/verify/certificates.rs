@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::installed::{self, named, title};
 use super::super::report::Report;
 use super::super::serve::KUBEADM_DEFINITIONS;
-use super::{Args, is_self_managed, is_webhook_configuration, secret};
+use super::{Args, is_self_managed, is_webhook_configuration, secret, secret_name};
 use crate::tls::inspect::{self, Facts};
 use crate::tls::self_managed::injector;
 
@@ -32,7 +32,7 @@ pub(super) async fn check(
     } else {
         "Check the program that issues the certificate (certs/README.md)."
     };
-    let check = "the Secret capstan-webhook-tls contains a certificate";
+    let check = &format!("the Secret {} contains a certificate", secret_name(args));
     match secret(args, client).await {
         Ok(Some(secret)) => match decoded(&secret, "/data/tls.crt") {
             Some(pem) => validity(check, &pem, secret_remedy, report),

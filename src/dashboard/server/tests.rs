@@ -23,6 +23,11 @@ impl Source for Fixed {
         HOSTILE.to_owned()
     }
 
+    fn manifest(&self, kind: &str, name: &str) -> anyhow::Result<String> {
+        ensure!(kind == "ControlPlaneMachineSet", "there is no {kind} {name}");
+        Ok(format!("name: {name}"))
+    }
+
     fn judge(&self, manifest: &str) -> anyhow::Result<Vec<Verdict>> {
         ensure!(!manifest.is_empty(), "the manifest must contain {HOSTILE}");
         if manifest == UNKNOWN {
@@ -67,7 +72,6 @@ fn hostile_page() -> Content {
         kind: text.clone(),
         name: text.clone(),
         authoritative: Some(Side::ClusterApi),
-        mirror: text.clone(),
         in_cluster_api: false,
         synchronized: text.clone(),
         migration: text.clone(),
@@ -232,6 +236,32 @@ async fn w49_a_file_that_has_its_style_in_itself_may_use_it() {
             has_style,
             "{path}: {policy}"
         );
+    }
+}
+
+#[tokio::test]
+async fn the_manifest_of_an_object_can_be_edited() {
+    let server = server(Ok(hostile_page()));
+    let path = format!("/{}/manifest", server.token);
+    for (object, status, text) in [
+        ("ControlPlaneMachineSet/a/b", StatusCode::OK, "name: a/b"),
+        ("Secret/a", StatusCode::UNPROCESSABLE_ENTITY, "there is no Secret a"),
+        (
+            "Secret",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "the object must be a kind, a slash, and a name",
+        ),
+    ] {
+        let answer = server.send(Method::POST, &path, &[], object).await;
+        assert_eq!(answer.status(), status, "{object}");
+        assert!(
+            answer.headers()["content-type"]
+                .to_str()
+                .unwrap()
+                .starts_with("text/plain")
+        );
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(bytes, text);
     }
 }
 

@@ -159,12 +159,17 @@ impl Format<'_> {
         }
     }
 
-    /// Conditions that differ in more than their times.
+    /// Conditions that differ in more than their times. Those for general tools repeat the others
+    /// of the same object.
     fn conditions(&self, old: &Value, new: &Value, parts: &mut Vec<String>) {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let before = list(old);
+        let repeats = list(new).iter().any(|one| text(one, "/type") == "Degraded");
         for one in list(new) {
             let name = text(&one, "/type");
+            if repeats && ["Ready", "Reconciling", "Stalled"].contains(&name) {
+                continue;
+            }
             let content = |one: &Value| ["/status", "/reason", "/message"].map(|field| text(one, field).to_owned());
             let then = before.iter().find(|old| text(old, "/type") == name);
             if then.map(content) == Some(content(&one)) {

@@ -1,0 +1,243 @@
+//! `capstan register`: registers the webhooks and the policies of the webhook server in a cluster,
+//! and keeps them registered. It runs in the cluster, for an installation with the component
+//! `registration`.
+//!
+//! What is registered follows from the flags of the server. This module must never register a
+//! webhook before a replica of the server is ready, and nothing while its own ClusterRole is being
+//! deleted: the ClusterRole owns what is registered.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use capstan_core::admission::Feature;
+use capstan_core::api::machine_openshift_io::NAMESPACE;
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+use super::cluster::{Authority, Enforcement, namespace};
+use super::installed::{self, Flags, named, text};
+use super::manifests::{Certificates, Choices};
+use super::observe::runtime;
+use super::registration::{Registration, STEPS, ready};
+use super::report::Report;
+
+/// The Deployment and the Service of the webhook server.
+const SERVER: &str = "capstan-webhook";
+
+/// Register the webhooks and the policies in a cluster, and keep them registered.
+///
+/// This command runs in the cluster, in a Deployment that the component
+/// `registration` installs. The flags of the webhook server tell what to register.
+/// The webhooks are registered after a replica of the server is ready, with
+/// `failurePolicy: Ignore`. After the API server has called the server, they get
+/// `failurePolicy: Fail`. If a step fails, the webhook configurations that the
+/// command created are deleted, and the command tries again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Namespace of Capstan.
+    #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
+    namespace: String,
+    /// ClusterRole that owns what is registered. When it is deleted, everything is.
+    #[arg(long, default_value = "capstan-registration", value_name = "NAME")]
+    owner: String,
+    /// Register once, and exit with 1 if a step failed.
+    #[arg(long)]
+    once: bool,
+    /// The time between two attempts.
+    #[arg(long, default_value = "1m", value_parser = super::serve::duration, value_name = "TIME")]
+    interval: Duration,
+    /// How long an attempt waits until a replica is ready, and until the API server calls
+    /// it.
+    #[arg(long, default_value = "5m", value_parser = super::serve::duration, value_name = "TIME")]
+    wait: Duration,
+    /// Call the webhooks at this URL instead of the Service: for tests, in which no pod runs.
+    #[arg(long, hide = true, value_name = "URL")]
+    webhook_url: Option<String>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Registers until a signal stops the process.
+///
+/// # Errors
+/// The cluster cannot be reached in the only attempt.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(async {
+        if args.once {
+            return attempt(args).await?.print(args.flags.output);
+        }
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let keep = async {
+            let mut last = String::new();
+            loop {
+                let outcome = match attempt(args).await {
+                    Ok(report) => report.text(),
+                    Err(error) => format!("{error:#}\n"),
+                };
+                if outcome != last {
+                    Report::print_text(&outcome)?;
+                    last = outcome;
+                }
+                tokio::time::sleep(args.interval).await;
+            }
+        };
+        tokio::select! {
+            ended = keep => ended,
+            _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+            _ = interrupt.recv() => Ok(ExitCode::SUCCESS),
+        }
+    })
+}
+
+async fn attempt(args: &Args) -> anyhow::Result<Report> {
+    let client = args.flags.cluster.connect(args.flags.timeout).await?.client;
+    let mut report = Report::default();
+    let find = async |api_version, kind, namespace, name| {
+        installed::get(&client, &named(api_version, kind, namespace, name)).await
+    };
+    let owner = find("rbac.authorization.k8s.io/v1", "ClusterRole", "", args.owner.as_str()).await?;
+    let Some(owner) = owner.filter(|role| text(role, "/metadata/deletionTimestamp").is_empty()) else {
+        let remedy = "It owns what is registered. Apply the manifests again, or name it with --owner.";
+        report.fail(
+            STEPS,
+            format!("ClusterRole {} exists", args.owner),
+            "it does not",
+            remedy,
+        );
+        return Ok(report);
+    };
+    let home = args.namespace.as_str();
+    let Some(server) = find("apps/v1", "Deployment", home, SERVER).await? else {
+        let check = format!("Deployment {home}/{SERVER} exists");
+        report.fail(
+            STEPS,
+            check,
+            "it does not",
+            "Apply the manifests again (manifests/README.md).",
+        );
+        return Ok(report);
+    };
+    let service = find("v1", "Service", home, SERVER).await?.unwrap_or_default();
+    let mut registration = of_server(home, &server, &service);
+    registration.url.clone_from(&args.webhook_url);
+    registration.owner = Some(
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "name": args.owner, "uid": text(&owner, "/metadata/uid")}),
+    );
+    let deadline = Instant::now() + args.wait;
+    if ready(&client, &server, deadline, &mut report).await? {
+        registration.register(&client, deadline, &mut report).await?;
+    }
+    Ok(report)
+}
+
+/// What is to be registered for a server with these flags.
+fn of_server(namespace: &str, server: &Value, service: &Value) -> Registration {
+    let list = server.pointer("/spec/template/spec/containers/0/args");
+    let flags: Vec<&str> = list
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    // The kubelet replaces `$$` by `$`.
+    let values = |name: &str| -> Vec<String> {
+        let values = flags
+            .iter()
+            .filter_map(|flag| flag.strip_prefix(name)?.strip_prefix('='));
+        values.map(|value| value.replace("$$", "$")).collect()
+    };
+    let is_served = |feature: &Feature| match feature {
+        Feature::Admission => true,
+        feature if feature.is_controllers() => false,
+        feature => flags.contains(&format!("--{}", feature.name()).as_str()),
+    };
+    let issued_by_service_ca = service
+        .pointer("/metadata/annotations/service.beta.openshift.io~1serving-cert-secret-name")
+        .is_some();
+    let mut authority = Authority::default();
+    if let Some(cluster_api) = values("--cluster-api-namespace").pop() {
+        authority.cluster_api_namespace = cluster_api;
+    }
+    authority.sync_identity = values("--sync-identity");
+    authority.autoscaler_identity = values("--autoscaler-identity");
+    Registration {
+        features: Feature::ALL.into_iter().filter(is_served).collect(),
+        choices: Choices {
+            namespace: namespace.to_owned(),
+            certificates: match (values("--self-managed-secret").is_empty(), issued_by_service_ca) {
+                (false, _) => Certificates::SelfManaged,
+                (true, true) => Certificates::ServiceCa,
+                (true, false) => Certificates::CertManager,
+            },
+            enforcement: if values("--enforcement").iter().any(|value| value == "warn") {
+                Enforcement::Warn
+            } else {
+                Enforcement::Deny
+            },
+            authority,
+            single_node: false,
+            network_policies: false,
+            secure_metrics: false,
+            registration: false,
+        },
+        url: None,
+        owner: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::manifests::{Installation, What};
+
+    fn choices() -> Choices {
+        Choices {
+            namespace: "home".to_owned(),
+            certificates: Certificates::ServiceCa,
+            single_node: true,
+            network_policies: true,
+            secure_metrics: true,
+            registration: true,
+            enforcement: Enforcement::Warn,
+            authority: Authority {
+                cluster_api_namespace: "capi".to_owned(),
+                sync_identity: vec!["a$(b)".to_owned(), "c".to_owned()],
+                autoscaler_identity: vec!["d".to_owned()],
+            },
+        }
+    }
+
+    /// What is registered is what the other ways to install register.
+    #[test]
+    fn the_flags_of_the_server_tell_what_is_registered() {
+        let features = [Feature::Admission, Feature::Mirroring, Feature::ControlPlane];
+        for certificates in [
+            Certificates::ServiceCa,
+            Certificates::CertManager,
+            Certificates::SelfManaged,
+        ] {
+            let mut choices = choices();
+            choices.certificates = certificates;
+            let installed = Installation::new(&features, &choices)
+                .objects(What::Deployment)
+                .unwrap();
+            let find = |kind: &str| {
+                let found = installed
+                    .iter()
+                    .find(|object| text(object, "/kind") == kind && text(object, "/metadata/name") == SERVER);
+                found.unwrap().clone()
+            };
+            let registration = of_server("home", &find("Deployment"), &find("Service"));
+            assert_eq!(registration.features, features);
+            choices.registration = false;
+            let wanted = Installation::new(&features, &choices);
+            let registered = Installation::new(&registration.features, &registration.choices);
+            for what in [What::Webhooks, What::Policies] {
+                assert_eq!(registered.objects(what).unwrap(), wanted.objects(what).unwrap());
+            }
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The state of a control plane in plain words: what happens, why, and whether a user must act.
+//!
+//! The words come from the fields of the report: the reasons and waits of the plan. Nothing here
+//! reads the text of a message.
+
+use super::report::{Mood, Placed, Progress, Report, Step, Wait, domain};
+use super::words::{sentence, words};
+
+/// What a user reads first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Summary {
+    /// Whether a user must act.
+    pub(super) mood: Mood,
+    /// The state, in one line.
+    pub(super) title: String,
+    /// What the controller does or waits for now; empty if it does nothing.
+    pub(super) now: String,
+    /// Why it does this; empty if the differences from the template are the reason.
+    pub(super) because: String,
+    /// What the user must do, one item for each action.
+    pub(super) you: Vec<String>,
+}
+
+const NOTHING: &str = "No action is needed.";
+
+/// The waits that end only when a user acts.
+const FOR_A_USER: [&str; 6] = [
+    "UserDelete",
+    "OnDelete",
+    "Pause",
+    "Limit",
+    "Acknowledgement",
+    "CannotBeRemediated",
+];
+
+/// The most actions of a user that the summary names.
+const NAMED: usize = 5;
+
+/// What happens next.
+enum Next<'a> {
+    Step(&'a Step),
+    Wait(&'a Wait),
+    /// Only a user can continue.
+    User,
+}
+
+impl Report {
+    /// The state in words.
+    pub(super) fn summary(&self) -> Summary {
+        if !self.degraded.is_empty() {
+            return self.stopped();
+        }
+        if self.active == Some(false) && !self.deleting {
+            return self.inactive();
+        }
+        let mut summary = self.working();
+        if self.deleting {
+            summary.title = match self.kind.as_str() {
+                "KubeadmControlPlane" => String::from("Being deleted, with its machines"),
+                _ => String::from("Being deleted; its machines stay"),
+            };
+            summary.mood = Mood::Busy;
+        }
+        summary
+    }
+
+    fn stopped(&self) -> Summary {
+        let reasons: Vec<String> = self
+            .degraded
+            .iter()
+            .map(|reason| lower(&words(&reason.reason)))
+            .collect();
+        let reasons = reasons.join(", ");
+        let step = self.next_of_machines();
+        Summary {
+            mood: Mood::Alarm,
+            // A fault of one machine does not stop the care of the others.
+            title: match step {
+                Some(_) => format!("You must act: {reasons}"),
+                None => format!("Stopped until you act: {reasons}"),
+            },
+            now: step.map_or_else(String::new, |step| format!("Next: {}", step.sentence())),
+            because: step.map_or_else(String::new, |step| step.because.clone()),
+            you: self.degraded.iter().map(|reason| reason.message.clone()).collect(),
+        }
+    }
+
+    /// An Inactive set, or a control plane of Cluster API that is paused.
+    fn inactive(&self) -> Summary {
+        let (title, mood, you) = match (self.kind.as_str(), self.activation.len()) {
+            ("ControlPlaneMachineSet", 0) => (
+                "Inactive: the controller does nothing",
+                Mood::Calm,
+                format!("{NOTHING} An activation (spec.state: Active) would change no machine."),
+            ),
+            ("ControlPlaneMachineSet", steps) => (
+                "Inactive: the controller does nothing",
+                Mood::Calm,
+                format!(
+                    "{NOTHING} An activation (spec.state: Active) would take {steps} steps, which are listed below."
+                ),
+            ),
+            _ => (
+                "Paused: the controller does nothing",
+                Mood::Paused,
+                String::from("To continue, remove the pause from the object and from its Cluster."),
+            ),
+        };
+        Summary {
+            mood,
+            title: title.to_owned(),
+            now: String::new(),
+            because: String::new(),
+            you: vec![you],
+        }
+    }
+
+    fn working(&self) -> Summary {
+        let (updated, total) = self.up_to_date();
+        let counted = format!("{updated} of {total} up to date");
+        let continues = match self.kind.as_str() {
+            "ControlPlaneMachineSet" => format!("{NOTHING} The controller continues by itself."),
+            // The last line of the card says whether there is one.
+            _ => String::from("No action is needed while a controller of this kind runs."),
+        };
+        let (mood, title, now, you) = match (self.what_is_next(), self.changes.is_empty()) {
+            // The provider replaces the machines of some MachinePools without a step of the plan.
+            (None, _) if updated < total => (Mood::Busy, format!("In progress: {counted}"), String::new(), continues),
+            (None, _) => (
+                Mood::Calm,
+                String::from("All machines are up to date"),
+                String::new(),
+                NOTHING.to_owned(),
+            ),
+            (Some(Next::User), _) => (
+                Mood::Paused,
+                format!("Continues when you act: {counted}"),
+                String::new(),
+                String::new(),
+            ),
+            (Some(next), no_change) => (
+                Mood::Busy,
+                match no_change {
+                    true => format!("In progress: {counted}"),
+                    false => format!("Rolling out a change: {counted}"),
+                },
+                match next {
+                    Next::Step(step) => format!("Next: {}", step.sentence()),
+                    Next::Wait(wait) => wait.sentence(),
+                    Next::User => String::new(),
+                },
+                continues,
+            ),
+        };
+        Summary {
+            because: match self.what_is_next() {
+                Some(Next::Step(step)) => step.because.clone(),
+                _ => String::new(),
+            },
+            you: match mood {
+                Mood::Paused => self.of_user(),
+                _ => vec![you],
+            },
+            mood,
+            title,
+            now,
+        }
+    }
+
+    /// What only a user can do, once each.
+    fn of_user(&self) -> Vec<String> {
+        let for_a_user = |wait: &&Wait| FOR_A_USER.contains(&wait.reason.as_str());
+        let waits = self.waits.iter().filter(for_a_user);
+        let action = |wait: &Wait| match wait.reason.as_str() {
+            // The message says only that the rollout is limited.
+            "Limit" => String::from("Raise or remove the annotation capstan.dev/rollout-limit of the set."),
+            _ => sentence(&wait.message),
+        };
+        let mut messages: Vec<String> = waits.map(action).collect();
+        messages.dedup();
+        if let Some(more) = messages.len().checked_sub(NAMED + 1) {
+            messages.truncate(NAMED);
+            messages.push(format!("And {} more, which are listed below", more + 1));
+        }
+        messages
+    }
+
+    /// A step that creates or deletes a machine.
+    fn next_of_machines(&self) -> Option<&Step> {
+        let creates_or_deletes = |step: &&Step| matches!(step.action.as_str(), "create" | "delete");
+        self.next.iter().find(creates_or_deletes)
+    }
+
+    /// What a reader must know about: a machine that is created or deleted, then a wait, and a
+    /// patch of metadata only if nothing else happens. `None` if nothing is left to do.
+    fn what_is_next(&self) -> Option<Next<'_>> {
+        let of_user = || (!self.of_user().is_empty()).then_some(Next::User);
+        let of_machines = self.next_of_machines().map(Next::Step);
+        let other = || self.waits.first().map(Next::Wait);
+        let patch = || self.next.first().map(Next::Step);
+        of_machines.or_else(of_user).or_else(other).or_else(patch)
+    }
+
+    /// How many machines or indexes are up to date, and how many there are.
+    pub(super) fn up_to_date(&self) -> (usize, usize) {
+        if let Some(Progress { updated, total }) = self.progress {
+            return (updated, total);
+        }
+        let machines = self.placement.iter().flat_map(|place| &place.machines);
+        let standing: Vec<&Placed> = machines.filter(|machine| !machine.deleting).collect();
+        let updated = standing.iter().filter(|machine| machine.current && machine.ready);
+        (updated.count(), standing.len())
+    }
+}
+
+/// A text with a small first letter, unless it begins with an abbreviation.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().chain([second]).chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+impl Wait {
+    /// The message, which begins with "Waiting".
+    pub(super) fn sentence(&self) -> String {
+        match self.message.strip_prefix("waiting ") {
+            Some(rest) => format!("Waiting {rest}"),
+            None => format!("Waiting: {}", self.message),
+        }
+    }
+}
+
+impl Step {
+    /// The machine or the etcd member, or else the control plane.
+    pub(super) fn subject(&self) -> &str {
+        match (self.machine.as_str(), self.member.as_str()) {
+            ("", "") => "the control plane",
+            ("", member) => member,
+            (machine, _) => machine,
+        }
+    }
+
+    /// The action with its machine and failure domain, without the reason.
+    fn sentence(&self) -> String {
+        match domain(&self.failure_domain).as_str() {
+            "" => format!("{} {}", self.action, self.subject()),
+            place => format!("{} {} in {place}", self.action, self.subject()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn report(fields: &Value) -> Report {
+        let mut plan = json!({"set": "cluster", "revision": null, "changes": [], "placement": []});
+        json_patch::merge(&mut plan, fields);
+        Report::of(plan, None).unwrap()
+    }
+
+    fn summary(fields: &Value) -> Summary {
+        report(fields).summary()
+    }
+
+    #[test]
+    fn what_a_user_must_do_comes_before_anything_else() {
+        let step = json!([
+            {"action": "patch", "machine": "m-1", "because": "a label is missing"},
+            {"action": "create", "machine": "m-3", "because": "index 0 is empty", "failureDomain": "a"},
+        ]);
+        let wait = json!([{"for": "MachineReady", "message": "m-0 has no node"}]);
+        let degraded = json!([{"reason": "UnmanagedNodes", "message": "remove the node x"}]);
+        let all = summary(&json!({"next": step, "waits": wait, "degraded": degraded}));
+        assert_eq!(
+            (all.mood, all.title.as_str()),
+            (Mood::Alarm, "You must act: unmanaged nodes")
+        );
+        assert_eq!(all.now, "Next: create m-3 in a");
+        assert_eq!(all.you, ["remove the node x"]);
+        let stopped = summary(&json!({"waits": wait, "degraded": degraded}));
+        assert_eq!(stopped.title, "Stopped until you act: unmanaged nodes");
+        let change = json!([{"field": "instanceType", "old": "a", "new": "b"}]);
+        let working = json!({"next": step, "waits": wait, "changes": change, "progress": {"updated": 1, "total": 3}});
+        let working = summary(&working);
+        assert_eq!(working.mood, Mood::Busy);
+        assert_eq!(working.title, "Rolling out a change: 1 of 3 up to date");
+        assert_eq!(
+            (working.now.as_str(), working.because.as_str()),
+            ("Next: create m-3 in a", "index 0 is empty")
+        );
+        assert_eq!(summary(&json!({"waits": wait})).mood, Mood::Busy);
+        assert_eq!(summary(&json!({})).title, "All machines are up to date");
+        assert_eq!(summary(&json!({})).you, ["No action is needed."]);
+    }
+
+    #[test]
+    fn machines_that_are_not_up_to_date_are_not_called_up_to_date() {
+        let outdated = json!([{"machines": [{"name": "m", "ready": true}]}]);
+        let left = summary(&json!({"kind": "MachinePool", "placement": outdated}));
+        assert_eq!(
+            (left.mood, left.title.as_str()),
+            (Mood::Busy, "In progress: 0 of 1 up to date")
+        );
+    }
+
+    #[test]
+    fn a_wait_is_more_important_than_a_patch_of_metadata() {
+        let next = json!([{"action": "patch", "machine": "m-1", "because": "it has no owner"}]);
+        let wait = json!([{"for": "MachineReady", "message": "waiting for m-0"}]);
+        assert_eq!(summary(&json!({"next": next, "waits": wait})).now, "Waiting for m-0");
+        assert_eq!(summary(&json!({"next": next})).now, "Next: patch m-1");
+    }
+
+    #[test]
+    fn a_rollout_that_only_a_user_can_continue_is_not_called_busy() {
+        for reason in FOR_A_USER.into_iter().filter(|reason| *reason != "Limit") {
+            let waits = json!([{"for": "SurgeFree", "message": "x"}, {"for": reason, "message": "delete m-0"}]);
+            let waiting = summary(&json!({"waits": waits}));
+            assert_eq!(
+                (waiting.mood, waiting.you),
+                (Mood::Paused, vec!["Delete m-0".to_owned()])
+            );
+        }
+    }
+
+    #[test]
+    fn each_action_of_a_user_is_named_once_and_of_many_the_first() {
+        let wait = |number: usize| json!({"for": "UserDelete", "message": format!("delete m-{number}")});
+        let waits: Vec<Value> = (0..20).map(wait).chain([wait(19)]).collect();
+        let you = summary(&json!({"waits": waits})).you;
+        assert_eq!(you.len(), 6);
+        assert_eq!(
+            (you[0].as_str(), you[5].as_str()),
+            ("Delete m-0", "And 15 more, which are listed below")
+        );
+    }
+
+    #[test]
+    fn a_limited_rollout_names_the_annotation_once() {
+        let wait = json!({"for": "Limit", "message": "m-0 is outdated; the rollout is limited"});
+        let limited = summary(&json!({"waits": [wait, wait]}));
+        let expected = "Raise or remove the annotation capstan.dev/rollout-limit of the set.";
+        assert_eq!((limited.mood, limited.you), (Mood::Paused, vec![expected.to_owned()]));
+    }
+
+    #[test]
+    fn inactive_and_paused_are_two_states() {
+        let inactive = summary(&json!({"active": false, "activation": [{"action": "create"}]}));
+        assert_eq!(inactive.mood, Mood::Calm);
+        assert!(inactive.you[0].contains("would take 1 steps"), "{inactive:?}");
+        let paused = summary(&json!({"active": false, "kind": "KubeadmControlPlane"}));
+        assert_eq!(paused.mood, Mood::Paused);
+    }
+
+    #[test]
+    fn a_deletion_says_what_becomes_of_the_machines() {
+        let deleting = |kind: &str| summary(&json!({"deleting": true, "active": false, "kind": kind})).title;
+        assert_eq!(deleting("ControlPlaneMachineSet"), "Being deleted; its machines stay");
+        assert_eq!(deleting("KubeadmControlPlane"), "Being deleted, with its machines");
+    }
+
+    #[test]
+    fn w30_a_wait_is_named_once() {
+        for (message, shown) in [
+            ("m-0 has no node", "Waiting: m-0 has no node"),
+            ("waiting for m-0", "Waiting for m-0"),
+        ] {
+            let waits = json!([{"for": "Node", "message": message}]);
+            assert_eq!(summary(&json!({"waits": waits})).now, shown);
+        }
+    }
+
+    #[test]
+    fn without_progress_the_machines_are_counted() {
+        let machine = |current: bool, deleting: bool| json!({"name": "m", "ready": true, "current": current, "deleting": deleting});
+        let machines = [machine(true, false), machine(false, false), machine(true, true)];
+        let counted = report(&json!({"placement": [{"machines": machines}]})).up_to_date();
+        assert_eq!(counted, (1, 2));
+    }
+}
