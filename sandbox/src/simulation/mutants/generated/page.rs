@@ -205,7 +205,8 @@ pub fn page(rows: &[Row]) -> String {
         | dropped, not chained | a statement or a part of a list is removed |\n\
         | one more | a number is larger by one |\n\n\
         This page is generated: `make mutants` hunts the changes that the page does not contain, and\n\
-        `make mutants AGAIN=1` hunts all of them. CI hunts a sample.\n"
+        `make mutants AGAIN=1` hunts all of them. `make mutants SAMPLE=40` hunts a part of those that the\n\
+        simulation found.\n"
         .to_owned();
     for file in FILES {
         let _written = write!(
