@@ -15,7 +15,7 @@ TEST_THREADS := $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 
 # The laws of the conversion, optimised; CONVERSION_RUNS machines for each platform and direction.
 LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --test conversion laws::
 
-.PHONY: help build run test test-long test-fast simulate simulator kube lint fmt deny bench fuzz image pictures release
+.PHONY: help build run test test-long test-fast simulate simulator mutants kube lint fmt deny bench fuzz image pictures release
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -47,6 +47,11 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
+
+MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
+mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40
+	$(firstword $(SIMULATE)) generated-mutants --folder $(MUTANTS) --profile $(PROFILE) \
+		--rounds $(or $(ROUNDS),10) $(if $(AGAIN),--again) $(if $(SAMPLE),--sample $(SAMPLE))
 
 simulator:
 	@$(CARGO) build --locked --profile $(PROFILE) --package capstan-sandbox --bin capstan-sandbox

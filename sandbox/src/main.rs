@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
-use capstan_sandbox::simulation::control_planes;
+use capstan_sandbox::simulation::{control_planes, generated};
 use capstan_sandbox::tour::{self, Guest, Home, Screen};
 use capstan_sandbox::{release, simulation};
 use clap::{Parser, Subcommand};
@@ -137,6 +137,12 @@ enum Command {
         /// of a decision is not reached
         #[arg(long, conflicts_with_all = ["trace", "exhaustive", "digest"])]
         coverage: bool,
+        /// Run the schedule of a file, as in sandbox/regressions
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["exhaustive", "digest", "coverage"])]
+        schedule: Option<PathBuf>,
+        /// Instead of seeds, run so many schedules that coverage guides
+        #[arg(long, value_name = "COUNT", conflicts_with_all = ["trace", "exhaustive", "digest", "coverage", "schedule"])]
+        guided: Option<u64>,
         /// The number of threads; by default one for each core
         #[arg(long)]
         cores: Option<u64>,
@@ -165,6 +171,42 @@ enum Command {
         /// The folder for the copy and its build
         #[arg(long, value_name = "DIR", default_value = "target/decisions")]
         folder: PathBuf,
+    },
+    /// Change each point of the decisions of core in a copy of the sources, and hunt each change in
+    /// all scenarios; writes docs/generated-mutants.md, and exits 1 if nothing finds a change that
+    /// has no reason
+    GeneratedMutants {
+        /// The folder for the copy
+        #[arg(long, value_name = "DIR", default_value = "target/generated-mutants")]
+        folder: PathBuf,
+        /// The profile of the build: `fast` or `release`
+        #[arg(long, default_value = "fast")]
+        profile: String,
+        /// The number of seeds of each scenario
+        #[arg(long, default_value_t = 10)]
+        rounds: u64,
+        /// Hunt only so many changes, in the scenarios that the page names, and write nothing
+        #[arg(long, value_name = "COUNT")]
+        sample: Option<usize>,
+        /// Hunt the changes that the page contains, too
+        #[arg(long, conflicts_with = "sample")]
+        again: bool,
+        /// The number of processes; by default one for each core
+        #[arg(long)]
+        cores: Option<u64>,
+    },
+    /// Run seeds until one violates an invariant, and print it as JSON
+    #[command(hide = true)]
+    FirstViolation {
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// The number of seeds
+        #[arg(long, default_value_t = 10)]
+        seeds: u64,
+        /// The scenario, or `all` for all in turn
+        #[arg(long, value_name = "NAME")]
+        scenario: String,
     },
     /// Measure the server against one that allows everything; both binaries must be release builds
     Bench {
@@ -212,6 +254,66 @@ fn main() -> ExitCode {
             audit,
             ..Options::default()
         }),
+        command @ Command::Simulate { .. } => simulate_command(command),
+        Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
+        Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
+        Command::Decisions { folder } => decisions(&folder),
+        Command::GeneratedMutants {
+            folder,
+            profile,
+            rounds,
+            sample,
+            again,
+            cores,
+        } => generated_mutants(&generated::Options {
+            folder,
+            profile,
+            rounds,
+            processes: usize::try_from(threads(cores)).unwrap_or(1),
+            sample,
+            again,
+        }),
+        Command::FirstViolation { from, seeds, scenario } => first_violation(from, seeds, &scenario),
+        Command::Bench {
+            capstan,
+            against,
+            folder,
+            only,
+            shared,
+        } => capstan.map_or_else(tour::capstan_beside, Ok).and_then(|capstan| {
+            measure(&bench::Plan {
+                capstan,
+                against,
+                folder,
+                parts: only,
+                shared,
+            })
+        }),
+        Command::Decide { times, what } => bench::repeat(times, what),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs seeds, a file, or a search, as the options of `simulate` say.
+fn simulate_command(command: Command) -> Result<()> {
+    match command {
+        Command::Simulate {
+            schedule: Some(file),
+            trace,
+            ..
+        } => run_file(&file, trace),
+        Command::Simulate {
+            from,
+            guided: Some(runs),
+            cores,
+            ..
+        } => guided(runs, from, cores),
         Command::Simulate {
             from,
             scenario,
@@ -242,32 +344,7 @@ fn main() -> ExitCode {
             output,
             ..
         } => simulate(from, seeds, scenario.as_deref(), cores, output),
-        Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
-        Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
-        Command::Decisions { folder } => decisions(&folder),
-        Command::Bench {
-            capstan,
-            against,
-            folder,
-            only,
-            shared,
-        } => capstan.map_or_else(tour::capstan_beside, Ok).and_then(|capstan| {
-            measure(&bench::Plan {
-                capstan,
-                against,
-                folder,
-                parts: only,
-                shared,
-            })
-        }),
-        Command::Decide { times, what } => bench::repeat(times, what),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            print_error(&error);
-            ExitCode::FAILURE
-        }
+        _ => Ok(()),
     }
 }
 
@@ -351,6 +428,26 @@ fn print_trace(seed: u64, outcome: simulation::Outcome) -> Result<()> {
     Ok(())
 }
 
+/// Runs the schedule of a file.
+#[expect(clippy::print_stdout, reason = "the trace is the result of the command")]
+fn run_file(path: &Path, trace: bool) -> Result<()> {
+    let lines = simulation::Regression::read(path)?.check()?;
+    lines.iter().filter(|_| trace).for_each(|line| println!("{line}"));
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn guided(runs: u64, seed: u64, cores: Option<u64>) -> Result<()> {
+    let found = simulation::guided(runs, seed, threads(cores))?;
+    print!("{}", simulation::show::guidance(&found)?);
+    anyhow::ensure!(
+        found.violations.is_empty(),
+        "{} schedule(s) violate an invariant",
+        found.violations.len()
+    );
+    Ok(())
+}
+
 #[expect(clippy::print_stdout, reason = "the digests are the result of the command")]
 fn digest(from: u64, seeds: u64, scenario: Option<&str>) -> Result<()> {
     for seed in from..from.saturating_add(seeds) {
@@ -430,6 +527,46 @@ fn decisions(folder: &Path) -> Result<()> {
     lines.iter().for_each(|(line, _)| println!("{line}"));
     let differs = lines.iter().filter(|(_, agrees)| !agrees).count();
     anyhow::ensure!(differs == 0, "{differs} result(s) differ from docs/mutants.md");
+    Ok(())
+}
+
+/// Hunts generated mutants, and writes the page unless it hunts a sample.
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn generated_mutants(options: &generated::Options) -> Result<()> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let path = repository.join("docs/generated-mutants.md");
+    let known = std::fs::read_to_string(&path).map_or_else(|_| Vec::new(), |page| generated::rows(&page));
+    let found = generated::hunt(&repository, &known, options, &|line| println!("{line}"))?;
+    let wrong = if options.sample.is_some() {
+        found.iter().filter(|result| !result.agrees).count()
+    } else {
+        let rows: Vec<generated::Row> = found.iter().map(|result| result.row.clone()).collect();
+        let rows = generated::merge(&generated::mutants(&repository)?, &known, &rows);
+        std::fs::write(&path, generated::page(&rows)).context("writing docs/generated-mutants.md")?;
+        let path = repository.join("docs/mutants.md");
+        let text = std::fs::read_to_string(&path).context("reading docs/mutants.md")?;
+        let section = generated::section(&rows);
+        let title = section.lines().nth(1).unwrap_or_default();
+        let before = text.split(title).next().unwrap_or_default().trim_end();
+        std::fs::write(&path, format!("{before}\n{section}")).context("writing docs/mutants.md")?;
+        rows.iter().filter(|row| row.is_unexplained()).count()
+    };
+    println!("{} mutants hunted", found.len());
+    anyhow::ensure!(wrong == 0, "{wrong} mutant(s) are not found");
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn first_violation(from: u64, seeds: u64, scenario: &str) -> Result<()> {
+    let scenario = Some(scenario).filter(|name| *name != "all");
+    let found = simulation::first_violation(from, seeds, scenario)?;
+    let evaluated = simulation::evaluated();
+    let line = match found {
+        Some((scenario, seed, violation)) => serde_json::json!({"scenario": scenario, "seed": seed,
+            "invariant": violation.invariant, "text": violation.text, "evaluated": evaluated}),
+        None => serde_json::json!({"evaluated": evaluated}),
+    };
+    println!("{line}");
     Ok(())
 }
 

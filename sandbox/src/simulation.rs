@@ -21,7 +21,10 @@
 //! | `actors` | the actors around the controllers |
 //! | `scenarios` | what happens in a run, by controller |
 //! | `invariants` | what must hold, by controller |
-//! | `mutants` | seeded bugs, which the invariants must find |
+//! | `foreign` | what other products do, as it was recorded |
+//! | `mutants` | seeded bugs and mutants of decisions, which the invariants must find |
+//! | `points` | what the copy of the sources for generated mutants reaches |
+//! | `regressions` | schedules that once violated an invariant, as data |
 //! | `coverage` | the branches of decisions that schedules reach |
 
 mod actors;
@@ -29,27 +32,33 @@ pub mod control_planes;
 pub mod coverage;
 mod declared;
 mod engine;
+pub mod foreign;
 mod invariants;
 mod machine_api;
 pub mod machine_pool;
 mod mutants;
+mod points;
+mod regressions;
 mod runs;
 mod scenarios;
 pub mod show;
 
 pub use declared::{Change, Simulation, Stored, Users};
+pub use engine::draws::Draws;
 pub use engine::exhaustive::Exhausted;
 pub use engine::faults;
 pub use engine::faults::FaultRates;
+pub use engine::guided::Guidance;
 pub use engine::kinds::{KindId, ObjectKey};
 pub use engine::options::{Marks, Outcome, RunOptions, Violation, WriteFault};
 pub use engine::run::{Finding, Summary};
-pub use engine::schedule::{CallKind, Disruption, Incident, Schedule, Trigger};
+pub use engine::schedule::{CallKind, Disruption, Effect, Incident, Schedule, StoredState, Trigger, When};
 pub use invariants::{EXEMPTIONS, Exemption, Invariant, invariants};
 pub use machine_api::act::{Act, ClusterFault, MachineFault, UserAction};
 pub use machine_api::kinds::{MACHINE, NODE, OPERATOR, SET};
 pub use machine_api::state::{ClusterSchedule, Setup};
-pub use mutants::decisions;
-pub use mutants::{CATALOGUE, Caught, KnownBug, LIMIT, Mutant, hunt, page, row};
-pub use runs::{digest, exhaust, exhaust_all, run, simulate, trace};
+pub use mutants::{CATALOGUE, Caught, KnownBug, LIMIT, Mutant, hunt, page, row, sections};
+pub use mutants::{decisions, generated};
+pub use regressions::{Reached, Regression};
+pub use runs::{digest, evaluated, exhaust, exhaust_all, first_violation, guided, run, simulate, trace};
 pub use scenarios::{scenarios, schedule};

@@ -188,3 +188,53 @@ async fn the_api_server_prunes_defaults_and_refuses_machines_on_creation_and_not
     let refused = kubectl(&["patch", "machine", "a", "--type=merge", "-p", &patch], &Value::Null).await;
     assert!(refused.stderr.contains("validation.machine.openshift.io"), "{refused}");
 }
+
+/// The recordings that the simulation replays. `CAPSTAN_UPDATE=1` records them anew.
+#[test]
+fn the_recordings_of_the_simulation_are_what_the_webhooks_do() {
+    use capstan_sandbox::simulation::foreign::machine_webhook::{REGION, Recording, cases, read};
+
+    let path = format!(
+        "{}/sandbox/src/simulation/foreign/machine-webhook/recordings.jsonl",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let usual = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "AWSMachineProviderConfig",
+        "ami": {"id": "ami-0123"}, "instanceType": "m6i.xlarge", "userDataSecret": {"name": "master-user-data"},
+        "credentialsSecret": {"name": "aws-cloud-credentials"},
+        "placement": {"region": REGION, "availabilityZone": "us-east-1a"}});
+    let labels = json!({"machine.openshift.io/cluster-api-machine-role": "master"});
+    let sent = cases(&usual);
+    let cluster = Cluster {
+        region: REGION.to_owned(),
+        ..cluster("AWS")
+    };
+    let requests: Vec<Case> = sent
+        .iter()
+        .map(|value| Case {
+            cluster: cluster.clone(),
+            labels: labels.clone(),
+            value: value.clone(),
+        })
+        .collect();
+    let recorded: Vec<Recording> = sent
+        .iter()
+        .zip(run(&requests).unwrap())
+        .map(|(sent, outcome)| Recording {
+            labels: labels.clone(),
+            sent: sent.clone(),
+            stored: outcome.stored,
+            refusals: outcome.refusals,
+            warnings: outcome.warnings,
+        })
+        .collect();
+    if std::env::var_os("CAPSTAN_UPDATE").is_some() {
+        let lines = recorded.iter().map(|one| serde_json::to_string(one).unwrap() + "\n");
+        fs::write(&path, lines.collect::<String>()).unwrap();
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(
+        read(&text).unwrap(),
+        recorded,
+        "CAPSTAN_UPDATE=1 records the webhooks anew"
+    );
+}

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::api::{Admit, Kind, Object, Options, Part};
 use crate::random::Random;
 
+use super::engine::draws::Draws;
 use super::engine::faults::FaultRates;
 use super::engine::kinds::{CachedKind, KindId, ObjectKey, ObjectMap};
 use super::engine::options::{RunOptions, Violation};
@@ -279,6 +280,7 @@ fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, 
     let actions = actions.map(|(position, (at, _))| (*at, Incident::Act(UserAction(position, of_actions.next()))));
     let mut schedule = Schedule {
         seed: random.next(),
+        draws: Draws::InOrder,
         scenario: declared.name,
         setup: Arc::clone(declared),
         rates: FaultRates::default(),

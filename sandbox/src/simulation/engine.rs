@@ -10,8 +10,11 @@
 pub(crate) mod cache;
 mod cluster;
 mod disruptions;
+pub(crate) mod draws;
 pub(crate) mod exhaustive;
 pub mod faults;
+pub(crate) mod guided;
+mod keys;
 pub(crate) mod kinds;
 pub(crate) mod options;
 pub(crate) mod port;

@@ -7,8 +7,10 @@
 pub(crate) mod act;
 pub(crate) mod controllers;
 mod environment;
+mod guidance;
 pub(crate) mod kinds;
 pub(crate) mod neighbours;
 pub(crate) mod objects;
 mod reading;
 pub(crate) mod state;
+pub(crate) mod words;

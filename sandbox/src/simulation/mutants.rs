@@ -10,11 +10,13 @@
 mod behaviour;
 pub(crate) mod catalogue;
 pub mod decisions;
+pub mod generated;
 mod hunt;
 mod page;
 mod reads;
+mod sources;
 mod writes;
 
 pub use catalogue::{CATALOGUE, KnownBug, Mutant};
 pub use hunt::{Caught, LIMIT, hunt};
-pub use page::{page, row};
+pub use page::{page, row, sections};

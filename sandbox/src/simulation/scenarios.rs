@@ -13,6 +13,7 @@ mod processes;
 
 use crate::random::Random;
 
+use super::engine::draws::Draws;
 use super::engine::faults::FaultRates;
 use super::engine::schedule::{HOUR, Incident};
 use super::machine_api::act::{Act, UserAction};
@@ -86,6 +87,7 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
     };
     let mut schedule = ClusterSchedule {
         seed: random.next(),
+        draws: Draws::InOrder,
         scenario: name,
         setup: Setup {
             replicas: if random.permille(150) { 5 } else { 3 },

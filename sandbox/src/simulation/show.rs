@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use anyhow::Result;
+
 use super::engine::exhaustive::Exhausted;
+use super::engine::guided::Guidance;
 use super::engine::options::WriteFault;
 use super::engine::run::{Finding, Summary};
 use super::invariants::{EXEMPTIONS, invariants};
+use super::machine_api::state::ClusterSchedule;
 use super::mutants::Caught;
+use super::regressions::Regression;
 use super::scenarios::scenarios;
 
 /// A violation, with its trace and the command that repeats it.
@@ -106,6 +111,32 @@ pub fn summary(sum: &Summary, scenario: Option<&str>) -> String {
         exemptions.join(", ")
     );
     text
+}
+
+/// The result of a search for new schedules. A violation is shown as the regression that repeats
+/// it.
+///
+/// # Errors
+/// When a schedule cannot be run.
+pub fn guidance(found: &Guidance<ClusterSchedule>) -> Result<String> {
+    let mut text = String::new();
+    for (schedule, violation) in &found.violations {
+        let _written = writeln!(text, "{} violates {violation}", schedule.scenario);
+        match Regression::of(violation, schedule)? {
+            Some(regression) => text.push_str(&regression.text()?),
+            None => text.push_str("the violation needs the draws of the whole schedule\n"),
+        }
+    }
+    let _written = writeln!(
+        text,
+        "{} schedules, {} violation(s); {} keys, {} of them by the first schedules; {} changed schedules kept",
+        found.runs,
+        found.violations.len(),
+        found.keys.len(),
+        found.first.len(),
+        found.kept
+    );
+    Ok(text)
 }
 
 /// The results of the hunt for known bugs.

@@ -10,8 +10,7 @@
 mod conditions;
 mod control_planes;
 mod coverage;
-mod etcd;
-mod found;
 mod mutants;
 mod page;
+mod regressions;
 mod replay;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use capstan_sandbox::simulation::decisions::{self, DECISIONS, End, MOST};
-use capstan_sandbox::simulation::{CATALOGUE, LIMIT, hunt, invariants, page, row, scenarios};
+use capstan_sandbox::simulation::{CATALOGUE, LIMIT, generated, hunt, invariants, page, row, scenarios, sections};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mutants.md");
 const UPDATE: &str =
@@ -49,7 +49,7 @@ fn the_page_lists_the_catalogue() {
     }
     let beginning = |text: &str| text.split("| bug |").next().unwrap_or_default().to_owned();
     assert_eq!(beginning(&there), beginning(&page(&[])), "{UPDATE}");
-    assert!(there.ends_with(&decisions::sections()), "{UPDATE}");
+    assert!(there.ends_with(&sections()), "{UPDATE}");
 }
 
 #[test]
@@ -72,6 +72,38 @@ fn mutants_of_decisions_fit_the_sources() {
         assert!(invariants().any(|invariant| invariant.id == by), "{}", one.id);
         assert!(schedules <= MOST, "{}", one.id);
     }
+}
+
+/// Every point of the decisions is a mutant with a name of its own, and every mutant that was
+/// hunted has an end. `make mutants` hunts those that the page does not contain.
+#[test]
+fn generated_mutants_fit_the_sources_and_have_an_end() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mutants = generated::mutants(&repository).unwrap();
+    let page = std::fs::read_to_string(repository.join("docs/generated-mutants.md")).unwrap();
+    let rows = generated::rows(&page);
+    let names: BTreeSet<_> = mutants.iter().collect();
+    assert_eq!(names.len(), mutants.len());
+    assert!(mutants.len() > 700, "{}", mutants.len());
+    for file in generated::FILES {
+        assert!(mutants.iter().any(|mutant| mutant.file == *file), "{file}");
+    }
+    let unexplained = rows.iter().filter(|row| row.is_unexplained());
+    let unexplained: Vec<String> = unexplained.map(generated::Row::line).collect();
+    assert!(
+        unexplained.is_empty(),
+        "not found, and without a reason: {unexplained:#?}"
+    );
+    let unused = generated::REASONS.iter().filter(|reason| {
+        !mutants
+            .iter()
+            .any(|mutant| generated::reason_of(mutant) == Some(reason.text))
+    });
+    let unused: Vec<_> = unused.collect();
+    assert!(
+        unused.len() * 5 <= generated::REASONS.len(),
+        "these reasons fit no mutant: {unused:#?}"
+    );
 }
 
 /// S1, S3, S7, and S8 are found when their fixes are removed from the sources.

@@ -100,7 +100,7 @@ impl World<ControlPlane> {
         self.plan_restoration();
         if !self.environment.etcd.is_due && self.environment.next_etcd_step().is_some() {
             self.environment.etcd.is_due = true;
-            let delay = self.between(2 * SECOND, 30 * SECOND);
+            let delay = self.between(&["etcd operator", "step"], 2 * SECOND, 30 * SECOND);
             self.schedule(delay, Event::Etcd);
         }
     }
@@ -131,7 +131,7 @@ impl World<ControlPlane> {
         }
         self.environment.etcd.is_restored_soon = true;
         self.trace(|| "   etcd lost its quorum".to_owned());
-        let delay = self.between(20 * MINUTE, 60 * MINUTE);
+        let delay = self.between(&["administrator", "etcd"], 20 * MINUTE, 60 * MINUTE);
         self.schedule(delay, Event::EtcdRestored);
     }
 
@@ -169,7 +169,7 @@ impl World<ControlPlane> {
     /// Writes a report of the etcd operator.
     fn report_etcd(&mut self, report: Report) {
         let message = if self.environment.setup.neighbours.etcd_messages {
-            let number = self.between(0, i64::from(u16::MAX));
+            let number = self.between(&["etcd operator", "message"], 0, i64::from(u16::MAX));
             etcd_messages::any(report, usize::try_from(number).unwrap_or(0))
         } else {
             etcd_messages::usual(report)

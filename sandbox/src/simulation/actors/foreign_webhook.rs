@@ -1,9 +1,12 @@
 //! Admission webhooks of other components: they add labels and a default to new machines, drop a
 //! field of them for a time, and refuse new machines and new labels for a time.
 //!
-//! Only a schedule with [`Neighbours::webhooks`] calls them. They must not treat Capstan's machines
-//! differently from the machines of users. The installer is exempt, because its requests are
-//! recorded once for all schedules.
+//! With [`Neighbours::machine_webhook`], the webhooks of OpenShift's Machine API store new machines
+//! before, as it was recorded.
+//!
+//! Only a schedule with [`Neighbours::webhooks`] calls the others. They must not treat Capstan's
+//! machines differently from the machines of users. The installer is exempt, because its requests
+//! are recorded once for all schedules.
 //!
 //! [`Neighbours::webhooks`]: crate::simulation::machine_api::neighbours::Neighbours::webhooks
 
@@ -17,6 +20,8 @@ use serde_json::{Map, Value, json};
 use crate::api::{Failure, Kind, Part};
 use crate::simulation::engine::schedule::SECOND;
 use crate::simulation::engine::world::World;
+use crate::simulation::foreign::machine_webhook;
+use crate::simulation::machine_api::neighbours::Neighbours;
 use crate::simulation::machine_api::objects::DROPPED;
 use crate::simulation::machine_api::state::{ControlPlane, Event, Webhook};
 
@@ -34,15 +39,17 @@ const DEFAULT: (&str, &str) = ("capacityReservationId", "cr-0123456789abcdef0");
 /// The webhooks of other components.
 pub(super) struct ForeignWebhooks {
     are_installed: bool,
+    is_openshift: bool,
     refuse: Arc<AtomicBool>,
     drop_field: Arc<AtomicBool>,
 }
 
 impl ForeignWebhooks {
     /// The webhooks of one world.
-    pub(super) fn new(state: &Webhook, are_installed: bool) -> Self {
+    pub(super) fn new(state: &Webhook, neighbours: Neighbours) -> Self {
         Self {
-            are_installed,
+            are_installed: neighbours.webhooks,
+            is_openshift: neighbours.machine_webhook,
             refuse: Arc::clone(&state.refuses_machines),
             drop_field: Arc::clone(&state.drops_field),
         }
@@ -50,7 +57,7 @@ impl ForeignWebhooks {
 
     /// Whether the API server calls the webhooks for this part of a kind.
     pub(super) fn match_part(&self, kind: &Kind, part: Part) -> bool {
-        self.are_installed && kind.kind == "Machine" && part == Part::Main
+        (self.are_installed || self.is_openshift) && kind.kind == "Machine" && part == Part::Main
     }
 
     /// Judges one write in one pass. The mutating pass returns the machine as it is stored.
@@ -58,11 +65,18 @@ impl ForeignWebhooks {
     /// # Errors
     /// The new machine, or its new labels, are refused.
     pub(super) fn judge(&self, phase: Phase, edit: &Edit<'_>) -> Result<Option<Value>, Failure> {
-        let Some(machine) = edit.object.filter(|_| edit.user.name != "installer") else {
-            return Ok(None);
-        };
+        let Some(machine) = edit.object else { return Ok(None) };
+        let is_new = edit.old.is_none();
+        let mut stored = None;
+        if self.is_openshift && is_new && phase == Phase::Mutate {
+            stored = Some(stored_by_openshift(machine)?);
+        }
+        if !self.are_installed || edit.user.name == "installer" {
+            return Ok(stored);
+        }
         if phase == Phase::Mutate {
-            return Ok(edit.old.is_none().then(|| self.stored(machine)));
+            let machine = stored.as_ref().unwrap_or(machine);
+            return Ok(is_new.then(|| self.stored(machine)));
         }
         let labels = |object: &dyn Stored| object.at("metadata.labels").cloned();
         let what = match edit.old {
@@ -95,6 +109,28 @@ impl ForeignWebhooks {
         }
         machine
     }
+}
+
+/// A new machine, as the webhooks of OpenShift store it.
+///
+/// # Errors
+/// They refuse its provider spec.
+fn stored_by_openshift(machine: &Value) -> Result<Value, Failure> {
+    let labels = machine.pointer("/metadata/labels").unwrap_or(&Value::Null);
+    let sent = machine.pointer("/spec/providerSpec/value").unwrap_or(&Value::Null);
+    let outcome = machine_webhook::create(labels, sent);
+    let Some(value) = outcome.stored else {
+        let text = format!(
+            "admission webhook \"validation.machine.machine.openshift.io\" denied the request: {}",
+            outcome.refusals.join(", ")
+        );
+        return Err(Failure::new(403, "Forbidden", text));
+    };
+    let mut machine = machine.clone();
+    if let Some(there) = machine.pointer_mut("/spec/providerSpec/value") {
+        *there = value;
+    }
+    Ok(machine)
 }
 
 /// The fields of an object in an object.

@@ -90,7 +90,7 @@ impl World<ControlPlane> {
         }
         let is_slow = provider.faults.get(&uid) == Some(&MachineFault::Slow);
         let (least, most) = duration(step);
-        let mut delay = self.between(least, most);
+        let mut delay = self.between(&["machine controller", name, "step"], least, most);
         if is_slow && !self.is_calm() {
             delay += 20 * MINUTE;
         }
@@ -195,9 +195,9 @@ impl World<ControlPlane> {
         let _made = self.create(PROVIDER, &kinds::node(&node), objects::node(&node, &id));
         self.set_ready(&node, if is_early { "True" } else { "Unknown" });
         let delay = if is_early {
-            self.between(5 * MINUTE, 30 * MINUTE)
+            self.between(&["kubelet", name, "join"], 5 * MINUTE, 30 * MINUTE)
         } else {
-            self.between(SECOND, 10 * SECOND)
+            self.between(&["kubelet", name, "join"], SECOND, 10 * SECOND)
         };
         self.environment.provider.due.insert(uid.to_owned(), Next::Join);
         self.schedule(delay, Event::Machine(name.to_owned(), uid.to_owned()));

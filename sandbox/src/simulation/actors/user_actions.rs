@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{DeleteOptions, Part, Verb};
 use crate::simulation::engine::world::{Actor, World};
+use crate::simulation::foreign::machine_webhook;
 use crate::simulation::invariants::moment::{index_of, template_type, template_value, zone};
 use crate::simulation::machine_api::act::{ClusterFault, UserAction};
 use crate::simulation::machine_api::neighbours::foreign_node;
@@ -32,6 +33,31 @@ impl ControlPlane {
             fields.insert(objects::DROPPED.to_owned(), key.into());
         }
     }
+}
+
+/// One part of the recorded vocabulary, or a combination of two: parts that the webhooks store, and
+/// that leave alone what the invariants compare.
+fn recorded_fields(number: usize) -> Value {
+    let compared = ["instanceType", "InstanceType", objects::DROPPED];
+    let is_stored = |part: &Value| {
+        let mut value = objects::provider_spec("m6i.xlarge", None);
+        json_patch::merge(&mut value, part);
+        machine_webhook::create(&objects::labels(), &value).stored.is_some()
+    };
+    let is_free = |part: &Value| compared.iter().all(|name| part.get(name).is_none());
+    let all = machine_webhook::vocabulary().into_iter();
+    let parts: Vec<Value> = all.filter(|part| is_free(part) && is_stored(part)).collect();
+    let part = |number: usize| {
+        let position = number.checked_rem(parts.len())?;
+        parts.get(position).cloned()
+    };
+    let mut fields = part(number).unwrap_or_default();
+    // Every second number combines two parts.
+    let second = number.checked_div(parts.len()).unwrap_or_default();
+    if let Some(other) = part(second).filter(|_| second % 2 == 1) {
+        json_patch::merge(&mut fields, &other);
+    }
+    fields
 }
 
 impl World<ControlPlane> {
@@ -88,6 +114,7 @@ impl World<ControlPlane> {
                 let value = json!({"ami": {"id": format!("ami-{}", self.now())}});
                 self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
             }
+            UserAction::EditFields(number) => self.edit_fields(&recorded_fields(*number)),
             UserAction::Unmark => self.annotate_set(GENERATED, None),
         }
     }
@@ -147,6 +174,23 @@ impl World<ControlPlane> {
         self.environment.edition += 1;
         let mut value = objects::provider_spec(&self.current_type(), None);
         self.environment.add_key(&mut value);
+        self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
+    }
+
+    /// Changes fields of the template, and the instance type.
+    fn edit_fields(&mut self, fields: &Value) {
+        self.environment.edition += 1;
+        let mut value = objects::provider_spec(&self.current_type(), None);
+        self.environment.add_key(&mut value);
+        // A patch keeps null, which removes a field of the template.
+        if let (Some(value), Some(fields)) = (value.as_object_mut(), fields.as_object()) {
+            for (name, field) in fields {
+                match (value.get_mut(name), field) {
+                    (Some(Value::Object(old)), Value::Object(new)) => old.extend(new.clone()),
+                    _ => drop(value.insert(name.clone(), field.clone())),
+                }
+            }
+        }
         self.patch_template(&json!({"spec": {"providerSpec": {"value": value}}}));
     }
 

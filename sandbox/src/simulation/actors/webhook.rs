@@ -13,6 +13,7 @@ use crate::api::Admit;
 use crate::api::admission::Capstan;
 use crate::api::{Api, Failure, Kind, Part};
 use crate::simulation::engine::world::World;
+use crate::simulation::machine_api::neighbours::Neighbours;
 use crate::simulation::machine_api::state::{self, ControlPlane, Event};
 
 use super::foreign_webhook::ForeignWebhooks;
@@ -34,18 +35,18 @@ struct Webhook {
 
 /// Capstan's admission. Its rules are compiled once; what it caches belongs to one world. It is out
 /// of reach while `is_down` of the state is set. A seeded bug drops the exemption of Capstan's
-/// controllers. `has_foreign`: other components have webhooks too.
+/// controllers. The neighbours may have webhooks, too.
 ///
 /// # Errors
 /// When the rules that are built in cannot be compiled.
-pub(crate) fn admission(state: &state::Webhook, exempts: bool, has_foreign: bool) -> Result<Arc<dyn Admit>> {
+pub(crate) fn admission(state: &state::Webhook, exempts: bool, neighbours: Neighbours) -> Result<Arc<dyn Admit>> {
     let admission = ADMISSION
         .clone()
         .context("compiling the admission rules that are built in")?;
     let capstan = Capstan::new(admission);
     Ok(Arc::new(Webhook {
         capstan,
-        foreign: ForeignWebhooks::new(state, has_foreign),
+        foreign: ForeignWebhooks::new(state, neighbours),
         is_down: Arc::clone(&state.is_down),
         exempts,
     }))

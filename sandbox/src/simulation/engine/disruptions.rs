@@ -4,7 +4,7 @@ use crate::api::ChangeKind;
 
 use super::kinds::{CachedKind, KindId, ObjectKey, Version};
 use super::schedule::{Disruption, LEASE, MINUTE, SECOND};
-use super::world::{Due, Environment, REPLICAS, World, time_at};
+use super::world::{Due, Environment, REPLICAS, World, replica_name, time_at};
 
 /// The objects of a kind at a time, and the changes since; without an object if the object is gone.
 type List = (Vec<(ObjectKey, Version)>, Vec<(ObjectKey, Option<Version>)>);
@@ -69,7 +69,7 @@ impl<E: Environment> World<E> {
             task.running = None;
             task.idle = None;
         }
-        let delay = self.between(SECOND, MINUTE);
+        let delay = self.between(&[replica_name(at), "restart"], SECOND, MINUTE);
         self.after(delay, Due::Restart(at));
     }
 
@@ -82,10 +82,11 @@ impl<E: Environment> World<E> {
         self.start_process(at);
         let kinds: Vec<KindId> = self.kinds.iter().map(|kind| kind.id).collect();
         for kind in kinds {
-            let behind = if self.calm || self.faults.permille(600) {
+            let key = [replica_name(at), kind.plural(), "list after a restart"];
+            let behind = if self.calm || self.chooser.fault(&key, 600) {
                 0
             } else {
-                self.between(0, MINUTE)
+                self.between(&key, 0, MINUTE)
             };
             self.relist(at, kind, behind);
         }
@@ -106,7 +107,7 @@ impl<E: Environment> World<E> {
         self.trace(|| format!("   capstan-{at} is paused for {}s", time / SECOND));
         self.hang(at, time);
         if time > LEASE {
-            let doubt = self.between(0, MINUTE);
+            let doubt = self.between(&[replica_name(at), "two leaders"], 0, MINUTE);
             self.after(LEASE, Due::Lead([true, true]));
             self.after(time + doubt, Due::Lead([at != 0, at != 1]));
         }
@@ -145,7 +146,7 @@ impl<E: Environment> World<E> {
             return;
         };
         let now = self.now;
-        let lag = self.between(200, 5000);
+        let lag = self.between(&[replica_name(at), kind.plural(), "list"], 200, 5000);
         let Some(replica) = self.replicas.get_mut(at).filter(|replica| replica.up) else {
             return;
         };

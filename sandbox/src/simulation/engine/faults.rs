@@ -4,6 +4,8 @@
 //! so that both mean the same by each name. The module only draws a fault. The sender of the
 //! request causes it. It must not use any random source but the one that it is given.
 
+use serde::{Deserialize, Serialize};
+
 use super::units::{MINUTE, SECOND};
 
 /// A client waits this long for an answer, in milliseconds, and then gives up.
@@ -14,7 +16,8 @@ pub const LATEST: i64 = 3 * MINUTE;
 pub const REFUSALS: [u16; 6] = [409, 429, 500, 503, 403, 422];
 
 /// How often requests meet a fault, in thousandths.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FaultRates {
     /// The API server answers a write with an error and does not execute it.
     pub refuse: u64,
@@ -37,7 +40,7 @@ pub struct FaultRates {
 }
 
 /// What happens to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestFault {
     /// It is answered with this HTTP status code and not executed.
     Refused(u16),
@@ -69,6 +72,11 @@ pub trait Dice {
 }
 
 impl FaultRates {
+    /// Whether no request meets a fault.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// How long the process stops before this request, in milliseconds, if it stops.
     pub fn stall(&self, dice: &mut impl Dice) -> Option<i64> {
         dice.occurs(self.stall).then(|| dice.between(MINUTE, 15 * MINUTE))

@@ -14,8 +14,11 @@ use std::sync::Arc;
 
 use capstan::runtime::{View, WatchedObject};
 use capstan_core::api::kind::{KindInfo, Scope};
+use capstan_core::api::kinds::KINDS;
 use capstan_core::api::objects::CachedObject;
 use capstan_core::model::NamespacedName;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::api::{Object, Part, Target};
 
@@ -111,6 +114,28 @@ impl PartialOrd for KindId {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+/// A kind is serialized as `kubectl` names it: `machines.machine.openshift.io`, `nodes`.
+impl Serialize for KindId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.info.title())
+    }
+}
+
+/// Only the kinds of the kind table can be read.
+impl<'de> Deserialize<'de> for KindId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let title = String::deserialize(deserializer)?;
+        let mut kinds = KINDS.iter().filter_map(|entry| match &entry.kind {
+            Cow::Borrowed(info) => Some(*info),
+            Cow::Owned(_) => None,
+        });
+        let found = kinds.find(|info| info.title() == title);
+        found
+            .map(Self::of)
+            .ok_or_else(|| D::Error::custom(format!("{title} must be in the kind table")))
     }
 }
 

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::faults::RequestFault;
+use super::schedule::When;
+
 /// A single fault of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
@@ -43,6 +46,8 @@ pub struct RunOptions {
     pub skipped: BTreeSet<usize>,
     /// Whether the outcome contains a trace.
     pub trace: bool,
+    /// Whether the outcome contains the keys that the run reached.
+    pub keys: bool,
 }
 
 /// An invariant that does not hold.
@@ -89,6 +94,11 @@ pub struct Outcome {
     pub rollouts: u64,
     /// What the invariants met.
     pub marks: Marks,
+    /// The faults that calls met at their rates, if a trace was requested.
+    pub met: Vec<(When, RequestFault)>,
+    /// The keys that the run reached, if they were requested: what was reached, and during which
+    /// incident.
+    pub keys: BTreeSet<String>,
     /// What happened, line by line, if a trace was requested.
     pub trace: Vec<String>,
 }

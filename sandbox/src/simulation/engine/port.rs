@@ -53,8 +53,31 @@ impl Call {
         !matches!(self, Self::Get(_) | Self::List { .. } | Self::DryRun(..))
     }
 
+    /// What the call does, in one word.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self {
+            Self::Get(_) => "get",
+            Self::List { .. } => "list",
+            Self::Create(..) => "create",
+            Self::DryRun(..) => "dry run",
+            Self::Patch { status: true, .. } => "patch of the status",
+            Self::Patch { .. } => "patch",
+            Self::Apply { .. } => "apply",
+            Self::Delete { .. } => "delete",
+        }
+    }
+
     /// The kind of the objects that are read or written.
     pub(crate) fn kind(&self) -> KindId {
+        self.key().kind
+    }
+
+    /// The name of the object; empty for a list.
+    pub(crate) fn name(&self) -> &str {
+        &self.key().name
+    }
+
+    fn key(&self) -> &ObjectKey {
         match self {
             Self::Get(key)
             | Self::List { all: key, .. }
@@ -62,7 +85,7 @@ impl Call {
             | Self::DryRun(key, _)
             | Self::Patch { key, .. }
             | Self::Apply { key, .. }
-            | Self::Delete { key, .. } => key.kind,
+            | Self::Delete { key, .. } => key,
         }
     }
 }

@@ -16,28 +16,40 @@ use super::options::WriteFault;
 use super::port::{Answer, Call};
 use super::replica::Replica;
 use super::schedule::{MINUTE, SECOND};
-use super::world::{Actor, Due, Environment, Sent, World};
+use super::world::{Actor, Due, Environment, Sent, World, replica_name};
 
 /// The caches of a replica stop for this long after a write with [`WriteFault::StaleCache`], and
 /// the replica itself with [`WriteFault::StandStill`], in milliseconds.
 const SINGLE_PAUSE: i64 = 10 * MINUTE;
 
-impl<E: Environment> Dice for World<E> {
+/// The random source of the faults of one call.
+struct CallDice<'a, E: Environment> {
+    world: &'a mut World<E>,
+    key: [&'a str; 4],
+}
+
+impl<E: Environment> Dice for CallDice<'_, E> {
     fn occurs(&mut self, rate: u64) -> bool {
-        if rate == 0 || !self.faults.permille(rate) {
+        let world = &mut *self.world;
+        if rate == 0 || !world.chooser.fault(&self.key, rate) {
             return false;
         }
-        self.outcome.faults += 1;
-        !self.options.spared.contains(&self.outcome.faults)
+        world.outcome.faults += 1;
+        !world.options.spared.contains(&world.outcome.faults)
     }
 
     fn between(&mut self, least: i64, most: i64) -> i64 {
-        World::between(self, least, most)
+        self.world.between(&self.key, least, most)
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.faults.below(bound as u64)).unwrap_or(0)
+        usize::try_from(self.world.chooser.fault_below(&self.key, bound as u64)).unwrap_or(0)
     }
+}
+
+/// The key of a draw about a call.
+fn key_of<'a>(replica: usize, call: &'a Call, purpose: &'static str) -> [&'a str; 4] {
+    [replica_name(replica), call.verb(), call.name(), purpose]
 }
 
 impl<E: Environment> World<E> {
@@ -61,7 +73,7 @@ impl<E: Environment> World<E> {
             let answer = self.pretend(&sent.call);
             return self.answer_after(5, &sent, answer);
         }
-        let latency = World::between(self, 2, 40);
+        let latency = self.between(&key_of(replica, &sent.call, "request"), 2, 40);
         if is_write
             && self
                 .denied
@@ -74,7 +86,9 @@ impl<E: Environment> World<E> {
             return self.answer_after(latency, &sent, answer);
         }
         E::judge_call(self, replica, &sent.call);
-        self.trigger(&sent.call);
+        if let Some(fault) = self.trigger(&sent.call) {
+            return self.meet(sent, latency, fault);
+        }
         if let Some((number, fault)) = self.options.single
             && is_write
             && number == self.outcome.writes
@@ -92,12 +106,25 @@ impl<E: Environment> World<E> {
             return self.arrive_after(latency, sent);
         }
         let replica = sent.replica;
-        if let Some(time) = rates.stall(self) {
-            self.stall(replica, time);
-        }
-        let Some(fault) = rates.draw(self, sent.call.is_write()) else {
-            return self.arrive_after(latency, sent);
+        let mut dice = CallDice {
+            world: self,
+            key: key_of(replica, &sent.call, "fault"),
         };
+        if let Some(time) = rates.stall(&mut dice) {
+            dice.world.stall(replica, time);
+        }
+        match rates.draw(&mut dice, sent.call.is_write()) {
+            Some(fault) => {
+                self.note_fault(&sent.call, fault);
+                self.meet(sent, latency, fault);
+            }
+            None => self.arrive_after(latency, sent),
+        }
+    }
+
+    /// Lets a call meet a fault.
+    fn meet(&mut self, sent: Box<Sent>, latency: i64, fault: RequestFault) {
+        let replica = sent.replica;
         let call = if self.options.trace {
             describe(&sent.call)
         } else {
@@ -216,7 +243,7 @@ impl<E: Environment> World<E> {
         if crash {
             return self.kill(replica);
         }
-        let latency = World::between(self, 2, 40);
+        let latency = self.between(&key_of(replica, &sent.call, "answer"), 2, 40);
         if lost {
             return self.answer_after(CLIENT_TIMEOUT, &sent, Err(timeout()));
         }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
+use super::draws::Draws;
+use super::faults::FaultRates;
 use super::options::{Outcome, RunOptions};
-use super::schedule::Schedule;
+use super::schedule::{Effect, Schedule, Trigger};
 use super::world::{Environment, World};
 
 /// Shrinking stops after this many steps of the runs that it tries.
@@ -67,6 +69,56 @@ impl<E: Environment> Shrinking<'_, E> {
         }
         Ok(())
     }
+}
+
+/// The smallest schedule that still violates the invariant, without seeds that decide when it does:
+/// choices are drawn by key, and the faults of requests are triggers. `None` if choices that are
+/// drawn by key lead to another run.
+///
+/// # Errors
+/// When the environment cannot be set up.
+pub(crate) fn smallest_schedule<E: Environment>(
+    schedule: &Schedule<E::Setup, E::Act>,
+    invariant: &str,
+) -> Result<Option<Schedule<E::Setup, E::Act>>> {
+    let schedule = Schedule {
+        draws: Draws::ByKey,
+        ..schedule.clone()
+    };
+    let mut options = RunOptions::default();
+    let mut shrinking = Shrinking::<E> {
+        schedule: &schedule,
+        invariant,
+        steps: 0,
+    };
+    if shrinking.still_violates(&options)?.is_none() {
+        return Ok(None);
+    }
+    shrinking.skip_incidents(&mut options)?;
+    shrinking.spare_faults(&mut options)?;
+    options.trace = true;
+    let met = World::<E>::new(schedule.clone(), options.clone())?.run().met;
+    let mut smaller = schedule.without(&options.skipped);
+    let violates = |schedule: &Schedule<E::Setup, E::Act>| -> Result<bool> {
+        let outcome = World::<E>::new(schedule.clone(), RunOptions::default())?.run();
+        Ok(outcome.violation.is_some_and(|found| found.invariant == invariant))
+    };
+    if !smaller.rates.is_zero() {
+        let mut explicit = smaller.clone();
+        explicit.rates = FaultRates {
+            stall: smaller.rates.stall,
+            ..FaultRates::default()
+        };
+        let faults = met.into_iter().map(|(when, fault)| Trigger {
+            when,
+            then: Effect::Meets(fault),
+        });
+        explicit.triggers.extend(faults);
+        if violates(&explicit)? {
+            smaller = explicit;
+        }
+    }
+    Ok(violates(&smaller)?.then_some(smaller))
 }
 
 /// The trace of the smallest run that still violates the invariant.

@@ -22,13 +22,13 @@ use crate::api::{
     Api, Change, ChangeKind, DeleteOptions, Failure, Kind, Options, Part, PatchKind, Reply, Request, Target, Verb,
     WriteOptions,
 };
-use crate::random::Random;
 
+use super::draws::Chooser;
 use super::kinds::{CachedKind, KindId, ObjectKey, ObjectMap, Typed, Version};
 use super::options::{Marks, Outcome, RunOptions, Violation};
 use super::port::{Answer, Call};
 use super::replica::{Controller, Replica};
-use super::schedule::{BEHIND, CallKind, HOUR, Incident, Schedule};
+use super::schedule::{BEHIND, CallKind, HOUR, Incident, Schedule, StoredState};
 use super::tape::Tape;
 use super::trace_format;
 
@@ -78,6 +78,8 @@ pub(crate) struct Sent {
 pub(super) enum Due<M, E> {
     /// An incident of the schedule, by position.
     Incident(usize),
+    /// A state triggers an incident, by the position of the trigger.
+    Triggered(usize),
     /// The watch of a kind delivers to a replica.
     Deliver(usize, KindId),
     /// A task reconciles, unless a later wake-up replaced this one.
@@ -234,6 +236,14 @@ pub(crate) trait Environment: Sized + 'static {
     /// anything was done.
     fn repair(world: &mut World<Self>) -> bool;
 
+    /// States that may trigger incidents in a search for new schedules.
+    fn states() -> Vec<StoredState> {
+        Vec::new()
+    }
+
+    /// Removes from a changed schedule what the environment does not allow for.
+    fn restrict(_schedule: &mut Schedule<Self::Setup, Self::Act>) {}
+
     /// What the invariants met in this run.
     fn marks(&self) -> Marks {
         Marks::default()
@@ -261,6 +271,15 @@ struct Collector {
     owner_deleted: bool,
 }
 
+/// What the world knows of a trigger.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    /// How often its call was sent, or its state began.
+    pub(super) count: u64,
+    /// Whether its state holds.
+    pub(super) holds: bool,
+}
+
 /// A world.
 pub(crate) struct World<E: Environment> {
     pub(crate) environment: E,
@@ -276,11 +295,14 @@ pub(crate) struct World<E: Environment> {
     /// Until when the controllers may not write a kind.
     pub(super) denied: BTreeMap<KindId, i64>,
     pub(super) schedule: Schedule<E::Setup, E::Act>,
-    /// The numbers of calls that triggers wait for.
+    /// The numbers of calls.
     pub(super) calls: BTreeMap<(CallKind, KindId), u64>,
+    /// What is known of each trigger.
+    pub(super) progress: Vec<Progress>,
+    /// Incidents of the last minutes, and until when they count as active.
+    pub(super) active: Vec<(i64, String)>,
     pub(super) options: RunOptions,
-    pub(super) random: Random,
-    pub(super) faults: Random,
+    pub(super) chooser: Chooser,
     pub(crate) outcome: Outcome,
     /// No fault occurs any more.
     pub(super) calm: bool,
@@ -301,8 +323,8 @@ impl<E: Environment> World<E> {
         if let Some(admission) = environment.admission()? {
             api = api.with_admission(admission);
         }
-        let mut random = Random::new(schedule.seed);
-        let faults = random.branch();
+        let progress = vec![Progress::default(); schedule.triggers.len()];
+        let chooser = Chooser::new(schedule.seed, schedule.draws);
         let tape = environment
             .installation()
             .map(|installation| Tape::begin(installation, &mut api));
@@ -318,9 +340,10 @@ impl<E: Environment> World<E> {
             denied: BTreeMap::new(),
             schedule,
             calls: BTreeMap::new(),
+            progress,
+            active: Vec::new(),
             options,
-            random,
-            faults,
+            chooser,
             outcome: Outcome::default(),
             calm: false,
             idle_writes: 0,
@@ -388,6 +411,7 @@ impl<E: Environment> World<E> {
     pub(super) fn happen(&mut self, incident: &Incident<E::Act>) {
         self.outcome.faults += 1;
         self.trace(|| format!("-- {incident:?}"));
+        self.note_incident(incident);
         match incident {
             Incident::Disruption(disruption) => self.disrupt(disruption),
             Incident::Act(act) => E::act(self, act),
@@ -401,6 +425,7 @@ impl<E: Environment> World<E> {
                     self.happen(&incident);
                 }
             }
+            Due::Triggered(position) => self.happen_triggered(position),
             Due::Deliver(replica, kind) => self.deliver(replica, kind),
             Due::Wake { replica, task, ticket } => self.wake(replica, task, ticket),
             Due::Arrive { sent, lost, crash } => self.arrive(*sent, lost, crash),
@@ -492,9 +517,10 @@ impl<E: Environment> World<E> {
         self.after(delay, Due::Environment(event));
     }
 
-    /// A random time between two, in milliseconds.
-    pub(crate) fn between(&mut self, least: i64, most: i64) -> i64 {
-        let drawn = self.random.between(least.unsigned_abs(), most.unsigned_abs());
+    /// A random time between two, in milliseconds. The key names the actor, the object, and the
+    /// purpose.
+    pub(crate) fn between(&mut self, key: &[&str], least: i64, most: i64) -> i64 {
+        let drawn = self.chooser.between(key, least.unsigned_abs(), most.unsigned_abs());
         i64::try_from(drawn).unwrap_or(0)
     }
 
@@ -671,6 +697,7 @@ impl<E: Environment> World<E> {
         Arc::make_mut(&mut self.objects).put(key.clone(), (!gone).then(|| version.clone()));
         E::store(self, observation);
         self.spread(&key, (!gone).then_some(&version));
+        self.note_states(&key);
         E::react(self, &key);
         self.call_collector(kind, gone, change);
     }
@@ -687,7 +714,8 @@ impl<E: Environment> World<E> {
     /// Queues a change for the caches of all replicas.
     fn spread(&mut self, key: &ObjectKey, version: Option<&Version>) {
         for at in 0..self.replicas.len() {
-            let lag = i64::try_from(self.random.between(20, self.schedule.lag)).unwrap_or(20);
+            let lag_key = [replica_name(at), key.kind.plural(), &key.name, "lag"];
+            let lag = i64::try_from(self.chooser.between(&lag_key, 20, self.schedule.lag)).unwrap_or(20);
             let lag = if self.calm { lag.min(CALM_LAG) } else { lag };
             let due = self.now + lag;
             let Some(replica) = self.replicas.get_mut(at).filter(|replica| replica.up) else {
@@ -705,7 +733,7 @@ impl<E: Environment> World<E> {
         if (self.collector.owner_deleted || kind.owns && deleting()) && !self.collector.is_due {
             self.collector.is_due = true;
             let late = self.collector.late;
-            let delay = self.between(100, 3000) + late;
+            let delay = self.between(&["garbage collector", "start"], 100, 3000) + late;
             self.after(delay, Due::Collect);
         }
     }
@@ -727,7 +755,7 @@ impl<E: Environment> World<E> {
     fn collect_again(&mut self) {
         if !self.collector.is_due {
             self.collector.is_due = true;
-            let delay = self.between(50, 2000);
+            let delay = self.between(&["garbage collector", "next"], 50, 2000);
             self.after(delay, Due::Collect);
         }
     }
@@ -746,6 +774,11 @@ impl<E: Environment> World<E> {
         let position = self.api.kind_of(kind.group(), kind.plural());
         position.with_context(|| format!("the simulated API server does not serve {kind:?}"))
     }
+}
+
+/// The name of a replica.
+pub(super) fn replica_name(at: usize) -> &'static str {
+    if at == 0 { "capstan-0" } else { "capstan-1" }
 }
 
 /// The time that a clock shows at a simulated millisecond.

@@ -1,12 +1,15 @@
 //! The acts of a schedule: actions of users, and faults of the cluster.
 
 use capstan_core::model::Propagation;
+use serde::{Deserialize, Serialize};
 
 use crate::simulation::engine::schedule::Incident;
 
+use super::words::{self, Word};
+
 /// Something that a user does, or another controller in the name of a user. A machine is given by
 /// its position among all machines, in the order of their names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UserAction {
     /// Changes the instance type of the template.
     EditTemplate,
@@ -19,11 +22,11 @@ pub enum UserAction {
     /// Deletes so many machines at once, from the first position on.
     Delete(usize, usize),
     /// Deletes the set.
-    DeleteSet(Propagation),
+    DeleteSet(#[serde(with = "words::propagation")] Propagation),
     /// Creates a set.
     CreateSet,
     /// Changes the strategy.
-    Strategy(&'static str),
+    Strategy(#[serde(deserialize_with = "words::known")] Word),
     /// Removes the lifecycle hook of the etcd operator from a machine.
     RemoveHook(usize),
     /// Removes a label that the set selects a machine by.
@@ -51,12 +54,15 @@ pub enum UserAction {
     EditLabels,
     /// Changes the image of the template. It starts no rollout.
     EditImage,
+    /// Changes fields of the template as they were recorded on OpenShift: the number selects one
+    /// part of the vocabulary, or a combination of two.
+    EditFields(usize),
     /// Removes the mark of a generated set, so that the set stays as it is.
     Unmark,
 }
 
 /// Something that goes wrong around the controllers. Times are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterFault {
     /// The node of a machine is not ready for a time.
     NodeDown(usize, i64),
@@ -88,7 +94,7 @@ pub enum ClusterFault {
 }
 
 /// What goes wrong with a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MachineFault {
     /// Its instance cannot be created.
     Fails,
@@ -112,7 +118,8 @@ pub enum MachineFault {
 }
 
 /// An act of the schedule.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Act {
     /// A user does something.
     User(UserAction),

@@ -21,7 +21,7 @@ use crate::simulation::engine::kinds::{CachedKind, ObjectKey, Typed};
 use crate::simulation::engine::options::Marks;
 use crate::simulation::engine::port::{Answer, Call};
 use crate::simulation::engine::replica::Controller;
-use crate::simulation::engine::schedule::MINUTE;
+use crate::simulation::engine::schedule::{MINUTE, StoredState};
 use crate::simulation::engine::world::{Actor, Environment, Observation, World};
 use crate::simulation::invariants::check::first_violation;
 use crate::simulation::invariants::control_plane_machine_set::at_end::RunEnd;
@@ -31,13 +31,15 @@ use crate::simulation::invariants::control_plane_machine_set::set::SetWrite;
 use crate::simulation::invariants::generator::GeneratorWrite;
 use crate::simulation::invariants::moment::{Moment, all_current, index_of};
 use crate::simulation::mutants::catalogue::Mutant;
+use crate::simulation::points;
 
 use super::act::Act;
 use super::controllers::{self, GENERATOR, SETS};
+use super::guidance;
 use super::kinds::{KINDS, MACHINE, NODE, OPERATOR, SET};
 use super::neighbours::is_worker;
 use super::objects;
-use super::state::{ControlPlane, Event, Setup};
+use super::state::{ClusterSchedule, ControlPlane, Event, Setup};
 
 /// The etcd operator reports a member that is not healthy within this time, in milliseconds.
 const REPORTED_WITHIN: i64 = MINUTE;
@@ -74,7 +76,7 @@ impl Environment for ControlPlane {
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
         let exempts = self.setup.mutant != Some(Mutant::WebhookFinal);
-        webhook::admission(&self.webhook, exempts, self.setup.neighbours.webhooks).map(Some)
+        webhook::admission(&self.webhook, exempts, self.setup.neighbours).map(Some)
     }
 
     fn installation(&self) -> Option<String> {
@@ -227,7 +229,13 @@ impl Environment for ControlPlane {
         for event in events.iter().filter(|_| controller == SETS) {
             let (reason, message) = (event.reason.as_deref(), event.message.as_deref());
             let branches = coverage::of_event(reason.unwrap_or_default(), message.unwrap_or_default());
-            world.environment.evidence.reaches(branches);
+            world.reaches(branches);
+        }
+        if world.notes_keys() {
+            let strategy = world.strategy();
+            for side in points::take() {
+                world.reach(&format!("side {side} with {strategy}"));
+            }
         }
         if controller != SETS || mutant.is_some_and(Mutant::misnames) {
             return;
@@ -269,6 +277,14 @@ impl Environment for ControlPlane {
 
     fn repair(world: &mut World<Self>) -> bool {
         world.repair_cluster()
+    }
+
+    fn states() -> Vec<StoredState> {
+        guidance::states()
+    }
+
+    fn restrict(schedule: &mut ClusterSchedule) {
+        guidance::restrict(schedule);
     }
 
     fn marks(&self) -> Marks {
@@ -384,7 +400,8 @@ impl World<ControlPlane> {
         if observation.key.kind == SET
             && let Some(status) = self.environment.set.as_ref().and_then(|set| set.status.as_ref())
         {
-            evidence.reaches(coverage::of_conditions(&status.conditions));
+            let branches: Vec<_> = coverage::of_conditions(&status.conditions).collect();
+            self.reaches(branches.into_iter());
         }
         if !observation.is_gone() {
             return;
@@ -392,7 +409,7 @@ impl World<ControlPlane> {
         if observation.key.kind == MACHINE {
             let name = &observation.key.name;
             if let Some(machine) = observation.typed.get() {
-                evidence.end_machine(machine);
+                self.environment.evidence.end_machine(machine);
             }
             let recorded = self
                 .environment
@@ -403,12 +420,31 @@ impl World<ControlPlane> {
             // Until the controller removes the record of a creation, it cannot know whether the
             // machine existed, and requests it again under its name (neighbours, seed 4287).
             if !recorded.any(|creation| creation.machine == *name) {
-                evidence.note_former_name(name);
+                self.environment.evidence.note_former_name(name);
             }
         } else if observation.key.kind == SET {
             let set = observation.typed.get::<ControlPlaneMachineSet>();
-            evidence.former_set = set.map(|set| set.metadata.uid().to_owned());
+            self.environment.evidence.former_set = set.map(|set| set.metadata.uid().to_owned());
         }
+    }
+
+    /// Notes the branches that the controllers reached.
+    fn reaches(&mut self, branches: impl Iterator<Item = &'static str>) {
+        let branches: Vec<&'static str> = branches.collect();
+        if self.notes_keys() {
+            let strategy = self.strategy();
+            for branch in &branches {
+                self.reach(&format!("{branch} with {strategy}"));
+            }
+        }
+        self.environment.evidence.reaches(branches.into_iter());
+    }
+
+    /// The strategy of the set; empty without a set.
+    fn strategy(&self) -> String {
+        let set = self.environment.set.as_ref();
+        let strategy = set.and_then(|set| set.spec.strategy.as_ref()?.type_.clone());
+        strategy.unwrap_or_default()
     }
 
     /// Counts rollouts: from an outdated machine to none.

@@ -6,6 +6,7 @@
 //! scenarios keep their runs.
 
 use capstan_core::api::meta::ObjectMeta;
+use serde::{Deserialize, Serialize};
 
 use super::objects::PREFIX;
 
@@ -18,10 +19,13 @@ const OF_OTHER_CLUSTER: &str = "ocp-b4d1c-master-0";
 const FOREIGN_NODES: &str = "foreign-";
 
 /// The neighbours of a control plane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Neighbours {
     /// Other components have admission webhooks for machines.
     pub webhooks: bool,
+    /// The webhooks of OpenShift's Machine API store new machines.
+    pub machine_webhook: bool,
     /// Worker machines exist, and the selector of the set also matches them. There is a control
     /// plane machine of another cluster, too, which the selector does not match.
     pub workers: bool,
@@ -37,7 +41,7 @@ pub struct Neighbours {
 }
 
 /// The names of the machines that the installer created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Names {
     /// They end in the numbers from 0 on.
     #[default]

@@ -8,6 +8,8 @@ use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::infrastructure::etcd::{Members, Report};
 use crate::infrastructure::{Fault, Next};
 use crate::simulation::engine::schedule::Schedule;
@@ -17,19 +19,23 @@ use crate::simulation::mutants::catalogue::Mutant;
 
 use super::act::{Act, MachineFault};
 use super::neighbours::Neighbours;
+use super::words::{self, Word};
 
 /// A schedule of this environment.
 pub type ClusterSchedule = Schedule<Setup, Act>;
 
 /// What a schedule sets the environment up with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Setup {
     /// The number of control plane machines.
     pub replicas: u32,
     /// The strategy of the set.
-    pub strategy: &'static str,
+    #[serde(deserialize_with = "words::known")]
+    pub strategy: Word,
     /// The state of the set that the installer creates; `None`: it creates none.
-    pub state: Option<&'static str>,
+    #[serde(deserialize_with = "words::optional")]
+    pub state: Option<Word>,
     /// Whether the generator runs.
     pub generates: bool,
     /// Whether the CRD of the set contains the field `status.machines` at first.
@@ -37,6 +43,7 @@ pub struct Setup {
     /// What surrounds the control plane.
     pub neighbours: Neighbours,
     /// The bug that the controllers have.
+    #[serde(skip)]
     pub mutant: Option<Mutant>,
 }
 

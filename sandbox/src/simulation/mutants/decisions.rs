@@ -7,12 +7,13 @@
 //! contains all mutants, and an environment variable of the process selects one of them. So one
 //! build is enough.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+
+use super::sources;
 
 mod list;
 
@@ -143,13 +144,8 @@ fn row(one: &Decision) -> String {
 ///
 /// # Errors
 /// When a file cannot be copied, or an edit does not fit the sources.
-pub fn write_sources(repository: &Path, copy: &Path) -> Result<()> {
-    let listed = Command::new("git").arg("-C").arg(repository).arg("ls-files").output();
-    let listed = String::from_utf8(listed.context("listing the files of the repository")?.stdout)?;
-    for name in listed.lines() {
-        let (from, to) = (repository.join(name), copy.join(name));
-        let folder = to.parent().context("a file must have a folder")?;
-        fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+pub fn write_sources(repository: &Path, folder: &Path) -> Result<()> {
+    sources::copy(repository, folder, |name, read| {
         let edits: Vec<(&str, &Edit)> = DECISIONS
             .iter()
             .flat_map(|one| one.edits.iter().map(|edit| (one.id, edit)))
@@ -157,10 +153,9 @@ pub fn write_sources(repository: &Path, copy: &Path) -> Result<()> {
             .collect();
         let has_switch = name == "core/src/lib.rs";
         if edits.is_empty() && !has_switch {
-            fs::copy(&from, &to).with_context(|| format!("copying {name}"))?;
-            continue;
+            return Ok(None);
         }
-        let mut source = fs::read_to_string(&from).with_context(|| format!("reading {name}"))?;
+        let mut source = read()?;
         for (id, edit) in edits {
             source = edit
                 .apply(id, &source)
@@ -169,23 +164,8 @@ pub fn write_sources(repository: &Path, copy: &Path) -> Result<()> {
         if has_switch {
             source.push_str(SWITCH);
         }
-        fs::write(&to, source).with_context(|| format!("writing {name}"))?;
-    }
-    Ok(())
-}
-
-/// Builds the copy. Returns the path of its `capstan-sandbox`.
-fn build(copy: &Path) -> Result<std::path::PathBuf> {
-    let target = copy.join("target");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = "build --quiet --locked --profile fast --package capstan-sandbox --bin capstan-sandbox";
-    let status = Command::new(cargo)
-        .args(arguments.split(' '))
-        .current_dir(copy)
-        .env("CARGO_TARGET_DIR", &target)
-        .status();
-    ensure!(status.context("starting cargo")?.success(), "the mutants must compile");
-    Ok(target.join("fast/capstan-sandbox"))
+        Ok(Some(source))
+    })
 }
 
 /// The first violation of a mutant: its invariant, and the number of schedules until it occurs.
@@ -218,7 +198,7 @@ fn first_violation(program: &Path, id: &str, scenario: &str, most: u64) -> Resul
 /// When the mutants cannot be built or run.
 pub fn hunt(repository: &Path, folder: &Path) -> Result<Vec<(String, bool)>> {
     write_sources(repository, folder)?;
-    let program = build(folder)?;
+    let program = sources::build(folder, "fast")?;
     let mut lines = Vec::new();
     for one in DECISIONS {
         let (line, agrees) = match one.end {

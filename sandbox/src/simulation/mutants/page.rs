@@ -2,7 +2,16 @@
 
 use super::catalogue::{CATALOGUE, KnownBug};
 use super::decisions;
+use super::generated;
 use super::hunt::{Caught, LIMIT};
+
+/// The page of the generated mutants.
+const GENERATED: &str = include_str!("../../../../docs/generated-mutants.md");
+
+/// The sections about mutants of decisions.
+pub fn sections() -> String {
+    decisions::sections() + &generated::section(&generated::rows(GENERATED))
+}
 
 /// The first columns of the row of a bug: the content of the catalogue.
 pub fn row(about: &KnownBug) -> String {
@@ -36,6 +45,6 @@ pub fn page(all: &[Caught]) -> String {
         let by = caught.caught_by.unwrap_or("nothing");
         page.push_str(&format!("{} {by} | {} |\n", row(&caught.about), caught.seeds));
     }
-    page.push_str(&decisions::sections());
+    page.push_str(&sections());
     page
 }

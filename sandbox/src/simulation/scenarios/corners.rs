@@ -26,12 +26,9 @@ fn changed_before_deletion(random: &mut Random, schedule: &mut ClusterSchedule) 
     schedule.setup.neighbours.judges_status = true;
     let number = random.between(1, 4);
     for machine in 0..6 {
-        schedule.triggers.push(Trigger {
-            call: CallKind::Delete,
-            kind: MACHINE,
-            number,
-            incident: UserAction::Touch(machine).into(),
-        });
+        let touched = UserAction::Touch(machine);
+        let trigger = Trigger::at_call(CallKind::Delete, MACHINE, number, touched);
+        schedule.triggers.push(trigger);
     }
 }
 

@@ -22,6 +22,7 @@ pub(super) fn neighbours(random: &mut Random, schedule: &mut ClusterSchedule) {
 pub(super) fn surround(random: &mut Random, schedule: &mut ClusterSchedule) {
     schedule.setup.neighbours = Neighbours {
         webhooks: random.permille(700),
+        machine_webhook: false,
         workers: random.permille(400),
         names: match random.below(10) {
             0 => Names::OtherNumbers,
