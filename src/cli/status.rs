@@ -22,6 +22,7 @@ use crate::controllers::{Assessment, Reading};
 use crate::dashboard::{self, Content};
 use crate::runtime::View;
 
+mod both_apis;
 pub(super) mod json;
 
 /// Show the state of the control plane and the progress of its rollout.
@@ -33,6 +34,7 @@ pub(super) mod json;
 #[command(after_help = "Examples:
   capstan status --watch
   capstan status -o json | jq .progress
+  capstan status --both-apis
   capstan status -o html > report.html
   capstan status -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
@@ -45,6 +47,11 @@ pub struct Args {
     /// Secret.
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["files", "watch"])]
     kubeadm_control_plane: Option<managed_cluster::Named>,
+    /// Show each object that exists in the Machine API and in Cluster API: which API is
+    /// authoritative, whether the mirror agrees, which API is paused, and since when a
+    /// migration waits.
+    #[arg(long, conflicts_with_all = ["files", "watch", "kubeadm_control_plane"])]
+    both_apis: bool,
     /// The time of the status of files; the default is now.
     #[arg(long, value_name = "TIME", requires = "files")]
     now: Option<Timestamp>,
@@ -81,6 +88,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return of_documents(args, &documents::read_distinct(&args.files)?, "From files");
     }
     runtime()?.block_on(async {
+        if args.both_apis {
+            return show_both_apis(args).await;
+        }
         if args.watch {
             watch(args).await
         } else if args.output.is_page() {
@@ -99,6 +109,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     })
+}
+
+/// Prints a line for each pair.
+async fn show_both_apis(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.output.is_page() {
+        bail!("--both-apis must not be combined with -o html or -o svg, which show these objects anyway");
+    }
+    let rows = both_apis::rows(&args.cluster).await?;
+    print(&match args.output {
+        Output::Json => pretty(&both_apis::as_json(&rows))?,
+        Output::Text | Output::Html | Output::Svg => both_apis::as_text(&rows, Timestamp::now()),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the status of a KubeadmControlPlane from its objects.
