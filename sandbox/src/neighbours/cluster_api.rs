@@ -29,7 +29,7 @@ struct Manager {
     config: &'static str,
 }
 
-const MANAGERS: [Manager; 3] = [
+static MANAGERS: [Manager; 3] = [
     Manager {
         name: "core",
         package: "sigs.k8s.io/cluster-api/core",
@@ -63,10 +63,27 @@ impl ClusterApi {
     /// # Errors
     /// A program cannot be built or started, or the API server refuses a manifest.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
-        let folders = tokio::task::spawn_blocking(built)
+        let definitions = definitions(&workspace().join("manifests/crds-kubeadm-control-plane"))?;
+        Self::start_managers(plane, &MANAGERS, definitions).await
+    }
+
+    /// As [`start`](Self::start), the core controllers alone. They use no fixed port.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn core(plane: &ControlPlane) -> Result<Self> {
+        let [core, ..] = &MANAGERS;
+        Self::start_managers(plane, std::slice::from_ref(core), Vec::new()).await
+    }
+
+    async fn start_managers(
+        plane: &ControlPlane,
+        managers: &'static [Manager],
+        mut definitions: Vec<Value>,
+    ) -> Result<Self> {
+        let folders = tokio::task::spawn_blocking(|| built(managers))
             .await
             .context("building Cluster API")??;
-        let mut definitions = definitions(&workspace().join("manifests/crds-kubeadm-control-plane"))?;
         for (_, _, config) in &folders {
             definitions.extend(self::definitions(&config.join("crd/bases"))?);
         }
@@ -86,9 +103,9 @@ impl ClusterApi {
 }
 
 /// The name, the program, and the folder of the manifests of each manager.
-fn built() -> Result<Vec<(&'static str, PathBuf, PathBuf)>> {
+fn built(managers: &[Manager]) -> Result<Vec<(&'static str, PathBuf, PathBuf)>> {
     let go = go::locate("Cluster API")?;
-    MANAGERS
+    managers
         .iter()
         .map(|manager| {
             let program = programs::program_in(MODULE, manager.name, manager.package)?;
