@@ -17,12 +17,14 @@
 //! | `declared` | the environment that a test declares, for any other controller |
 //! | `machine_api` | the environment of the controllers of the Machine API |
 //! | `actors` | the actors around the controllers |
+//! | `both_apis` | the environment of the controllers of objects in both APIs |
 //! | `scenarios` | what happens in a run, by controller |
 //! | `invariants` | what must hold, by controller |
 //! | `mutants` | seeded bugs, which the invariants must find |
 //! | `coverage` | the branches of decisions that schedules reach |
 
 mod actors;
+pub mod both_apis;
 pub mod coverage;
 mod declared;
 mod engine;
